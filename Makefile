@@ -1,0 +1,63 @@
+# Every command of the project is defined here once; .ci/run and the README call these targets.
+#
+#   make quickstart PYTHON=/path/to/python3.11     another Python than the first supported one on PATH
+#   make test PYTEST_ARGS="-k attention -x"        more arguments for pytest
+
+.DEFAULT_GOAL := help
+SHELL := bash
+# The programs of .venv come first on PATH, so that a recipe calls what was installed there.
+WITH_VENV := PATH="$(CURDIR)/.venv/bin:$$PATH"
+PYTEST_ARGS ?=
+
+.PHONY: help
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | \
+	  while IFS= read -r line; do printf '  make %-12s %s\n' "$${line%%:*}" "$${line#*## }"; done
+
+.PHONY: setup
+setup: ## make or reuse .venv with everything in it (the other targets do this by themselves)
+	@bash scripts/setup.sh
+
+.PHONY: quickstart
+quickstart: setup ## the main job end to end on generated data, a few minutes on a CPU
+	@$(WITH_VENV) bash examples/quickstart/run.sh
+
+.PHONY: test
+test: setup ## the tests, without the slow ones
+	@$(WITH_VENV) python -m pytest tests $(PYTEST_ARGS)
+
+.PHONY: test-slow
+test-slow: setup ## the slow tests: does every model learn, do the recipes run
+	@$(WITH_VENV) python -m pytest -m slow tests $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: setup ## ruff: lint rules and format
+	@$(WITH_VENV) ruff check .
+	@$(WITH_VENV) ruff format --check .
+
+.PHONY: typecheck
+typecheck: setup ## mypy, strict, on what pyproject.toml lists
+	@$(WITH_VENV) mypy
+
+.PHONY: shellcheck
+shellcheck: setup ## shellcheck on every shell script
+	@find . -path ./.git -prune -o -path ./.venv -prune -o -path ./runs -prune -o -path ./build -prune -o \
+	  -type f \( -name '*.sh' -o -path ./.ci/run \) -print0 | $(WITH_VENV) xargs -0 shellcheck --external-sources
+
+.PHONY: wheel-check
+wheel-check: setup ## a plain `pip install .` elsewhere is found by --user-dir from any folder
+	@bash scripts/check_wheel.sh
+
+.PHONY: format
+format: setup ## let ruff format the code and mend what it safely can
+	@$(WITH_VENV) ruff check --fix-only .
+	@$(WITH_VENV) ruff format .
+
+.PHONY: benchmark
+benchmark: ## list the benchmarks: one command each
+	@ls -1 benchmarks/*.py benchmarks/*.sh benchmarks/README.md 2>/dev/null || echo "There is no benchmark yet."
+
+.PHONY: clean
+clean: ## remove caches and build outputs; .venv and runs/ stay
+	@rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis outputs *.egg-info
+	@find . -path ./.git -prune -o -path ./.venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

