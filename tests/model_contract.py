@@ -1,0 +1,181 @@
+"""What every model of this package promises, checked the same way for every arch (see tests/unit/models).
+
+A test class inherits ``ModelContract``, names its archs in ``cases`` and gets all of it.
+"""
+
+from argparse import Namespace
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
+
+import wean_fairseq  # noqa: F401 - registers the archs
+
+PAD, EOS, UNK = 1, 2, 3
+
+
+def make_dictionary(words: int = 19) -> Dictionary:
+    dictionary = Dictionary()
+    for index in range(words):
+        dictionary.add_symbol(f"w{index}", n=words - index)
+    return dictionary
+
+
+def make_task(dictionary: Dictionary | None = None, **cfg: Any) -> Namespace:
+    """Stands in for a task where only the dictionaries and options matter."""
+    dictionary = dictionary or make_dictionary()
+    return Namespace(source_dictionary=dictionary, target_dictionary=dictionary, cfg=Namespace(**cfg))
+
+
+def build_model(arch: str, task: Namespace | None = None, seed: int = 11, **options: Any) -> torch.nn.Module:
+    """Build ``arch`` as the command line would, with ``options`` as its flags; in evaluation mode."""
+    args = Namespace(**options)
+    ARCH_CONFIG_REGISTRY[arch](args)
+    cfg = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]].from_namespace(args)
+    torch.manual_seed(seed)
+    return ARCH_MODEL_REGISTRY[arch].build_model(cfg, task or make_task()).eval()
+
+
+def make_batch(seed: int = 5, dictionary_size: int = 23, left_pad_source: bool = True) -> dict[str, torch.Tensor]:
+    """Three sentence pairs of different lengths, padded as fairseq pads them."""
+    generator = torch.Generator().manual_seed(seed)
+    sources = [sentence(generator, length, dictionary_size) for length in (5, 2, 7)]
+    targets = [sentence(generator, length, dictionary_size) for length in (4, 6, 1)]
+    return collate(sources, targets, left_pad_source)
+
+
+def sentence(generator: torch.Generator, length: int, dictionary_size: int) -> torch.Tensor:
+    words = torch.randint(UNK, dictionary_size, (length,), generator=generator)
+    return torch.cat([words, torch.tensor([EOS])])
+
+
+def collate(sources, targets, left_pad_source=True, extra_source=0, extra_target=0) -> dict[str, torch.Tensor]:
+    """fairseq's layout, with ``extra_*`` columns of padding more than needed."""
+
+    def pad(rows, left, extra):
+        width = max(len(row) for row in rows) + extra
+        out = torch.full((len(rows), width), PAD)
+        for out_row, row in zip(out, rows, strict=True):
+            out_row[slice(width - len(row), None) if left else slice(len(row))] = row
+        return out
+
+    return {
+        "src_tokens": pad(sources, left_pad_source, extra_source),
+        "src_lengths": torch.tensor([len(row) for row in sources]),
+        "prev_output_tokens": pad([torch.cat([row[-1:], row[:-1]]) for row in targets], False, extra_target),
+        "target": pad(targets, False, extra_target),
+    }
+
+
+def unpad(batch: dict[str, torch.Tensor]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    return tuple([row[row != PAD] for row in batch[name]] for name in ("src_tokens", "target"))
+
+
+def log_probs(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Teacher-forced log-probabilities (B, T, V)."""
+    out = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])
+    return model.get_normalized_probs(out, log_probs=True)
+
+
+def token_log_probs(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    """Log-probabilities of the reference words, a tensor (length,) a sentence: independent of any padding."""
+    picked = log_probs(model, batch).gather(2, batch["target"].unsqueeze(-1)).squeeze(-1)
+    return [row[target != PAD] for row, target in zip(picked, batch["target"], strict=True)]
+
+
+class ModelContract:
+    """Inherit, set ``cases``: pytest ids -> (arch, options)."""
+
+    cases: ClassVar[dict[str, tuple[str, dict[str, Any]]]] = {}
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        if "case" in metafunc.fixturenames:
+            metafunc.parametrize("case", list(self.cases.values()), ids=list(self.cases))
+
+    @pytest.fixture
+    def model(self, case):
+        arch, options = case
+        return build_model(arch, **options)
+
+    def test_every_arch_of_the_family_is_covered(self):
+        families = {ARCH_MODEL_NAME_REGISTRY[arch] for arch, _ in self.cases.values()}
+        registered = {arch for arch, family in ARCH_MODEL_NAME_REGISTRY.items() if family in families}
+        assert registered == {arch for arch, _ in self.cases.values()}
+
+    def test_scores_have_the_dictionarys_width_and_probabilities_sum_to_one(self, model):
+        batch = make_batch()
+        lprobs = log_probs(model, batch)
+        assert lprobs.shape == (*batch["target"].shape, 23)
+        torch.testing.assert_close(lprobs.exp().sum(-1), torch.ones(batch["target"].shape))
+
+    def test_the_loss_in_forward_is_the_nll_of_the_scores(self, model):
+        batch = make_batch()
+        expected = -sum(row.sum() for row in token_log_probs(model, batch))
+        sums = model(**batch)
+        torch.testing.assert_close(sums.loss, expected, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(sums.nll_loss, expected, rtol=1e-5, atol=1e-5)
+
+    def test_every_parameter_gets_a_gradient(self, model):
+        model(**make_batch()).loss.backward()
+        without = [
+            name for name, p in model.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())
+        ]
+        assert not without
+
+    def test_a_saved_model_loads_identically(self, model, case, tmp_path):
+        torch.save(model.state_dict(), tmp_path / "model.pt")
+        arch, options = case
+        other = build_model(arch, seed=99, **options)
+        other.load_state_dict(torch.load(tmp_path / "model.pt", weights_only=True))
+        assert torch.equal(log_probs(model, make_batch()), log_probs(other, make_batch()))
+
+    @pytest.mark.parametrize("left_pad_source", [False, True])
+    def test_padding_changes_nothing(self, model, left_pad_source):
+        batch = make_batch()
+        padded = collate(*unpad(batch), left_pad_source=left_pad_source, extra_source=4, extra_target=3)
+        torch.testing.assert_close(token_log_probs(model, padded), token_log_probs(model, batch), rtol=1e-5, atol=1e-5)
+
+    def test_neighbours_in_the_batch_change_nothing(self, model):
+        batch = make_batch()
+        together = token_log_probs(model, batch)
+        for source, target, expected in zip(*unpad(batch), together, strict=True):
+            alone = token_log_probs(model, collate([source], [target]))[0]
+            torch.testing.assert_close(alone, expected, rtol=1e-5, atol=1e-5)
+
+    def test_generation_steps_equal_teacher_forcing_after_a_reorder(self, model):
+        batch = make_batch()
+        full = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])
+        expected, attention = full[0], full[1]["attn"][0]
+        order = torch.tensor([2, 0, 0, 1])  # sentences dropped, doubled and moved, as a beam does
+        encoder_out = model.encoder(batch["src_tokens"], batch["src_lengths"])
+        state: dict[str, Any] = {}
+        rows = torch.arange(3)
+        for step in range(batch["target"].size(1)):
+            if step == 2:
+                rows = order
+                encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
+                model.decoder.reorder_incremental_state_scripting(state, order)
+            tokens = batch["prev_output_tokens"][rows][:, : step + 1]
+            scores, extra = model.decoder(tokens, encoder_out, incremental_state=state)
+            assert scores.size(1) == 1
+            torch.testing.assert_close(scores[:, 0], expected[rows, step], rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(extra["attn"][0][:, 0], attention[rows, step], rtol=1e-5, atol=1e-5)
+
+    def test_the_same_seed_gives_the_same_model_and_dropout(self, case):
+        arch, options = case
+        first, second = (build_model(arch, **options).train() for _ in range(2))
+        outputs = []
+        for model in (first, second):
+            torch.manual_seed(3)
+            outputs.append(log_probs(model, make_batch()))
+        assert torch.equal(*outputs)
+
+    @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+    def test_half_precision_stays_finite(self, model, dtype):
+        model = model.to(dtype)
+        sums = model(**make_batch())
+        sums.loss.backward()
+        assert torch.isfinite(sums.loss)
+        assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)

@@ -1,0 +1,40 @@
+"""WEAN eq. 5 and eq. 6, one query and one candidate at a time."""
+
+import torch
+from torch import Tensor
+
+
+def score(kind: str, query: Tensor, embedding: Tensor, weights: dict[str, Tensor], index: int) -> Tensor:
+    """f(q, e_i) of eq. 5: query (D,), embedding (E,), the layer's weights by their name -> a scalar."""
+    if kind == "dot":
+        return (query * embedding).sum()
+    if kind == "general":  # q W e, W of shape (D, E) = the transposed weight of a linear map D -> E
+        projected = sum(query[d] * weights["score.query_proj.weight"][:, d] for d in range(query.numel()))
+        return ((projected + weights.get("score.query_proj.bias", 0.0)) * embedding).sum()
+    if kind == "concat":
+        hidden = weights["score.query_proj.weight"] @ query + weights["score.embed_proj.weight"] @ embedding
+        return (weights["score.vector"] * torch.tanh(hidden)).sum()
+    row, bias = weights["score.out_proj.weight"][index], weights["score.out_proj.bias"][index]
+    return (row * query).sum() + bias
+
+
+def scores(kind: str, queries: Tensor, embeddings: Tensor, weights: dict[str, Tensor]) -> Tensor:
+    """All scores: queries (N, D), embeddings (C, E) -> (N, C)."""
+    rows = [
+        torch.stack([score(kind, query, embedding, weights, index) for index, embedding in enumerate(embeddings)])
+        for query in queries
+    ]
+    return torch.stack(rows)
+
+
+def losses(logits: Tensor, target: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """Label-smoothed loss and nll, summed, from materialised logits (N, C): fairseq's convention, token by token."""
+    loss = nll = torch.zeros(())
+    others = eps / (logits.size(1) - 1)
+    for row, word in zip(logits, target.tolist(), strict=True):
+        log_probs = row - torch.log(torch.exp(row - row.max()).sum()) - row.max()
+        weights = torch.full_like(row, others)
+        weights[word] = 1.0 - eps
+        nll = nll - log_probs[word]
+        loss = loss - (weights * log_probs).sum()
+    return loss, nll

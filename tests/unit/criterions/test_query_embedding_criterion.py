@@ -1,0 +1,123 @@
+"""The criterion: sums and counts out, equal to fairseq's own criterions, on our model and on fairseq's Transformer."""
+
+import math
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq.criterions.cross_entropy import CrossEntropyCriterion
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.logging import metrics
+from fairseq.models.lstm import LSTMModel
+from fairseq.models.lstm import base_architecture as lstm_architecture
+from fairseq.models.transformer import TransformerModel, tiny_architecture
+
+from tests.model_contract import PAD, build_model, collate, make_batch, make_dictionary, make_task, unpad
+from wean_fairseq.criterions.query_embedding import QueryEmbeddingCriterion
+from wean_fairseq.errors import UserError
+
+DICTIONARY = make_dictionary()
+TASK = Namespace(source_dictionary=DICTIONARY, target_dictionary=DICTIONARY, cfg=Namespace())
+
+
+def make_sample(batch=None):
+    batch = batch or make_batch()
+    net_input = {name: tensor for name, tensor in batch.items() if name != "target"}
+    return {"net_input": net_input, "target": batch["target"], "ntokens": int(batch["target"].ne(PAD).sum())}
+
+
+def make_transformer(**options):
+    args = Namespace(encoder_layers=1, decoder_layers=1, dropout=0.0, max_source_positions=20, max_target_positions=20)
+    vars(args).update(options)
+    tiny_architecture(args)
+    torch.manual_seed(1)
+    return TransformerModel.build_model(args, TASK).eval()
+
+
+def make_model(kind):
+    if kind == "wean_lstm":
+        return build_model("wean_lstm", make_task(DICTIONARY), embed_dim=6, hidden_size=10)
+    return make_transformer(share_all_embeddings=(kind == "tied transformer"))
+
+
+MODELS = ["wean_lstm", "tied transformer", "untied transformer"]
+
+
+@pytest.mark.parametrize("eps", [0.0, 0.1])
+@pytest.mark.parametrize("kind", MODELS)
+def test_equals_fairseqs_criterions(kind, eps):
+    """Expected: fairseq's own cross_entropy and label_smoothed_cross_entropy on materialised scores."""
+    model, sample = make_model(kind), make_sample()
+    theirs = LabelSmoothedCrossEntropyCriterion(TASK, False, eps) if eps else CrossEntropyCriterion(TASK, False)
+    expected, expected_size, expected_log = theirs(model, sample)
+    expected.backward()
+    gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad()
+
+    loss, size, log = QueryEmbeddingCriterion(TASK, eps, False)(model, sample)
+    loss.backward()
+    assert size == expected_size == sample["ntokens"]
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        log["nll_loss"], expected_log.get("nll_loss", expected_log["loss"]), rtol=1e-5, atol=1e-5
+    )
+    assert gradients
+    for name, parameter in model.named_parameters():
+        if name in gradients:
+            torch.testing.assert_close(parameter.grad, gradients[name], rtol=1e-5, atol=1e-5, msg=name)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_padded_batch_equals_the_sum_of_its_sentences(kind):
+    model, criterion = make_model(kind), QueryEmbeddingCriterion(TASK, 0.1, False)
+    batch = make_batch()
+    together = criterion(model, make_sample(batch))[0]
+    singles = sum(
+        criterion(model, make_sample(collate([source], [target])))[0]
+        for source, target in zip(*unpad(batch), strict=True)
+    )
+    torch.testing.assert_close(together, singles, rtol=1e-5, atol=1e-5)
+
+
+def test_validation_without_gradients_gives_the_same_sums():
+    model, sample = make_model("wean_lstm"), make_sample()
+    criterion = QueryEmbeddingCriterion(TASK, 0.1, False)
+    with_grad = criterion(model, sample)
+    with torch.no_grad():
+        without = criterion(model, sample)
+    torch.testing.assert_close(without[2]["loss"], with_grad[2]["loss"])
+    torch.testing.assert_close(without[2]["nll_loss"], with_grad[2]["nll_loss"])
+    assert not without[0].requires_grad
+
+
+def test_sentence_average_counts_sentences():
+    _, size, log = QueryEmbeddingCriterion(TASK, 0.0, True)(make_model("wean_lstm"), make_sample())
+    assert (size, log["sample_size"], log["nsentences"]) == (3, 3, 3)
+
+
+def test_reduction_divides_the_sums_of_all_workers_once():
+    """Closed form: (8 + 24) nats over (2 + 6) tokens is 4 nats, 4 / ln 2 bits; mean of means would differ."""
+    logs = [
+        {"loss": 10.0, "nll_loss": 8.0, "ntokens": 2, "nsentences": 1, "sample_size": 2},
+        {"loss": 30.0, "nll_loss": 24.0, "ntokens": 6, "nsentences": 2, "sample_size": 6},
+    ]
+    with metrics.aggregate() as aggregated:
+        QueryEmbeddingCriterion.reduce_metrics(logs)
+    values = aggregated.get_smoothed_values()
+    assert values["nll_loss"] == pytest.approx(4 / math.log(2), abs=1e-3)
+    assert values["loss"] == pytest.approx(5 / math.log(2), abs=1e-3)
+    assert values["ppl"] == pytest.approx(math.exp(4), rel=1e-2)
+
+
+@pytest.mark.parametrize("eps", [-0.1, 1.0, 1.5])
+def test_impossible_smoothing_is_refused(eps):
+    with pytest.raises(UserError, match="--label-smoothing must be at least 0 and below 1"):
+        QueryEmbeddingCriterion(TASK, eps, False)
+
+
+def test_a_model_without_a_known_output_layer_is_refused():
+    args = Namespace(criterion="query_embedding")
+    lstm_architecture(args)
+    model = LSTMModel.build_model(args, TASK)
+    with pytest.raises(UserError, match="LSTMDecoder has neither: use --criterion cross_entropy"):
+        QueryEmbeddingCriterion(TASK, 0.0, False)(model, make_sample())

@@ -1,0 +1,139 @@
+"""The contract of ``wean_lstm`` for every arch and option, and what is its own."""
+
+from typing import Any, ClassVar
+
+import pytest
+import torch
+
+from tests.model_contract import ModelContract, build_model, log_probs, make_batch, make_dictionary, make_task
+from wean_fairseq.errors import UserError
+
+TINY = {"embed_dim": 6, "hidden_size": 10}
+
+
+class TestWeanLstmContract(ModelContract):
+    cases: ClassVar[dict[str, tuple[str, dict[str, Any]]]] = {
+        "wean_lstm": ("wean_lstm", TINY),
+        "wean_lstm_pwkp": ("wean_lstm_pwkp", TINY),
+        "wean_lstm_ew_sew": ("wean_lstm_ew_sew", TINY),
+        "wean_lstm_lcsts": ("wean_lstm_lcsts", TINY | {"bridge": "linear"}),
+        "seq2seq_lstm": ("seq2seq_lstm", TINY),
+        "seq2seq_lstm_lcsts": ("seq2seq_lstm_lcsts", TINY | {"bridge": "linear"}),
+        "dot": ("wean_lstm", {"embed_dim": 6, "hidden_size": 6, "query_score": "dot"}),
+        "concat": ("wean_lstm", TINY | {"query_score": "concat"}),
+        "query bias": ("wean_lstm", TINY | {"query_bias": True}),
+        "bidirectional": ("wean_lstm", TINY | {"encoder_bidirectional": True}),
+        "small chunks": ("wean_lstm", TINY | {"loss_chunk_size": 2}),
+        "more decoder layers": ("wean_lstm", TINY | {"encoder_layers": 1, "decoder_layers": 3, "bridge": "linear"}),
+    }
+
+
+def test_the_defaults_are_the_papers_setting_for_pwkp():
+    model = build_model("wean_lstm_pwkp", make_task(make_dictionary()))  # spec: 256 / 256, 2 / 2 layers, dropout 0.4
+    assert model.encoder.embed_tokens.weight.shape == (23, 256)
+    assert (model.encoder.lstm.num_layers, model.decoder.lstm.num_layers) == (2, 2)
+    assert not model.encoder.lstm.bidirectional
+    assert model.encoder.lstm.dropout == model.decoder.lstm.dropout == model.decoder.dropout.p == 0.4
+    assert not model.decoder.attention.tanh
+
+
+def test_the_lcsts_preset_is_the_papers_setting():
+    model = build_model("wean_lstm_lcsts")  # spec: 512, 2 / 1 layers, no dropout, tanh in the attention
+    assert model.encoder.embed_tokens.embedding_dim == model.encoder.lstm.hidden_size == 512
+    assert (model.encoder.lstm.num_layers, model.decoder.lstm.num_layers) == (2, 1)
+    assert model.decoder.dropout.p == 0.0
+    assert model.decoder.attention.tanh
+
+
+def test_a_flag_wins_over_its_preset():
+    assert build_model("wean_lstm_lcsts", embed_dim=6, hidden_size=6, dropout=0.3).decoder.dropout.p == 0.3
+
+
+def test_one_embedding_serves_encoder_decoder_and_output():
+    model = build_model("wean_lstm", **TINY)
+    assert model.encoder.embed_tokens is model.decoder.embed_tokens
+    assert sum(p.shape == (23, 6) for p in model.parameters()) == 1
+    with torch.no_grad():  # output side: the word with the largest embedding along the query wins
+        model.encoder.embed_tokens.weight[7] = 50.0 * model.decoder.query_embedding.score.query_proj(torch.ones(10))
+        assert model.decoder.output_layer(torch.ones(1, 1, 10)).argmax().item() == 7
+
+
+def test_detaching_removes_exactly_the_third_source():
+    """Words that are only targets get a gradient through the output layer alone, so not any more."""
+    batch = make_batch(dictionary_size=22)
+    batch["target"][0, 0] = 22  # a word that no input holds
+    assert not (batch["src_tokens"] == 22).any()
+    assert not (batch["prev_output_tokens"] == 22).any()
+    moved = {}
+    for detach in (False, True):
+        model = build_model("wean_lstm", **TINY, detach_query_embedding=detach)
+        model(**batch).loss.backward()
+        moved[detach] = model.encoder.embed_tokens.weight.grad
+    assert moved[False][22].any()
+    assert not moved[True][22].any()
+    read = batch["src_tokens"][0, -2]
+    assert moved[True][read].any()
+
+
+def test_leaking_padding_is_the_releases_behaviour_and_off_by_default():
+    """Without the mask a padded position scores 0 and takes weight: exp(0) in the softmax."""
+    batch = make_batch()
+    for leak in (False, True):
+        model = build_model("wean_lstm", **TINY, attn_pad_leak=leak)
+        _, extra = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])
+        on_padding = extra["attn"][0].transpose(1, 2)[batch["src_tokens"] == 1]
+        assert bool(on_padding.any()) is leak
+
+
+def test_attention_columns_follow_the_source_as_given():
+    """Moving the padding from left to right moves the attention with the words."""
+    model = build_model("wean_lstm", **TINY)
+    left, right = make_batch(left_pad_source=True), make_batch(left_pad_source=False)
+    attention = [model(b["src_tokens"], b["src_lengths"], b["prev_output_tokens"])[1]["attn"][0] for b in (left, right)]
+    for row in range(3):
+        kept = [a[row][:, b["src_tokens"][row] != 1] for a, b in zip(attention, (left, right), strict=True)]
+        torch.testing.assert_close(*kept)
+
+
+def test_a_bidirectional_encoder_sums_its_directions():
+    model = build_model("wean_lstm", **TINY, encoder_layers=1, decoder_layers=1, encoder_bidirectional=True)
+    tokens = torch.tensor([[5, 9, 4, 2]])
+    out = model.encoder(tokens)
+    outputs, (hidden, _) = model.encoder.lstm(model.encoder.embed_tokens(tokens))
+    torch.testing.assert_close(out["encoder_out"], outputs[..., :10] + outputs[..., 10:])
+    torch.testing.assert_close(out["final_hidden"], hidden[:1] + hidden[1:])
+
+
+def test_fewer_candidates_at_test_time_renormalise_over_the_prefix():
+    full = build_model("wean_lstm", **TINY)
+    few = build_model("wean_lstm", **TINY, num_candidates=5)  # 4 special symbols + 5 words
+    few.load_state_dict(full.state_dict())
+    expected = full(**{k: v for k, v in make_batch().items() if k != "target"})[0][..., :9].log_softmax(-1)
+    torch.testing.assert_close(log_probs(few, make_batch())[..., :9], expected)
+    assert torch.isneginf(log_probs(few, make_batch())[..., 9:]).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"query_score": "dot"}, "needs queries as wide as the embeddings, but they are 10 and 6 wide"),
+        ({"num_candidates": 20}, "--num-candidates must be at most 19"),
+        ({"decoder_layers": 3}, "there are 2 and 3: use the bridge 'linear'"),
+        ({"query_score": "concat", "query_bias": True}, "`bias` belongs to the score 'general'"),
+    ],
+)
+def test_contradictory_options_are_refused(options, message):
+    with pytest.raises(UserError, match=message):
+        build_model("wean_lstm", **TINY, **options)
+
+
+def test_two_dictionaries_are_refused():
+    task = make_task()
+    task.target_dictionary = make_dictionary(5)
+    with pytest.raises(UserError, match="--joined-dictionary"):
+        build_model("wean_lstm", task, **TINY)
+
+
+def test_left_padded_targets_are_refused():
+    with pytest.raises(UserError, match="--left-pad-target"):
+        build_model("wean_lstm", make_task(left_pad_target=True), **TINY)

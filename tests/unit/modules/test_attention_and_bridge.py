@@ -1,0 +1,79 @@
+"""Attention against a loop over positions, and the three bridges against what they say they pick."""
+
+import pytest
+import torch
+
+from wean_fairseq.modules import BilinearAttention, StateBridge, left_padding, masked_softmax
+
+B, T, S, Q, K = 2, 3, 5, 4, 7
+
+
+def naive_attention(layer, query, keys, padding_mask):
+    contexts, weights = torch.zeros(B, T, K), torch.zeros(B, T, S)
+    for b in range(B):
+        for t in range(T):
+            projected = layer.query_proj.weight @ query[b, t] + layer.query_proj.bias
+            if layer.tanh:
+                projected = torch.tanh(projected)
+            exps = [0.0 if padding_mask[b, i] else torch.exp((keys[b, i] * projected).sum()) for i in range(S)]
+            for i in range(S):
+                weights[b, t, i] = exps[i] / sum(exps)
+                contexts[b, t] += weights[b, t, i] * keys[b, i]
+    return contexts, weights
+
+
+@pytest.mark.parametrize("tanh", [False, True])
+def test_attention_equals_a_loop_over_positions(tanh):
+    torch.manual_seed(3)
+    layer = BilinearAttention(Q, K, tanh=tanh)
+    query, keys = torch.randn(B, T, Q), torch.randn(B, S, K)
+    padding_mask = torch.tensor([[False] * 5, [True, False, False, True, True]])
+    with torch.no_grad():
+        torch.testing.assert_close(
+            layer(query, keys, padding_mask), naive_attention(layer, query, keys, padding_mask), rtol=1e-5, atol=1e-6
+        )
+
+
+def test_masked_softmax_gives_padding_nothing_and_an_all_padded_row_zeros():
+    mask = torch.tensor([[False, True, False], [True, True, True]])
+    weights = masked_softmax(torch.tensor([[[0.0, 50.0, 0.0]], [[1.0, 2.0, 3.0]]]), mask)
+    assert weights.tolist() == [[[0.5, 0.0, 0.5]], [[0.0, 0.0, 0.0]]]
+
+
+def test_without_a_mask_padding_takes_weight():
+    assert masked_softmax(torch.zeros(1, 1, 4), None).tolist() == [[[0.25] * 4]]
+
+
+def test_left_padding_counts_up_to_the_first_word():
+    mask = torch.tensor([[True, True, False, True], [False, False, True, True], [True, True, True, True]])
+    assert left_padding(mask).tolist() == [2, 0, 4]
+
+
+@pytest.mark.parametrize(("kind", "layers"), [("bottom", [0, 1]), ("top", [1, 2])])
+def test_bridges_pick_layers(kind, layers):
+    hidden, cell = torch.randn(3, B, 4), torch.randn(3, B, 4)
+    picked_hidden, picked_cell = StateBridge(kind, 3, 2, 4)(hidden, cell)
+    torch.testing.assert_close(picked_hidden, hidden[layers])
+    torch.testing.assert_close(picked_cell, cell[layers])
+
+
+def test_linear_bridge_projects_all_layers_of_each_sentence():
+    bridge = StateBridge("linear", 3, 2, 4)
+    hidden, cell = torch.randn(3, B, 4), torch.randn(3, B, 4)
+    out_hidden, out_cell = bridge(hidden, cell)
+    for b in range(B):
+        for state, proj, out in ((hidden, bridge.hidden_proj, out_hidden), (cell, bridge.cell_proj, out_cell)):
+            expected = proj.weight @ torch.cat([state[layer, b] for layer in range(3)]) + proj.bias
+            torch.testing.assert_close(torch.cat([out[0, b], out[1, b]]), expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("sideways", 2, 2, 4), "`kind` must be one of bottom, top, linear, but is 'sideways' instead"),
+        (("top", 1, 2, 4), "needs at least as many encoder layers as decoder layers, but there are 1 and 2"),
+    ],
+)
+def test_impossible_bridges_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        StateBridge(*arguments)

@@ -1,0 +1,111 @@
+"""The only file that knows about host versions (fairseq-fixed 0.12.3.1, torch >= 2.10).
+
+It prepares the host when the plugin is imported: the safe checkpoint loader learns the exact harmless types that
+fairseq's own checkpoints contain, torchrun works on machines without a GPU, ``--replace-unk`` works without a value,
+and known noise is not shown. The safe loader always stays on: never set TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD.
+"""
+
+import argparse
+import collections
+import os
+import sys
+import typing
+import warnings
+from types import TracebackType
+
+import numpy as np
+import omegaconf
+import torch
+from fairseq import utils
+from fairseq.dataclass.configs import DistributedTrainingConfig
+from fairseq.distributed import utils as distributed_utils
+
+from .errors import UserError
+
+# What the host warns about on every run and a user can do nothing about, by message.
+_NOISE = (
+    r"hydra\.experimental",
+    r"version_base",
+    r"@package _group_",
+    r"'config' is validated against ConfigStore schema",
+    r"strict flag",
+    r"pin_memory",
+    r"torch\.cuda\.amp\.",
+)
+
+_load_align_dict = utils.load_align_dict
+
+
+def install() -> None:
+    """Do everything of the module docstring; called once, by the package's ``__init__``."""
+    _require_safe_loader()
+    torch.serialization.add_safe_globals(safe_globals())
+    distributed_utils._infer_torch_distributed_launch_init = _init_from_torchrun
+    utils.load_align_dict = _alignment_words
+    for message in _NOISE:
+        warnings.filterwarnings("ignore", message=f"(?s).*{message}")
+    install_error_reports()
+
+
+def _require_safe_loader() -> None:
+    version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+    if version < (2, 10):
+        raise ImportError(
+            f"wean_fairseq needs torch 2.10 or newer, but this is {torch.__version__}: older ones can be attacked "
+            "through a checkpoint even with the safe loader (CVE-2026-24747)."
+        )
+
+
+def safe_globals() -> list[typing.Any]:
+    """The types, besides tensors and plain containers, that checkpoints of fairseq hold.
+
+    Each was found necessary: argparse.Namespace by the checkpoints of archs without a dataclass; the numpy group by
+    ``--eval-bleu``, whose counts are arrays; the rest by resuming with several processes, where rank 0 sends its state.
+    """
+    reconstruct = np._core.multiarray._reconstruct
+    return [
+        argparse.Namespace,
+        reconstruct,
+        (reconstruct, "numpy.core.multiarray._reconstruct"),  # its name in files written under numpy 1
+        np.ndarray,
+        np.dtype,
+        np.dtypes.Int64DType,
+        omegaconf.DictConfig,
+        omegaconf.ListConfig,
+        omegaconf.base.ContainerMetadata,
+        omegaconf.base.Metadata,
+        omegaconf.nodes.AnyNode,
+        (typing.Any, "typing.Any"),
+        collections.defaultdict,
+        dict,
+        list,
+        int,
+        distributed_utils._TensorPlaceholder,
+    ]
+
+
+def _init_from_torchrun(cfg: DistributedTrainingConfig) -> None:
+    """fairseq's set-up from torchrun's environment, which divides by the number of GPUs, made right for none."""
+    cfg.distributed_init_method = "env://"
+    cfg.distributed_world_size = int(os.environ["WORLD_SIZE"])
+    cfg.distributed_rank = int(os.environ["RANK"])
+    cfg.device_id = cfg.distributed_rank % max(1, torch.cuda.device_count())
+    cfg.distributed_no_spawn = True  # torchrun has made the processes
+
+
+def _alignment_words(path: str | None) -> dict[str, str] | None:
+    """fairseq's reading of ``--replace-unk [FILE]``, whose default value for the bare flag is no file but "@@ "."""
+    return _load_align_dict("" if path == "@@ " else path)
+
+
+def install_error_reports() -> None:
+    """Show a ``UserError`` as one sentence; WEAN_TRACEBACK=1 shows where it came from as well."""
+    previous = sys.excepthook
+
+    def report(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        if isinstance(error, UserError) and not os.environ.get("WEAN_TRACEBACK"):
+            sys.stderr.write(f"wean_fairseq: error: {error}\n")
+        else:
+            previous(kind, error, traceback)
+
+    sys.excepthook = report

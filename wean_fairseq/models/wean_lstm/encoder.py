@@ -1,0 +1,93 @@
+"""The LSTM encoder of WEAN (Ma et al., NAACL 2018, section 2.2).
+
+Legend: ``B`` batch, ``S`` source length, ``L`` layers, ``H`` hidden width, ``E`` embedding width.
+"""
+
+from typing import Any
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import FairseqEncoder
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from ...modules import left_padding
+
+
+class WeanLstmEncoder(FairseqEncoder):
+    """An LSTM over packed sentences, so that padding on either side is never read.
+
+    Args:
+        dictionary: of the source.
+        embed_tokens: the shared embedding, (V, E).
+        hidden_size: ``H``.
+        num_layers: ``L``.
+        dropout: between layers.
+        bidirectional: sum a forward and a backward LSTM, outputs and final states alike.
+    """
+
+    def __init__(
+        self,
+        dictionary: Dictionary,
+        embed_tokens: nn.Embedding,
+        hidden_size: int,
+        num_layers: int,
+        dropout: float,
+        bidirectional: bool,
+    ) -> None:
+        super().__init__(dictionary)
+        self.padding_idx = dictionary.pad()
+        self.embed_tokens = embed_tokens
+        self.directions = 2 if bidirectional else 1
+        self.lstm = nn.LSTM(
+            embed_tokens.embedding_dim,
+            hidden_size,
+            num_layers,
+            batch_first=True,
+            dropout=dropout if num_layers > 1 else 0.0,
+            bidirectional=bidirectional,
+        )
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
+        """Encode a batch.
+
+        Args:
+            src_tokens: shape (B, S), padded on either side.
+            src_lengths: ignored; the lengths are read off the padding.
+
+        Returns:
+            ``encoder_out`` (B, S, H), zero at padding, in the order of ``src_tokens``; ``encoder_padding_mask`` (B, S);
+            ``final_hidden`` and ``final_cell``, each (L, B, H).
+        """
+        padding_mask = src_tokens.eq(self.padding_idx)
+        batch, length = src_tokens.shape
+        # Packing wants the tokens on the left; the outputs go back to where their tokens stood, so that attention
+        # weights line up with the source as given.
+        position = torch.arange(length, device=src_tokens.device)
+        shift = left_padding(padding_mask).unsqueeze(1)  # (B, 1)
+        to_left = (position + shift) % length  # (B, S)
+        to_place = (position - shift) % length
+        embedded = self.embed_tokens(src_tokens.gather(1, to_left))  # (B, S, E)
+        lengths = padding_mask.logical_not().sum(dim=1).clamp(min=1).cpu()
+        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
+        packed_out, (hidden, cell) = self.lstm(packed)
+        outputs, _ = pad_packed_sequence(packed_out, batch_first=True, total_length=length)  # (B, S, directions * H)
+        outputs = outputs.view(batch, length, self.directions, -1).sum(dim=2)  # (B, S, H)
+        return {
+            "encoder_out": outputs.gather(1, to_place.unsqueeze(-1).expand_as(outputs)),
+            "encoder_padding_mask": padding_mask,
+            "final_hidden": self._sum_directions(hidden),
+            "final_cell": self._sum_directions(cell),
+        }
+
+    def _sum_directions(self, state: Tensor) -> Tensor:
+        return state.view(-1, self.directions, *state.shape[1:]).sum(dim=1)  # (L * directions, B, H) -> (L, B, H)
+
+    def reorder_encoder_out(self, encoder_out: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
+        """Pick sentences ``new_order`` (B',) of the batch, for beam search."""
+        batch_dim = {"encoder_out": 0, "encoder_padding_mask": 0, "final_hidden": 1, "final_cell": 1}
+        return {name: tensor.index_select(batch_dim[name], new_order) for name, tensor in encoder_out.items()}
+
+    def max_positions(self) -> int:
+        """An LSTM has no longest input; the task sets the limits."""
+        return int(1e5)

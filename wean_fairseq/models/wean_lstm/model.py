@@ -1,0 +1,120 @@
+"""``wean_lstm``: WEAN, the word embedding attention network (Ma et al., NAACL 2018, arXiv 1803.01465)."""
+
+from typing import Any
+
+from fairseq.data import Dictionary
+from fairseq.models import FairseqEncoderDecoderModel, register_model
+from fairseq.tasks import FairseqTask
+from torch import Tensor, nn
+
+from ...errors import UserError, user_errors
+from ...modules import BilinearAttention, LossSums, QueryEmbedding, StateBridge
+from .config import WeanLstmConfig, register_presets
+from .decoder import WeanLstmDecoder
+from .encoder import WeanLstmEncoder
+
+
+@register_model("wean_lstm", dataclass=WeanLstmConfig)
+class WeanLstmModel(FairseqEncoderDecoderModel):
+    """LSTM encoder and decoder with attention, and an output layer that queries the word embeddings."""
+
+    encoder: WeanLstmEncoder
+    decoder: WeanLstmDecoder
+
+    @classmethod
+    def build_model(cls, cfg: WeanLstmConfig, task: FairseqTask) -> "WeanLstmModel":
+        """Build the model that ``cfg`` describes for the dictionary of ``task``.
+
+        Raises:
+            UserError: if the options contradict each other, the dictionary or the task.
+        """
+        _check_task(task)
+        _check_candidates(cfg.num_candidates, task.source_dictionary)
+        with user_errors():
+            return _build(cls, cfg, task)
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor,
+        prev_output_tokens: Tensor,
+        target: Tensor | None = None,
+        label_smoothing: float = 0.0,
+        **_unused: Any,
+    ) -> tuple[Tensor, dict[str, list[Tensor]]] | LossSums:
+        """Score every next word, or with ``target`` compute the loss without building the scores.
+
+        Args:
+            src_tokens: shape (B, S).
+            src_lengths: shape (B,).
+            prev_output_tokens: shape (B, T).
+            target: shape (B, T).
+            label_smoothing: used with ``target``.
+
+        Returns:
+            Logits (B, T, V) and ``{"attn": [weights (B, T, S)]}``; with ``target`` the summed losses.
+        """
+        encoder_out = self.encoder(src_tokens, src_lengths)
+        if target is None:
+            return self.decoder(prev_output_tokens, encoder_out)
+        query, _ = self.decoder.extract_features(prev_output_tokens, encoder_out)
+        return self.decoder.loss(query, target, label_smoothing)
+
+
+def _check_task(task: FairseqTask) -> None:
+    if task.source_dictionary != task.target_dictionary:
+        raise UserError(
+            "wean_lstm shares one embedding between source and target, but the data has two dictionaries "
+            f"({len(task.source_dictionary)} and {len(task.target_dictionary)} entries): "
+            "run fairseq-preprocess again with --joined-dictionary."
+        )
+    if getattr(task.cfg, "left_pad_target", False):
+        raise UserError("wean_lstm reads the target from the left: do not use --left-pad-target.")
+
+
+def _check_candidates(num_candidates: int, dictionary: Dictionary) -> None:
+    words = len(dictionary) - dictionary.nspecial
+    if not 0 <= num_candidates <= words:
+        raise UserError(
+            f"--num-candidates must be at most {words} (the words of the dictionary) or 0 for all, "
+            f"but is {num_candidates}."
+        )
+
+
+def _build(cls: type[WeanLstmModel], cfg: WeanLstmConfig, task: FairseqTask) -> WeanLstmModel:
+    dictionary = task.source_dictionary
+    # N(0, 1), PyTorch's default, is what both releases of the authors train from.
+    embed_tokens = nn.Embedding(len(dictionary), cfg.embed_dim, dictionary.pad())
+    encoder = WeanLstmEncoder(
+        dictionary, embed_tokens, cfg.hidden_size, cfg.encoder_layers, cfg.dropout, cfg.encoder_bidirectional
+    )
+    decoder = WeanLstmDecoder(
+        dictionary,
+        embed_tokens,
+        lstm=nn.LSTM(
+            cfg.embed_dim,
+            cfg.hidden_size,
+            cfg.decoder_layers,
+            batch_first=True,
+            dropout=cfg.dropout if cfg.decoder_layers > 1 else 0.0,
+        ),
+        bridge=StateBridge(str(cfg.bridge), cfg.encoder_layers, cfg.decoder_layers, cfg.hidden_size),
+        attention=BilinearAttention(cfg.hidden_size, cfg.hidden_size, tanh=cfg.attention_tanh),
+        query_embedding=QueryEmbedding(
+            str(cfg.query_score),
+            cfg.hidden_size,
+            cfg.embed_dim,
+            len(dictionary),
+            unk_index=dictionary.unk(),
+            bias=cfg.query_bias,
+            detach=cfg.detach_query_embedding,
+            num_candidates=cfg.num_candidates + dictionary.nspecial if cfg.num_candidates else None,
+            chunk_size=cfg.loss_chunk_size or None,
+        ),
+        dropout=cfg.dropout,
+        attn_pad_leak=cfg.attn_pad_leak,
+    )
+    return cls(encoder, decoder)
+
+
+register_presets()

@@ -1,0 +1,43 @@
+"""Bilinear ("general") attention: Luong et al., EMNLP 2015, eq. 8, as used by WEAN (Ma et al., NAACL 2018, eq. 1-2).
+
+Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``Q`` query width, ``K`` key width.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from .masking import masked_softmax
+
+
+class BilinearAttention(nn.Module):
+    """g(s_t, h_i) = h_i . act(W_a s_t + b_a); alpha_t = softmax_i g; c_t = sum_i alpha_ti h_i.
+
+    Args:
+        query_dim: width ``Q`` of the decoder state s_t.
+        key_dim: width ``K`` of the encoder outputs h_i.
+        tanh: squash the projected query, as the LCSTS setting of the authors' release does.
+    """
+
+    def __init__(self, query_dim: int, key_dim: int, *, tanh: bool = False) -> None:
+        super().__init__()
+        self.query_proj = nn.Linear(query_dim, key_dim)  # W_a, b_a
+        self.tanh = tanh
+
+    def forward(self, query: Tensor, keys: Tensor, padding_mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Attend from every query to every key of the same sentence.
+
+        Args:
+            query: decoder states, shape (B, T, Q).
+            keys: encoder outputs, shape (B, S, K).
+            padding_mask: ``True`` at source padding, shape (B, S); ``None`` lets padding take weight.
+
+        Returns:
+            Context vectors, shape (B, T, K), and attention weights, shape (B, T, S).
+        """
+        projected = self.query_proj(query)  # (B, T, K)
+        if self.tanh:
+            projected = torch.tanh(projected)
+        scores = torch.bmm(projected, keys.transpose(1, 2))  # (B, T, S), eq. 2
+        weights = masked_softmax(scores, padding_mask)
+        context = torch.bmm(weights, keys)  # (B, T, K), eq. 1
+        return context, weights
