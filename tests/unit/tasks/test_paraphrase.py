@@ -1,0 +1,207 @@
+"""The task on data binarised in the test: nothing dropped, limits as named, the same batches after a restart."""
+
+from argparse import Namespace
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data import indexed_dataset
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: F401 - initialises fairseq's config store
+from fairseq.sequence_generator import SequenceGenerator
+
+from tests.model_contract import EOS, build_model, make_dictionary
+from wean_fairseq.errors import UserError
+from wean_fairseq.search import PaperSequenceGenerator
+from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
+
+DICTIONARY = make_dictionary()
+LENGTHS = [3, 9, 1, 4, 12, 2, 5, 7, 6, 8, 10]  # 11 pairs: no multiple of 8
+
+
+def write_side(folder, split, language, sentences):
+    prefix = str(folder / f"{split}.src-tgt.{language}")
+    builder = indexed_dataset.make_builder(f"{prefix}.bin", impl="mmap", vocab_size=len(DICTIONARY))
+    for row in sentences:
+        builder.add_item(torch.tensor([*row, EOS]))
+    builder.finalize(f"{prefix}.idx")
+
+
+def words(length, offset=0):
+    return [4 + (offset + i) % 15 for i in range(length)]
+
+
+@pytest.fixture
+def data(tmp_path):
+    for split in ("train", "valid", "test"):
+        write_side(tmp_path, split, "src", [words(n) for n in LENGTHS])
+        write_side(tmp_path, split, "tgt", [words(n, 3) for n in reversed(LENGTHS)])
+    for language in ("src", "tgt"):
+        DICTIONARY.save(str(tmp_path / f"dict.{language}.txt"))
+    return tmp_path
+
+
+def make_task(data, **options):
+    cfg = ParaphraseConfig(
+        data=str(data), source_lang="src", target_lang="tgt", train_subset="train", dataset_impl=None
+    )
+    cfg.required_seq_len_multiple = 1
+    for name, value in options.items():
+        setattr(cfg, name, value)
+    return ParaphraseTask.setup_task(cfg)
+
+
+def batches(task, split, epoch=1, **options):
+    task.load_dataset(split)
+    iterator = task.get_batch_iterator(
+        task.dataset(split),
+        max_sentences=4,
+        max_positions=(1024, 1024),
+        ignore_invalid_inputs=True,
+        required_batch_size_multiple=8,
+        seed=1,
+        epoch=epoch,
+        disable_iterator_cache=True,
+        **options,
+    )
+    return [batch["id"].tolist() for batch in iterator.next_epoch_itr(shuffle=True)]
+
+
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+def test_every_pair_is_in_exactly_one_batch(data, split):
+    seen = [index for batch in batches(make_task(data), split) for index in batch]
+    assert sorted(seen) == list(range(len(LENGTHS)))
+
+
+def test_drop_leaves_long_pairs_out_of_training_only(data):
+    task = make_task(data, max_pair_length=7, length_policy="drop")
+    fits = [i for i, pair in enumerate(zip(LENGTHS, reversed(LENGTHS), strict=True)) if max(pair) <= 7]
+    assert sorted(index for batch in batches(task, "train") for index in batch) == fits
+    assert len(fits) < len(LENGTHS)
+    for split in ("valid", "test"):
+        assert len([index for batch in batches(task, split) for index in batch]) == len(LENGTHS)
+
+
+def test_truncate_cuts_training_pairs_and_sources_but_no_reference(data):
+    task = make_task(data, max_pair_length=5, length_policy="truncate")
+    for split, cut_target in (("train", True), ("valid", False), ("test", False)):
+        task.load_dataset(split)
+        for index, (source, target) in enumerate(zip(LENGTHS, reversed(LENGTHS), strict=True)):
+            item = task.dataset(split)[index]
+            assert item["source"].tolist() == [*words(min(source, 5)), EOS]
+            assert item["target"].tolist() == [*words(min(target, 5) if cut_target else target, 3), EOS]
+
+
+def test_truncate_reaches_interactive_input(data):
+    task = make_task(data, max_pair_length=5, length_policy="truncate")
+    dataset = task.build_dataset_for_inference([torch.tensor([*words(9), EOS])], np.array([10]))
+    assert dataset[0]["source"].tolist() == [*words(5), EOS]
+
+
+def test_a_restart_in_a_later_epoch_builds_the_same_batches(data):
+    """Stock fairseq builds batches with the seed of the epoch it was started in (ecosystem: resume differs)."""
+    task = make_task(data)
+    task.load_dataset("train")
+    iterator = task.get_batch_iterator(task.dataset("train"), max_sentences=3, max_positions=(99, 99), seed=1, epoch=1)
+    straight = []
+    for _ in range(3):
+        straight.append([batch["id"].tolist() for batch in iterator.next_epoch_itr(shuffle=True)])
+    restarted = make_task(data)
+    restarted.load_dataset("train")
+    later = restarted.get_batch_iterator(
+        restarted.dataset("train"), max_sentences=3, max_positions=(99, 99), seed=1, epoch=3
+    )
+    assert [batch["id"].tolist() for batch in later.next_epoch_itr(shuffle=True)] == straight[2]
+    assert straight[0] != straight[1]
+
+
+def test_missing_directory_dictionary_and_split_are_named(data, tmp_path):
+    with pytest.raises(UserError, match=r"there is no data directory '.*nowhere'"):
+        make_task(tmp_path / "nowhere")
+    with pytest.raises(UserError, match=r"has no split 'dev' of src -> tgt; it has test, train, valid"):
+        make_task(data).load_dataset("dev")
+    (data / "dict.tgt.txt").unlink()
+    with pytest.raises(UserError, match=r"holds no dict.tgt.txt"):
+        make_task(data)
+
+
+def test_sides_of_different_length_are_named_with_their_counts(data):
+    write_side(data, "train", "tgt", [words(3)] * 7)
+    with pytest.raises(UserError, match=r"train.src-tgt.src has 11 lines and .*train.src-tgt.tgt has 7 lines"):
+        make_task(data).load_dataset("train")
+
+
+def test_empty_lines_are_named_or_kept(data):
+    rows = [words(n) for n in LENGTHS]
+    rows[4] = rows[8] = []
+    write_side(data, "train", "src", rows)
+    with pytest.raises(UserError, match=r"train.src-tgt.src has 2 empty line\(s\) \(line 5, 9\)"):
+        make_task(data).load_dataset("train")
+    task = make_task(data, keep_empty_lines=True)
+    task.load_dataset("train")
+    assert len(task.dataset("train")) == len(LENGTHS)
+
+
+def generation_args(**options):
+    return Namespace(**{"beam": 3, "max_len_b": 12, "lenpen": 1, "replace_unk": None} | options)
+
+
+def search(task, args, model, sample):
+    return task.build_generator([model], args).generate([model], sample)
+
+
+def sample_of(task, split="test"):
+    task.load_dataset(split)
+    dataset = task.dataset(split)
+    return dataset.collater([dataset[index] for index in range(len(dataset))])
+
+
+def test_the_wean_search_finds_what_full_search_finds_sooner(data):
+    """Sums of log-probabilities only fall, so stopping at the best finished hypothesis loses nothing."""
+    model = build_model("wean_lstm", make_task(data), embed_dim=6, hidden_size=10, query_bias=True)
+    with torch.no_grad():  # make the end likely, sooner for some sentences than for others
+        model.decoder.query_embedding.score.query_proj.bias += 0.3 * model.encoder.embed_tokens.weight[EOS]
+    full = search(make_task(data), generation_args(lenpen=0.0), model, sample_of(make_task(data)))
+    task = make_task(data, search_preset="wean")
+    early = search(task, generation_args(), model, sample_of(task))
+    for expected, found in zip(full, early, strict=True):
+        assert found[0]["tokens"].tolist() == expected[0]["tokens"].tolist()
+        torch.testing.assert_close(found[0]["score"], expected[0]["score"])
+        assert float(found[0]["score"]) == pytest.approx(float(found[0]["positional_scores"].sum()), abs=1e-4)
+    assert sum(map(len, early)) < sum(map(len, full))
+
+
+def test_the_default_is_fairseqs_own_generator(data):
+    model = build_model("wean_lstm", make_task(data), embed_dim=6, hidden_size=10)
+    assert type(make_task(data).build_generator([model], generation_args())) is SequenceGenerator
+
+
+def test_replace_unk_positions_are_the_most_attended_words(data):
+    """Expected: the argmax of the attention over the sentence's own words, counted without its padding."""
+    task = make_task(data)
+    model = build_model("wean_lstm", task, embed_dim=6, hidden_size=10)
+    sample = sample_of(task)
+    generator = task.build_generator([model], generation_args(replace_unk=""))
+    assert isinstance(generator, PaperSequenceGenerator)
+    for tokens, hypotheses in zip(sample["net_input"]["src_tokens"], generator.generate([model], sample), strict=True):
+        real = [column for column, token in enumerate(tokens.tolist()) if token not in (1, EOS)]
+        best = hypotheses[0]
+        expected = [
+            max(range(len(real)), key=lambda i, s=s: best["attention"][real[i], s]) for s in range(len(best["tokens"]))
+        ]
+        assert best["alignment"] == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lenpen": 0.6}, "--lenpen 0.6 contradicts"),
+        ({"sampling": True}, "does not go with --sampling"),
+        ({"print_alignment": "hard"}, "does not go with --print-alignment"),
+        ({"diverse_beam_groups": 2}, "does not go with --diverse-beam-groups"),
+    ],
+)
+def test_options_that_contradict_the_wean_search_are_refused(data, options, message):
+    task = make_task(data, search_preset="wean")
+    model = build_model("wean_lstm", task, embed_dim=6, hidden_size=10)
+    with pytest.raises(UserError, match=message):
+        task.build_generator([model], generation_args(**options))

@@ -1,0 +1,129 @@
+"""Sentence pairs: checks that a user understands, and the two length limits of the WEAN releases."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from fairseq.data import (
+    AppendTokenDataset,
+    Dictionary,
+    LanguagePairDataset,
+    StripTokenDataset,
+    TruncateDataset,
+    data_utils,
+)
+from fairseq.data.base_wrapper_dataset import BaseWrapperDataset
+
+from ..errors import UserError
+
+LENGTH_POLICIES = ("drop", "truncate")
+
+
+class PairLimits(NamedTuple):
+    """At most ``length`` tokens a side, end symbol apart; 0 = no limit.
+
+    ``drop`` (the authors' first release) leaves longer pairs out of training and touches nothing else; ``truncate``
+    (their second) cuts both sides of training pairs, and sources everywhere, but never a reference.
+    """
+
+    length: int
+    policy: str
+
+    @property
+    def drops(self) -> bool:
+        """Whether long training pairs are left out."""
+        return self.length > 0 and self.policy == "drop"
+
+    @property
+    def truncates(self) -> bool:
+        """Whether long sentences are cut."""
+        return self.length > 0 and self.policy == "truncate"
+
+
+def limit_pairs(dataset: LanguagePairDataset, limits: PairLimits, training: bool) -> LanguagePairDataset:
+    """Cut the sentences of ``dataset`` as ``limits`` says; the end symbol stays."""
+    if not limits.truncates:
+        return dataset
+
+    def cut(sentences: BaseWrapperDataset) -> BaseWrapperDataset:
+        words = TruncateDataset(StripTokenDataset(sentences, dataset.eos), limits.length)
+        return AppendTokenDataset(words, dataset.eos)
+
+    source = cut(dataset.src)
+    target = cut(dataset.tgt) if training and dataset.tgt is not None else dataset.tgt
+    return LanguagePairDataset(
+        source,
+        source.sizes,
+        dataset.src_dict,
+        target,
+        None if target is None else target.sizes,
+        dataset.tgt_dict,
+        left_pad_source=dataset.left_pad_source,
+        left_pad_target=dataset.left_pad_target,
+        align_dataset=dataset.align_dataset,
+        eos=dataset.eos,
+        shuffle=dataset.shuffle,
+        pad_to_multiple=dataset.pad_to_multiple,
+    )
+
+
+def check_data_dir(data: str | None, source_lang: str | None, target_lang: str | None) -> None:
+    """Refuse a data directory that is missing or was not made by fairseq-preprocess.
+
+    Args:
+        data: what the user gave, one directory or several joined by colons; the first holds the dictionaries.
+        source_lang: source suffix; ``None`` = as the file names say.
+        target_lang: target suffix; likewise.
+
+    Raises:
+        UserError: naming what is missing.
+    """
+    first = Path((data or "").split(":")[0])
+    if not data or not first.is_dir():
+        raise UserError(
+            f"there is no data directory {str(first)!r}: give the directory that fairseq-preprocess wrote (--destdir)."
+        )
+    if source_lang is None or target_lang is None:
+        source_lang, target_lang = data_utils.infer_language_pair(str(first))
+        if source_lang is None or target_lang is None:
+            raise UserError(
+                f"the file names in {first} do not tell the two sides of the data: it is not a directory that "
+                "fairseq-preprocess wrote, or give --source-lang and --target-lang."
+            )
+    for language in (source_lang, target_lang):
+        if not (first / f"dict.{language}.txt").is_file():
+            raise UserError(
+                f"{first} holds no dict.{language}.txt: "
+                "it is not a directory that fairseq-preprocess wrote for this task."
+            )
+
+
+def check_pairs(prefix: str, sides: dict[str, Dictionary], dataset_impl: str | None, keep_empty: bool) -> None:
+    """Refuse sides of different length, and empty lines unless ``keep_empty``.
+
+    Args:
+        prefix: path of a split up to and including the languages, as ``data-bin/train.src-tgt``.
+        sides: dictionary of each side by its suffix; a side may be missing (generation without references).
+        dataset_impl: fairseq's storage format; ``None`` = look at the file.
+        keep_empty: accept empty lines.
+
+    Raises:
+        UserError: naming the files, the counts and the first empty lines.
+    """
+    lengths = {}
+    for language, dictionary in sides.items():
+        sentences = data_utils.load_indexed_dataset(f"{prefix}.{language}", dictionary, dataset_impl or "mmap")
+        if sentences is not None:
+            # A copy: the sizes of a memory-mapped data set die with it.
+            lengths[f"{prefix}.{language}"] = np.array(sentences.sizes)
+    if len({len(sizes) for sizes in lengths.values()}) > 1:
+        found = " and ".join(f"{name} has {len(sizes)} lines" for name, sizes in lengths.items())
+        raise UserError(f"the sides of this data do not pair up: {found}; align the text files and preprocess again.")
+    for name, sizes in lengths.items():
+        empty = np.flatnonzero(sizes <= 1) + 1  # an empty line holds only the end symbol
+        if empty.size and not keep_empty:
+            shown = ", ".join(str(line) for line in empty[:5]) + (", ..." if empty.size > 5 else "")
+            raise UserError(
+                f"{name} has {empty.size} empty line(s) (line {shown}): remove these pairs from both sides and "
+                "preprocess again, or pass --keep-empty-lines."
+            )

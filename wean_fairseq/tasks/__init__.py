@@ -1,0 +1,5 @@
+"""Tasks; importing one registers it."""
+
+from . import paraphrase
+
+__all__ = ["paraphrase"]

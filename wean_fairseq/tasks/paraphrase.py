@@ -1,0 +1,170 @@
+"""Task ``paraphrase``: sentence pairs of one language. fairseq's translation task, with nothing lost on the way."""
+
+import logging
+from argparse import Namespace
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq.data import FairseqDataset
+from fairseq.dataclass import ChoiceEnum
+from fairseq.dataclass.configs import GenerationConfig
+from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from fairseq.utils import split_paths
+
+from ..data import LENGTH_POLICIES, PairLimits, check_data_dir, check_pairs, limit_pairs
+from ..errors import UserError
+from ..search import PaperSequenceGenerator
+
+logger = logging.getLogger(__name__)
+
+SEARCH_PRESETS = ("fairseq", "wean")
+# Ways of searching whose scores the WEAN stop rule says nothing about.
+_OTHER_SEARCHES = ("sampling", "match_source_len", "constraints", "print_alignment")
+
+
+@dataclass
+class ParaphraseConfig(TranslationConfig):
+    """The translation task's options, and those of this task."""
+
+    max_pair_length: int = field(
+        default=0, metadata={"help": "words a side, end symbol apart, that --length-policy acts on; 0 = no limit"}
+    )
+    length_policy: ChoiceEnum(LENGTH_POLICIES) = field(  # type: ignore[valid-type]
+        default="drop",
+        metadata={
+            "help": "drop: leave longer pairs out of training (WEAN's first release); "
+            "truncate: cut training pairs, and all sources (its second)"
+        },
+    )
+    keep_empty_lines: bool = field(default=False, metadata={"help": "accept empty lines instead of refusing the data"})
+    search_preset: ChoiceEnum(SEARCH_PRESETS) = field(  # type: ignore[valid-type]
+        default="fairseq",
+        metadata={
+            "help": "wean: scores are plain sums of log-probabilities (--lenpen 0) and a sentence is done "
+            "when its best hypothesis is; fairseq: as the generation options say"
+        },
+    )
+    rebuild_batches: bool = field(
+        default=True,
+        metadata={"help": "build each epoch's batches from its own seed, so that a resumed run sees the same ones"},
+    )
+
+
+@register_task("paraphrase", dataclass=ParaphraseConfig)
+class ParaphraseTask(TranslationTask):
+    """Pairs in, pairs out: no sentence is lost, a restart builds the same batches, bad data is refused by name."""
+
+    cfg: ParaphraseConfig
+
+    @property
+    def limits(self) -> PairLimits:
+        """The length limit in force."""
+        return PairLimits(self.cfg.max_pair_length, str(self.cfg.length_policy))
+
+    @classmethod
+    def setup_task(cls, cfg: ParaphraseConfig, **kwargs: Any) -> "ParaphraseTask":
+        """Load the dictionaries.
+
+        Raises:
+            UserError: if the data directory or a dictionary is missing.
+        """
+        check_data_dir(cfg.data, cfg.source_lang, cfg.target_lang)
+        return super().setup_task(cfg, **kwargs)
+
+    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
+        """Load and check a split.
+
+        Raises:
+            UserError: if it is missing, its sides do not pair up, or it has empty lines.
+        """
+        self._check_split(split, epoch)
+        super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
+        self.datasets[split] = limit_pairs(self.datasets[split], self.limits, split == self.cfg.train_subset)
+
+    def _check_split(self, split: str, epoch: int) -> None:
+        shards = split_paths(self.cfg.data)
+        folder = Path(shards[(epoch - 1) % len(shards)] if split == self.cfg.train_subset else shards[0])
+        source, target = self.cfg.source_lang, self.cfg.target_lang
+        pairs = [f"{source}-{target}", f"{target}-{source}"]
+        found = [pair for pair in pairs if any(folder.glob(f"{split}.{pair}.{source}*"))]
+        if not found:
+            splits = sorted({path.name.split(".")[0] for path in folder.glob(f"*.{source}-{target}.*")})
+            raise UserError(
+                f"{folder} has no split {split!r} of {source} -> {target}; it has {', '.join(splits) or 'none at all'}."
+            )
+        impl = None if self.cfg.dataset_impl is None else str(self.cfg.dataset_impl)
+        sides = {source: self.src_dict, target: self.tgt_dict}
+        check_pairs(str(folder / f"{split}.{found[0]}"), sides, impl, self.cfg.keep_empty_lines)
+
+    def get_batch_iterator(self, dataset: FairseqDataset, *args: Any, **kwargs: Any) -> Any:
+        """As fairseq's, but no batch is dropped for its size, and ``--length-policy drop`` is applied to training.
+
+        fairseq drops the last batch of any data set whose size is no multiple of --required-batch-size-multiple.
+        """
+        kwargs["required_batch_size_multiple"] = 1
+        if self.limits.drops and dataset is self.datasets.get(self.cfg.train_subset):
+            most = self.limits.length + 1  # the end symbol counts as a position
+            kwargs["max_positions"] = tuple(min(most, limit) for limit in kwargs.get("max_positions") or (most, most))
+        return super().get_batch_iterator(dataset, *args, **kwargs)
+
+    def build_dataset_for_inference(
+        self, src_tokens: list[torch.Tensor], src_lengths: list[int], constraints: torch.Tensor | None = None
+    ) -> FairseqDataset:
+        """Sentences typed or piped into fairseq-interactive."""
+        if self.limits.truncates:
+            end = torch.tensor([self.source_dictionary.eos()])
+            src_tokens = [torch.cat([words[:-1][: self.limits.length], end]) for words in src_tokens]
+            src_lengths = [len(words) for words in src_tokens]
+        return super().build_dataset_for_inference(src_tokens, src_lengths, constraints=constraints)
+
+    def build_generator(
+        self,
+        models: list[torch.nn.Module],
+        args: GenerationConfig | Namespace,
+        seq_gen_cls: type | None = None,
+        extra_gen_cls_kwargs: dict[str, Any] | None = None,
+        prefix_allowed_tokens_fn: Any = None,
+    ) -> Any:
+        """As fairseq's, with ``--search-preset`` and a working ``--replace-unk``.
+
+        Raises:
+            UserError: if the generation options contradict the preset.
+        """
+        extra = dict(extra_gen_cls_kwargs or {})
+        wean_search = str(self.cfg.search_preset) == "wean"
+        replaces_unk = getattr(args, "replace_unk", None) is not None
+        if wean_search:
+            _check_wean_search(args)
+            args = Namespace(**{**vars_of(args), "lenpen": 0.0})
+        if seq_gen_cls is None and (wean_search or replaces_unk):
+            seq_gen_cls = PaperSequenceGenerator
+            extra.update(stop_when_best_finished=wean_search, source_positions=replaces_unk)
+        return super().build_generator(
+            models,
+            args,
+            seq_gen_cls=seq_gen_cls,
+            extra_gen_cls_kwargs=extra,
+            prefix_allowed_tokens_fn=prefix_allowed_tokens_fn,
+        )
+
+
+def vars_of(args: GenerationConfig | Namespace) -> dict[str, Any]:
+    """The options of a namespace or a configuration object by name."""
+    return dict(vars(args)) if isinstance(args, Namespace) else {str(key): args[key] for key in args}
+
+
+def _check_wean_search(args: GenerationConfig | Namespace) -> None:
+    if getattr(args, "lenpen", 1) not in (0, 1):
+        raise UserError(
+            f"--search-preset wean sums log-probabilities as they are, which --lenpen {args.lenpen} contradicts: "
+            "leave --lenpen out, or use --search-preset fairseq."
+        )
+    others = [name for name in _OTHER_SEARCHES if getattr(args, name, None)]
+    others += ["diverse_beam_groups"] if getattr(args, "diverse_beam_groups", -1) > 0 else []
+    others += ["diversity_rate"] if getattr(args, "diversity_rate", -1) > -1 else []
+    if others:
+        flag = "--" + others[0].replace("_", "-")
+        raise UserError(f"--search-preset wean is plain beam search and does not go with {flag}.")
