@@ -1,0 +1,88 @@
+"""The text preparation as a command: what it writes, and what it refuses without leaving anything behind."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[3] / "preprocess" / "parallel_text.py"
+
+
+def run(*arguments):
+    return subprocess.run([sys.executable, SCRIPT, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def pair(tmp_path):
+    (tmp_path / "a.src").write_bytes("The Cat\u3000sat .\r\nB  b\nÉté\n".encode())
+    (tmp_path / "a.tgt").write_bytes("A cat .\nb\nÉ\n".encode())
+    return tmp_path / "a.src", tmp_path / "a.tgt"
+
+
+def test_lines_are_normalised_and_counted(pair, tmp_path):
+    out = tmp_path / "out"
+    result = run("--output", out, "--lowercase", "--train", *pair, "--train", *pair, "--test", *pair)
+    assert result.returncode == 0, result.stderr
+    assert (out / "train.src").read_text(encoding="utf-8") == "the cat sat .\nb b\nété\n" * 2
+    assert (out / "test.tgt").read_text(encoding="utf-8") == "a cat .\nb\né\n"
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["counts"] == {"train": {"kept": 6, "dropped_empty": 0}, "test": {"kept": 3, "dropped_empty": 0}}
+
+
+def test_characters_become_tokens(pair, tmp_path):
+    assert run("--output", tmp_path / "out", "--characters", "--train", *pair).returncode == 0
+    assert (tmp_path / "out" / "train.src").read_text(encoding="utf-8").splitlines()[0] == "T h e C a t s a t ."
+
+
+def test_a_limit_takes_the_first_pairs(pair, tmp_path):
+    assert run("--output", tmp_path / "out", "--limit", 2, "--train", *pair).returncode == 0
+    assert len((tmp_path / "out" / "train.src").read_text().splitlines()) == 2
+
+
+def test_empty_sides_are_refused_or_dropped_from_training(pair, tmp_path):
+    pair[1].write_text("A cat .\n \nx\n")
+    refused = run("--output", tmp_path / "out", "--train", *pair)
+    assert refused.returncode == 2
+    assert "line 2 of" in refused.stderr
+    assert "empty on the target side" in refused.stderr
+    assert not (tmp_path / "out").exists()
+    assert run("--output", tmp_path / "out", "--drop-empty", "--train", *pair).returncode == 0
+    assert (tmp_path / "out" / "train.tgt").read_text() == "A cat .\nx\n"
+    never = run("--output", tmp_path / "other", "--drop-empty", "--test", *pair)  # a test set keeps its lines
+    assert never.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"one\ntwo\n", "has 2 lines but"),
+        (b"one\ntwo\nthree\nfour\n", "has 3 lines but"),
+        (b"one\n\xff\xfe\nthree\n", "line 2 of"),
+        (None, "No such file"),
+    ],
+)
+def test_bad_files_are_refused_and_leave_nothing(pair, tmp_path, content, message):
+    pair[1].unlink() if content is None else pair[1].write_bytes(content)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    result = run("--output", tmp_path / "out", "--train", *pair)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_an_existing_output_is_kept_unless_told_otherwise(pair, tmp_path):
+    out = tmp_path / "out"
+    assert run("--output", out, "--train", *pair).returncode == 0
+    old = (out / "train.src").read_bytes()
+    refused = run("--output", out, "--lowercase", "--train", *pair)
+    assert (refused.returncode, (out / "train.src").read_bytes()) == (2, old)
+    assert "exists already" in refused.stderr
+    assert run("--output", out, "--lowercase", "--overwrite", "--train", *pair).returncode == 0
+    assert (out / "train.src").read_bytes() != old
+
+
+def test_no_input_is_refused(tmp_path):
+    assert "no input" in run("--output", tmp_path / "out").stderr

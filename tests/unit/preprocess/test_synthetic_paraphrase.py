@@ -1,0 +1,214 @@
+"""The quickstart's generator: same bytes for the same seed, files and manifest, refusals, no leak between splits."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+PREPROCESS = Path(__file__).resolve().parents[3] / "preprocess"
+sys.path.insert(0, str(PREPROCESS))
+
+import synthetic_paraphrase as generator  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def splits():
+    return generator.collect_splits({"train": 5000, "valid": 300, "test": 200}, seed=3, quiet=True)
+
+
+@pytest.fixture(scope="module")
+def pairs(splits):
+    return [pair for split in generator.SPLITS for pair in splits[split]]
+
+
+def run(output, *options, **environment):
+    return subprocess.run(
+        [sys.executable, PREPROCESS / "synthetic_paraphrase.py", "--output", output, *map(str, options)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def contents(directory):
+    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
+
+
+SMALL = ("--train", 50, "--valid", 10, "--test", 7)
+
+
+# --- the same seed, the same bytes
+
+
+def test_same_seed_gives_same_bytes_whatever_the_hash_seed(tmp_path):
+    for name in ("1", "2"):
+        assert run(tmp_path / name, *SMALL, PYTHONHASHSEED=name).returncode == 0
+    assert contents(tmp_path / "1") == contents(tmp_path / "2")
+    assert len(contents(tmp_path / "1")) == 7
+
+
+def test_other_seed_gives_other_sentences():
+    counts = {"train": 50, "valid": 5, "test": 5}
+    one, two = (generator.collect_splits(counts, seed, quiet=True) for seed in (1, 2))
+    assert all(not set(one[split]) & set(two[split]) for split in counts)
+
+
+def test_only_the_stable_method_of_random_is_used():
+    class OnlyRandom:
+        """`random()` is the one method whose numbers Python promises to keep."""
+
+        def __init__(self):
+            self.random = Random(5).random
+
+    plain = Random(5)
+    stub = OnlyRandom()
+    assert [generator.draw_pair(stub) for _ in range(300)] == [generator.draw_pair(plain) for _ in range(300)]
+
+
+def test_valid_and_test_do_not_depend_on_the_training_size():
+    one, two = (generator.collect_splits({"train": size, "valid": 20, "test": 20}, 1, quiet=True) for size in (30, 200))
+    assert one["valid"] == two["valid"]
+    assert one["test"] == two["test"]
+    assert one["train"] == two["train"][:30]
+
+
+# --- files
+
+
+def test_files_counts_and_manifest(tmp_path):
+    result = run(tmp_path / "new" / "data", *SMALL, "--seed", 4)
+    assert result.returncode == 0, result.stderr
+    found = contents(tmp_path / "new" / "data")
+    assert set(found) == {*generator.FILES, "manifest.json"}
+    manifest = json.loads(found["manifest.json"])
+    assert manifest["options"] == {"train": 50, "valid": 10, "test": 7, "seed": 4}
+    assert manifest["pairs"] == {"train": 50, "valid": 10, "test": 7}
+    words = {"src": set(), "tgt": set()}
+    for name in generator.FILES:
+        split, side = name.split(".")
+        text = found[name].decode("ascii")
+        assert text.endswith("\n")
+        assert "\r" not in text
+        assert len(text.splitlines()) == manifest["pairs"][split]
+        assert manifest["sha256"][name] == hashlib.sha256(found[name]).hexdigest()
+        words[side].update(text.split())
+    sizes = {"source": len(words["src"]), "target": len(words["tgt"]), "joint": len(words["src"] | words["tgt"])}
+    assert manifest["vocabulary"] == sizes
+    assert "ynthetic" in manifest["remark"]
+    assert str(tmp_path) not in found["manifest.json"].decode()
+
+
+def test_manifest_lists_only_synonyms_that_the_text_has(splits):
+    manifest = generator.build_manifest(splits, 3, {})
+    text = {word for pairs in splits.values() for pair in pairs for side in pair for word in side.split()}
+    listed = [line.split() for line in manifest["synonym_sets"]]
+    assert len(listed) > 300
+    assert all(len(words) > 1 and set(words) <= text for words in listed)
+
+
+def test_existing_output_is_refused_and_left_alone(tmp_path):
+    assert run(tmp_path, *SMALL).returncode == 0
+    before = contents(tmp_path)
+    refused = run(tmp_path, *SMALL, "--seed", 2)
+    assert refused.returncode == 1
+    assert refused.stderr.count("\n") == 1
+    assert "--overwrite" in refused.stderr
+    assert contents(tmp_path) == before
+    assert run(tmp_path, *SMALL, "--seed", 2, "--overwrite").returncode == 0
+    after = contents(tmp_path)
+    assert after.keys() == before.keys()
+    assert all(after[name] != before[name] for name in before)
+
+
+def test_one_file_of_another_run_is_enough_to_refuse(tmp_path):
+    (tmp_path / "valid.tgt").write_text("mine\n")
+    assert run(tmp_path, *SMALL).returncode == 1
+    assert contents(tmp_path) == {"valid.tgt": b"mine\n"}
+
+
+def test_failure_while_writing_leaves_no_manifest_and_no_scratch(tmp_path, monkeypatch, splits, capsys):
+    generator.write_output(tmp_path, splits, 3)
+    replace = os.replace
+
+    def full_disk(source, target):
+        if Path(target).name == "valid.src":
+            raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    monkeypatch.setattr(generator.os, "replace", full_disk)
+    options = ["--output", str(tmp_path), "--train", "9", "--valid", "3", "--test", "3", "--overwrite"]
+    assert generator.main(options) == 1
+    assert "No space left" in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == set(generator.FILES)
+
+
+def test_output_that_is_a_file_is_one_clear_line(tmp_path):
+    (tmp_path / "file").write_text("x")
+    result = run(tmp_path / "file", *SMALL)
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "option", [("--train", "0"), ("--valid", "-1"), ("--test", "1.5"), ("--train", "many"), ("--seed", "-1")]
+)
+def test_bad_numbers_are_refused(tmp_path, option, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        generator.main(["--output", str(tmp_path / "out"), *option])
+    assert stopped.value.code == 2
+    message = capsys.readouterr().err
+    assert option[0] in message
+    assert repr(option[1]) in message
+    assert not (tmp_path / "out").exists()
+
+
+def test_help_names_every_option():
+    result = run("unused", "--help")
+    assert result.returncode == 0
+    for option in ("--output", "--train", "--valid", "--test", "--seed", "--overwrite"):
+        assert option in result.stdout
+    assert "24000" in result.stdout
+
+
+# --- no leak
+
+
+def test_no_sentence_occurs_twice(splits, pairs):
+    assert {split: len(found) for split, found in splits.items()} == {"train": 5000, "valid": 300, "test": 200}
+    for side in (0, 1):
+        assert len({pair[side] for pair in pairs}) == 5500
+
+
+def test_repeated_draws_are_dropped_and_an_exhausted_grammar_is_refused():
+    def draw_one_of(count):
+        return lambda rng: (f"source {(number := int(rng.random() * count))}", f"target {number}")
+
+    counts = {"train": 3, "valid": 1, "test": 1}
+    splits = generator.collect_splits(counts, 1, draw_one_of(5), quiet=True)
+    assert sorted(pair[0] for found in splits.values() for pair in found) == [f"source {number}" for number in range(5)]
+    with pytest.raises(generator.GrammarExhausted, match="only 4 distinct pairs of the 5"):
+        generator.collect_splits(counts, 1, draw_one_of(4), quiet=True)
+
+
+def test_shared_target_counts_as_a_leak():
+    with pytest.raises(generator.GrammarExhausted, match="only 1 distinct"):
+        generator.collect_splits(
+            {"train": 1, "valid": 1, "test": 1}, 1, lambda rng: (str(rng.random()), "same"), quiet=True
+        )
+
+
+def test_exhaustion_is_one_line_on_the_command_line(tmp_path, monkeypatch, capsys):
+    def exhausted(counts, seed):
+        raise generator.GrammarExhausted("the grammar gave only 4 distinct pairs")
+
+    monkeypatch.setattr(generator, "collect_splits", exhausted)
+    assert generator.main(["--output", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == "error: the grammar gave only 4 distinct pairs\n"
+    assert not list(tmp_path.iterdir())
