@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""How long does the evaluation of a paraphrase test set take on one core?
+
+    python benchmarks/evaluation_speed.py                                  generated sentences
+    python benchmarks/evaluation_speed.py --src test.src --ref test.tgt    a real test set, e.g. Quora
+
+Two measurements, each with a limit of 60 seconds:
+
+* one system and the copy-the-source row, every standard metric, on all pairs, with 95% intervals;
+* the paired bootstrap alone: 1,000 resamples of 5 systems on every standard metric of the same pairs.
+
+Systems are the references with seeded word noise. Prints a Markdown table; the exit status is 1 if a limit is broken.
+"""
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
+
+import argparse
+import random
+import sys
+import time
+
+from wean_fairseq.evaluation.corpus import Corpus
+from wean_fairseq.evaluation.evaluate import Resampling, evaluate
+from wean_fairseq.evaluation.metrics import Settings
+from wean_fairseq.evaluation.output_reader import SystemOutput
+from wean_fairseq.evaluation.presets import STANDARD, columns_for
+from wean_fairseq.evaluation.results import hardware
+from wean_fairseq.evaluation.significance import Draws, bootstrap_p
+from wean_fairseq.evaluation.text_files import read_lines
+
+LIMIT_SECONDS = 60.0
+RESAMPLES = 1000
+SYSTEMS = 5
+
+
+def generated_pairs(size: int) -> tuple[list[str], list[str]]:
+    """Sentences of 5 to 20 words drawn with falling frequency, and a noisy copy of each."""
+    generator = random.Random(1)
+    words = [f"w{rank}" for rank in range(20000)]
+    weights = [1 / (rank + 10) for rank in range(len(words))]
+    references = [" ".join(generator.choices(words, weights, k=generator.randint(5, 20))) for _ in range(size)]
+    return noisy(references, 0.4, 2), references
+
+
+def noisy(sentences: list[str], rate: float, seed: int) -> list[str]:
+    """Replace words by words of the neighbouring sentence."""
+    generator = random.Random(seed)
+    pool = [word for line in sentences[:2000] for word in line.split()] or ["x"]
+    return [
+        " ".join(word if generator.random() > rate else generator.choice(pool) for word in line.split())
+        for line in sentences
+    ]
+
+
+def time_scoring(corpus: Corpus) -> float:
+    """Seconds of CPU time for one system with every standard metric."""
+    system = SystemOutput("system", [[line] for line in noisy(corpus.references[0], 0.3, 3)], "")
+    start = time.process_time()
+    evaluate([system], corpus, columns_for([STANDARD], [], Settings()), Resampling(RESAMPLES, 0))
+    return time.process_time() - start
+
+
+def time_bootstrap(corpus: Corpus) -> float:
+    """Seconds of CPU time for the paired bootstrap of 5 systems, without the counting of n-grams."""
+    outputs = [noisy(corpus.references[0], 0.2 + 0.05 * number, number) for number in range(SYSTEMS)]
+    rows = []
+    for column in columns_for([STANDARD], [], Settings()):
+        column.metric.sources = corpus.sources
+        column.metric.prepare(corpus.references)
+        if column.metric.additive:
+            rows.append((column.metric, [column.metric.rows(output) for output in outputs]))
+    start = time.process_time()
+    draws = Draws(len(corpus), RESAMPLES, 0)
+    for metric, systems in rows:
+        scores = [metric.scores_of(totals) for totals in draws.bootstrap(systems)]
+        actual = [metric.score_of(system.sum(axis=0)) for system in systems]
+        for other in range(1, SYSTEMS):
+            bootstrap_p(scores[0], scores[other], abs(actual[0] - actual[other]))
+    return time.process_time() - start
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--src", help="source sentences")
+    parser.add_argument("--ref", help="reference sentences")
+    parser.add_argument("--size", type=int, default=20000, help="pairs to use (default: %(default)s)")
+    args = parser.parse_args()
+    if bool(args.src) != bool(args.ref):
+        parser.error("--src and --ref belong together")
+    if args.src:
+        sources, references = read_lines(args.src)[: args.size], read_lines(args.ref)[: args.size]
+    else:
+        sources, references = generated_pairs(args.size)
+    corpus = Corpus([references], sources)
+    seconds = {
+        "1 system + copy row, all standard metrics, 95% intervals": time_scoring(corpus),
+        f"paired bootstrap, {RESAMPLES} resamples, {SYSTEMS} systems, all standard metrics": time_bootstrap(corpus),
+    }
+    machine = hardware()
+    print(f"{len(corpus)} pairs, one core of {machine['processor']}\n")
+    print("| what | CPU seconds | limit |\n|---|--:|--:|")
+    for what, value in seconds.items():
+        print(f"| {what} | {value:.1f} | {LIMIT_SECONDS:.0f} |")
+    return int(max(seconds.values()) > LIMIT_SECONDS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,165 @@
+"""What every benchmark here shares: interleaved timing, memory of a fresh process, the machine, the two output files.
+
+Variants are timed in turn within every round of one process, so that whatever else the machine does falls on all of
+them alike, and a ratio is the median over rounds of the ratio within a round. CPU time counts all threads of the
+process and is steady on a busy machine; wall time means something on a quiet one only.
+"""
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+# Settings of the memory allocator that move time and memory of anything that holds large arrays.
+ALLOCATOR_VARIABLES = ("LD_PRELOAD", "GLIBC_TUNABLES", "THP_MEM_ALLOC_ENABLE", "MALLOC_ARENA_MAX")
+
+Phases = dict[str, float]
+Step = Callable[[int], Phases]
+
+
+class Timing(NamedTuple):
+    """Seconds of one step, and the CPU seconds of its phases."""
+
+    cpu: float
+    wall: float
+    phases: Phases
+
+
+def time_step(step: Step, index: int) -> Timing:
+    """Run ``step(index)`` once."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    phases = step(index)
+    return Timing(time.process_time() - cpu, time.perf_counter() - wall, phases)
+
+
+def interleave(steps: Mapping[str, Step], rounds: int, warmup: int) -> dict[str, list[Timing]]:
+    """Time all ``steps`` once in every round, after ``warmup`` rounds that do not count.
+
+    Every second round goes through them backwards, so that none always follows the same one.
+    """
+    timings: dict[str, list[Timing]] = {name: [] for name in steps}
+    for index in range(warmup + rounds):
+        names = list(steps) if index % 2 == 0 else list(reversed(steps))
+        for name in names:
+            timing = time_step(steps[name], index)
+            if index >= warmup:
+                timings[name].append(timing)
+    return timings
+
+
+def summarise(timings: Mapping[str, Sequence[Timing]], peer: str) -> dict[str, dict[str, Any]]:
+    """Medians of every variant in milliseconds, and its ratios to ``peer``."""
+    summary = {}
+    for name, rounds in timings.items():
+        phases = {phase: _median_ms([timing.phases[phase] for timing in rounds]) for phase in rounds[0].phases}
+        summary[name] = {
+            "cpu_ms": _median_ms([timing.cpu for timing in rounds]),
+            "wall_ms": _median_ms([timing.wall for timing in rounds]),
+            "cpu_ratio": median_ratio([timing.cpu for timing in rounds], [timing.cpu for timing in timings[peer]]),
+            "wall_ratio": median_ratio([timing.wall for timing in rounds], [timing.wall for timing in timings[peer]]),
+            "phases_cpu_ms": phases,
+            "all_cpu_ms": [round(timing.cpu * 1e3, 3) for timing in rounds],
+            "all_wall_ms": [round(timing.wall * 1e3, 3) for timing in rounds],
+        }
+    return summary
+
+
+def median_ratio(times: Sequence[float], peer_times: Sequence[float]) -> float:
+    """Median over rounds of ``times / peer_times``."""
+    return round(statistics.median(mine / other for mine, other in zip(times, peer_times, strict=True)), 4)
+
+
+def _median_ms(seconds: Sequence[float]) -> float:
+    return round(statistics.median(seconds) * 1e3, 3)
+
+
+def resident_mib() -> float:
+    """What this process holds in memory now (Linux)."""
+    return _status_mib("VmRSS")
+
+
+def peak_resident_mib() -> float:
+    """The most that this process has held so far (Linux)."""
+    return _status_mib("VmHWM")
+
+
+def _status_mib(name: str) -> float:
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    line = next(line for line in status.splitlines() if line.startswith(f"{name}:"))
+    return int(line.split()[1]) / 1024
+
+
+def run_child(script: Path, arguments: Sequence[str]) -> dict[str, Any]:
+    """Run ``script`` in a fresh process; its last line of output is the JSON object returned.
+
+    Raises:
+        RuntimeError: if it fails, with the last lines it wrote.
+    """
+    command = [sys.executable, str(script), *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise RuntimeError(f"{script.name} {' '.join(arguments)} failed:\n" + result.stderr[-2000:])
+    answer: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
+    return answer
+
+
+def describe_run(command: str, packages: Sequence[str]) -> dict[str, Any]:
+    """Where and how this was measured; nothing that names a folder of the machine."""
+    return {
+        "date": date.today().isoformat(),
+        "command": command,
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "system": f"{platform.system()} {platform.machine()}",
+        "load_average_at_start": [round(load, 2) for load in os.getloadavg()],
+        "versions": {"python": platform.python_version(), **{name: _version(name) for name in packages}},
+        "allocator": {name: Path(os.environ[name]).name for name in ALLOCATOR_VARIABLES if os.environ.get(name)},
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _cpu_model() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or "unknown"
+
+
+def run_lines(run: Mapping[str, Any]) -> list[str]:
+    """``describe_run`` as lines of Markdown."""
+    versions = ", ".join(f"{name} {number}" for name, number in run["versions"].items())
+    allocator = ", ".join(f"{name}={value}" for name, value in run["allocator"].items()) or "default"
+    return [
+        f"* Machine: {run['cpu']}, {run['cores']} cores, {run['memory_gib']} GiB, {run['system']}",
+        f"* Versions: {versions}; memory allocator: {allocator}",
+        f"* {run['date']}, load average at start {' '.join(map(str, run['load_average_at_start']))}",
+        f"* Command: `{run['command']}`",
+    ]
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """A Markdown table; the first column is text, the others are numbers."""
+    rule = ["---", *["---:"] * (len(header) - 1)]
+    return ["| " + " | ".join(map(str, cells)) + " |" for cells in (header, rule, *rows)]
+
+
+def write_results(stem: Path, data: Mapping[str, Any], lines: Sequence[str]) -> None:
+    """Write ``stem.json`` and ``stem.md``."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    stem.with_suffix(".json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    stem.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -1,0 +1,171 @@
+"""One training step of any arch and criterion, built from a fairseq command line, and the batches that it works on.
+
+A step is what fairseq's trainer does with one batch: clear the gradients, forward, backward, divide by the tokens,
+clip, optimiser. The trainer's own overhead is left out, for every arch alike.
+"""
+
+import argparse
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq import criterions, optim, options, tasks, utils
+from fairseq.data import Dictionary
+from fairseq.data.language_pair_dataset import collate
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+PHASES = ("forward", "backward", "update")
+ADAM = ("--optimizer", "adam", "--lr", "0.001", "--clip-norm", "5")
+# Rows at a time of the bare matrix products: large enough for the machine's full rate.
+PRODUCT_ROWS = 448
+
+
+@dataclass(frozen=True)
+class Size:
+    """What is the same for all variants."""
+
+    vocabulary: int = 50_000
+    dim: int = 256
+    layers: int = 2
+    dropout: float = 0.4
+    batch_size: int = 64
+    source_length: int = 25
+    target_length: int = 21
+
+
+TOY = Size(vocabulary=300, dim=8, batch_size=4, source_length=5, target_length=7)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One row: an arch of fairseq or of the plugin with its criterion."""
+
+    name: str
+    arch: str
+    criterion: str
+    flags: tuple[str, ...] = ()
+
+    def command(self, size: Size) -> list[str]:
+        """The options that a user would give to fairseq-train."""
+        if self.arch == "lstm":
+            names = "encoder-embed-dim encoder-hidden-size decoder-embed-dim decoder-hidden-size decoder-out-embed-dim"
+        else:
+            names = "embed-dim hidden-size"
+        widths = [word for name in names.split() for word in (f"--{name}", str(size.dim))]
+        layers = ["--encoder-layers", str(size.layers), "--decoder-layers", str(size.layers)]
+        parts = ["--arch", self.arch, "--criterion", self.criterion, "--dropout", str(size.dropout)]
+        return ["--cpu", *parts, *widths, *layers, *ADAM, *self.flags]
+
+
+def use_plugin() -> None:
+    """What --user-dir does."""
+    utils.import_user_module(argparse.Namespace(user_dir=str(Path(__file__).resolve().parents[1] / "wean_fairseq")))
+
+
+class TrainingStep:
+    """A model with its criterion and optimiser; a call trains it on one of the batches.
+
+    Args:
+        variant: what to build.
+        size: of model and batches.
+        data_dir: a folder with the dictionaries.
+        batches: taken in turn.
+        seed: of the parameters and dropout.
+    """
+
+    def __init__(
+        self, variant: Variant, size: Size, data_dir: Path, batches: Sequence[dict[str, Any]], seed: int
+    ) -> None:
+        parser = options.get_training_parser()
+        words = [str(data_dir), "--source-lang", "src", "--target-lang", "tgt", *variant.command(size)]
+        cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, input_args=words))
+        torch.manual_seed(seed)
+        task = tasks.setup_task(cfg.task)
+        self.model = task.build_model(cfg.model).train()
+        self.criterion = criterions.build_criterion(cfg.criterion, task)
+        self.optimizer = optim.build_optimizer(cfg.optimizer, list(self.model.parameters()))
+        self.clip_norm = cfg.optimization.clip_norm
+        self.batches = batches
+
+    def __call__(self, index: int) -> dict[str, float]:
+        """Train on batch ``index``; returns the CPU seconds of the phases."""
+        sample = self.batches[index % len(self.batches)]
+        marks = [time.process_time()]
+        self.optimizer.zero_grad()
+        loss, sample_size, _ = self.criterion(self.model, sample)
+        marks.append(time.process_time())
+        self.optimizer.backward(loss)
+        marks.append(time.process_time())
+        self.optimizer.multiply_grads(1.0 / sample_size)
+        self.optimizer.clip_grad_norm(self.clip_norm)
+        self.optimizer.step()
+        marks.append(time.process_time())
+        # What the next variant would otherwise find occupied; the trainer clears them before the next batch as well.
+        self.optimizer.zero_grad()
+        spans = [end - start for start, end in pairwise(marks)]
+        return dict(zip(PHASES, spans, strict=True))
+
+    def num_parameters(self) -> int:
+        """Trainable numbers, shared ones once."""
+        return sum(parameter.numel() for parameter in self.model.parameters())
+
+
+class OutputProducts:
+    """The three matrix products of an output layer and nothing else: what no exact softmax over all words can avoid."""
+
+    def __init__(self, size: Size, seed: int) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        rows = size.batch_size * size.target_length
+        self.query = torch.randn(rows, size.dim, generator=generator)
+        self.weight = torch.randn(size.vocabulary, size.dim, generator=generator)
+        self.flops = 3 * 2 * rows * size.dim * size.vocabulary
+        # Into kept memory, so that no time goes into getting it.
+        self.chunks = self.query.split(PRODUCT_ROWS)
+        self.scores = torch.empty(len(self.chunks[0]), size.vocabulary)
+        self.grad_query = torch.empty_like(self.chunks[0])
+        self.grad_weight = torch.zeros_like(self.weight)
+
+    def __call__(self, index: int) -> dict[str, float]:
+        """Scores, gradient of the queries, gradient of the weights."""
+        for chunk in self.chunks:
+            scores = torch.mm(chunk, self.weight.t(), out=self.scores[: len(chunk)])
+            torch.mm(scores, self.weight, out=self.grad_query[: len(chunk)])
+            self.grad_weight.addmm_(scores.t(), chunk)
+        return {}
+
+
+def write_dictionaries(folder: Path, vocabulary: int) -> None:
+    """The same dictionary for both sides, ``vocabulary`` entries with the special symbols."""
+    dictionary = Dictionary()
+    for number in range(vocabulary - len(dictionary)):
+        dictionary.add_symbol(f"w{number}")
+    for side in ("src", "tgt"):
+        dictionary.save(str(folder / f"dict.{side}.txt"))
+
+
+def make_batches(size: Size, count: int, seed: int) -> list[dict[str, Any]]:
+    """``count`` batches, collated by fairseq; every sentence is exactly as long as ``size`` says, end symbol included.
+
+    Words are random with the frequencies of Zipf's law.
+    """
+    symbols = Dictionary()
+    generator = torch.Generator().manual_seed(seed)
+    ranks = torch.arange(1, size.vocabulary - symbols.nspecial + 1, dtype=torch.float64)
+
+    def sentence(length: int) -> torch.Tensor:
+        words = torch.multinomial(1.0 / ranks, length - 1, replacement=True, generator=generator)
+        return torch.cat([words + symbols.nspecial, torch.tensor([symbols.eos()])])
+
+    def batch() -> dict[str, Any]:
+        pairs = [
+            {"id": number, "source": sentence(size.source_length), "target": sentence(size.target_length)}
+            for number in range(size.batch_size)
+        ]
+        collated: dict[str, Any] = collate(pairs, symbols.pad(), symbols.eos())
+        return collated
+
+    return [batch() for _ in range(count)]

@@ -1,0 +1,184 @@
+"""The parts of the benchmarks at toy size: that they build, train and report. Nothing here measures time."""
+
+import importlib
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def scripts():
+    """The folder of the scripts on the path, as it is when one of them runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "benchmarks")
+        for name in ("harness", "workload", "training_step"):
+            patch.delitem(sys.modules, name, raising=False)
+        importlib.import_module("training_step").use_plugin()
+        yield
+
+
+@pytest.fixture
+def harness():
+    return importlib.import_module("harness")
+
+
+@pytest.fixture
+def workload():
+    return importlib.import_module("workload")
+
+
+@pytest.fixture
+def training_step():
+    return importlib.import_module("training_step")
+
+
+@pytest.fixture
+def threads():
+    """The number of threads, put back afterwards."""
+    before = torch.get_num_threads()
+    yield before
+    torch.set_num_threads(before)
+
+
+# --- harness --------------------------------------------------------------------------------------------------------
+
+
+def test_interleaving_runs_every_variant_in_every_round_and_turns_the_order(harness):
+    calls = []
+    steps = {name: lambda index, name=name: calls.append((index, name)) or {} for name in "ab"}
+    timings = harness.interleave(steps, rounds=2, warmup=1)
+    assert calls == [(0, "a"), (0, "b"), (1, "b"), (1, "a"), (2, "a"), (2, "b")]
+    assert {name: len(rounds) for name, rounds in timings.items()} == {"a": 2, "b": 2}
+
+
+def test_ratio_is_the_median_of_the_rounds(harness):
+    # Closed form: 1/2, 6/4, 3/1 -> 1.5; the ratio of medians would be 3/2 too, of means 10/7.
+    assert harness.median_ratio([1.0, 6.0, 3.0], [2.0, 4.0, 1.0]) == 1.5
+
+
+def test_summary(harness):
+    timings = {
+        "peer": [harness.Timing(2.0, 4.0, {"forward": 1.0}), harness.Timing(2.0, 4.0, {"forward": 2.0})],
+        "mine": [harness.Timing(1.0, 1.0, {}), harness.Timing(1.0, 1.0, {})],
+    }
+    summary = harness.summarise(timings, "peer")
+    assert summary["peer"]["phases_cpu_ms"] == {"forward": 1500.0}
+    assert (summary["mine"]["cpu_ms"], summary["mine"]["cpu_ratio"], summary["mine"]["wall_ratio"]) == (1e3, 0.5, 0.25)
+    assert summary["mine"]["all_cpu_ms"] == [1000.0, 1000.0]
+
+
+def test_failing_child_is_an_error_with_its_own_words(harness, tmp_path):
+    script = tmp_path / "child.py"
+    script.write_text("import sys; sys.exit('no such thing: ' + sys.argv[1])")
+    with pytest.raises(RuntimeError, match="no such thing: unicorn"):
+        harness.run_child(script, ["unicorn"])
+
+
+def test_child_answers_with_its_last_line(harness, tmp_path):
+    script = tmp_path / "child.py"
+    script.write_text("print('chatter'); print('{\"peak\": 1.5}')")
+    assert harness.run_child(script, []) == {"peak": 1.5}
+
+
+def test_results_name_no_folder_of_the_machine(harness, monkeypatch):
+    monkeypatch.setenv("LD_PRELOAD", "/some/where/lib/libmalloc.so")
+    run = harness.describe_run("python benchmarks/x.py", ["torch", "no-such-package"])
+    assert run["allocator"]["LD_PRELOAD"] == "libmalloc.so"
+    assert run["versions"]["no-such-package"] == "not installed"
+    assert "/some" not in json.dumps(run) and str(ROOT) not in json.dumps(run)
+
+
+# --- workload -------------------------------------------------------------------------------------------------------
+
+
+def test_batches_have_exactly_the_size(workload):
+    size = workload.TOY
+    (batch,) = workload.make_batches(size, 1, seed=1)
+    assert batch["net_input"]["src_tokens"].shape == (size.batch_size, size.source_length)
+    assert batch["target"].shape == (size.batch_size, size.target_length)
+    assert batch["ntokens"] == size.batch_size * size.target_length
+    assert batch["target"][:, -1].unique().tolist() == [2]  # the end symbol of fairseq's dictionaries
+    assert 4 <= batch["net_input"]["src_tokens"][:, :-1].min() <= batch["target"].max() < size.vocabulary
+
+
+def test_batches_follow_the_seed(workload):
+    first, again, other = (workload.make_batches(workload.TOY, 1, seed)[0]["target"] for seed in (1, 1, 2))
+    assert torch.equal(first, again) and not torch.equal(first, other)
+
+
+def test_every_variant_trains_and_does_not_stop(workload, training_step, tmp_path):
+    size = replace(workload.TOY, dropout=0.0)
+    workload.write_dictionaries(tmp_path, size.vocabulary)
+    batches = workload.make_batches(size, 1, seed=1)
+    for variant in training_step.VARIANTS:
+        step = workload.TrainingStep(variant, size, tmp_path, batches, seed=1)
+        before = step.criterion(step.model, batches[0])[0].item()
+        phases = step(0)
+        assert tuple(phases) == workload.PHASES
+        assert step.criterion(step.model, batches[0])[0].item() < before, variant.name
+
+
+def test_models_differ_where_they_should(workload, training_step, tmp_path):
+    size = workload.TOY
+    workload.write_dictionaries(tmp_path, size.vocabulary)
+    batches = workload.make_batches(size, 1, seed=1)
+    counts = {
+        variant.name: workload.TrainingStep(variant, size, tmp_path, batches, seed=1).num_parameters()
+        for variant in training_step.VARIANTS
+    }
+    table = size.vocabulary * size.dim
+    peer, shared = counts["fairseq lstm"], counts["fairseq lstm --share-all-embeddings"]
+    linear = table + size.vocabulary  # an output layer of its own, with its bias
+    assert peer - shared == table + linear
+    assert counts["seq2seq_lstm"] - counts["wean_lstm"] == linear - size.dim**2  # W of eq. 5 in its place
+
+
+def test_output_products_are_those_of_a_linear_layer(workload):
+    products = workload.OutputProducts(replace(workload.TOY, batch_size=1, target_length=3), seed=1)
+    products(0)
+    scores = products.query @ products.weight.t()
+    torch.testing.assert_close(products.scores, scores)
+    torch.testing.assert_close(products.grad_query, scores @ products.weight)
+    torch.testing.assert_close(products.grad_weight, scores.t() @ products.query)
+
+
+# --- the command ----------------------------------------------------------------------------------------------------
+
+
+def test_command_writes_both_files(training_step, monkeypatch, tmp_path, threads, capsys):
+    memory = {"idle_mib": 1.0, "peak_mib": 3.0, "above_idle_mib": 2.0}
+    children = []
+    monkeypatch.setattr(training_step.harness, "run_child", lambda script, words: children.append(words) or memory)
+    training_step.main(["--quick", "--threads", str(threads), "--output", str(tmp_path / "x" / "step")])
+    data = json.loads((tmp_path / "x" / "step.json").read_text())
+    names = [variant.name for variant in training_step.VARIANTS]
+    assert [words[-1] for words in children] == names == list(data["memory"])
+    assert list(data["time"][str(threads)]) == [*names, training_step.FLOOR]
+    assert data["run"]["command"] == f"python benchmarks/training_step.py --quick --threads {threads}"
+    text = (tmp_path / "x" / "step.md").read_text()
+    assert str(tmp_path) not in text
+    assert text == capsys.readouterr().out
+    assert all(f"| {name} |" in text for name in names)
+
+
+def test_memory_of_one_variant(training_step, threads, capsys):
+    training_step.main(["--quick", "--memory-of", "wean_lstm"])
+    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+    # This process is not a fresh one, and Linux counts pages with a lag: only the order of magnitude is certain.
+    assert answer["peak_mib"] > 0.9 * answer["idle_mib"] > 0
+    assert answer["above_idle_mib"] == pytest.approx(answer["peak_mib"] - answer["idle_mib"], abs=0.1)
+
+
+def test_memory_only(training_step, monkeypatch, tmp_path, capsys):
+    memory = {"idle_mib": 1.0, "peak_mib": 3.0, "above_idle_mib": 2.0}
+    monkeypatch.setattr(training_step.harness, "run_child", lambda script, words: memory)
+    training_step.main(["--quick", "--rounds", "0", "--batch-size", "3", "--output", str(tmp_path / "step")])
+    data = json.loads((tmp_path / "step.json").read_text())
+    assert (data["time"], data["size"]["batch_size"]) == ({}, 3)
+    assert "Time" not in capsys.readouterr().out
