@@ -1,0 +1,169 @@
+"""``wean-evaluate`` from the outside: tables, JSON, Markdown, and an error in one sentence for every bad input."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from wean_fairseq.evaluation.cli import main
+from wean_fairseq.evaluation.presets import PRESETS
+
+SOURCES = ["how can i learn to cook well", "what is the best book on birds", "is it raining in the north"]
+REFERENCES = ["what is the way to learn cooking", "which book on birds is best", "does it rain up north"]
+OUTPUTS = ["how do i learn to cook", "what is the best book on birds", ""]
+FAST = ["--resamples", "20", "--trials", "20", "--quiet"]
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(name="run")
+def make_run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Write the example files, work beside them, and return a function that runs the command."""
+    monkeypatch.chdir(tmp_path)
+    for name, lines in (("src", SOURCES), ("ref", REFERENCES), ("hyp", OUTPUTS), ("other", SOURCES[::-1])):
+        Path(name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    Path("short").write_text("one line\n", encoding="utf-8")
+    Path("latin").write_bytes(b"fine\nna\xefve\nfine\n")
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = main([*arguments, *FAST])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
+
+
+def test_table_has_the_copy_row_signatures_counts_and_warnings(run: Run) -> None:
+    status, out, _ = run("--hyp", "X=hyp", "--ref", "ref", "--src", "src")
+    lines = out.splitlines()
+    assert status == 0
+    assert lines[0] == "3 sentences, 1 reference(s)"
+    assert lines[3].split()[:3] == ["system", "BLEU", "BLEU-2"]
+    assert [line.split()[0] for line in lines[4:6]] == ["copy-source", "X"]
+    assert "bleu: nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:" in out
+    assert "warning: X: 1 empty hypotheses (line 3), scored as empty." in out
+    assert "warning: copying the source beats X on" in out
+
+
+def test_json_has_the_documented_shape(run: Run, tmp_path: Path) -> None:
+    arguments = ["--hyp", "X=hyp", "Y=other", "--ref", "ref", "ref", "--src", "src", "--metric", "bleu", "distinct-1"]
+    status, _, _ = run(*arguments, "--json", "deep/out.json", "--sentences")
+    content = json.loads(Path("deep/out.json").read_text(encoding="utf-8"))
+    assert status == 0
+    assert list(content["systems"]) == ["copy-source", "X", "Y"]
+    cell = content["systems"]["X"]["bleu"]
+    assert set(cell) == {"score", "signature", "ci", "sentences"}
+    assert cell["ci"][0] <= cell["ci"][1]
+    assert len(cell["sentences"]) == 3
+    assert content["systems"]["X"]["distinct-1"]["ci"] is None  # a set has no resamples
+    (pair,) = content["pairwise"]
+    assert (pair["metric"], pair["baseline"], pair["system"]) == ("bleu", "X", "Y")
+    assert 0 < pair["p_bootstrap"] <= 1
+    assert 0 < pair["p_randomization"] <= 1
+    files = content["data"]["files"]
+    assert files["systems"][0]["name"] == "hyp"
+    assert files["systems"][0]["empty"] == 1
+    assert len(files["references"]) == 2
+    assert str(tmp_path) not in json.dumps(content)
+
+
+def test_same_seed_same_file(run: Run) -> None:
+    arguments = ["--hyp", "X=hyp", "Y=other", "--ref", "ref", "--src", "src", "--json"]
+    run(*arguments, "a.json")
+    run(*arguments, "b.json")
+    assert Path("a.json").read_bytes() == Path("b.json").read_bytes()
+
+
+def test_markdown(run: Run) -> None:
+    run("--hyp", "X=hyp", "--ref", "ref", "--src", "src", "--preset", "paper:wean-pwkp", "--markdown", "t.md")
+    lines = Path("t.md").read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith("| system | paper:wean-pwkp: BLEU | standard: BLEU | standard: SARI |")
+    assert lines[2].startswith("| *copy-source* |")
+
+
+def test_generated_log_equals_plain_file(run: Run) -> None:
+    order = (2, 0, 1)
+    log = "".join(f"S-{i}\t{SOURCES[i]}\nH-{i}\t-0.5\t{OUTPUTS[i]}\nP-{i}\t-0.5\n" for i in order)
+    Path("gen.log").write_text(log, encoding="utf-8")
+    _, plain, _ = run("--hyp", "gen=hyp", "--ref", "ref", "--src", "src")
+    for argument in ("gen=gen.log", "gen.log"):  # without a name, the file's
+        _, generated, _ = run("--generated", argument, "--ref", "ref", "--src", "src")
+        assert generated == plain
+
+
+@pytest.mark.parametrize("preset", ["standard", *PRESETS])
+def test_every_preset_runs_with_standard_numbers_beside_it(run: Run, preset: str) -> None:
+    status, out, _ = run("--hyp", "X=hyp", "--ref", "ref", "--src", "src", "--preset", preset)
+    assert status == 0
+    assert f"[{preset}]" in out
+    assert "[standard]" in out
+
+
+def test_chinese_is_not_left_to_13a(run: Run) -> None:
+    Path("zh").write_text("今天天气很好\n我们出去玩\n好吗\n", encoding="utf-8")
+    _, out, _ = run("--hyp", "X=zh", "--ref", "zh", "--metric", "bleu", "rouge-l")
+    assert out.splitlines()[3].split() == ["X", "100.00", "100.00"]
+    assert "tok:zh" in out
+    assert "standard metrics use --tokenize zh" in out
+
+
+def test_without_source_it_says_what_is_missing(run: Run) -> None:
+    _, out, _ = run("--hyp", "X=hyp", "--ref", "ref")
+    assert "copy-source" not in out.splitlines()[4]
+    assert "warning: no source given (--src)" in out
+    assert "left out, because they compare with the source (--src): sari, ibleu, self-bleu" in out
+
+
+BAD = [
+    (["--hyp", "X=hyp"], "no reference file; give one or more with --ref"),
+    (["--ref", "ref"], "no system to score; give --hyp NAME=FILE"),
+    (["--hyp", "hyp", "--ref", "ref"], "--hyp 'hyp' is not of the form NAME=FILE"),
+    (["--hyp", "X=absent", "--ref", "ref"], "absent does not exist"),
+    (["--hyp", "X=short", "--ref", "ref"], "system X (short) has 1 lines but the reference has 3: it is too short"),
+    (
+        ["--hyp", "X=hyp", "--ref", "ref", "short"],
+        "reference short has 1 lines but reference ref has 3: it is too short",
+    ),
+    (["--hyp", "X=hyp", "--ref", "ref", "--src", "short"], "source short has 1 lines"),
+    (["--hyp", "X=latin", "--ref", "ref"], "latin, line 2: byte 0xef at position 3 is not UTF-8"),
+    (["--hyp", "X=hyp", "X=other", "--ref", "ref"], "two systems are called 'X'"),
+    (["--hyp", "copy-source=hyp", "--ref", "ref"], "call the system something else"),
+    (["--hyp", "X=hyp", "--ref", "ref", "--metric", "sari"], "--metric sari compares with the source"),
+    (["--hyp", "X=hyp", "--ref", "ref", "--metric", "blue"], "unknown metric 'blue'"),
+    (["--hyp", "X=hyp", "--ref", "ref", "--preset", "paper:x"], "unknown preset 'paper:x'"),
+    (["--hyp", "X=hyp", "--ref", "ref", "--json", "."], "is a directory"),
+    (["--hyp", "X=hyp", "--ref", "ref", "--json", "hyp/x.json"], "hyp/x.json cannot be written"),
+    (["--generated", "X=hyp", "--ref", "ref"], "hyp holds no H- lines of fairseq-generate"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD)
+def test_bad_input_is_one_sentence_and_a_status(run: Run, arguments: list[str], message: str) -> None:
+    status, out, err = run(*arguments)
+    assert status == 2
+    assert out == ""
+    assert err.startswith("wean-evaluate: ")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_a_failed_run_leaves_the_old_file(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("out.json").write_text("precious", encoding="utf-8")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    status, _, err = run("--hyp", "X=hyp", "--ref", "ref", "--json", "out.json")
+    assert status == 2
+    assert "out.json cannot be written (No space left on device)" in err
+    assert Path("out.json").read_text(encoding="utf-8") == "precious"
+    assert not list(Path().glob(".out.json*"))
+
+
+@pytest.mark.parametrize("arguments", [["--alpha", "2"], ["--resamples", "-1"], ["--tokenize", "spm"]])
+def test_bad_options_are_refused_by_the_parser(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["--hyp", "X=hyp", "--ref", "ref", *arguments])
+    assert stopped.value.code == 2

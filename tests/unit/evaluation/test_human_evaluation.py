@@ -1,0 +1,272 @@
+"""Rating sheets are blinded, seeded and complete; ratings come back checked; statistics are those written out here."""
+
+import csv
+import json
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from wean_fairseq.evaluation import EvaluationError
+from wean_fairseq.evaluation.cli import main
+from wean_fairseq.evaluation.human import Design, analyse, make_design, read_ratings, write_sheets
+from wean_fairseq.evaluation.human.design import COMPARE, LIKERT
+from wean_fairseq.evaluation.output_reader import SystemOutput
+
+SOURCES = [f"source {number}" for number in range(6)]
+NAMES = ["Secret", "Hidden", "Veiled"]
+HOSTILE = "=cmd|' /C calc'!A0 <script>alert(1)</script> \" , ;"
+
+
+def systems(count: int = 2) -> list[SystemOutput]:
+    return [
+        SystemOutput(name, [[f"output {place} {number}"] for number in range(6)], "")
+        for place, name in enumerate(NAMES[:count])
+    ]
+
+
+def study(tmp_path: Path, kind: str = LIKERT, count: int = 2, raters: int = 2, sentences: int = 3) -> Design:
+    design = make_design(
+        systems(count), SOURCES, ["fluency", "adequacy"], kind=kind, num_sentences=sentences, num_raters=raters, seed=4
+    )
+    write_sheets(design, tmp_path)
+    return design
+
+
+def fill_in(path: Path, answer) -> Path:
+    """Answer a sheet as a rater would: `answer(row, criterion)`."""
+    with path.open(encoding="utf-8", newline="") as handle:
+        rows = list(csv.DictReader(handle))
+    for row in rows:
+        for criterion in ("fluency", "adequacy"):
+            row[criterion] = answer(row, criterion)
+    with path.open("w", encoding="utf-8", newline="") as handle:
+        writer = csv.DictWriter(handle, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def test_sheets_do_not_name_systems_and_hold_everything(tmp_path: Path) -> None:
+    design = study(tmp_path, count=3)
+    for path in (*tmp_path.glob("rater-*.csv"), *tmp_path.glob("rater-*.html")):
+        text = path.read_text(encoding="utf-8")
+        assert not any(name in text for name in NAMES)
+        for item in design.items:
+            assert all(shown in text for shown in (item.name, item.source, *item.texts))
+    assert len(design.items) == 9
+    assert Counter(item.systems for item in design.items) == {(name,): 3 for name in NAMES}
+    assert len({item.sentence for item in design.items}) == 3
+
+
+def test_same_seed_same_study_and_raters_have_their_own_order(tmp_path: Path) -> None:
+    first, second = study(tmp_path / "a"), study(tmp_path / "b")
+    assert first == second
+    assert (tmp_path / "a/rater-1.html").read_bytes() == (tmp_path / "b/rater-1.html").read_bytes()
+    orders = list(first.orders.values())
+    assert orders[0] != orders[1]
+    assert sorted(orders[0]) == sorted(orders[1])
+    assert Design.from_file(tmp_path / "a/key.json") == first
+
+
+def test_sides_are_shuffled_in_comparisons() -> None:
+    many = [SystemOutput(name, [[f"{name} {number}"] for number in range(200)], "") for name in NAMES[:2]]
+    design = make_design(many, None, ["fluency"], kind=COMPARE, num_sentences=200, seed=1)
+    left = Counter(item.systems[0] for item in design.items)
+    assert 60 < left["Secret"] < 140  # 200 fair coins: outside with probability below 1e-7
+
+
+class _Tags(HTMLParser):
+    """Collect the tags of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: Counter[str] = Counter()
+        self.attributes: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.attributes += [name for name, _ in attrs]
+
+
+def test_hostile_text_is_harmless(tmp_path: Path) -> None:
+    """Text is data: no element of its own in the HTML, no formula in the spreadsheet, nothing loaded from elsewhere."""
+    design = make_design([SystemOutput("X", [[HOSTILE]], "")], [HOSTILE], ["a<b"], num_sentences=1, num_raters=1)
+    write_sheets(design, tmp_path)
+    page = (tmp_path / "rater-1.html").read_text(encoding="utf-8")
+    parser = _Tags()
+    parser.feed(page)
+    assert parser.tags["script"] == 1
+    assert parser.tags["input"] == 5
+    assert not {"src", "href"} & set(parser.attributes)
+    assert "default-src 'none'" in page
+    with (tmp_path / "rater-1.csv").open(encoding="utf-8", newline="") as handle:
+        (row,) = csv.DictReader(handle)
+    assert row["text"] == f"'{HOSTILE}"
+
+
+def test_likert_statistics_by_hand(tmp_path: Path) -> None:
+    """Two raters, three sentences. Secret gets (5, 3) everywhere: mean 4, no spread; Hidden gets (4, 2): mean 3.
+
+    Every sentence differs by exactly 1, so the t statistic is infinite and p = 0.
+    """
+    design = study(tmp_path)
+    better = {item.name for item in design.items if item.systems == ("Secret",)}
+    paths = [
+        fill_in(
+            tmp_path / f"rater-{rater}.csv",
+            lambda row, _, rater=rater: str((5 if row["item"] in better else 4) - 2 * rater + 2),
+        )
+        for rater in (1, 2)
+    ]
+    result = analyse(design, read_ratings(design, paths))
+    assert result["systems"]["Secret"]["fluency"] == {"mean": 4.0, "ci": [4.0, 4.0]}
+    assert result["systems"]["Hidden"]["all"]["mean"] == 3.0
+    assert result["tests"][0] == {
+        "baseline": "Secret",
+        "system": "Hidden",
+        "criterion": "fluency",
+        "difference": -1.0,
+        "p": 0.0,
+    }
+
+
+def test_interval_and_t_test_by_hand(tmp_path: Path) -> None:
+    """One rater. Secret 1, 2, 3: mean 2, s = 1, t(0.975, 2) = 4.302653, half width 4.302653/sqrt(3) = 2.484138.
+
+    Hidden 2, 2, 5, differences 1, 0, 2: mean 1, s = 1, t = sqrt(3), two-sided p with 2 degrees of freedom
+    = 1 - t/sqrt(t^2 + 2) = 1 - sqrt(3/5) = 0.225403.
+    """
+    design = study(tmp_path, raters=1)
+    ordered = sorted(design.items, key=lambda item: item.sentence)
+    answers = {("Secret",): iter("123"), ("Hidden",): iter("225")}
+    given = {item.name: next(answers[item.systems]) for item in ordered}
+    path = fill_in(tmp_path / "rater-1.csv", lambda row, _: given[row["item"]])
+    result = analyse(design, read_ratings(design, [path]))
+    cell = result["systems"]["Secret"]["fluency"]
+    assert cell["ci"] == pytest.approx([2 - 2.484138, 2 + 2.484138], abs=1e-6)
+    assert result["tests"][0]["p"] == pytest.approx(0.225403, abs=1e-6)
+    assert result["kappa"]["fluency"] is None  # one rater agrees with nobody
+
+
+def test_comparison_statistics_by_hand(tmp_path: Path) -> None:
+    """Two raters, three pairs: rater 1 always prefers Secret, rater 2 says tie: win 3/6, tie 3/6.
+
+    Sign test on 3 wins of 3: p = 2/8. Fleiss: every item has one "win side" and one tie, so raters never agree.
+    """
+    pytest.importorskip("statsmodels")
+    design = study(tmp_path, kind=COMPARE)
+    sides = {item.name: "AB"[item.systems.index("Secret")] for item in design.items}
+    paths = [
+        fill_in(tmp_path / "rater-1.csv", lambda row, _: sides[row["item"]]),
+        fill_in(tmp_path / "rater-2.csv", lambda row, _: "tie"),
+    ]
+    result = analyse(design, read_ratings(design, paths))
+    row = result["comparisons"][0]
+    assert (row["win"], row["tie"], row["loss"]) == (50.0, 50.0, 0.0)
+    assert row["p"] == pytest.approx(0.25)
+    assert result["kappa"]["fluency"] < 0
+
+
+def test_kappa_by_hand(tmp_path: Path) -> None:
+    """Two raters, six items: they agree on four (twice 1, twice 2), differ on two: P = 4/6, Pe = 1/2, kappa = 1/3."""
+    pytest.importorskip("statsmodels")
+    design = study(tmp_path)
+    names = sorted(item.name for item in design.items)
+    patterns = ("112212", "112221")
+    paths = [
+        fill_in(tmp_path / f"rater-{number}.csv", lambda row, _, p=pattern: p[names.index(row["item"])])
+        for number, pattern in enumerate(patterns, start=1)
+    ]
+    assert analyse(design, read_ratings(design, paths))["kappa"]["adequacy"] == pytest.approx(1 / 3)
+
+
+def edit(path: Path, pattern: str, replacement: str) -> None:
+    """Spoil a sheet."""
+    text = path.read_text(encoding="utf-8")
+    changed = re.sub(pattern, replacement, text, count=1)
+    assert changed != text
+    path.write_text(changed, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "replacement", "message"),
+    [
+        (r"(item-\w+)(.*),3,3", r"\1\2,3,", "unanswered items item-"),
+        (r"(item-\w+)(.*),3,3", r"\1\2,3,6", "answers that are none of 1, 2, 3, 4, 5 in item-"),
+        (r"rater-1,item-\w+.*\r?\n", "", "missing items item-"),
+        (r"(rater-1,item-\w+.*\n)", r"\1\1", "items rated twice item-"),
+        (r"item-\w+", "item-zzzz", "unknown items item-zzzz"),
+        (r"fluency", "fluent", "has no column fluency"),
+        (r"rater-1", "rater-7", "names the raters"),
+    ],
+)
+def test_spoilt_sheets_are_refused_by_name(tmp_path: Path, pattern: str, replacement: str, message: str) -> None:
+    design = study(tmp_path)
+    paths = [fill_in(tmp_path / f"rater-{number}.csv", lambda *_: "3") for number in (1, 2)]
+    edit(paths[0], pattern, replacement)
+    with pytest.raises(EvaluationError, match=f"rater-1.csv.*{message}"):
+        read_ratings(design, paths)
+
+
+def test_missing_and_repeated_raters(tmp_path: Path) -> None:
+    design = study(tmp_path)
+    first = fill_in(tmp_path / "rater-1.csv", lambda *_: "3")
+    with pytest.raises(EvaluationError, match="no sheet of rater-2"):
+        read_ratings(design, [first])
+    with pytest.raises(EvaluationError, match="second sheet of rater-1"):
+        read_ratings(design, [first, first])
+
+
+def test_semicolons_and_byte_order_mark_of_spreadsheet_programs(tmp_path: Path) -> None:
+    design = study(tmp_path, raters=1)
+    lines = ["rater;item;fluency;adequacy", *(f"rater-1;{item.name};3;4" for item in design.items)]
+    path = tmp_path / "rater-1.csv"
+    path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines).encode() + b"\r\n")
+    assert len(read_ratings(design, [path])["rater-1"]) == 6
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_sentences": 7}, "cannot sample 7 of 6 sentences"),
+        ({"num_raters": 0}, "at least one rater"),
+        ({"kind": "rank"}, "unknown kind of study 'rank'"),
+        ({"criteria": ["a", "a"]}, "different names"),
+        ({"sources": ["short"]}, "different numbers of lines"),
+        ({"systems": [*systems(1), *systems(1)]}, "same name"),
+        ({"systems": systems(1), "kind": COMPARE}, "needs more systems than 1"),
+    ],
+)
+def test_impossible_studies(changes: dict, message: str) -> None:
+    options = {"systems": systems(), "sources": SOURCES, "criteria": ["a"], "num_sentences": 2, **changes}
+    positional = [options.pop(name) for name in ("systems", "sources", "criteria")]
+    with pytest.raises(EvaluationError, match=message):
+        make_design(*positional, **options)
+
+
+def test_a_study_is_not_overwritten_and_a_wrong_key_is_named(tmp_path: Path) -> None:
+    design = study(tmp_path)
+    with pytest.raises(EvaluationError, match="there is a study in this folder already"):
+        write_sheets(design, tmp_path)
+    (tmp_path / "other.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(EvaluationError, match="is not a key written by wean-evaluate sheet"):
+        Design.from_file(tmp_path / "other.json")
+
+
+def test_command_line_round_trip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("statsmodels")
+    for system in systems():
+        (tmp_path / system.name).write_text("\n".join(system.hypotheses) + "\n", encoding="utf-8")
+    (tmp_path / "ref").write_text("\n".join(SOURCES) + "\n", encoding="utf-8")
+    hyps = [f"{name}={tmp_path / name}" for name in NAMES[:2]]
+    out = tmp_path / "study"
+    options = ["--sentences", "2", "--raters", "2", "--ref", str(tmp_path / "ref"), "--out", str(out)]
+    assert main(["sheet", "--hyp", *hyps, *options]) == 0
+    assert "6 items for each of 2 raters" in capsys.readouterr().out
+    sheets = [str(fill_in(out / f"rater-{number}.csv", lambda *_, n=number: str(2 + n))) for number in (1, 2)]
+    assert main(["ratings", *sheets, "--key", str(out / "key.json"), "--json", str(tmp_path / "r.json")]) == 0
+    assert "reference: fluency 3.50" in capsys.readouterr().out
+    assert json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["raters"] == 2

@@ -1,0 +1,82 @@
+"""What holds for every metric on any text (hypothesis): range, order of references, identical text, sums of rows."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from wean_fairseq.evaluation.metrics import METRICS, EvaluationMetric, Settings, build_metric
+
+#: Needs data or a model that tests do not have.
+UNAVAILABLE = {"meteor", "bertscore"}
+NAMES = [name for name in METRICS if name not in UNAVAILABLE]
+#: Not bounded by 0 and 100: differences, ratios, and method 7, which exceeds 100 by design.
+UNBOUNDED = {name for name in NAMES if "ibleu" in name or "m7" in name} | {"length-ratio", "compression"}
+#: 100 for output = reference, whatever the text (BLEU needs 4 words; METEOR and SARI do not reach 100 on short text).
+PERFECT = ["bleu", "bleu2", "rouge-1", "rouge-2", "rouge-l", "rouge-l-beta", "exact@1", "exact@10"]
+
+WORDS = st.sampled_from(["a", "b", "the", "Cat", "ox.", "苹果", "é", "x-y", "&amp;", "<unk>", "12"])
+SENTENCES = st.one_of(
+    st.lists(WORDS, max_size=9).map(" ".join),
+    st.text(st.characters(blacklist_categories=("Cs", "Cc")), max_size=20),
+)
+EXAMPLES = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def make(name: str, sources: list[str], tokenize: str = "13a") -> EvaluationMetric:
+    metric = build_metric(name, Settings(tokenize))
+    metric.sources = sources
+    return metric
+
+
+@st.composite
+def corpora(draw: st.DrawFn) -> tuple[list[str], list[list[str]], list[str]]:
+    """Outputs, three reference files, sources."""
+    size = draw(st.integers(1, 4))
+    lines = st.lists(SENTENCES, min_size=size, max_size=size)
+    return draw(lines), [draw(lines) for _ in range(3)], draw(lines)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(data=corpora(), tokenize=st.sampled_from(["13a", "none", "zh", "char"]))
+@EXAMPLES
+def test_finite_in_range_and_blind_to_reference_order(name: str, data: tuple, tokenize: str) -> None:
+    outputs, references, sources = data
+    metric = make(name, sources, tokenize)
+    score = metric.corpus_score(outputs, references).score
+    assert np.isfinite(score)
+    if name not in UNBOUNDED:
+        assert -1e-9 <= score <= 100 + 1e-9
+    assert metric.corpus_score(outputs, references[::-1]).score == pytest.approx(score, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(data=corpora())
+@EXAMPLES
+def test_corpus_score_is_the_score_of_summed_rows(name: str, data: tuple) -> None:
+    outputs, references, sources = data
+    metric = make(name, sources)
+    expected = metric.corpus_score(outputs, references).score
+    metric.prepare(references)
+    rows = metric.rows(outputs)
+    assert rows.shape[0] == len(outputs)
+    assert metric.score_of(rows.sum(axis=0)) == pytest.approx(expected, abs=1e-9)
+    assert metric.scores_of(np.stack([rows.sum(axis=0)] * 2)) == pytest.approx([expected] * 2, abs=1e-9)
+    assert metric.sentence_scores(rows).shape == (len(outputs),)
+
+
+@pytest.mark.parametrize("name", PERFECT)
+@given(words=st.lists(st.sampled_from(["a", "b", "the", "Cat", "ox"]), min_size=4, max_size=9))
+@EXAMPLES
+def test_identical_text_is_100(name: str, words: list[str]) -> None:
+    text = " ".join(words)
+    assert make(name, ["z"]).corpus_score([text], [["q"], [text]]).score == pytest.approx(100)
+
+
+@given(words=st.lists(st.sampled_from(["a", "b", "the", "Cat", "ox"]), min_size=4, max_size=9))
+@EXAMPLES
+def test_a_copy_of_the_source_is_recognised(words: list[str]) -> None:
+    text = " ".join(words)
+    expected = {"self-bleu": 100, "copy-rate": 100, "novelty-1": 0, "novelty-2": 0, "compression": 1}
+    for name, score in expected.items():
+        assert make(name, [text]).corpus_score([text], [["q"]]).score == pytest.approx(score)

@@ -1,0 +1,179 @@
+"""Copying, length, diversity, exact match, topics, METEOR: every expected value is counted by hand in the test."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from wean_fairseq.evaluation import EvaluationError
+from wean_fairseq.evaluation.metrics import (
+    METRICS,
+    CopyRate,
+    Distinct,
+    Diversity,
+    EvaluationMetric,
+    ExactMatch,
+    LengthRatio,
+    Meteor,
+    Novelty,
+    Settings,
+    SourceLengthRatio,
+    TopicCoverage,
+    build_metric,
+)
+from wean_fairseq.evaluation.metrics.bert_score import greedy_f1
+from wean_fairseq.evaluation.tokenizers import get_tokenizer, guess_tokenization
+
+
+def corpus(metric: EvaluationMetric, outputs: list[str], references: list[str], sources: list[str]) -> float:
+    metric.sources = sources
+    return metric.corpus_score(outputs, [references]).score
+
+
+def test_copy_rate() -> None:
+    """One of two outputs is its source, up to case."""
+    assert corpus(CopyRate(), ["A b .", "a c"], ["x", "x"], ["a B .", "a b"]) == 50
+
+
+def test_length_ratios() -> None:
+    """Outputs 2 + 3 tokens, references 4 + 1, sources 5 + 5."""
+    outputs, references, sources = ["a b", "c d e"], ["a b c d", "e"], ["v w x y z"] * 2
+    assert corpus(LengthRatio(), outputs, references, sources) == 1.0
+    assert corpus(SourceLengthRatio(), outputs, references, sources) == 0.5
+
+
+def test_length_ratio_takes_the_closest_reference() -> None:
+    """Length 3 lies between 2 and 4: the shorter counts, as in BLEU."""
+    assert LengthRatio().sentence_score("a b c", ["a b c d", "a b"]).score == 1.5
+
+
+def test_novelty() -> None:
+    """Output a a b c over source a b: surplus a and c are new, 2 of 4; bigrams aa, bc are new, 2 of 3."""
+    assert corpus(Novelty(order=1), ["a a b c"], ["x"], ["a b"]) == 50
+    assert corpus(Novelty(order=2), ["a a b c"], ["x"], ["a b"]) == pytest.approx(100 * 2 / 3)
+
+
+def test_diversity_is_per_essay() -> None:
+    """PC-SAN eq. 14: 2/4 and 1/1, mean 3/4; an empty essay counts 0."""
+    assert Diversity().corpus_score(["a b a b", "a"], [["", ""]]).score == 75
+    assert Diversity().corpus_score(["a b a b", ""], [["", ""]]).score == 25
+
+
+def test_distinct_is_over_the_corpus() -> None:
+    """Words a b a / a c: 3 different of 5. Bigrams ab, ba / ac: 3 of 3. Sentence values: 2/3 and 2/2."""
+    metric = Distinct(order=1)
+    for _ in range(2):  # nothing is remembered from one corpus to the next
+        assert metric.corpus_score(["a b a", "a c"], [["", ""]]).score == 60
+    assert Distinct(order=2).corpus_score(["a b a", "a c"], [["", ""]]).score == 100
+    metric.prepare([["", ""]])
+    assert metric.sentence_scores(metric.rows(["a b a", "a c"])) == pytest.approx([200 / 3, 100])
+
+
+def test_exact_at_k() -> None:
+    """n-best lists, one entry a line: the first input is solved at rank 2, the second at rank 1, the third never."""
+    nbest, references = ["x\na b\ny", "c\nd", "e\nf"], [["a  b", "c", "g"]]
+    assert ExactMatch(k=1).corpus_score(nbest, references).score == pytest.approx(100 / 3)
+    assert ExactMatch(k=2).corpus_score(nbest, references).score == pytest.approx(200 / 3)
+
+
+def test_topic_coverage() -> None:
+    """Topics found: 1 of 2 and 1 of 1, so 2 of 3. English topics must be words, Chinese ones may be inside."""
+    outputs, sources = ["a Cat sat", "cats"], ["cat dog", "cats"]
+    assert corpus(TopicCoverage(), outputs, ["", ""], sources) == pytest.approx(200 / 3)
+    assert corpus(TopicCoverage(), ["cats"], [""], ["cat"]) == 0
+    for tokenize in ("none", "zh", "char"):
+        assert corpus(TopicCoverage(tokenize=tokenize), ["谈 人际 交往"], [""], ["人际交往 法律"]) == 50
+
+
+def test_meteor_exact_stem_by_hand() -> None:
+    """Output "the cats sat", reference "the cat sat down": all 3 match (cats by its stem) in one chunk.
+
+    P = 1, R = 3/4, F = P R / (0.9 P + 0.1 R) = 0.75 / 0.975, penalty = 0.5 * (1/3)^3.
+    """
+    pytest.importorskip("nltk")
+    score = Meteor().sentence_score("the cats sat", ["the cat sat down"]).score
+    assert score == pytest.approx(100 * (0.75 / 0.975) * (1 - 0.5 / 27))
+    assert "modules:exact+stem" in _signature(Meteor())
+
+
+def _signature(metric: EvaluationMetric) -> str:
+    metric.prepare([["a"]])
+    return metric.get_signature().format()
+
+
+def test_meteor_without_nltk_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "nltk", None)
+    with pytest.raises(EvaluationError, match=r"pip install wean_fairseq\[meteor\]"):
+        Meteor()
+
+
+def test_meteor_with_synonyms_needs_wordnet(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = pytest.importorskip("nltk.data")
+    monkeypatch.setattr(data, "path", [])
+    with pytest.raises(EvaluationError, match="set NLTK_DATA to a copy or use meteor-exact-stem"):
+        Meteor("METEOR", synonyms=True)
+
+
+def test_bertscore_needs_a_folder() -> None:
+    with pytest.raises(EvaluationError, match="give it with --bert-model FOLDER"):
+        build_metric("bertscore", Settings())
+
+
+def test_bertscore_with_a_tiny_local_model(tmp_path: Path) -> None:
+    """Identical text is 100, order of references and batching do not matter, empty text is 0, nothing is downloaded."""
+    transformers = pytest.importorskip("transformers")
+    try:  # transformers imports torchaudio where it is installed, and a torchaudio of another torch cannot be loaded
+        importlib.import_module("transformers.models.bert.modeling_bert")
+    except OSError as error:
+        pytest.skip(f"transformers cannot load its models here: {error}")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c"]
+    (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+    config = transformers.BertConfig(
+        vocab_size=len(words), hidden_size=6, num_hidden_layers=2, num_attention_heads=3, intermediate_size=7
+    )
+    transformers.BertModel(config).save_pretrained(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}', encoding="utf-8")
+    metric = build_metric("bertscore", Settings(bert_model=str(tmp_path)))
+    assert metric.corpus_score(["a b c", "c"], [["a b c", "c"]]).score == pytest.approx(100)
+    assert metric.sentence_score("", ["a b"]).score == 0
+    both = metric.sentence_score("a b", ["c c", "b a c"]).score
+    assert both == metric.sentence_score("a b", ["b a c", "c c"]).score
+    assert 0 < both < 100
+    assert f"model:{tmp_path.name}|" in metric.get_signature().format()
+
+
+def test_greedy_matching_by_hand() -> None:
+    """Unit vectors e1, e2 against e1: precision (1 + 0)/2, recall 1, F1 = 2/3 (BERTScore eqs. 1 and 2)."""
+    assert greedy_f1(np.eye(2), np.eye(2)[:1]) == pytest.approx(2 / 3)
+    assert greedy_f1(np.zeros((0, 2)), np.eye(2)) == 0
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["What is the best book ?"], "13a"),
+        (["今天天气很好，我们出去玩。"], "zh"),
+        (["今天 天气 很 好 ， 我们 出去 玩 。"], "none"),
+        (["", "123"], "13a"),
+        (["用iPhone拍照片很方便"], "zh"),
+    ],
+)
+def test_tokenisation_is_guessed_from_the_script(lines: list[str], expected: str) -> None:
+    assert guess_tokenization(lines) == expected
+
+
+def test_unknown_names_list_the_choices() -> None:
+    with pytest.raises(EvaluationError, match="unknown metric 'blue'; choose from bleu, bleu2"):
+        build_metric("blue", Settings())
+    with pytest.raises(EvaluationError, match="unknown tokenisation 'spm'; choose one of 13a, zh"):
+        get_tokenizer("spm")
+
+
+def test_source_metrics_say_that_they_need_the_source() -> None:
+    for name, entry in METRICS.items():
+        if name in ("meteor", "bertscore") or not entry.build(Settings(), "x").needs_source:
+            continue
+        with pytest.raises(EvaluationError, match="give the source sentences"):
+            build_metric(name, Settings()).corpus_score(["a"], [["a"]])

@@ -1,0 +1,124 @@
+"""fairseq-generate logs and plain files: back in input order, or refused with a sentence that says why."""
+
+from pathlib import Path
+
+import pytest
+
+from wean_fairseq.evaluation import EvaluationError, read_generated, read_plain
+from wean_fairseq.evaluation.output_reader import parse_log, undo_bpe
+
+# Written by hand after the line formats in fairseq_cli/generate.py (0.12); ids come out of order there.
+LOG = """2026-01-01 00:00:00 | INFO | fairseq_cli.generate | loading model(s)
+S-1\tthe red ca@@ t
+T-1\ta <unk>
+H-1\t-0.25\ta ca@@ t
+D-1\t-0.25\ta ca@@ t
+P-1\t-0.1 -0.2 -0.3
+H-1\t-0.50\tthe ca@@ t
+D-1\t-0.50\tthe ca@@ t
+P-1\t-0.1 -0.2 -0.3
+S-0\thello
+T-0\thi
+H-0\t-0.75\thi there
+D-0\t-0.75\tHi there!
+P-0\t-0.1 -0.2
+2026-01-01 00:00:00 | INFO | fairseq_cli.generate | Translated 2 sentences
+"""
+
+
+def write(path: Path, text: str) -> Path:
+    """Write UTF-8 text and return the path."""
+    path.write_bytes(text.encode("utf-8"))
+    return path
+
+
+def test_log_is_put_back_in_input_order(tmp_path: Path) -> None:
+    output = read_generated("X", write(tmp_path / "gen.log", LOG), remove_bpe=True)
+    assert output.nbest == [["Hi there!"], ["a cat", "the cat"]]
+    assert output.hypotheses == ["Hi there!", "a cat"]
+
+
+def test_token_lines_on_request(tmp_path: Path) -> None:
+    output = read_generated("X", write(tmp_path / "gen.log", LOG), detokenised=False)
+    assert output.hypotheses == ["hi there", "a ca@@ t"]
+
+
+def test_log_without_d_lines_falls_back_to_h_lines(tmp_path: Path) -> None:
+    log = "".join(line for line in LOG.splitlines(keepends=True) if line.startswith("H-"))
+    assert read_generated("X", write(tmp_path / "h.log", log)).hypotheses == ["hi there", "a ca@@ t"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda log: log.replace("-0\t", "-2\t"), "id 0 of 0..2 missing"),
+        (lambda log: log + LOG, "id 1 is generated twice"),
+        (lambda log: log.replace("H-0\t-0.75\thi there\nD-0\t-0.75\tHi there!\n", ""), "no H- line for id 0"),
+        (lambda log: log.replace("H-0\t-0.75\thi there", "H-0\t-0.75"), "the H- line has no score and text"),
+        (lambda log: log[: log.index("D-0") + 12], "is cut off"),
+        (lambda log: log[: log.index("D-0") + 3], "is cut off"),
+        (lambda log: "nothing here\n", "holds no H- lines"),
+        (lambda log: log.replace("T-0\thi", "S-0\thello"), "a second S- line for the same id"),
+    ],
+)
+def test_broken_logs_are_refused(tmp_path: Path, change, message: str) -> None:
+    with pytest.raises(EvaluationError, match=message):
+        parse_log(write(tmp_path / "gen.log", change(LOG)))
+
+
+def test_many_missing_ids_are_counted_not_listed(tmp_path: Path) -> None:
+    with pytest.raises(EvaluationError, match=r"id 0, 1, 2, 3, 4 and 94 more of 0\.\.99 missing"):
+        parse_log(write(tmp_path / "gen.log", "H-99\t-1.0\ta\n"))
+
+
+def test_copied_words_are_put_back(tmp_path: Path) -> None:
+    log = "S-0\t<oov-0> met <oov-1> and <oov-0>\nH-0\t-1.0\t<oov-1> met <oov-0> <oov-7>\n"
+    path = write(tmp_path / "gen.log", log)
+    output = read_generated("X", path, oov_source=["Zork met Blip and Zork"])
+    assert output.hypotheses == ["Blip met Zork <unk>"]  # slot 7 stands for no source word
+    with pytest.raises(EvaluationError, match="give the tokenised source text with --oov-source"):
+        read_generated("X", path)
+    with pytest.raises(EvaluationError, match="is not line 1 of the --oov-source text"):
+        read_generated("X", path, oov_source=["Zork saw Blip and Zork"])
+
+
+def test_copied_words_of_a_truncated_source(tmp_path: Path) -> None:
+    path = write(tmp_path / "gen.log", "S-0\ta <oov-0>\nH-0\t-1.0\t<oov-0>\n")
+    assert read_generated("X", path, oov_source=["a Zork who was cut off"]).hypotheses == ["Zork"]
+
+
+def test_plain_file_keeps_every_line(tmp_path: Path) -> None:
+    """A byte-order mark and CR LF go, empty lines and Unicode line separators stay."""
+    path = tmp_path / "hyp.txt"
+    path.write_bytes("\ufeffone\r\n\ntwo\u2028still two\x0b\nthree".encode())
+    output = read_plain("X", path)
+    assert output.hypotheses == ["one", "", "two\u2028still two\x0b", "three"]
+    assert output.empty_lines == [2]
+
+
+def test_undecodable_bytes_name_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "hyp.txt"
+    path.write_bytes(b"fine\nna\xefve\n")
+    with pytest.raises(EvaluationError, match=r"hyp.txt, line 2: byte 0xef at position 3 is not UTF-8"):
+        read_plain("X", path)
+
+
+def test_a_log_is_not_a_plain_file(tmp_path: Path) -> None:
+    with pytest.raises(EvaluationError, match="pass it as --generated X="):
+        read_plain("X", write(tmp_path / "gen.log", LOG))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("absent.txt", "does not exist"), (".", "is a directory"), ("empty.txt", "is empty")]
+)
+def test_unreadable_files(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "empty.txt").touch()
+    with pytest.raises(EvaluationError, match=message):
+        read_plain("X", tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"), [("hy@@ po@@ thesis", "hypothesis"), ("cut@@", "cut"), ("", ""), ("a@b c", "a@b c")]
+)
+def test_undo_bpe(pieces: str, text: str) -> None:
+    assert undo_bpe(pieces) == text

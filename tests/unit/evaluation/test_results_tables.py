@@ -1,0 +1,81 @@
+"""Result files and the tables that are generated from them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from wean_fairseq.evaluation.cli import main
+
+EVALUATION = {
+    "systems": {
+        "X": {
+            "bleu": {"score": 12.345, "signature": "sig", "ci": [11.0, 13.0]},
+            "d": {"score": 1, "signature": "s", "ci": None},
+        }
+    },
+    "data": {"sentences": 7, "references": 2},
+}
+DOCUMENT = "before\n<!-- results: demo bleu -->\nold text\n<!-- /results -->\nafter\n"
+
+
+@pytest.fixture(autouse=True)
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in an empty folder with one recorded result and one document."""
+    monkeypatch.chdir(tmp_path)
+    Path("scores.json").write_text(json.dumps(EVALUATION), encoding="utf-8")
+    Path("doc.md").write_text(DOCUMENT, encoding="utf-8")
+    assert main(["record", "scores.json", "--experiment", "demo", "--command", "make demo", "--seed", "3"]) == 0
+
+
+def test_record_holds_what_is_needed_to_repeat(tmp_path: Path) -> None:
+    result = json.loads(Path("results/demo.json").read_text(encoding="utf-8"))
+    assert result["evaluation"] == EVALUATION
+    assert (result["command"], result["seed"], result["commit"]) == ("make demo", 3, "unknown")
+    assert {"processor", "cores"} <= set(result["hardware"])
+    assert {"python", "torch", "sacrebleu"} <= set(result["software"])
+    assert str(tmp_path) not in json.dumps(result)
+
+
+def test_tables_are_generated_and_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tables", "doc.md", "--check"]) == 2
+    assert "doc.md: tables are out of date; run wean-evaluate tables doc.md" in capsys.readouterr().err
+    assert Path("doc.md").read_text(encoding="utf-8") == DOCUMENT
+    assert main(["tables", "doc.md"]) == 0
+    text = Path("doc.md").read_text(encoding="utf-8")
+    assert text.startswith(
+        "before\n<!-- results: demo bleu -->\n| system | bleu |\n|---|--:|\n| X | 12.35 [11.00, 13.00] |\n"
+    )
+    assert text.endswith("<!-- /results -->\nafter\n")
+    assert "Command: `make demo`" in text
+    assert "old text" not in text
+    assert main(["tables", "doc.md", "--check"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ("<!-- results: demo -->\nno end\n", "has no <!-- /results --> after it"),
+        ("<!-- results: absent -->\n<!-- /results -->\n", "absent.json does not exist"),
+        ("<!-- results: demo sari -->\n<!-- /results -->\n", "demo has no metric sari; choose from bleu, d"),
+    ],
+)
+def test_bad_markers(capsys: pytest.CaptureFixture[str], document: str, message: str) -> None:
+    Path("doc.md").write_text(document, encoding="utf-8")
+    assert main(["tables", "doc.md"]) == 2
+    assert message in capsys.readouterr().err
+    assert Path("doc.md").read_text(encoding="utf-8") == document
+
+
+@pytest.mark.parametrize(
+    ("content", "experiment", "message"),
+    [
+        ("{", "x", "is not JSON"),
+        ("{}", "x", "has no systems, data"),
+        (json.dumps(EVALUATION), "../x", "is no file name"),
+    ],
+)
+def test_bad_records(capsys: pytest.CaptureFixture[str], content: str, experiment: str, message: str) -> None:
+    Path("bad.json").write_text(content, encoding="utf-8")
+    assert main(["record", "bad.json", "--experiment", experiment, "--command", "x", "--seed", "1"]) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,70 @@
+"""ROUGE on hand counts, also in Chinese, where the usual tools are wrong."""
+
+import pytest
+from rouge_score.rouge_scorer import RougeScorer
+
+from wean_fairseq.evaluation.metrics import Rouge
+
+
+def rouge(output: str, reference: str, variant: str, tokenize: str = "words", **options: object) -> float:
+    return Rouge("x", variant, tokenize, **options).sentence_score(output, [reference]).score
+
+
+def test_repeated_words_are_counted_not_collected() -> None:
+    """Output "a a a b", reference "a a c": two of four words match (clipped), R = 2/3, F1 = 2*(1/2)*(2/3)/(7/6) = 4/7.
+
+    The packages rouge and rouge-chinese treat n-grams as a set and give 1/2 of 2.
+    """
+    assert rouge("a a a b", "a a c", "1") == pytest.approx(100 * 4 / 7)
+
+
+def test_bigrams_and_subsequence_by_hand() -> None:
+    """Output "a b c d", reference "a c d": bigram "c d" is 1 of 3 and 1 of 2; the LCS "a c d" is 3 of 4 and 3 of 3."""
+    assert rouge("a b c d", "a c d", "2") == pytest.approx(100 * 2 / 5)
+    assert rouge("a b c d", "a c d", "L") == pytest.approx(100 * 6 / 7)
+
+
+def test_beta_by_hand() -> None:
+    """P = 3/4, R = 1, beta = 1.2: (1 + 1.44) * 0.75 / (1 + 1.44 * 0.75)."""
+    assert rouge("a b c d", "a c d", "L", beta=1.2) == pytest.approx(100 * 2.44 * 0.75 / (1 + 1.44 * 0.75))
+
+
+@pytest.mark.parametrize("variant", ["1", "2", "L"])
+@pytest.mark.parametrize("tokenize", ["char", "zh"])
+def test_identical_chinese_is_100(variant: str, tokenize: str) -> None:
+    assert rouge("今天天气很好", "今天天气很好", variant, tokenize) == pytest.approx(100)
+
+
+def test_mixed_chinese_by_hand() -> None:
+    """Tokens by zh: 苹 果 iPhone 15 发 布 against iPhone 15 今 日 发 布: 4 of 6 match on both sides, F1 = 2/3.
+
+    Bigrams: iPhone-15 and 发-布, 2 of 5. LCS: iPhone 15 发 布. By characters (white space is none):
+    苹果iPhone15发布 against iPhone15今日发布, 10 of 12.
+    """
+    output, reference = "苹果 iPhone 15 发布", "iPhone 15 今日 发布"
+    assert rouge(output, reference, "1", "zh") == pytest.approx(100 * 4 / 6)
+    assert rouge(output, reference, "2", "zh") == pytest.approx(100 * 2 / 5)
+    assert rouge(output, reference, "L", "zh") == pytest.approx(100 * 4 / 6)
+    assert rouge(output, reference, "1", "char") == pytest.approx(100 * 10 / 12)
+
+
+def test_length_limit() -> None:
+    """Three of the first three words match; without the limit one of four output words is wrong."""
+    assert rouge("a b c x", "a b c", "1", max_tokens=3) == pytest.approx(100)
+    assert rouge("a b c x", "a b c", "1") == pytest.approx(100 * 6 / 7)
+
+
+@pytest.mark.parametrize("variant", ["1", "2", "L"])
+def test_ascii_words_equal_rouge_score(variant: str) -> None:
+    """Oracle: rouge-score 0.1.2 with its own tokeniser, which agrees on ASCII text."""
+    output, reference = "The cat's hat_box: 3.5 inches, RED!", "A red hat-box of the cat (3.5 inches)"
+    kind = f"rouge{variant}"
+    expected = RougeScorer([kind]).score(reference, output)[kind].fmeasure
+    assert rouge(output, reference, variant) == pytest.approx(100 * expected)
+
+
+def test_best_reference_counts_and_empty_is_zero() -> None:
+    metric = Rouge("x", "1", "none")
+    assert metric.sentence_score("a b", ["c d", "a b"]).score == pytest.approx(100)
+    assert metric.sentence_score("", ["a"]).score == 0
+    assert metric.sentence_score("a", [""]).score == 0

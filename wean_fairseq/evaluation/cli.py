@@ -1,0 +1,162 @@
+"""``wean-evaluate``: scores that can be trusted, from files that any system wrote."""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
+
+from tqdm import tqdm
+
+from wean_fairseq.evaluation.corpus import read_corpus
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.evaluate import Evaluation, Resampling, evaluate
+from wean_fairseq.evaluation.human.cli import ratings, sheet
+from wean_fairseq.evaluation.metrics.registry import METRICS, Settings
+from wean_fairseq.evaluation.presets import PRESETS, STANDARD, columns_for
+from wean_fairseq.evaluation.report import render_json, render_markdown, render_text
+from wean_fairseq.evaluation.results import record, tables
+from wean_fairseq.evaluation.significance import DEFAULT_RESAMPLES, DEFAULT_SEED, DEFAULT_TRIALS
+from wean_fairseq.evaluation.system_arguments import add_system_arguments, read_systems
+from wean_fairseq.evaluation.text_files import write_atomically
+from wean_fairseq.evaluation.tokenizers import TEXT_TOKENIZERS, guess_tokenization
+
+_EXAMPLES = """examples:
+  wean-evaluate --hyp WEAN=out.txt --ref test.tgt --src test.src
+  wean-evaluate --generated WEAN=gen.log --ref test.tgt --src test.src --preset paper:wean-pwkp --json scores.json
+  wean-evaluate --hyp A=a.txt B=b.txt --ref turk.0 turk.1 turk.2 --src norm --metric sari bleu
+
+other commands (each with --help):
+  wean-evaluate sheet      blinded rating sheets for human raters
+  wean-evaluate ratings    analyse the filled-in sheets
+  wean-evaluate record     keep a measured evaluation in results/
+  wean-evaluate tables     write the tables in documents from results/
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the scoring command."""
+    parser = argparse.ArgumentParser(
+        prog="wean-evaluate",
+        description="Score system outputs against raw reference text, with signatures, intervals and paired tests.",
+        epilog=_EXAMPLES + "\nmetrics:\n" + "".join(f"  {name:20} {entry.help}\n" for name, entry in METRICS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    files = parser.add_argument_group("files")
+    add_system_arguments(files)
+    files.add_argument("--ref", nargs="+", action="extend", default=[], metavar="FILE", help="raw reference text")
+    files.add_argument("--src", metavar="FILE", help="raw source text: adds the copy-the-source row and source metrics")
+    what = parser.add_argument_group("what to compute")
+    what.add_argument(
+        "--preset",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="P",
+        help=f"{STANDARD} (default), {', '.join(PRESETS)}",
+    )
+    what.add_argument("--metric", nargs="+", action="extend", default=[], metavar="M", help="single metrics, see below")
+    what.add_argument(
+        "--tokenize", choices=TEXT_TOKENIZERS, help="tokenisation of standard metrics (default: 13a, or by the script)"
+    )
+    what.add_argument("--lowercase", action="store_true", help="ignore case in standard BLEU")
+    what.add_argument(
+        "--alpha", type=_share, default=0.9, help="weight of the reference in iBLEU (default: %(default)s)"
+    )
+    what.add_argument("--bert-model", metavar="FOLDER", help="folder of a local transformers model, for bertscore")
+    tests = parser.add_argument_group("resampling")
+    tests.add_argument(
+        "--resamples",
+        type=_count,
+        default=DEFAULT_RESAMPLES,
+        help="bootstrap resamples, 0 = none (default: %(default)s)",
+    )
+    tests.add_argument(
+        "--trials",
+        type=_count,
+        default=DEFAULT_TRIALS,
+        help="randomisation trials, 0 = no tests (default: %(default)s)",
+    )
+    tests.add_argument("--seed", type=_count, default=DEFAULT_SEED, help="seed of both (default: %(default)s)")
+    tests.add_argument("--all-pairs", action="store_true", help="compare all pairs of systems, not only with the first")
+    out = parser.add_argument_group("output")
+    out.add_argument("--json", metavar="OUT", help="write scores, tests and data hashes")
+    out.add_argument("--markdown", metavar="OUT", help="write the table for a document")
+    out.add_argument("--sentences", action="store_true", help="put one score per sentence into the JSON")
+    out.add_argument("--quiet", action="store_true", help="no progress bar")
+    return parser
+
+
+def _count(text: str) -> int:
+    """Parse a number that is not negative."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
+    return int(text)
+
+
+def _share(text: str) -> float:
+    """Parse a number between 0 and 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value <= 1.0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number between 0 and 1")
+    return value
+
+
+def score(args: argparse.Namespace) -> Evaluation:
+    """Run the scoring command."""
+    corpus = read_corpus(args.ref, args.src)
+    systems = read_systems(args, corpus.sources)
+    tokenize = args.tokenize or guess_tokenization(corpus.references[0])
+    settings = Settings(tokenize, args.lowercase, args.alpha, bert_model=args.bert_model)
+    presets = args.preset or ([] if args.metric else [STANDARD])
+    columns = columns_for(presets, args.metric, settings)
+    for column in columns:
+        if column.key in args.metric and column.metric.needs_source and corpus.sources is None:
+            raise EvaluationError(f"--metric {column.key} compares with the source; give it with --src.")
+    resampling = Resampling(args.resamples, args.trials, args.seed, args.all_pairs)
+
+    def progress(items: Iterable[Any], what: str) -> Iterable[Any]:
+        return cast(Iterable[Any], tqdm(items, desc=what, unit="metric", disable=True if args.quiet else None))
+
+    evaluation = evaluate(systems, corpus, columns, resampling, progress)
+    if args.tokenize is None and tokenize != "13a":
+        evaluation.warnings.append(
+            f"the references are Chinese: standard metrics use --tokenize {tokenize}; choose another if it is wrong."
+        )
+    return evaluation
+
+
+def score_command(arguments: list[str]) -> str:
+    """Score, write the files that were asked for, return the text table."""
+    args = build_parser().parse_args(arguments)
+    evaluation = score(args)
+    if args.json:
+        write_atomically(args.json, render_json(evaluation, args.sentences))
+    if args.markdown:
+        write_atomically(args.markdown, render_markdown(evaluation))
+    return render_text(evaluation)
+
+
+#: Commands beside scoring, which needs no name.
+COMMANDS: dict[str, Callable[[list[str]], str]] = {
+    "score": score_command,
+    "sheet": sheet,
+    "ratings": ratings,
+    "record": record,
+    "tables": tables,
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit status (0 fine, 2 a request that cannot be fulfilled)."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    command = COMMANDS[arguments.pop(0)] if arguments and arguments[0] in COMMANDS else score_command
+    try:
+        text = command(arguments)
+    except EvaluationError as error:
+        print(f"wean-evaluate: {error}", file=sys.stderr)
+        return 2
+    print(text, end="")
+    return 0

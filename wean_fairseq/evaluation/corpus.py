@@ -1,0 +1,82 @@
+"""The data a comparison is made on: references, sources, systems, and the check that they belong together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.output_reader import SystemOutput
+from wean_fairseq.evaluation.text_files import PathLike, read_lines, sha256_of
+
+#: Name of the row that is always printed: the source, scored as if a system had written it.
+COPY_ROW = "copy-source"
+
+
+@dataclass
+class Corpus:
+    """References and sources of one test set.
+
+    Attributes:
+        references: one list of sentences per reference file.
+        sources: source sentences, if given.
+        files: name, SHA-256 and number of lines of every file, by role.
+    """
+
+    references: list[list[str]]
+    sources: list[str] | None = None
+    files: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Number of sentences."""
+        return len(self.references[0])
+
+
+def describe_file(path: PathLike, lines: int) -> dict[str, Any]:
+    """Return what identifies a data file: its name (not its place on this machine), hash and length."""
+    return {"name": Path(path).name, "sha256": sha256_of(path), "lines": lines}
+
+
+def read_corpus(references: Sequence[PathLike], source: PathLike | None = None) -> Corpus:
+    """Read reference files and the source file and check that all have the same number of lines."""
+    if not references:
+        raise EvaluationError("no reference file; give one or more with --ref.")
+    texts = [read_lines(path) for path in references]
+    files = {"references": [describe_file(path, len(text)) for path, text in zip(references, texts, strict=True)]}
+    for path, text in zip(references[1:], texts[1:], strict=True):
+        _check_length(f"reference {path}", len(text), f"reference {references[0]}", len(texts[0]))
+    if not any(line.strip() for text in texts for line in text):
+        raise EvaluationError(f"{references[0]} holds only empty lines; references are needed to score anything.")
+    sources = None
+    if source is not None:
+        sources = read_lines(source)
+        files["source"] = [describe_file(source, len(sources))]
+        _check_length(f"source {source}", len(sources), f"reference {references[0]}", len(texts[0]))
+    return Corpus(texts, sources, files)
+
+
+def check_systems(systems: Sequence[SystemOutput], corpus: Corpus) -> None:
+    """Check names and line counts of all systems against the corpus."""
+    if not systems:
+        raise EvaluationError("no system to score; give --hyp NAME=FILE or --generated NAME=LOG.")
+    names = [system.name for system in systems]
+    for name in names:
+        if names.count(name) > 1:
+            raise EvaluationError(
+                f"two systems are called {name!r}; give every system a name of its own, as in --hyp {name}2=FILE."
+            )
+        if name == COPY_ROW:
+            raise EvaluationError(
+                f"{COPY_ROW!r} is the name of the row that is added for the source; call the system something else."
+            )
+    for system in systems:
+        _check_length(f"system {system.name} ({system.path})", len(system.nbest), "the reference", len(corpus))
+
+
+def _check_length(what: str, found: int, other: str, expected: int) -> None:
+    """Refuse files of different length."""
+    if found != expected:
+        shorter = "too short" if found < expected else "too long"
+        raise EvaluationError(
+            f"{what} has {found} lines but {other} has {expected}: it is {shorter}; give aligned files of one test set."
+        )

@@ -1,0 +1,99 @@
+"""``wean-evaluate sheet`` and ``wean-evaluate ratings``."""
+
+import argparse
+import json
+from typing import Any
+
+from wean_fairseq.evaluation.human.design import KINDS, LIKERT, Design, make_design
+from wean_fairseq.evaluation.human.ratings import analyse, read_ratings
+from wean_fairseq.evaluation.human.sheets import write_sheets
+from wean_fairseq.evaluation.output_reader import read_plain
+from wean_fairseq.evaluation.system_arguments import add_system_arguments, read_systems
+from wean_fairseq.evaluation.text_files import read_lines, write_atomically
+
+
+def sheet_parser() -> argparse.ArgumentParser:
+    """Return the parser of ``sheet``."""
+    parser = argparse.ArgumentParser(
+        prog="wean-evaluate sheet", description="Write blinded, seeded rating sheets (CSV and HTML) and their key."
+    )
+    add_system_arguments(parser)
+    parser.add_argument("--ref", metavar="FILE", help="rate the human reference as well, as system 'reference'")
+    parser.add_argument("--src", metavar="FILE", help="source sentences, shown to the raters")
+    parser.add_argument("--kind", choices=KINDS, default=LIKERT, help="1 to 5, or win/tie/loss of the first system")
+    parser.add_argument("--criteria", nargs="+", default=["fluency", "adequacy"], metavar="C", help="what is judged")
+    parser.add_argument("--sentences", type=int, default=100, help="sentences to sample (default: %(default)s)")
+    parser.add_argument("--raters", type=int, default=3, help="number of sheets (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="same seed, same sheets (default: %(default)s)")
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="where the sheets and key.json go")
+    return parser
+
+
+def sheet(argv: list[str]) -> str:
+    """Write the sheets of a study."""
+    args = sheet_parser().parse_args(argv)
+    sources = read_lines(args.src) if args.src else None
+    systems = read_systems(args, sources)
+    if args.ref:
+        systems.append(read_plain("reference", args.ref))
+    design = make_design(
+        systems,
+        sources,
+        args.criteria,
+        kind=args.kind,
+        num_sentences=args.sentences,
+        num_raters=args.raters,
+        seed=args.seed,
+    )
+    files = write_sheets(design, args.out)
+    return (
+        f"{len(design.items)} items for each of {len(design.raters)} raters; give every rater one CSV or HTML file:\n"
+        + "".join(f"  {path}\n" for path in files[:-1])
+        + f"keep to yourself (it names the systems): {files[-1]}\n"
+    )
+
+
+def ratings_parser() -> argparse.ArgumentParser:
+    """Return the parser of ``ratings``."""
+    parser = argparse.ArgumentParser(
+        prog="wean-evaluate ratings", description="Read filled-in sheets: means, intervals, agreement, tests."
+    )
+    parser.add_argument("sheets", nargs="+", metavar="CSV", help="the sheet of every rater")
+    parser.add_argument("--key", required=True, metavar="FILE", help="key.json of the study")
+    parser.add_argument("--json", metavar="OUT", help="write the results")
+    return parser
+
+
+def ratings(argv: list[str]) -> str:
+    """Analyse the sheets of a study."""
+    args = ratings_parser().parse_args(argv)
+    design = Design.from_file(args.key)
+    result = analyse(design, read_ratings(design, args.sheets))
+    if args.json:
+        write_atomically(args.json, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+    return render(result)
+
+
+def render(result: dict[str, Any]) -> str:
+    """Return the results as text."""
+    lines = [f"{result['items']} items, {result['raters']} raters"]
+    for system, criteria in result.get("systems", {}).items():
+        lines.append(f"{system}: {', '.join(f'{name} {_mean(cell)}' for name, cell in criteria.items())}")
+    for test in result.get("tests", []):
+        pair = f"{test['system']} vs {test['baseline']}, {test['criterion']}"
+        lines.append(f"{pair}: {test['difference']:+.2f} (paired t-test, p = {test['p']:.4f})")
+    for row in result.get("comparisons", []):
+        shares = f"win {row['win']:.1f}% tie {row['tie']:.1f}% loss {row['loss']:.1f}%"
+        lines.append(
+            f"{row['system']} vs {row['against']}, {row['criterion']}: {shares} (sign test, p = {row['p']:.4f})"
+        )
+    for criterion, kappa in result["kappa"].items():
+        lines.append(f"Fleiss' kappa, {criterion}: {'not defined' if kappa is None else f'{kappa:.3f}'}")
+    return "\n".join(lines) + "\n"
+
+
+def _mean(cell: dict[str, Any]) -> str:
+    """Format a mean with its interval."""
+    if cell["ci"] is None:
+        return f"{cell['mean']:.2f}"
+    return f"{cell['mean']:.2f} [{cell['ci'][0]:.2f}, {cell['ci'][1]:.2f}]"

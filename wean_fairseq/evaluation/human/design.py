@@ -1,0 +1,166 @@
+"""Which sentences of which systems are rated, in what order, by whom: decided once, from a seed.
+
+The design is kept in ``key.json``. Raters see opaque item names in an order of their own; only the key knows the
+systems. Two kinds of study, as in the papers:
+
+* ``likert``: one text at a time, every criterion from 1 to 5 (WEAN Table 3: fluency, adequacy, simplicity; PC-SAN: its
+  criteria);
+* ``compare``: two texts side by side, every criterion A, B or tie (C-DNPG Table 4: relevance and fluency, win/tie/loss
+  of the first system).
+"""
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.output_reader import SystemOutput
+from wean_fairseq.evaluation.text_files import PathLike, read_bytes
+
+LIKERT = "likert"
+COMPARE = "compare"
+KINDS = (LIKERT, COMPARE)
+#: Answers that a rater may give, by kind of study.
+ANSWERS = {LIKERT: ("1", "2", "3", "4", "5"), COMPARE: ("A", "B", "tie")}
+_FORMAT = "wean-human-evaluation-1"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing to rate.
+
+    Attributes:
+        name: what the sheet calls it; says nothing about the system.
+        sentence: line number in the test set, from 1.
+        systems: the rated system, or the systems shown as A and B.
+        texts: what the rater reads, in the order of `systems`.
+        source: the source sentence, "" if not shown.
+    """
+
+    name: str
+    sentence: int
+    systems: tuple[str, ...]
+    texts: tuple[str, ...]
+    source: str
+
+
+@dataclass
+class Design:
+    """A whole study; saved as ``key.json``.
+
+    Attributes:
+        kind: ``likert`` or ``compare``.
+        criteria: what is judged.
+        systems: names; in ``compare`` the first is compared with all others.
+        raters: names of the sheets.
+        seed: of sampling, sides, names and orders.
+        items: everything that every rater rates.
+        orders: for every rater, the order of the items.
+    """
+
+    kind: str
+    criteria: list[str]
+    systems: list[str]
+    raters: list[str]
+    seed: int
+    items: list[Item]
+    orders: dict[str, list[str]] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """Return the text of ``key.json``."""
+        return json.dumps({"format": _FORMAT, **asdict(self)}, indent=1, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_file(cls, path: PathLike) -> "Design":
+        """Read ``key.json``."""
+        try:
+            content: dict[str, Any] = json.loads(read_bytes(path).decode("utf-8"))
+            if content.pop("format") != _FORMAT:
+                raise KeyError("format")
+            items = [
+                Item(item["name"], item["sentence"], tuple(item["systems"]), tuple(item["texts"]), item["source"])
+                for item in content.pop("items")
+            ]
+            return cls(items=items, **content)
+        except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, AttributeError):
+            raise EvaluationError(
+                f"{path} is not a key written by wean-evaluate sheet; give the key.json beside the sheets."
+            ) from None
+
+
+def make_design(
+    systems: Sequence[SystemOutput],
+    sources: Sequence[str] | None,
+    criteria: Sequence[str],
+    *,
+    kind: str = LIKERT,
+    num_sentences: int = 100,
+    num_raters: int = 3,
+    seed: int = 1,
+) -> Design:
+    """Sample sentences and lay out the study.
+
+    Args:
+        systems: outputs in input order, all of one test set.
+        sources: source sentences, shown to the raters if given.
+        criteria: names of what is judged.
+        kind: ``likert`` or ``compare``.
+        num_sentences: how many sentences are sampled; every system is rated on all of them.
+        num_raters: how many sheets; every rater rates everything.
+        seed: same seed, same sheets.
+    """
+    _check(systems, sources, criteria, kind, num_sentences, num_raters)
+    generator = random.Random(seed)
+    sampled = sorted(generator.sample(range(len(systems[0].nbest)), num_sentences))
+    texts = {system.name: system.hypotheses for system in systems}
+    names = [system.name for system in systems]
+    groups = [(name,) for name in names] if kind == LIKERT else [(names[0], other) for other in names[1:]]
+    cells = [(sentence, group) for sentence in sampled for group in groups]
+    labels = (
+        generator.sample(range(16**4), len(cells))
+        if len(cells) <= 16**4
+        else generator.sample(range(16**7), len(cells))
+    )
+    items = []
+    for (sentence, group), label in zip(cells, labels, strict=True):
+        shown = tuple(generator.sample(group, len(group)))  # sides at random
+        source = sources[sentence] if sources is not None else ""
+        items.append(
+            Item(f"item-{label:04x}", sentence + 1, shown, tuple(texts[name][sentence] for name in shown), source)
+        )
+    raters = [f"rater-{number}" for number in range(1, num_raters + 1)]
+    orders = {rater: generator.sample([item.name for item in items], len(items)) for rater in raters}
+    return Design(kind, list(criteria), names, raters, seed, items, orders)
+
+
+def _check(
+    systems: Sequence[SystemOutput],
+    sources: Sequence[str] | None,
+    criteria: Sequence[str],
+    kind: str,
+    num_sentences: int,
+    num_raters: int,
+) -> None:
+    """Refuse studies that cannot be laid out."""
+    if kind not in KINDS:
+        raise EvaluationError(f"unknown kind of study {kind!r}; choose {' or '.join(KINDS)}.")
+    names = [system.name for system in systems]
+    if len(set(names)) != len(names):
+        raise EvaluationError("two systems have the same name; give every system a name of its own.")
+    if len(names) < (2 if kind == COMPARE else 1):
+        raise EvaluationError(f"a {kind} study needs more systems than {len(names)}; add them with --hyp NAME=FILE.")
+    if not criteria or len(set(criteria)) != len(criteria) or {"rater", "item", "source"} & set(criteria):
+        raise EvaluationError(
+            "the criteria must be different names and none of rater, item, source; give them with --criteria."
+        )
+    lengths = {len(system.nbest) for system in systems} | ({len(sources)} if sources is not None else set())
+    if len(lengths) > 1:
+        raise EvaluationError(
+            f"the files have different numbers of lines ({sorted(lengths)}); give outputs of one test set."
+        )
+    if not 1 <= num_sentences <= min(lengths):
+        raise EvaluationError(f"cannot sample {num_sentences} of {min(lengths)} sentences; choose another --sentences.")
+    if num_raters < 1:
+        raise EvaluationError("a study needs at least one rater; choose another --raters.")

@@ -1,0 +1,180 @@
+"""Reads filled-in sheets back and analyses them: means with intervals, agreement, tests between systems.
+
+Statistics are those of scipy and statsmodels (extra ``stats``): 95% t intervals over items, Fleiss' kappa over raters,
+paired t-test (likert) and two-sided sign test (compare, ties left out).
+"""
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.human.design import ANSWERS, LIKERT, Design
+from wean_fairseq.evaluation.text_files import PathLike, decode_lines, read_bytes
+
+#: rater -> item -> criterion -> answer
+Ratings = dict[str, dict[str, dict[str, str]]]
+_MAX_NAMED = 5
+_OUTCOMES = ("win", "tie", "loss")
+
+
+def read_ratings(design: Design, paths: Sequence[PathLike]) -> Ratings:
+    """Read and check the sheets of all raters.
+
+    Raises:
+        EvaluationError: for an incomplete, duplicated or foreign sheet, naming file and items.
+    """
+    ratings: Ratings = {}
+    for path in paths:
+        rater, answers = _read_sheet(design, path)
+        if rater in ratings:
+            raise EvaluationError(f"{path} is a second sheet of {rater}; give one file per rater.")
+        ratings[rater] = answers
+    missing = [rater for rater in design.raters if rater not in ratings]
+    if missing:
+        raise EvaluationError(f"no sheet of {', '.join(missing)}; give the files of all {len(design.raters)} raters.")
+    return ratings
+
+
+def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str, str]]]:
+    """Read one CSV file (from a spreadsheet program or from the HTML form)."""
+    text = "\n".join(decode_lines(read_bytes(path), path))
+    delimiter = ";" if text.partition("\n")[0].count(";") > text.partition("\n")[0].count(",") else ","
+    rows = list(csv.DictReader(io.StringIO(text), delimiter=delimiter))
+    wanted = ["rater", "item", *design.criteria]
+    absent = [name for name in wanted if not rows or name not in rows[0]]
+    if absent:
+        raise EvaluationError(f"{path} has no column {', '.join(absent)}; give a sheet written by wean-evaluate sheet.")
+    raters = {str(row["rater"]).strip() for row in rows}
+    if len(raters) != 1 or not raters <= set(design.raters):
+        raise EvaluationError(
+            f"{path} names the raters {sorted(raters)}; one of {', '.join(design.raters)} was expected."
+        )
+    rater = raters.pop()
+    known = {item.name for item in design.items}
+    found = Counter(str(row["item"]).strip() for row in rows)
+    _refuse([name for name in found if name not in known], f"{path}: unknown items", "give a sheet of this study")
+    _refuse([name for name, count in found.items() if count > 1], f"{path}: items rated twice", "keep one row for each")
+    _refuse([name for name in sorted(known) if name not in found], f"{path}: missing items", "ask the rater for them")
+    answers = {
+        str(row["item"]).strip(): {name: str(row[name] or "").strip() for name in design.criteria} for row in rows
+    }
+    allowed = ANSWERS[design.kind]
+    blank = [item for item, given in answers.items() if not all(given.values())]
+    _refuse(blank, f"{path}: unanswered items", "ask the rater for them")
+    wrong = [item for item, given in answers.items() if not set(given.values()) <= set(allowed)]
+    _refuse(wrong, f"{path}: answers that are none of {', '.join(allowed)} in", "correct them")
+    return rater, answers
+
+
+def _refuse(names: list[str], what: str, remedy: str) -> None:
+    """Raise if there is anything to name."""
+    if names:
+        more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+        raise EvaluationError(f"{what} {', '.join(names[:_MAX_NAMED])}{more}; {remedy}.")
+
+
+def analyse(design: Design, ratings: Ratings) -> dict[str, Any]:
+    """Return the results of the study as a JSON-like dictionary."""
+    result: dict[str, Any] = {
+        "kind": design.kind,
+        "raters": len(ratings),
+        "items": len(design.items),
+        "kappa": {criterion: fleiss_kappa(design, ratings, criterion) for criterion in design.criteria},
+    }
+    return result | (likert_results(design, ratings) if design.kind == LIKERT else compare_results(design, ratings))
+
+
+def fleiss_kappa(design: Design, ratings: Ratings, criterion: str) -> float | None:
+    """Agreement of the raters beyond chance (Fleiss, 1971); None for one rater or where all answers are the same."""
+    if len(ratings) < 2:
+        return None
+    try:
+        from statsmodels.stats.inter_rater import fleiss_kappa as kappa
+    except ImportError:
+        raise EvaluationError(
+            "Fleiss' kappa needs statsmodels; install it with `pip install wean_fairseq[stats]`."
+        ) from None
+    answers = ANSWERS[design.kind]
+    table = np.array(
+        [
+            [sum(given[item.name][criterion] == answer for given in ratings.values()) for answer in answers]
+            for item in design.items
+        ]
+    )
+    if np.count_nonzero(table.sum(axis=0)) < 2:
+        return None
+    return float(kappa(table))
+
+
+def likert_results(design: Design, ratings: Ratings) -> dict[str, Any]:
+    """Return mean and interval of every system and criterion, and paired t-tests against the first system."""
+    values: dict[str, dict[str, npt.NDArray[np.float64]]] = {system: {} for system in design.systems}
+    for system in design.systems:
+        names = [
+            item.name for item in sorted(design.items, key=lambda item: item.sentence) if item.systems == (system,)
+        ]
+        for criterion in design.criteria:
+            scores = [[float(given[name][criterion]) for given in ratings.values()] for name in names]
+            values[system][criterion] = np.array(scores).mean(axis=1)  # mean over raters, one value per sentence
+        values[system]["all"] = np.mean([values[system][criterion] for criterion in design.criteria], axis=0)
+    first = design.systems[0]
+    return {
+        "systems": {
+            system: {name: mean_and_interval(scores) for name, scores in by_criterion.items()}
+            for system, by_criterion in values.items()
+        },
+        "tests": [
+            {"baseline": first, "system": system, "criterion": name, **paired_t_test(values[first][name], scores)}
+            for system in design.systems[1:]
+            for name, scores in values[system].items()
+        ],
+    }
+
+
+def mean_and_interval(scores: npt.NDArray[np.float64]) -> dict[str, Any]:
+    """Return the mean and its 95% t interval (None for a single value)."""
+    from scipy import stats
+
+    mean = float(scores.mean())
+    if len(scores) < 2:
+        return {"mean": mean, "ci": None}
+    half = float(stats.t.ppf(0.975, len(scores) - 1) * scores.std(ddof=1) / np.sqrt(len(scores)))
+    return {"mean": mean, "ci": [mean - half, mean + half]}
+
+
+def paired_t_test(baseline: npt.NDArray[np.float64], scores: npt.NDArray[np.float64]) -> dict[str, float]:
+    """Two-sided paired t-test over sentences; p = 1 where no sentence differs."""
+    from scipy import stats
+
+    difference = float((scores - baseline).mean())
+    if np.ptp(scores - baseline) == 0:
+        return {"difference": difference, "p": 1.0 if difference == 0 else 0.0}
+    return {"difference": difference, "p": float(stats.ttest_rel(scores, baseline).pvalue)}
+
+
+def compare_results(design: Design, ratings: Ratings) -> dict[str, Any]:
+    """Return win/tie/loss shares of the first system against every other, and sign tests (ties left out)."""
+    from scipy import stats
+
+    first = design.systems[0]
+    comparisons = []
+    for other in design.systems[1:]:
+        items = [item for item in design.items if set(item.systems) == {first, other}]
+        for criterion in design.criteria:
+            outcomes: Counter[str] = Counter()
+            for given in ratings.values():
+                for item in items:
+                    answer = given[item.name][criterion]
+                    winner = None if answer == "tie" else item.systems["AB".index(answer)]
+                    outcomes["tie" if winner is None else "win" if winner == first else "loss"] += 1
+            decided = outcomes["win"] + outcomes["loss"]
+            p = float(stats.binomtest(outcomes["win"], decided).pvalue) if decided else 1.0
+            shares = {name: 100.0 * outcomes[name] / outcomes.total() for name in _OUTCOMES}
+            comparisons.append({"system": first, "against": other, "criterion": criterion, **shares, "p": p})
+    return {"comparisons": comparisons}

@@ -1,0 +1,176 @@
+"""Common ground of all metrics: sufficient statistics per sentence, summed, then one formula.
+
+Every metric here is a subclass of sacreBLEU's `Metric`: `_compute_segment_statistics` turns one sentence into a row of
+numbers, rows are added up, `_compute_score_from_stats` turns the sum into the score. Corpus score, sentence score,
+confidence interval and significance tests all come from the same rows, so they cannot disagree.
+"""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sacrebleu.metrics.base import Metric, Score, Signature
+
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.tokenizers import get_tokenizer
+
+FloatArray = npt.NDArray[np.float64]
+SignatureItems = dict[str, str | int | float]
+
+#: Version of the definitions in this package; raised whenever the same input may give another number.
+DEFINITIONS_VERSION = 1
+
+
+class EvaluationSignature(Signature):
+    """Signature that prints the options a metric declares in ``signature_items`` before sacreBLEU's version."""
+
+    def __init__(self, args: dict[str, Any]) -> None:
+        """Take the metric's attributes, as sacreBLEU passes them."""
+        super().__init__(args)
+        for key, value in args["signature_items"].items():
+            self.update(key, value)
+        self.update("wean", DEFINITIONS_VERSION)
+
+
+class EvaluationMetric(Metric):
+    """A sacreBLEU metric that can also score many resamples at once.
+
+    Attributes:
+        label: name of the number in tables; unique within one evaluation, as sacreBLEU's `PairedTest` files results
+            under it.
+        needs_source: whether `sources` must be set before scoring.
+        wants_nbest: whether a hypothesis is a whole n-best list, one entry a line, best first.
+        higher_is_better: True for quality measures (they enter the copy-the-source warning), None for descriptive
+            numbers.
+        sources: source sentences, aligned with the references; only metrics with `needs_source` read them.
+        additive: False if rows cannot be added up, so that resampling them is meaningless.
+    """
+
+    label: str = ""
+    needs_source: bool = False
+    wants_nbest: bool = False
+    higher_is_better: bool | None = True
+    additive: bool = True
+    sources: Sequence[str] | None = None
+    num_refs: int
+
+    def prepare(self, references: Sequence[Sequence[str]]) -> None:
+        """Tokenise the references once, for any number of systems."""
+        self._ref_cache = self._cache_references(references)
+
+    def rows(self, hypotheses: Sequence[str]) -> FloatArray:
+        """Return the statistics of every sentence, shape (sentences, statistics). Needs `prepare`."""
+        return np.array(self._extract_corpus_statistics(hypotheses, None), dtype=np.float64)
+
+    def score_of(self, total: FloatArray) -> float:
+        """Return the score of summed statistics."""
+        return float(self._compute_score_from_stats(list(total)).score)
+
+    def scores_of(self, totals: FloatArray) -> FloatArray:
+        """Return the scores of many sums, shape (sums, statistics) -> (sums,)."""
+        return np.array([self.score_of(total) for total in totals], dtype=np.float64)
+
+    def sentence_scores(self, rows: FloatArray) -> FloatArray:
+        """Return one score per sentence, from the rows of `rows`."""
+        return self.scores_of(rows)
+
+
+class OwnMetric(EvaluationMetric):
+    """Base of the metrics defined in this package (BLEU is sacreBLEU's).
+
+    Args:
+        label: name in tables.
+        tokenize: name of a tokenisation, see `tokenizers`.
+        lowercase: whether case is ignored.
+        options: further signature entries.
+    """
+
+    _SIGNATURE_TYPE = EvaluationSignature
+
+    def __init__(self, label: str, tokenize: str, lowercase: bool, options: SignatureItems | None = None) -> None:
+        """Set the tokenisation and everything that the signature prints."""
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.label = label
+        self.tokenize_name = tokenize
+        self.lowercase = lowercase
+        self._tokenizer = get_tokenizer(tokenize)
+        self.signature_items: SignatureItems = {
+            "case": "lc" if lowercase else "mixed",
+            "tok": tokenize,
+            **(options or {}),
+        }
+
+    def _preprocess_segment(self, sent: str) -> str:
+        """Lower-case and tokenise one sentence."""
+        return self._tokenizer(sent.lower() if self.lowercase else sent)
+
+    def _aggregate_and_compute(self, stats: list[list[float]]) -> Score:
+        """Sum the rows, then compute."""
+        return self._compute_score_from_stats(np.array(stats, dtype=np.float64).sum(axis=0))
+
+    def _compute_score_from_stats(self, stats: Sequence[float]) -> Score:
+        """Compute the score of summed statistics."""
+        totals = np.asarray(stats, dtype=np.float64).reshape(1, -1)
+        return Score(self.label, float(self.scores_of(totals)[0]))
+
+    @abstractmethod
+    def scores_of(self, totals: FloatArray) -> FloatArray:
+        """Return the scores of many sums, shape (sums, statistics) -> (sums,): the metric's formula."""
+
+    def score_of(self, total: FloatArray) -> float:
+        """Return the score of summed statistics."""
+        return float(self.scores_of(total.reshape(1, -1))[0])
+
+    def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
+        """Keep the tokenised references."""
+        return {"references": [reference.split() for reference in refs]}
+
+
+class SourceMixin(EvaluationMetric):
+    """For metrics that look at the source: source sentences travel as an extra first reference inside the cache.
+
+    Set `sources` (constructor or attribute) before scoring, or pass ``source`` to `sentence_score`.
+    """
+
+    needs_source = True
+
+    def _cache_references(self, references: Sequence[Sequence[str]]) -> list[Any]:
+        """Put the sources in front of the references and cache both."""
+        if self.sources is None:
+            raise EvaluationError(f"{self.label} compares with the source; give the source sentences (--src).")
+        cache = super()._cache_references([self.sources, *references])
+        self.num_refs = self.num_refs - 1 if self.num_refs > 0 else self.num_refs
+        return cache
+
+    def sentence_score(self, hypothesis: str, references: Sequence[str], source: str | None = None) -> Any:
+        """Score one sentence against its references and its source."""
+        kept = self.sources
+        self.sources = [source] if source is not None else kept
+        try:
+            return super().sentence_score(hypothesis, references)
+        finally:
+            self.sources = kept
+
+
+class MeanMetric(OwnMetric):
+    """A metric whose corpus score is the arithmetic mean of sentence scores: a row is (score, 1)."""
+
+    def scores_of(self, totals: FloatArray) -> FloatArray:
+        """Return 100 times the mean of the sentence values."""
+        return 100.0 * ratio(totals[:, 0], totals[:, 1])
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
+        """Return (sentence score, 1)."""
+        return [self.segment_value(hypothesis.split(), ref_kwargs["references"]), 1.0]
+
+    @abstractmethod
+    def segment_value(self, hypothesis: list[str], references: list[list[str]]) -> float:
+        """Score one tokenised sentence, between 0 and 1. With `SourceMixin`, ``references[0]`` is the source."""
+
+
+def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
+    """Divide element by element; 0 where the denominator is 0 (nothing to count counts as nothing right)."""
+    safe = np.where(denominator == 0, 1.0, denominator)
+    return np.asarray(np.where(denominator == 0, 0.0, numerator / safe), dtype=np.float64)

@@ -1,0 +1,116 @@
+"""BERTScore (Zhang et al., 2020): F1 of greedily matched contextual embeddings, with a model from a local folder.
+
+An extra (``pip install wean_fairseq[bert]``); nothing is ever downloaded. No idf weights, no baseline rescaling. The
+number depends on model, layer and transformers version, so all three are in the signature.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.metrics.base import FloatArray, MeanMetric
+from wean_fairseq.evaluation.text_files import sha256_of
+
+_BATCH = 64
+_MAX_POSITIONS = 512
+
+
+def greedy_f1(output: FloatArray, reference: FloatArray) -> float:
+    """F1 of the best cosine of every token, eqs. 1 and 2 of the paper.
+
+    Args:
+        output: unit vectors of the output's tokens, shape (output tokens, dimension).
+        reference: unit vectors of the reference's tokens, shape (reference tokens, dimension).
+    """
+    if not len(output) or not len(reference):
+        return 0.0
+    cosines = output @ reference.T  # output tokens x reference tokens
+    precision, recall = float(cosines.max(axis=1).mean()), float(cosines.max(axis=0).mean())
+    return 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
+
+
+class BertScore(MeanMetric):
+    """Mean BERTScore F1, as a percentage; the best reference counts.
+
+    Args:
+        label: name in tables.
+        model_folder: folder with a transformers model and its tokenizer.
+        layer: hidden layer whose vectors are compared; -1 is the last.
+    """
+
+    def __init__(self, label: str = "BERTScore", model_folder: str | None = None, layer: int = -1) -> None:
+        """Load the model."""
+        if model_folder is None or not Path(model_folder, "config.json").is_file():
+            raise EvaluationError(
+                f"{label} needs a folder with a transformers model; give it with --bert-model FOLDER."
+            )
+        try:
+            import torch
+            import transformers
+
+            self._pieces = transformers.AutoTokenizer.from_pretrained(model_folder, local_files_only=True)
+            self._model = transformers.AutoModel.from_pretrained(model_folder, local_files_only=True).eval()
+        except ImportError:
+            raise EvaluationError(
+                f"{label} needs transformers; install it with `pip install wean_fairseq[bert]`."
+            ) from None
+        except (OSError, ValueError, RuntimeError) as error:  # what a broken model or a broken installation raises
+            reason = str(error).partition("\n")[0]
+            raise EvaluationError(f"{label}: the model in {model_folder} cannot be loaded ({reason}).") from error
+        options: dict[str, str | int | float] = {
+            "model": Path(model_folder).name,
+            "config": sha256_of(Path(model_folder, "config.json"))[:8],
+            "layer": layer,
+            "idf": "no",
+            "transformers": transformers.__version__,
+        }
+        super().__init__(label, "none", False, options)
+        self.layer = layer
+        self._torch = torch
+        self._vectors: dict[str, FloatArray] = {}
+
+    def _extract_reference_info(self, refs: Any) -> dict[str, Any]:
+        """Keep the references as text."""
+        return {"references": list(refs)}
+
+    def _extract_corpus_statistics(self, hypotheses: Any, references: Any) -> Any:
+        """Embed everything in batches first, then match sentence by sentence."""
+        if references:
+            self._ref_cache = self._cache_references(references)
+        texts = {self._preprocess_segment(text) for text in hypotheses}
+        texts.update(text for info in self._ref_cache or [] for text in info["references"])
+        self._embed(sorted(texts - self._vectors.keys(), key=len))
+        return super()._extract_corpus_statistics(hypotheses, None)
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
+        """Return (best F1 over the references, 1)."""
+        output = self._vectors[hypothesis]
+        return [max(greedy_f1(output, self._vectors[reference]) for reference in ref_kwargs["references"]), 1.0]
+
+    def segment_value(self, hypothesis: list[str], references: list[list[str]]) -> float:
+        """Score one tokenised sentence."""
+        texts = [" ".join(tokens) for tokens in (hypothesis, *references)]
+        self._embed([text for text in texts if text not in self._vectors])
+        return max(greedy_f1(self._vectors[texts[0]], self._vectors[text]) for text in texts[1:])
+
+    def _embed(self, texts: list[str]) -> None:
+        """Store the unit vectors of every text, without those of special tokens."""
+        limit = min(_MAX_POSITIONS, int(getattr(self._model.config, "max_position_embeddings", _MAX_POSITIONS)))
+        for start in range(0, len(texts), _BATCH):
+            batch = texts[start : start + _BATCH]
+            inputs = self._pieces(
+                batch,
+                padding=True,
+                truncation=True,
+                max_length=limit,
+                return_special_tokens_mask=True,
+                return_tensors="pt",
+            )
+            special = inputs.pop("special_tokens_mask").bool()
+            with self._torch.inference_mode():
+                hidden = self._model(**inputs, output_hidden_states=True).hidden_states[self.layer]
+            unit = self._torch.nn.functional.normalize(hidden.double(), dim=-1)
+            for place, text in enumerate(batch):
+                self._vectors[text] = np.asarray(unit[place][~special[place]].numpy(), dtype=np.float64)

@@ -1,0 +1,117 @@
+"""BLEU (Papineni et al., 2002), always computed by sacreBLEU (Post, 2018), and the two numbers built from it.
+
+* self-BLEU: BLEU of the hypotheses against their sources, i.e. how much was copied. Lower is more paraphrasing.
+* iBLEU (Sun and Zhou, 2012): ``alpha * BLEU(hyp, ref) - (1 - alpha) * BLEU(hyp, src)`` from two corpus scores.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sacrebleu.metrics.bleu import BLEU, BLEUScore
+
+from wean_fairseq.evaluation.metrics.base import EvaluationMetric, FloatArray, OwnMetric, SourceMixin
+
+#: Length statistics (hypothesis, reference) that sacreBLEU keeps in front of the n-gram counts.
+_LENGTHS = 2
+
+
+class Bleu(BLEU, EvaluationMetric):
+    """sacreBLEU's corpus BLEU under a label of its own.
+
+    Args:
+        label: name in tables.
+        tokenize: ``13a``, ``none``, ``zh`` or ``char``.
+        lowercase: whether case is ignored.
+        max_ngram_order: 4, or 2 for BLEU-2.
+    """
+
+    def __init__(
+        self, label: str = "BLEU", tokenize: str = "13a", lowercase: bool = False, max_ngram_order: int = 4
+    ) -> None:
+        """Configure sacreBLEU; ``force`` only silences its warning about tokenised text (the signature says it)."""
+        super().__init__(lowercase=lowercase, force=True, tokenize=tokenize, max_ngram_order=max_ngram_order)
+        self.label = label
+
+    def get_signature(self) -> Any:
+        """Return sacreBLEU's signature, with the n-gram order where it is not 4."""
+        signature = super().get_signature()
+        if self.max_ngram_order != 4:
+            signature.update("order", self.max_ngram_order)
+        return signature
+
+    def _compute_score_from_stats(self, stats: Any) -> BLEUScore:
+        """Compute BLEU by sacreBLEU and file it under this metric's label."""
+        score = super()._compute_score_from_stats(list(stats))
+        score.name = self.label
+        return score
+
+    def sentence_scores(self, rows: FloatArray) -> FloatArray:
+        """Sentence BLEU with effective order (sacreBLEU's recommendation for single sentences)."""
+        self.effective_order = True
+        try:
+            return self.scores_of(rows)
+        finally:
+            self.effective_order = False
+
+
+class SelfBleu(SourceMixin, Bleu):
+    """BLEU of the hypothesis against its source; the references are not looked at."""
+
+    higher_is_better = None
+
+    def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
+        """Take the source (first entry) as the only reference."""
+        return super()._extract_reference_info(refs[:1])
+
+    def get_signature(self) -> Any:
+        """Return the signature with ``against:source`` in place of the number of references."""
+        signature = super().get_signature()
+        signature.update("nrefs", None)
+        signature.update("against", "source")
+        return signature
+
+
+class IBleu(SourceMixin, OwnMetric):
+    """Corpus iBLEU (Sun and Zhou, 2012), from sacreBLEU's statistics against reference and source.
+
+    Args:
+        label: name in tables.
+        tokenize: sacreBLEU tokenisation.
+        lowercase: whether case is ignored.
+        alpha: weight of the reference score. 0.9 makes the DNPG paper's Table 4 consistent; C-DNPG's code has 0.8.
+    """
+
+    def __init__(
+        self, label: str = "iBLEU", tokenize: str = "13a", lowercase: bool = False, alpha: float = 0.9
+    ) -> None:
+        """Build the underlying BLEU; alpha goes into the signature."""
+        super().__init__(label, tokenize, lowercase, {"smooth": "exp", "alpha": alpha})
+        self.alpha = alpha
+        self._bleu = Bleu("BLEU", tokenize, lowercase)
+
+    def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
+        """Count the n-grams of the source (first entry) and of the references separately."""
+        return {
+            "reference": self._bleu._extract_reference_info(refs[1:]),
+            "source": self._bleu._extract_reference_info(refs[:1]),
+        }
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[int]:
+        """Return BLEU's row against the references, then BLEU's row against the source."""
+        against_reference = self._bleu._compute_segment_statistics(hypothesis, ref_kwargs["reference"])
+        return against_reference + self._bleu._compute_segment_statistics(hypothesis, ref_kwargs["source"])
+
+    def scores_of(self, totals: FloatArray) -> FloatArray:
+        """``alpha * BLEU(hyp, ref) - (1 - alpha) * BLEU(hyp, src)`` for every sum."""
+        width = _LENGTHS + 2 * self._bleu.max_ngram_order
+        against_reference = self._bleu.scores_of(totals[:, :width])
+        return np.asarray(self.alpha * against_reference - (1.0 - self.alpha) * self._bleu.scores_of(totals[:, width:]))
+
+    def sentence_scores(self, rows: FloatArray) -> FloatArray:
+        """Sentence iBLEU from sentence BLEU with effective order."""
+        self._bleu.effective_order = True
+        try:
+            return self.scores_of(rows)
+        finally:
+            self._bleu.effective_order = False

@@ -1,0 +1,109 @@
+"""How much a system copies and how long it writes: without these numbers quality scores of paraphrases mislead.
+
+None of the four papers reports them; see the copy-the-source rows in ``docs/evaluation.md`` for why they are needed.
+"""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from wean_fairseq.evaluation.metrics.base import FloatArray, MeanMetric, OwnMetric, SourceMixin, ratio
+from wean_fairseq.evaluation.metrics.sari import count_ngrams
+
+
+class CopyRate(SourceMixin, MeanMetric):
+    """Share of outputs that are token for token their source, as a percentage."""
+
+    higher_is_better = None
+
+    def __init__(self, label: str = "copy%", tokenize: str = "13a", lowercase: bool = True) -> None:
+        """Compare tokens, ignoring case by default."""
+        super().__init__(label, tokenize, lowercase)
+
+    def segment_value(self, hypothesis: list[str], references: list[list[str]]) -> float:
+        """1 for an exact copy of the source (first entry), else 0."""
+        return float(hypothesis == references[0])
+
+
+class ExactMatch(MeanMetric):
+    """Share of inputs one of whose references equals one of the k best outputs (CopyNet paper, sections 5.1 and 5.3).
+
+    Args:
+        label: name in tables.
+        k: how many entries of the n-best list count.
+        tokenize: tokens are compared; ``none`` compares up to white space.
+        lowercase: whether case is ignored.
+    """
+
+    wants_nbest = True
+
+    def __init__(self, label: str = "exact@1", k: int = 1, tokenize: str = "none", lowercase: bool = False) -> None:
+        """Set k; it is part of the signature."""
+        super().__init__(label, tokenize, lowercase, {"k": k})
+        self.k = k
+
+    def _preprocess_segment(self, sent: str) -> str:
+        """Tokenise every line of an n-best list on its own."""
+        return "\n".join(super(ExactMatch, self)._preprocess_segment(line) for line in sent.split("\n"))
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
+        """Return (hit or not, 1)."""
+        entries = [line.split() for line in hypothesis.split("\n")[: self.k]]
+        return [float(any(entry in ref_kwargs["references"] for entry in entries)), 1.0]
+
+    def segment_value(self, hypothesis: list[str], references: list[list[str]]) -> float:
+        """1 if the single hypothesis equals a reference."""
+        return float(hypothesis in references)
+
+
+class LengthRatio(OwnMetric):
+    """Tokens of the output over tokens of the reference (of the closest length, as in BLEU), over the whole corpus."""
+
+    higher_is_better = None
+
+    def __init__(self, label: str = "len/ref", tokenize: str = "13a", lowercase: bool = False) -> None:
+        """Set the tokenisation that defines length."""
+        super().__init__(label, tokenize, lowercase)
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
+        """Return (output length, reference length); of equally close references the shorter, as in BLEU."""
+        length = len(hypothesis.split())
+        closest = min((abs(len(tokens) - length), len(tokens)) for tokens in ref_kwargs["references"])[1]
+        return [float(length), float(closest)]
+
+    def scores_of(self, totals: FloatArray) -> FloatArray:
+        """Ratio of the two sums (1 = as long as the references)."""
+        return ratio(totals[:, 0], totals[:, 1])
+
+
+class SourceLengthRatio(SourceMixin, LengthRatio):
+    """Tokens of the output over tokens of the source: the compression ratio of simplification and summarisation."""
+
+    def _extract_reference_info(self, refs: Any) -> dict[str, Any]:
+        """Take the source (first entry) as the only reference."""
+        return super()._extract_reference_info(refs[:1])
+
+
+class Novelty(SourceMixin, OwnMetric):
+    """Share of output n-grams that do not occur in the source, over the whole corpus, as a percentage.
+
+    An n-gram used more often than in the source counts as new for the surplus.
+    """
+
+    higher_is_better = None
+
+    def __init__(self, label: str = "novel-1", order: int = 1, tokenize: str = "13a", lowercase: bool = True) -> None:
+        """Set the n-gram order; it is part of the signature."""
+        super().__init__(label, tokenize, lowercase, {"order": order})
+        self.order = order
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
+        """Return (new n-grams, n-grams)."""
+        output: Counter[tuple[str, ...]] = count_ngrams(hypothesis.split(), self.order)
+        new = output - count_ngrams(ref_kwargs["references"][0], self.order)
+        return [float(new.total()), float(output.total())]
+
+    def scores_of(self, totals: FloatArray) -> FloatArray:
+        """Percentage of new n-grams."""
+        return np.asarray(100.0 * ratio(totals[:, 0], totals[:, 1]))

@@ -1,0 +1,64 @@
+"""How varied the wording is: corpus distinct-n (Li et al., 2016) and the per-essay diversity of PC-SAN (eq. 14)."""
+
+from typing import Any
+
+import numpy as np
+
+from wean_fairseq.evaluation.metrics.base import FloatArray, MeanMetric, OwnMetric
+from wean_fairseq.evaluation.metrics.sari import count_ngrams
+
+
+class Diversity(MeanMetric):
+    """PC-SAN eq. 14: |set(tokens)| / |tokens| of every essay, mean over essays, as a percentage."""
+
+    def __init__(self, label: str = "Diver", tokenize: str = "none", lowercase: bool = False) -> None:
+        """Set the tokenisation; the unit of averaging is in the signature."""
+        super().__init__(label, tokenize, lowercase, {"avg": "sentence"})
+
+    higher_is_better = None
+
+    def segment_value(self, hypothesis: list[str], references: list[list[str]]) -> float:
+        """Share of different words; 0 for an empty text."""
+        return len(set(hypothesis)) / len(hypothesis) if hypothesis else 0.0
+
+
+class Distinct(OwnMetric):
+    """distinct-n: different n-grams over n-grams of the whole output, as a percentage.
+
+    A set cannot be put together from parts by adding, so there is neither an interval nor a test: the number also
+    falls with the size of the test set, compare it on one set only. Sentence values are those of each sentence alone.
+    """
+
+    higher_is_better = None
+    additive = False
+
+    def __init__(self, label: str = "dist-1", order: int = 1, tokenize: str = "13a", lowercase: bool = True) -> None:
+        """Set the n-gram order; it is in the signature."""
+        super().__init__(label, tokenize, lowercase, {"order": order, "avg": "corpus"})
+        self.order = order
+        self._seen: set[tuple[str, ...]] = set()
+
+    def rows(self, hypotheses: Any) -> FloatArray:
+        """Return, per sentence: n-grams not seen in earlier sentences, all n-grams, different n-grams within it."""
+        self._seen = set()
+        return super().rows(hypotheses)
+
+    def _extract_corpus_statistics(self, hypotheses: Any, references: Any) -> Any:
+        """Start counting anew for every corpus."""
+        self._seen = set()
+        return super()._extract_corpus_statistics(hypotheses, references)
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
+        """Return (new, all, different within the sentence)."""
+        counts = count_ngrams(hypothesis.split(), self.order)
+        new = [ngram for ngram in counts if ngram not in self._seen]
+        self._seen.update(new)
+        return [float(len(new)), float(counts.total()), float(len(counts))]
+
+    def scores_of(self, totals: FloatArray) -> FloatArray:
+        """Percentage of different n-grams."""
+        return np.asarray(100.0 * totals[:, 0] / np.maximum(totals[:, 1], 1.0))
+
+    def sentence_scores(self, rows: FloatArray) -> FloatArray:
+        """Percentage of different n-grams of every sentence alone."""
+        return np.asarray(100.0 * rows[:, 2] / np.maximum(rows[:, 1], 1.0))

@@ -1,0 +1,187 @@
+"""Sentence BLEU with NLTK's smoothing "method 7", in its two incompatible versions, and the iBLEU of the C-DNPG code.
+
+The C-DNPG authors report the mean of ``sentence_bleu(..., smoothing_function=method7)``. NLTK changed that function in
+3.5 and 3.6 without renaming it, so the table can only be compared with the version of its time; own code reproduces
+both:
+
+* ``legacy``: NLTK <= 3.4.5;
+* ``current``: NLTK >= 3.6.
+
+With p_n the modified n-gram precision, L the output length and k = 5, an order n without any match is smoothed first
+(step A, "method 4")::
+
+    legacy    p_n = 1 / ((n - 1) + k / ln L)
+    current   p_n = (ln L / (k * 2^j)) / (number of n-grams)     for the j-th such order, j = 1, 2, ...; only if L > 1
+
+then neighbouring orders are averaged (step B, "method 5"), with m_0 = p_1 + 1 and the raw 5-gram precision as p_5::
+
+    m_n = (m_{n-1} + p_n + p_{n+1}) / 3          n = 1 .. 4
+
+Score = BP * exp(sum_n w_n ln m_n), 0 without any matching word. It may exceed 1: an exact copy of a long sentence gets
+about 1.12.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.metrics.base import FloatArray, MeanMetric, SourceMixin
+from wean_fairseq.evaluation.metrics.sari import Ngrams, count_ngrams
+
+_K = 5
+_MAX_ORDER = 4
+VERSIONS = ("legacy", "current")
+
+
+def clipped_matches(output: list[str], references: list[list[str]], order: int) -> tuple[int, int]:
+    """Matches and number of n-grams of one order (at least 1, as NLTK counts for too short outputs)."""
+    counts = count_ngrams(output, order)
+    best = Ngrams()
+    for reference in references:
+        best |= count_ngrams(reference, order)
+    return sum(min(count, best[ngram]) for ngram, count in counts.items()), max(counts.total(), 1)
+
+
+def smoothed_precisions(output: list[str], references: list[list[str]], version: str) -> list[float]:
+    """Steps A and B: m_1 .. m_4; empty if no word matches."""
+    counted = [clipped_matches(output, references, order) for order in range(1, _MAX_ORDER + 2)]
+    if counted[0][0] == 0:
+        return []
+    precisions = [matches / total for matches, total in counted]
+    log_length = math.log(len(output))
+    zeros = 0
+    for place, (matches, total) in enumerate(counted[:_MAX_ORDER]):
+        if matches == 0 and version == "legacy":
+            precisions[place] = 1.0 / (place + _K / log_length) if log_length else math.inf
+        elif matches == 0 and len(output) > 1:
+            zeros += 1
+            precisions[place] = log_length / (_K * 2**zeros) / total
+    previous = precisions[0] + 1.0
+    for place in range(_MAX_ORDER):
+        previous = precisions[place] = (previous + precisions[place] + precisions[place + 1]) / 3
+    return precisions[:_MAX_ORDER]
+
+
+def method7_bleu(output: list[str], references: list[list[str]], order: int = 4, version: str = "legacy") -> float:
+    """Sentence BLEU with method 7.
+
+    Args:
+        output: tokens of the hypothesis.
+        references: tokens of every reference.
+        order: highest order with a weight (4 or 2); smoothing looks at orders up to 5 in any case.
+        version: see the module docstring. A one-word output without matching bigram is a division error in the legacy
+            version; the C-DNPG code counts errors as 0, and so does this function.
+    """
+    if not output:
+        return 0.0
+    precisions = smoothed_precisions(output, references, version)
+    if not precisions or math.inf in precisions:
+        return 0.0
+    closest = min((abs(len(reference) - len(output)), len(reference)) for reference in references)[1]
+    brevity = 1.0 if len(output) > closest else math.exp(1 - closest / len(output))
+    return brevity * math.exp(sum(math.log(precision) for precision in precisions[:order]) / order)
+
+
+class Method7Bleu(MeanMetric):
+    """Mean of `method7_bleu` over sentences, as a percentage.
+
+    Args:
+        label: name in tables.
+        order: 4 or 2.
+        version: ``legacy`` or ``current``.
+        tokenize: ``none`` in the C-DNPG code (its text is split at spaces).
+        lowercase: whether case is ignored.
+    """
+
+    def __init__(
+        self,
+        label: str = "m7",
+        order: int = 4,
+        version: str = "legacy",
+        tokenize: str = "none",
+        lowercase: bool = False,
+    ) -> None:
+        """Set order and version; both are in the signature."""
+        if version not in VERSIONS:
+            raise EvaluationError(f"unknown version {version!r} of method 7; choose {' or '.join(VERSIONS)}.")
+        super().__init__(
+            label, tokenize, lowercase, {"order": order, "smooth": f"nltk-method7-{version}", "avg": "sentence"}
+        )
+        self.order = order
+        self.version = version
+
+    def segment_value(self, hypothesis: list[str], references: list[list[str]]) -> float:
+        """Score one sentence."""
+        return method7_bleu(hypothesis, references, self.order, self.version)
+
+
+class Method7SelfBleu(SourceMixin, Method7Bleu):
+    """`Method7Bleu` against the source; with ``defective`` against the letters of its first word.
+
+    The C-DNPG code indexes the source one level too deep and so compares with the letters of the first source token.
+    The published iBLEU values imply exactly such a self-BLEU of 1.3 to 3.4; the switch reproduces it for comparison
+    with that table only.
+    """
+
+    higher_is_better = None
+
+    def __init__(
+        self,
+        label: str = "m7-self",
+        order: int = 4,
+        version: str = "legacy",
+        tokenize: str = "none",
+        lowercase: bool = False,
+        defective: bool = False,
+    ) -> None:
+        """Set what to compare with; it is in the signature."""
+        super().__init__(label, order, version, tokenize, lowercase)
+        self.defective = defective
+        self.signature_items["against"] = "first-source-token-letters" if defective else "source"
+
+    def segment_value(self, hypothesis: list[str], references: list[list[str]]) -> float:
+        """Score one sentence against its source (first entry)."""
+        source = references[0]
+        if self.defective:
+            source = list(source[0]) if source else []
+        return method7_bleu(hypothesis, [source], self.order, self.version)
+
+
+class Method7IBleu(SourceMixin, Method7Bleu):
+    """iBLEU of the C-DNPG code: mean of ``alpha * BLEU4(hyp, ref) - (1 - alpha) * BLEU4(hyp, src)``, alpha 0.8.
+
+    Args:
+        label: name in tables.
+        alpha: weight of the reference.
+        version: of method 7.
+        tokenize: see `Method7Bleu`.
+        lowercase: whether case is ignored.
+        defective: reproduce the self-BLEU of the published table, see `Method7SelfBleu`.
+    """
+
+    def __init__(
+        self,
+        label: str = "m7-iBLEU",
+        alpha: float = 0.8,
+        version: str = "legacy",
+        tokenize: str = "none",
+        lowercase: bool = False,
+        defective: bool = False,
+    ) -> None:
+        """Build the self-BLEU; alpha and the defect are in the signature."""
+        super().__init__(label, 4, version, tokenize, lowercase)
+        self.alpha = alpha
+        self._self_bleu = Method7SelfBleu("self", 4, version, tokenize, lowercase, defective)
+        self.signature_items.update(alpha=alpha, against=self._self_bleu.signature_items["against"])
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
+        """Return (BLEU against references, BLEU against source, 1)."""
+        tokens, references = hypothesis.split(), ref_kwargs["references"]
+        return [self.segment_value(tokens, references[1:]), self._self_bleu.segment_value(tokens, references), 1.0]
+
+    def scores_of(self, totals: FloatArray) -> FloatArray:
+        """Combine the two means."""
+        combined = self.alpha * totals[:, 0] - (1.0 - self.alpha) * totals[:, 1]
+        return np.asarray(100.0 * combined / totals[:, 2])

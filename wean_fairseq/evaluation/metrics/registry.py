@@ -1,0 +1,187 @@
+"""The names that ``--metric`` understands and how each metric is built."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.metrics.base import EvaluationMetric
+from wean_fairseq.evaluation.metrics.bert_score import BertScore
+from wean_fairseq.evaluation.metrics.bleu import Bleu, IBleu, SelfBleu
+from wean_fairseq.evaluation.metrics.copying import CopyRate, ExactMatch, LengthRatio, Novelty, SourceLengthRatio
+from wean_fairseq.evaluation.metrics.diversity import Distinct, Diversity
+from wean_fairseq.evaluation.metrics.meteor import Meteor
+from wean_fairseq.evaluation.metrics.method7 import Method7Bleu, Method7IBleu, Method7SelfBleu
+from wean_fairseq.evaluation.metrics.rouge import Rouge
+from wean_fairseq.evaluation.metrics.sari import Sari
+from wean_fairseq.evaluation.metrics.topics import TopicCoverage
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Options that a user may set for all metrics at once, and that a preset may fix for one of its columns.
+
+    Attributes:
+        tokenize: ``13a``, ``none``, ``zh`` or ``char``.
+        lowercase: whether BLEU and the numbers built on it ignore case (SARI, copy rate and novelty always do).
+        alpha: weight of the reference in iBLEU.
+        max_tokens: cut output and reference to so many tokens (ROUGE only).
+        defective: self-BLEU against the letters of the first source word, as in the C-DNPG code (method 7 only).
+        bert_model: folder of a local model, for BERTScore.
+    """
+
+    tokenize: str = "13a"
+    lowercase: bool = False
+    alpha: float = 0.9
+    max_tokens: int | None = None
+    defective: bool = False
+    bert_model: str | None = None
+
+    @property
+    def rouge_tokenize(self) -> str:
+        """ROUGE's own convention for text with spaces between words, the given tokenisation otherwise."""
+        return "words" if self.tokenize == "13a" else self.tokenize
+
+
+Factory = Callable[[Settings, str], EvaluationMetric]
+
+
+@dataclass(frozen=True)
+class MetricEntry:
+    """One line of ``wean-evaluate --list``.
+
+    Attributes:
+        label: short name in tables.
+        help: one line saying what the number is.
+        build: makes the metric from settings and a label.
+        standard: whether it belongs to the ``standard`` set.
+    """
+
+    label: str
+    help: str
+    build: Factory
+    standard: bool = True
+
+
+def _rouge(variant: str, beta: float | None = None) -> Factory:
+    """Return the factory of a ROUGE variant."""
+    return lambda s, label: Rouge(label, variant, s.rouge_tokenize, s.lowercase, beta, s.max_tokens)
+
+
+def _method7(order: int, version: str) -> Factory:
+    """Return the factory of a method-7 BLEU."""
+    return lambda s, label: Method7Bleu(label, order, version, s.tokenize, s.lowercase)
+
+
+def _bleu(order: int) -> Factory:
+    """Return the factory of a corpus BLEU."""
+    return lambda s, label: Bleu(label, s.tokenize, s.lowercase, order)
+
+
+METRICS: dict[str, MetricEntry] = {
+    "bleu": MetricEntry("BLEU", "corpus BLEU-4 by sacreBLEU", _bleu(4)),
+    "bleu2": MetricEntry("BLEU-2", "corpus BLEU of orders 1 and 2 by sacreBLEU", _bleu(2)),
+    "sari": MetricEntry("SARI", "corpus SARI, equal to EASSE's", lambda s, label: Sari(label, s.tokenize)),
+    "ibleu": MetricEntry(
+        "iBLEU",
+        "alpha * BLEU against references - (1 - alpha) * BLEU against source",
+        lambda s, label: IBleu(label, s.tokenize, s.lowercase, s.alpha),
+    ),
+    "self-bleu": MetricEntry(
+        "self-BLEU", "BLEU against the source", lambda s, label: SelfBleu(label, s.tokenize, s.lowercase)
+    ),
+    "rouge-1": MetricEntry("ROUGE-1", "F1 of words (Chinese: characters), mean over sentences", _rouge("1")),
+    "rouge-2": MetricEntry("ROUGE-2", "F1 of bigrams, mean over sentences", _rouge("2")),
+    "rouge-l": MetricEntry("ROUGE-L", "F1 of the longest common subsequence, mean over sentences", _rouge("L")),
+    "rouge-l-beta": MetricEntry("ROUGE-L(1.2)", "the same with beta = 1.2", _rouge("L", 1.2), standard=False),
+    "meteor-exact-stem": MetricEntry(
+        "METEOR-es", "NLTK's METEOR without WordNet synonyms", lambda s, label: Meteor(label, False, s.tokenize)
+    ),
+    "meteor": MetricEntry(
+        "METEOR", "NLTK's METEOR with WordNet", lambda s, label: Meteor(label, True, s.tokenize), standard=False
+    ),
+    "bertscore": MetricEntry(
+        "BERTScore",
+        "F1 of matched contextual embeddings (needs --bert-model)",
+        lambda s, label: BertScore(label, s.bert_model),
+        standard=False,
+    ),
+    "nltk-m7-legacy": MetricEntry(
+        "m7-BLEU-4", "mean sentence BLEU-4, method 7 as in NLTK <= 3.4.5", _method7(4, "legacy"), standard=False
+    ),
+    "nltk-m7-legacy-2": MetricEntry(
+        "m7-BLEU-2", "mean sentence BLEU-2, method 7 as in NLTK <= 3.4.5", _method7(2, "legacy"), standard=False
+    ),
+    "nltk-m7": MetricEntry(
+        "m7new-BLEU-4", "mean sentence BLEU-4, method 7 as in NLTK >= 3.6", _method7(4, "current"), standard=False
+    ),
+    "nltk-m7-2": MetricEntry(
+        "m7new-BLEU-2", "mean sentence BLEU-2, method 7 as in NLTK >= 3.6", _method7(2, "current"), standard=False
+    ),
+    "self-nltk-m7-legacy": MetricEntry(
+        "m7-self",
+        "mean sentence BLEU-4 (legacy method 7) against the source",
+        lambda s, label: Method7SelfBleu(label, 4, "legacy", s.tokenize, s.lowercase, s.defective),
+        standard=False,
+    ),
+    "ibleu-nltk-m7-legacy": MetricEntry(
+        "m7-iBLEU",
+        "iBLEU from legacy method-7 sentence scores, mean over sentences",
+        lambda s, label: Method7IBleu(label, s.alpha, "legacy", s.tokenize, s.lowercase, s.defective),
+        standard=False,
+    ),
+    "exact@1": MetricEntry("exact@1", "share of outputs equal to a reference", lambda s, label: ExactMatch(label, 1)),
+    "exact@10": MetricEntry(
+        "exact@10",
+        "share of inputs with a reference among the 10 best outputs",
+        lambda s, label: ExactMatch(label, 10),
+        standard=False,
+    ),
+    "topic-coverage": MetricEntry(
+        "topics",
+        "share of the source's (topic) words that occur in the output",
+        lambda s, label: TopicCoverage(label, s.tokenize),
+        standard=False,
+    ),
+    "diversity": MetricEntry(
+        "Diver",
+        "different words / words, mean over texts (PC-SAN eq. 14)",
+        lambda s, label: Diversity(label, s.tokenize, s.lowercase),
+    ),
+    "distinct-1": MetricEntry(
+        "dist-1", "different words / words of the whole output", lambda s, label: Distinct(label, 1, s.tokenize)
+    ),
+    "distinct-2": MetricEntry(
+        "dist-2", "different bigrams / bigrams of the whole output", lambda s, label: Distinct(label, 2, s.tokenize)
+    ),
+    "copy-rate": MetricEntry(
+        "copy%", "share of outputs equal to their source", lambda s, label: CopyRate(label, s.tokenize)
+    ),
+    "novelty-1": MetricEntry(
+        "novel-1", "share of words that are not in the source", lambda s, label: Novelty(label, 1, s.tokenize)
+    ),
+    "novelty-2": MetricEntry(
+        "novel-2", "share of bigrams that are not in the source", lambda s, label: Novelty(label, 2, s.tokenize)
+    ),
+    "length-ratio": MetricEntry(
+        "len/ref", "output length / reference length", lambda s, label: LengthRatio(label, s.tokenize)
+    ),
+    "compression": MetricEntry(
+        "len/src", "output length / source length", lambda s, label: SourceLengthRatio(label, s.tokenize)
+    ),
+}
+
+
+def build_metric(name: str, settings: Settings, label: str | None = None, **changes: Any) -> EvaluationMetric:
+    """Build a metric by name.
+
+    Args:
+        name: a key of `METRICS`.
+        settings: the user's options.
+        label: name in tables; the metric's usual one by default.
+        changes: settings that a preset fixes.
+    """
+    if name not in METRICS:
+        raise EvaluationError(f"unknown metric {name!r}; choose from {', '.join(METRICS)}.")
+    entry = METRICS[name]
+    return entry.build(replace(settings, **changes), label or entry.label)

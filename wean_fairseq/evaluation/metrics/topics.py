@@ -1,0 +1,46 @@
+"""Topic coverage of essays: does the text contain the words it was asked to be about?
+
+None of the topic-to-essay papers counts this (they ask raters for "topic consistency"); it is the plain share of topic
+words that occur.
+"""
+
+from typing import Any
+
+from wean_fairseq.evaluation.metrics.base import FloatArray, OwnMetric, SourceMixin, ratio
+from wean_fairseq.evaluation.tokenizers import has_chinese
+
+
+class TopicCoverage(SourceMixin, OwnMetric):
+    """Share of the source's (topic) words that occur in the output, over the whole corpus, as a percentage.
+
+    A topic word counts as realised if it is one of the output's tokens; a Chinese one if it is a substring of the
+    output, because topic and essay may be segmented differently. Topics are always split at white space.
+    """
+
+    higher_is_better = None  # copying the topics would be perfect, and pointless
+
+    def __init__(self, label: str = "topics", tokenize: str = "none", lowercase: bool = True) -> None:
+        """Choose how the output is split into words."""
+        super().__init__(label, tokenize, lowercase, {"match": "token", "chinese": "substring"})
+
+    def _extract_reference_info(self, refs: Any) -> dict[str, Any]:
+        """Keep the topic words (the source is the first entry)."""
+        return {"topics": set(refs[0].split())}
+
+    def _cache_references(self, references: Any) -> list[Any]:
+        """Read topics as they are: split at white space whatever tokenisation the output gets."""
+        kept, self._tokenizer = self._tokenizer, str
+        try:
+            return super()._cache_references(references)
+        finally:
+            self._tokenizer = kept
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
+        """Return (realised topic words, topic words)."""
+        tokens, text, topics = set(hypothesis.split()), hypothesis.replace(" ", ""), ref_kwargs["topics"]
+        realised = sum(topic in (text if has_chinese(topic) else tokens) for topic in topics)
+        return [float(realised), float(len(topics))]
+
+    def scores_of(self, totals: FloatArray) -> FloatArray:
+        """Percentage of realised topic words."""
+        return 100.0 * ratio(totals[:, 0], totals[:, 1])

@@ -1,0 +1,181 @@
+"""Measured results are kept: ``results/<experiment>.json``, and every table in README and docs is generated from them.
+
+A result file holds the JSON of ``wean-evaluate --json`` together with what is needed to measure it again: command,
+seed, commit, hardware and software. In a document, a table stands between two markers and is never edited by hand::
+
+    <!-- results: wean_pwkp -->
+    <!-- /results -->
+
+``<!-- results: wean_pwkp bleu sari -->`` shows only the named metrics. ``wean-evaluate tables README.md docs/*.md``
+fills them in, with ``--check`` it only says whether a document is out of date (for CI).
+"""
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.text_files import PathLike, read_bytes, write_atomically
+
+_BLOCK = re.compile(r"(<!-- results: ([\w.-]+)((?: [^\s>]+)*) -->\n).*?(<!-- /results -->)", re.DOTALL)
+_OPENING = re.compile(r"<!-- results: ")
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
+_PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "rouge-score", "numpy")
+
+
+def read_json(path: PathLike, keys: tuple[str, ...]) -> dict[str, Any]:
+    """Read a JSON object that must have certain keys."""
+    try:
+        content = json.loads(read_bytes(path).decode("utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError):
+        raise EvaluationError(f"{path} is not JSON; give a file written by wean-evaluate.") from None
+    missing = [key for key in keys if not isinstance(content, dict) or key not in content]
+    if missing:
+        raise EvaluationError(f"{path} has no {', '.join(missing)}; give a file written by wean-evaluate.")
+    return dict(content)
+
+
+def commit() -> str:
+    """Return the commit of the working tree, with ``-dirty`` if it was changed, or ``unknown`` outside git."""
+    command = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return done.stdout.strip()
+
+
+def hardware() -> dict[str, Any]:
+    """Return processor, cores, memory and, where there are any, GPUs of this machine."""
+    processor = platform.processor() or platform.machine()
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        models = re.findall(r"^model name\s*:\s*(.+)$", information.read_text(encoding="utf-8"), re.MULTILINE)
+        processor = models[0] if models else processor
+    result: dict[str, Any] = {"processor": processor, "cores": os.cpu_count()}
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        result["memory_gib"] = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    import torch
+
+    if torch.cuda.is_available():
+        result["gpus"] = [torch.cuda.get_device_name(place) for place in range(torch.cuda.device_count())]
+    return result
+
+
+def software() -> dict[str, str]:
+    """Return the versions that matter."""
+    versions = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def record(argv: list[str]) -> str:
+    """Run ``wean-evaluate record``."""
+    parser = argparse.ArgumentParser(
+        prog="wean-evaluate record", description="Keep a measured evaluation with all that is needed to repeat it."
+    )
+    parser.add_argument("evaluation", metavar="JSON", help="written by wean-evaluate --json")
+    parser.add_argument("--experiment", required=True, help="name of the result file, e.g. wean_pwkp")
+    parser.add_argument("--command", required=True, help="the command that reproduces it (as a user would type it)")
+    parser.add_argument("--seed", required=True, type=int, help="seed of the training run")
+    parser.add_argument("--note", default="", help="what a reader must know, e.g. how the data differ from the paper's")
+    parser.add_argument("--hardware", help="where it was trained (default: this machine)")
+    parser.add_argument("--results", default="results", metavar="FOLDER", help="default: %(default)s")
+    args = parser.parse_args(argv)
+    if not _NAME.fullmatch(args.experiment):
+        raise EvaluationError(f"{args.experiment!r} is no file name; use letters, digits, '_', '.' and '-'.")
+    evaluation = read_json(args.evaluation, ("systems", "data"))
+    result = {
+        "experiment": args.experiment,
+        "command": args.command,
+        "seed": args.seed,
+        "note": args.note,
+        "commit": commit(),
+        "hardware": args.hardware or hardware(),
+        "software": software(),
+        "evaluation": evaluation,
+    }
+    path = Path(args.results, f"{args.experiment}.json")
+    write_atomically(path, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    marker = f"<!-- results: {args.experiment} -->"
+    return f"{path} written; put `{marker}` and `<!-- /results -->` on lines of their own where its table goes.\n"
+
+
+def tables(argv: list[str]) -> str:
+    """Run ``wean-evaluate tables``."""
+    parser = argparse.ArgumentParser(
+        prog="wean-evaluate tables", description="Write the tables between result markers in Markdown documents."
+    )
+    parser.add_argument("documents", nargs="+", metavar="FILE", help="Markdown files")
+    parser.add_argument("--results", default="results", metavar="FOLDER", help="default: %(default)s")
+    parser.add_argument("--check", action="store_true", help="change nothing, fail if a table is out of date")
+    args = parser.parse_args(argv)
+    stale = []
+    for document in args.documents:
+        old = read_bytes(document).decode("utf-8")
+        new = fill(old, args.results, document)
+        if new != old:
+            stale.append(document)
+            if not args.check:
+                write_atomically(document, new)
+    if args.check and stale:
+        raise EvaluationError(
+            f"{', '.join(stale)}: tables are out of date; run wean-evaluate tables {' '.join(stale)}."
+        )
+    return f"{len(stale)} of {len(args.documents)} documents changed.\n"
+
+
+def fill(text: str, folder: PathLike, document: PathLike) -> str:
+    """Return a document with all its tables generated anew."""
+    if len(_OPENING.findall(text)) != len(_BLOCK.findall(text)):
+        raise EvaluationError(f"{document}: a results marker has no <!-- /results --> after it; add it.")
+
+    def table(match: re.Match[str]) -> str:
+        result = read_json(Path(folder, f"{match.group(2)}.json"), ("experiment", "command", "seed", "evaluation"))
+        return match.group(1) + render(result, match.group(3).split(), document) + match.group(4)
+
+    return _BLOCK.sub(table, text)
+
+
+def render(result: dict[str, Any], metrics: list[str], document: PathLike) -> str:
+    """Return the Markdown of one result."""
+    evaluation = result["evaluation"]
+    systems: dict[str, dict[str, Any]] = evaluation["systems"]
+    available = list(next(iter(systems.values())))
+    unknown = [name for name in metrics if name not in available]
+    if unknown:
+        raise EvaluationError(
+            f"{document}: {result['experiment']} has no metric {', '.join(unknown)}; "
+            f"choose from {', '.join(available)}."
+        )
+    shown = metrics or available
+    lines = [f"| system | {' | '.join(shown)} |", f"|---|{'--:|' * len(shown)}"]
+    for name, cells in systems.items():
+        lines.append(f"| {name} | {' | '.join(_cell(cells[metric]) for metric in shown)} |")
+    data = evaluation["data"]
+    facts = [f"{data['sentences']} sentences, {data['references']} reference(s)", f"seed {result['seed']}"]
+    if result.get("commit", "unknown") != "unknown":
+        facts.append(f"commit {result['commit'][:12]}")
+    lines += ["", f"{', '.join(facts)}; with 95% bootstrap intervals. Command: `{result['command']}`."]
+    lines += [result["note"]] if result.get("note") else []
+    first = next(iter(systems.values()))
+    lines += ["Signatures: " + "; ".join(f"{metric} `{first[metric]['signature']}`" for metric in shown) + "."]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(cell: dict[str, Any]) -> str:
+    """Format a score with its interval."""
+    if cell["ci"] is None:
+        return f"{cell['score']:.2f}"
+    low, high = cell["ci"]
+    return f"{cell['score']:.2f} [{low:.2f}, {high:.2f}]"

@@ -1,0 +1,60 @@
+"""Our metrics as fairseq scorers: ``fairseq-generate --scoring wean --wean-metrics rouge-l,bleu2``.
+
+fairseq's interface only shows a scorer reference and hypothesis, so metrics that look at the source are refused here,
+and its references have ``<unk>`` for words outside the dictionary: good for watching a run, not for reporting. Report
+with ``wean-evaluate``.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairseq.dataclass import FairseqDataclass
+from fairseq.scoring import BaseScorer, register_scorer
+
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.metrics import METRICS, EvaluationMetric, Settings, build_metric
+
+
+@dataclass
+class WeanScorerConfig(FairseqDataclass):  # type: ignore[misc]
+    """Options of ``--scoring wean``."""
+
+    wean_metrics: str = field(
+        default="bleu", metadata={"help": "metrics of wean-evaluate, separated by commas; the first is the score"}
+    )
+    wean_tokenize: str = field(default="none", metadata={"help": "13a, none, zh or char; none suits tokenised output"})
+    wean_lowercase: bool = field(default=False, metadata={"help": "ignore case"})
+
+
+@register_scorer("wean", dataclass=WeanScorerConfig)
+class WeanScorer(BaseScorer):  # type: ignore[misc]
+    """Scores the strings that fairseq collects with any metric that needs no source."""
+
+    def __init__(self, cfg: Any) -> None:
+        """Build the metrics, so that a wrong name fails before anything is generated."""
+        super().__init__(cfg)
+        settings = Settings(cfg.wean_tokenize, cfg.wean_lowercase)
+        names = [name.strip() for name in cfg.wean_metrics.split(",") if name.strip()]
+        self.metrics = [
+            build_metric(name, settings, METRICS[name].label if name in METRICS else None) for name in names
+        ]
+        if not self.metrics:
+            raise EvaluationError("--wean-metrics names no metric; give for example bleu,rouge-l.")
+        for name, metric in zip(names, self.metrics, strict=True):
+            if metric.needs_source:
+                raise EvaluationError(
+                    f"{name} compares with the source, which fairseq does not show; use wean-evaluate."
+                )
+
+    def score(self) -> float:
+        """Return the score of the first metric."""
+        return self._score(self.metrics[0])
+
+    def result_string(self) -> str:
+        """Return all scores with their signatures."""
+        scores = [f"{metric.label} = {self._score(metric):.2f} ({metric.get_signature()})" for metric in self.metrics]
+        return "; ".join(scores) + " [fairseq's references hold <unk>: report with wean-evaluate instead]"
+
+    def _score(self, metric: EvaluationMetric) -> float:
+        """Score everything collected so far."""
+        return float(metric.corpus_score(self.pred, [self.ref]).score)

@@ -1,0 +1,49 @@
+"""The arguments that name systems, shared by all commands."""
+
+import argparse
+from pathlib import Path
+
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.output_reader import SystemOutput, read_generated, read_plain
+from wean_fairseq.evaluation.text_files import read_lines
+
+
+def add_system_arguments(parser: argparse._ActionsContainer) -> None:
+    """Add ``--hyp``, ``--generated`` and what says how to read them."""
+    several = {"nargs": "+", "action": "extend", "default": []}
+    parser.add_argument("--hyp", metavar="NAME=FILE", help="plain hypotheses, one a line", **several)  # type: ignore[arg-type]
+    parser.add_argument("--generated", metavar="[NAME=]LOG", help="output of fairseq-generate", **several)  # type: ignore[arg-type]
+    parser.add_argument(
+        "--oov-source",
+        metavar="FILE",
+        help="tokenised source given to fairseq, to put <oov-k> words back (default: --src)",
+    )
+    parser.add_argument("--remove-bpe", action="store_true", help="undo '@@ ' pieces in hypotheses")
+    parser.add_argument("--tokens", action="store_true", help="take the H- lines of a log although it has D- lines")
+
+
+def split_name(argument: str, option: str) -> tuple[str, str]:
+    """Split ``NAME=FILE``."""
+    name, separator, path = argument.partition("=")
+    if not separator or not name or not path:
+        raise EvaluationError(
+            f"{option} {argument!r} is not of the form NAME=FILE; write for example {option} WEAN={argument}."
+        )
+    return name, path
+
+
+def read_systems(args: argparse.Namespace, sources: list[str] | None) -> list[SystemOutput]:
+    """Read all outputs, plain files first."""
+    systems = []
+    for argument in args.hyp:
+        name, path = split_name(argument, "--hyp")
+        systems.append(read_plain(name, path, remove_bpe=args.remove_bpe))
+    oov_source = read_lines(args.oov_source) if args.oov_source else sources
+    for argument in args.generated:
+        named = "=" in argument
+        name, path = split_name(argument, "--generated") if named else (Path(argument).stem, argument)
+        output = read_generated(
+            name, path, remove_bpe=args.remove_bpe, detokenised=not args.tokens, oov_source=oov_source
+        )
+        systems.append(output)
+    return systems

@@ -1,0 +1,70 @@
+"""Tokenisations a metric can be asked for; the name goes into the metric's signature.
+
+``13a``, ``zh`` and ``char`` are sacreBLEU's own tokenisers; ``none`` splits at white space (text that is tokenised
+already). ``words`` is the ROUGE convention: lower-cased runs of letters and digits. On ASCII text it equals the
+default tokeniser of the rouge-score package, which however deletes every other letter (identical Chinese sentences
+would score 0).
+"""
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+from sacrebleu.tokenizers.tokenizer_char import TokenizerChar
+from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
+
+from wean_fairseq.evaluation.errors import EvaluationError
+
+TokenizeFunction = Callable[[str], str]
+
+#: Tokenisations that BLEU and the n-gram metrics accept (names as in sacreBLEU).
+TEXT_TOKENIZERS = ("13a", "none", "zh", "char")
+
+_WORD = re.compile(r"[^\W_]+")
+_CJK = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+
+
+@lru_cache(maxsize=2**16)
+def _words(text: str) -> str:
+    """Lower-cased runs of Unicode letters and digits, joined by spaces."""
+    return " ".join(_WORD.findall(text.lower()))
+
+
+def _white_space(text: str) -> str:
+    """White-space tokens, joined by single spaces."""
+    return " ".join(text.split())
+
+
+def has_chinese(text: str) -> bool:
+    """Return whether a text holds a Chinese character."""
+    return _CJK.search(text) is not None
+
+
+def get_tokenizer(name: str) -> TokenizeFunction:
+    """Return the function that maps a sentence to its tokens joined by single spaces."""
+    tokenizers: dict[str, Callable[[], TokenizeFunction]] = {
+        "13a": Tokenizer13a,
+        "zh": TokenizerZh,
+        "char": TokenizerChar,
+        "none": lambda: _white_space,
+        "words": lambda: _words,
+    }
+    if name not in tokenizers:
+        raise EvaluationError(f"unknown tokenisation {name!r}; choose one of {', '.join(tokenizers)}.")
+    return tokenizers[name]()
+
+
+def guess_tokenization(lines: list[str]) -> str:
+    """Choose a tokenisation from the look of the references: ``zh``, ``none`` (Chinese, already segmented) or ``13a``.
+
+    sacreBLEU's default 13a gives 0 on unsegmented Chinese, silently; so text whose letters are mostly Chinese is not
+    left to it.
+    """
+    sample = "\n".join(lines[:1000])
+    chinese = len(_CJK.findall(sample))
+    letters = sum(character.isalpha() for character in sample)
+    if chinese <= letters / 2 or chinese == 0:
+        return "13a"
+    spaces = sample.count(" ")
+    return "none" if spaces > chinese / 4 else "zh"
