@@ -1,0 +1,114 @@
+"""What ``compat`` promises: safe checkpoints load, hostile ones do not, the host's broken corners work, errors are short."""
+
+import argparse
+import subprocess
+import sys
+import warnings
+from argparse import Namespace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fairseq import utils
+from fairseq.distributed import utils as distributed_utils
+
+from wean_fairseq import compat
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class RunsACommand:
+    """What a hostile checkpoint holds: unpickling it writes a file."""
+
+    def __init__(self, marker):
+        self.marker = marker
+
+    def __reduce__(self):
+        return Path.touch, (self.marker,)
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [argparse.Namespace(arch="lstm"), np.array([1, 2, 3]), {"counts": np.arange(4, dtype=np.int64)}],
+    ids=["legacy arch", "array", "eval-bleu counts"],
+)
+def test_what_fairseq_itself_writes_loads_with_the_safe_loader(harmless, tmp_path):
+    torch.save({"cfg": harmless}, tmp_path / "checkpoint.pt")
+    loaded = torch.load(tmp_path / "checkpoint.pt", weights_only=True)["cfg"]
+    assert str(loaded) == str(harmless)
+
+
+def test_a_hostile_checkpoint_is_refused_and_nothing_runs(tmp_path):
+    marker = tmp_path / "ran"
+    torch.save({"model": RunsACommand(marker)}, tmp_path / "checkpoint.pt")
+    with pytest.raises(Exception, match="Unsupported global"):
+        torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+    assert not marker.exists()
+
+
+def test_the_allow_list_holds_no_function_that_acts():
+    """Everything on it is a type, or the constructor of arrays."""
+    entries = [entry[0] if isinstance(entry, tuple) else entry for entry in compat.safe_globals()]
+    functions = {entry.__name__ for entry in entries if not isinstance(entry, type) and hasattr(entry, "__name__")}
+    assert functions <= {"_reconstruct", "Any"}
+
+
+def test_torchrun_without_a_gpu_sets_the_process_up(monkeypatch):
+    """fairseq's own version divides by the number of GPUs."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    cfg = Namespace()
+    distributed_utils._infer_torch_distributed_launch_init(cfg)
+    assert vars(cfg) == {
+        "distributed_init_method": "env://",
+        "distributed_world_size": 2,
+        "distributed_rank": 1,
+        "device_id": 0,
+        "distributed_no_spawn": True,
+    }
+
+
+def test_replace_unk_without_a_file_means_the_word_itself(tmp_path):
+    assert utils.load_align_dict("@@ ") == {}  # what fairseq makes of the bare flag
+    assert utils.load_align_dict("") == {}
+    assert utils.load_align_dict(None) is None
+    (tmp_path / "words.txt").write_text("cat dog\n")
+    assert utils.load_align_dict(str(tmp_path / "words.txt")) == {"cat": "dog"}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "\n'config' is validated against ConfigStore schema with the same name.",
+        "\nThe strict flag in the compose API is deprecated.",
+        "'pin_memory' argument is set as true but no accelerator is found",
+        "`torch.cuda.amp.autocast(args...)` is deprecated.",
+    ],
+)
+def test_noise_of_the_host_is_not_shown_but_other_warnings_are(message):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        compat.install()
+        warnings.warn(message, UserWarning, stacklevel=1)
+        warnings.warn("something of the user's", UserWarning, stacklevel=1)
+    assert [str(entry.message) for entry in caught] == ["something of the user's"]
+
+
+@pytest.mark.parametrize(("traceback_wanted", "lines"), [(False, 1), (True, 4)])
+def test_a_user_error_is_one_sentence_unless_a_traceback_is_wanted(monkeypatch, traceback_wanted, lines):
+    monkeypatch.setenv("WEAN_TRACEBACK", "1" if traceback_wanted else "")
+    code = "import wean_fairseq; from wean_fairseq.errors import UserError; raise UserError('too long')"
+    result = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, cwd=ROOT)
+    shown = [line for line in result.stderr.splitlines() if "tensorboardX" not in line]
+    assert result.returncode == 1
+    assert "too long" in shown[-1]
+    assert (len(shown) == 1) is (lines == 1)
+    assert ("Traceback" in result.stderr) is traceback_wanted
+
+
+def test_other_errors_keep_their_traceback():
+    code = "import wean_fairseq; raise ValueError('a bug')"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert "Traceback" in result.stderr
