@@ -68,8 +68,7 @@ def prepare(args: argparse.Namespace) -> dict[str, dict[str, int]]:
     """
     if not args.train and not args.valid and not args.test:
         raise InputError("no input: give --train, --valid or --test with a source and a target file.")
-    if args.output.exists() and not args.overwrite:
-        raise InputError(f"{args.output} exists already: choose another --output, or pass --overwrite to replace it.")
+    check_output(args.output, args.overwrite)
     args.output.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{args.output.name}.", dir=args.output.parent))
     try:
@@ -84,11 +83,24 @@ def prepare(args: argparse.Namespace) -> dict[str, dict[str, int]]:
         (work / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
         work.chmod(0o755)
         if args.output.exists():
-            shutil.rmtree(args.output)
+            os.replace(args.output, work / "replaced")
         os.replace(work, args.output)
+        shutil.rmtree(args.output / "replaced", ignore_errors=True)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return counts
+
+
+def check_output(output: Path, overwrite: bool) -> None:
+    """Refuse to replace anything, and without ``overwrite`` anything at all, that this script did not write."""
+    if not output.exists():
+        return
+    if not overwrite:
+        raise InputError(f"{output} exists already: choose another --output, or pass --overwrite to replace it.")
+    ours = {"manifest.json", *(f"{split}.{side}" for split in SPLITS for side in ("src", "tgt"))}
+    names = {path.name for path in output.iterdir()} if output.is_dir() else set()
+    if "manifest.json" not in names or not names <= ours:
+        raise InputError(f"{output} is not, or not only, an earlier output of this script: choose another --output.")
 
 
 def write_split(folder: Path, split: str, files: list[list[Path]], args: argparse.Namespace) -> dict[str, int]:

@@ -6,7 +6,8 @@ Two kinds of model can be trained with it:
   forward, which returns the summed losses, so that distributed training sees every parameter in use;
 * fairseq's own decoders that take ``features_only`` and end in ``output_projection`` (``--arch transformer`` and its
   kin): their projection is a matrix product with the candidates' rows. With ``--share-decoder-input-output-embed`` it
-  is the paper's score ``dot``.
+  is the paper's score ``dot``. An untied projection is used outside the model's forward, so do not train that one
+  with --find-unused-parameters.
 """
 
 import math
@@ -93,7 +94,7 @@ class QueryEmbeddingCriterion(FairseqCriterion):
         decoder = getattr(model, "decoder", None)
         if isinstance(getattr(decoder, "query_embedding", None), QueryEmbedding):
             sums = model(**sample["net_input"], target=sample["target"], label_smoothing=self.label_smoothing)
-            return LossSums(*sums)
+            return LossSums(*sums)  # a wrapper for distributed training may return a plain tuple
         projection = getattr(decoder, "output_projection", None)
         if getattr(projection, "weight", None) is None:
             raise UserError(

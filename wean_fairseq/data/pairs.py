@@ -13,10 +13,23 @@ from fairseq.data import (
     data_utils,
 )
 from fairseq.data.base_wrapper_dataset import BaseWrapperDataset
+from fairseq.utils import split_paths
 
 from ..errors import UserError
 
 LENGTH_POLICIES = ("drop", "truncate")
+
+
+class _CutDataset(AppendTokenDataset):
+    """The first words of each sentence and its end symbol; the original text stays at hand for ``--replace-unk``."""
+
+    def __init__(self, sentences: BaseWrapperDataset, length: int, end: int) -> None:
+        super().__init__(TruncateDataset(StripTokenDataset(sentences, end), length), end)
+        self.sentences = sentences
+
+    def get_original_text(self, index: int) -> str:
+        """Raw text of a sentence, uncut: the cut is at the end, so positions in it stay right."""
+        return str(self.sentences.get_original_text(index))
 
 
 class PairLimits(NamedTuple):
@@ -45,12 +58,10 @@ def limit_pairs(dataset: LanguagePairDataset, limits: PairLimits, training: bool
     if not limits.truncates:
         return dataset
 
-    def cut(sentences: BaseWrapperDataset) -> BaseWrapperDataset:
-        words = TruncateDataset(StripTokenDataset(sentences, dataset.eos), limits.length)
-        return AppendTokenDataset(words, dataset.eos)
-
-    source = cut(dataset.src)
-    target = cut(dataset.tgt) if training and dataset.tgt is not None else dataset.tgt
+    source = _CutDataset(dataset.src, limits.length, dataset.eos)
+    target = dataset.tgt
+    if training and target is not None:
+        target = _CutDataset(target, limits.length, dataset.eos)
     return LanguagePairDataset(
         source,
         source.sizes,
@@ -78,8 +89,10 @@ def check_data_dir(data: str | None, source_lang: str | None, target_lang: str |
     Raises:
         UserError: naming what is missing.
     """
-    first = Path((data or "").split(":")[0])
-    if not data or not first.is_dir():
+    if not data:
+        raise UserError("no data directory was given: name the one that fairseq-preprocess wrote (--destdir).")
+    first = Path(split_paths(data)[0])
+    if not first.is_dir():
         raise UserError(
             f"there is no data directory {str(first)!r}: give the directory that fairseq-preprocess wrote (--destdir)."
         )
@@ -112,10 +125,14 @@ def check_pairs(prefix: str, sides: dict[str, Dictionary], dataset_impl: str | N
     """
     lengths = {}
     for language, dictionary in sides.items():
-        sentences = data_utils.load_indexed_dataset(f"{prefix}.{language}", dictionary, dataset_impl or "mmap")
+        sentences = data_utils.load_indexed_dataset(f"{prefix}.{language}", dictionary, dataset_impl)
         if sentences is not None:
             # A copy: the sizes of a memory-mapped data set die with it.
             lengths[f"{prefix}.{language}"] = np.array(sentences.sizes)
+    if not lengths:
+        advice = "leave --dataset-impl out" if dataset_impl == "raw" else "add --dataset-impl raw"
+        kind = "text" if dataset_impl == "raw" else "binary"
+        raise UserError(f"{prefix}.* are no {kind} data files: {advice}, or run fairseq-preprocess again.")
     if len({len(sizes) for sizes in lengths.values()}) > 1:
         found = " and ".join(f"{name} has {len(sizes)} lines" for name, sizes in lengths.items())
         raise UserError(f"the sides of this data do not pair up: {found}; align the text files and preprocess again.")

@@ -189,20 +189,23 @@ class _ProductCrossEntropy(torch.autograd.Function):
         score_weight = weight.to(query.dtype)
         # float16 products of gradients would underflow; bfloat16 has float32's range and stays as it is.
         grad_dtype = torch.float32 if query.dtype == torch.float16 else query.dtype
-        grad_weight_rows = weight.to(grad_dtype) if wants_grad else weight
-        grad_query = torch.empty_like(query, dtype=torch.float32) if wants_grad else None
-        grad_weight = torch.zeros_like(weight, dtype=torch.float32) if wants_grad else None
-        grad_bias = torch.zeros_like(bias, dtype=torch.float32) if wants_grad and bias is not None else None
+        wanted = [wants_grad and needed for needed in ctx.needs_input_grad[:3]]
+        grad_weight_rows = weight.to(grad_dtype) if wanted[0] else weight
+        grad_query = torch.empty_like(query, dtype=torch.float32) if wanted[0] else None
+        grad_weight = torch.zeros_like(weight, dtype=torch.float32) if wanted[1] else None
+        grad_bias = torch.zeros_like(bias, dtype=torch.float32) if wanted[2] and bias is not None else None
         buffer = None
         for rows in _row_chunks(query.size(0), weight.size(0), chunk_size):
             scores = buffer = _product_scores(query[rows], score_weight, bias, buffer)  # (n, V)
-            if grad_query is None or grad_weight is None:
+            if not wants_grad:
                 chunk_loss, chunk_nll = _loss_of_scores(scores, target[rows], eps)
             else:
                 chunk_loss, chunk_nll = _softmax_gradient_(scores, target[rows], eps)
                 grad_scores = scores.to(grad_dtype)
-                grad_query[rows] = grad_scores @ grad_weight_rows
-                _add_product_(grad_weight, grad_scores.t(), query[rows].to(grad_dtype))
+                if grad_query is not None:
+                    grad_query[rows] = grad_scores @ grad_weight_rows
+                if grad_weight is not None:
+                    _add_product_(grad_weight, grad_scores.t(), query[rows].to(grad_dtype))
                 if grad_bias is not None:
                     grad_bias += scores.sum(dim=0)
             loss += chunk_loss

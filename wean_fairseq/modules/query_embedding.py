@@ -170,12 +170,15 @@ class QueryEmbedding(nn.Module):
             The smoothed loss and the negative log-likelihood, summed.
         """
         keep = target.ne(padding_idx)
-        kept = target[keep]  # (N,)
-        kept = kept.masked_fill(kept >= self.num_candidates, self.unk_index)
+        kept = self.known_targets(target[keep])  # (N,)
         parts = self._parts(query[keep], embeddings)
         if isinstance(parts, Additive):
             return additive_cross_entropy(*parts, kept, label_smoothing, self.chunk_size)
         return product_cross_entropy(*parts, kept, label_smoothing, self.chunk_size)
+
+    def known_targets(self, target: Tensor) -> Tensor:
+        """Dictionary indices of any shape, with ``unk_index`` for words that are no candidates."""
+        return target.masked_fill(target >= self.num_candidates, self.unk_index)
 
     def _parts(self, query: Tensor, embeddings: Tensor) -> Product | Additive:
         if self.detach:

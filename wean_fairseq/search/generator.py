@@ -34,8 +34,9 @@ class PaperSequenceGenerator(SequenceGenerator):
         models: as fairseq's.
         tgt_dict: as fairseq's.
         search_strategy: fairseq's plain beam search where ``stop_when_best_finished`` is set.
-        stop_when_best_finished: end a sentence as soon as its best candidate ends it. Without length normalisation a
-            sum of log-probabilities only falls, so nothing better can follow: the first output is the same, sooner.
+        stop_when_best_finished: end a sentence when its best candidate ends it and this many hypotheses are finished;
+            0 = never early. Without length normalisation a sum of log-probabilities only falls, so nothing better can
+            follow: the first output is the same, sooner.
         source_positions: give each hypothesis as ``alignment`` the source word each of its words attends to most,
             which is what ``--replace-unk`` needs.
         kwargs: as fairseq's.
@@ -46,18 +47,20 @@ class PaperSequenceGenerator(SequenceGenerator):
         models: list[torch.nn.Module],
         tgt_dict: Dictionary,
         search_strategy: torch.nn.Module | None = None,
-        stop_when_best_finished: bool = False,
+        stop_when_best_finished: int = 0,
         source_positions: bool = False,
         **kwargs: Any,
     ) -> None:
         if stop_when_best_finished:
             search_strategy = _TopAwareBeamSearch(tgt_dict)
         super().__init__(models, tgt_dict, search_strategy=search_strategy, **kwargs)
+        self.stop_when_best_finished = stop_when_best_finished
         self.source_positions = source_positions
 
     def is_finished(self, step: int, unfin_idx: int, max_len: int, finalized_sent_len: int, beam_size: int) -> bool:
         """Whether sentence ``unfin_idx`` (of those still searched) is done after this step."""
-        if isinstance(self.search, _TopAwareBeamSearch) and self.search.top_ends[unfin_idx]:
+        enough = finalized_sent_len >= self.stop_when_best_finished
+        if isinstance(self.search, _TopAwareBeamSearch) and self.search.top_ends[unfin_idx] and enough:
             return True
         return bool(super().is_finished(step, unfin_idx, max_len, finalized_sent_len, beam_size))
 

@@ -1,5 +1,6 @@
 """Task ``paraphrase``: sentence pairs of one language. fairseq's translation task, with nothing lost on the way."""
 
+import itertools
 import logging
 from argparse import Namespace
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 SEARCH_PRESETS = ("fairseq", "wean")
 # Ways of searching whose scores the WEAN stop rule says nothing about.
-_OTHER_SEARCHES = ("sampling", "match_source_len", "constraints", "print_alignment")
+_OTHER_SEARCHES = ("sampling", "match_source_len", "constraints", "print_alignment", "score_reference")
 
 
 @dataclass
@@ -43,14 +44,19 @@ class ParaphraseConfig(TranslationConfig):
     search_preset: ChoiceEnum(SEARCH_PRESETS) = field(  # type: ignore[valid-type]
         default="fairseq",
         metadata={
-            "help": "wean: scores are plain sums of log-probabilities (--lenpen 0) and a sentence is done "
-            "when its best hypothesis is; fairseq: as the generation options say"
+            "help": "wean: scores are plain sums of log-probabilities (whatever --lenpen says) and a sentence is done "
+            "when its best hypothesis is and --nbest are; fairseq: as the generation options say"
         },
     )
     rebuild_batches: bool = field(
         default=True,
-        metadata={"help": "build each epoch's batches from its own seed, so that a resumed run sees the same ones"},
+        metadata={
+            "help": "giving this flag turns it OFF: each epoch's batches are built from its own seed, "
+            "so that a resumed run sees the same ones"
+        },
     )
+    # fairseq's -1 makes it fail on data of several parts (train, train1, ...).
+    upsample_primary: int = field(default=1, metadata={"help": "how often the first part of the data is repeated"})
 
 
 @register_task("paraphrase", dataclass=ParaphraseConfig)
@@ -69,9 +75,13 @@ class ParaphraseTask(TranslationTask):
         """Load the dictionaries.
 
         Raises:
-            UserError: if the data directory or a dictionary is missing.
+            UserError: if the data directory or a dictionary is missing, or the length limit makes no sense.
         """
         check_data_dir(cfg.data, cfg.source_lang, cfg.target_lang)
+        if cfg.max_pair_length < 0:
+            raise UserError(f"--max-pair-length must be 0 (no limit) or more, but is {cfg.max_pair_length}.")
+        if str(cfg.length_policy) == "truncate" and not cfg.max_pair_length:
+            raise UserError("--length-policy truncate needs --max-pair-length, the number of words to keep.")
         return super().setup_task(cfg, **kwargs)
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
@@ -80,24 +90,33 @@ class ParaphraseTask(TranslationTask):
         Raises:
             UserError: if it is missing, its sides do not pair up, or it has empty lines.
         """
-        self._check_split(split, epoch)
+        self._check_split(split, epoch, combine)
+        _warn_of_other_limits(kwargs.get("task_cfg"), self.limits)
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
         self.datasets[split] = limit_pairs(self.datasets[split], self.limits, split == self.cfg.train_subset)
 
-    def _check_split(self, split: str, epoch: int) -> None:
+    def _check_split(self, split: str, epoch: int, combine: bool) -> None:
         shards = split_paths(self.cfg.data)
         folder = Path(shards[(epoch - 1) % len(shards)] if split == self.cfg.train_subset else shards[0])
         source, target = self.cfg.source_lang, self.cfg.target_lang
         pairs = [f"{source}-{target}", f"{target}-{source}"]
-        found = [pair for pair in pairs if any(folder.glob(f"{split}.{pair}.{source}*"))]
+        impl = None if self.cfg.dataset_impl is None else str(self.cfg.dataset_impl)
+        sides = {source: self.src_dict, target: self.tgt_dict}
+        found = 0
+        for number in itertools.count():  # train, train1, train2, ... where they are combined
+            part = f"{split}{number or ''}"
+            prefixes = [f"{part}.{pair}" for pair in pairs if any(folder.glob(f"{part}.{pair}.{source}*"))]
+            if prefixes:
+                check_pairs(str(folder / prefixes[0]), sides, impl, self.cfg.keep_empty_lines)
+                found += 1
+            if not prefixes or not combine:
+                break
         if not found:
-            splits = sorted({path.name.split(".")[0] for path in folder.glob(f"*.{source}-{target}.*")})
+            names = [path.name for pair in pairs for path in folder.glob(f"*.{pair}.*")]
+            splits = sorted({name.split(".")[0] for name in names})
             raise UserError(
                 f"{folder} has no split {split!r} of {source} -> {target}; it has {', '.join(splits) or 'none at all'}."
             )
-        impl = None if self.cfg.dataset_impl is None else str(self.cfg.dataset_impl)
-        sides = {source: self.src_dict, target: self.tgt_dict}
-        check_pairs(str(folder / f"{split}.{found[0]}"), sides, impl, self.cfg.keep_empty_lines)
 
     def get_batch_iterator(self, dataset: FairseqDataset, *args: Any, **kwargs: Any) -> Any:
         """As fairseq's, but no batch is dropped for its size, and ``--length-policy drop`` is applied to training.
@@ -105,7 +124,9 @@ class ParaphraseTask(TranslationTask):
         fairseq drops the last batch of any data set whose size is no multiple of --required-batch-size-multiple.
         """
         kwargs["required_batch_size_multiple"] = 1
-        if self.limits.drops and dataset is self.datasets.get(self.cfg.train_subset):
+        training = dataset is self.datasets.get(self.cfg.train_subset) and kwargs.get("ignore_invalid_inputs", False)
+        if self.limits.drops and training:
+            logger.info(f"pairs with more than {self.limits.length} words on a side are left out of training")
             most = self.limits.length + 1  # the end symbol counts as a position
             kwargs["max_positions"] = tuple(min(most, limit) for limit in kwargs.get("max_positions") or (most, most))
         return super().get_batch_iterator(dataset, *args, **kwargs)
@@ -136,12 +157,16 @@ class ParaphraseTask(TranslationTask):
         extra = dict(extra_gen_cls_kwargs or {})
         wean_search = str(self.cfg.search_preset) == "wean"
         replaces_unk = getattr(args, "replace_unk", None) is not None
+        if replaces_unk and getattr(args, "print_alignment", None):
+            raise UserError("--replace-unk and --print-alignment use the attention in different ways: choose one.")
         if wean_search:
-            _check_wean_search(args)
-            args = Namespace(**{**vars_of(args), "lenpen": 0.0})
+            _check_wean_search(args, prefix_allowed_tokens_fn)
+            logger.info("search preset wean: scores are sums of log-probabilities, length penalty 0")
+            args = Namespace(**{**_options(args), "lenpen": 0.0})
         if seq_gen_cls is None and (wean_search or replaces_unk):
             seq_gen_cls = PaperSequenceGenerator
-            extra.update(stop_when_best_finished=wean_search, source_positions=replaces_unk)
+            wanted = getattr(args, "nbest", 1) if wean_search else 0
+            extra.update(stop_when_best_finished=wanted, source_positions=replaces_unk)
         return super().build_generator(
             models,
             args,
@@ -151,12 +176,26 @@ class ParaphraseTask(TranslationTask):
         )
 
 
-def vars_of(args: GenerationConfig | Namespace) -> dict[str, Any]:
+def _warn_of_other_limits(saved: ParaphraseConfig | None, limits: PairLimits) -> None:
+    """Decoding takes its options from the command line: say so where sources would be read longer than in training."""
+    trained = PairLimits(getattr(saved, "max_pair_length", 0), str(getattr(saved, "length_policy", "drop")))
+    if trained.truncates and trained != limits:
+        logger.warning(
+            f"the model was trained with --length-policy truncate --max-pair-length {trained.length}; "
+            "give both here too, or longer sources are read than it has ever seen"
+        )
+
+
+def _options(args: GenerationConfig | Namespace) -> dict[str, Any]:
     """The options of a namespace or a configuration object by name."""
     return dict(vars(args)) if isinstance(args, Namespace) else {str(key): args[key] for key in args}
 
 
-def _check_wean_search(args: GenerationConfig | Namespace) -> None:
+def _check_wean_search(args: GenerationConfig | Namespace, prefix_allowed_tokens_fn: Any) -> None:
+    if getattr(args, "unkpen", 0) < 0:
+        raise UserError("--search-preset wean needs scores that only fall, so no negative --unkpen.")
+    if prefix_allowed_tokens_fn is not None:
+        raise UserError("--search-preset wean is plain beam search: it takes no prefix_allowed_tokens_fn.")
     if getattr(args, "lenpen", 1) not in (0, 1):
         raise UserError(
             f"--search-preset wean sums log-probabilities as they are, which --lenpen {args.lenpen} contradicts: "

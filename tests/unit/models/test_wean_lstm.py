@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-from tests.model_contract import ModelContract, build_model, log_probs, make_batch, make_dictionary, make_task
+from tests.model_contract import PAD, ModelContract, build_model, log_probs, make_batch, make_dictionary, make_task
+from tests.reference import wean_lstm as reference
 from wean_fairseq.errors import UserError
 
 TINY = {"embed_dim": 6, "hidden_size": 10}
@@ -16,9 +17,9 @@ class TestWeanLstmContract(ModelContract):
         "wean_lstm": ("wean_lstm", TINY),
         "wean_lstm_pwkp": ("wean_lstm_pwkp", TINY),
         "wean_lstm_ew_sew": ("wean_lstm_ew_sew", TINY),
-        "wean_lstm_lcsts": ("wean_lstm_lcsts", TINY | {"bridge": "linear"}),
+        "wean_lstm_lcsts": ("wean_lstm_lcsts", TINY),
         "seq2seq_lstm": ("seq2seq_lstm", TINY),
-        "seq2seq_lstm_lcsts": ("seq2seq_lstm_lcsts", TINY | {"bridge": "linear"}),
+        "seq2seq_lstm_lcsts": ("seq2seq_lstm_lcsts", TINY),
         "dot": ("wean_lstm", {"embed_dim": 6, "hidden_size": 6, "query_score": "dot"}),
         "concat": ("wean_lstm", TINY | {"query_score": "concat"}),
         "query bias": ("wean_lstm", TINY | {"query_bias": True}),
@@ -28,6 +29,69 @@ class TestWeanLstmContract(ModelContract):
     }
 
 
+@pytest.mark.parametrize(
+    ("arch", "options"),
+    [
+        ("wean_lstm", {}),
+        ("seq2seq_lstm", {}),
+        ("wean_lstm_lcsts", {}),  # 2 layers to 1, bottom; tanh in the attention
+        ("wean_lstm", {"encoder_layers": 3, "decoder_layers": 2, "bridge": "top"}),
+        ("wean_lstm", {"encoder_layers": 1, "decoder_layers": 2, "bridge": "linear"}),
+        ("wean_lstm", {"encoder_bidirectional": True, "query_score": "concat"}),
+        ("wean_lstm", {"query_bias": True}),
+    ],
+)
+def test_the_scores_are_those_of_the_equations(arch, options):
+    """Expected: the naive forward pass of ``tests/reference/wean_lstm.py``, a sentence and a word at a time."""
+    model = build_model(arch, **TINY, **options)
+    batch = make_batch()
+    with torch.no_grad():
+        found, _ = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])
+        for row in range(3):
+            source = batch["src_tokens"][row]
+            previous = batch["prev_output_tokens"][row]
+            previous = previous[previous != PAD]
+            expected = reference.logits(model, source[source != PAD], previous)
+            torch.testing.assert_close(found[row, : len(previous)], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_dropout_falls_on_the_query():
+    """Expected: a share p of the query's elements is 0 and the others are 1 / (1 - p) of what they are without."""
+    model = build_model("wean_lstm", **TINY, dropout=0.25, encoder_layers=1, decoder_layers=1).train()
+    batch = make_batch()
+    encoder_out = model.encoder(batch["src_tokens"])
+    model.decoder.dropout.eval()
+    plain, _ = model.decoder.extract_features(batch["prev_output_tokens"], encoder_out)
+    model.decoder.dropout.train()
+    torch.manual_seed(0)
+    dropped, _ = model.decoder.extract_features(batch["prev_output_tokens"], encoder_out)
+    kept = dropped != 0
+    assert 0.5 < kept.float().mean() < 0.9
+    torch.testing.assert_close(dropped[kept], plain[kept] / 0.75)
+
+
+def test_fairseqs_criterions_get_unk_for_words_that_are_no_candidates():
+    model = build_model("wean_lstm", **TINY, num_candidates=5)
+    target = torch.tensor([[4, 8, 9, 22, 2, 1]])
+    assert model.get_targets({"target": target}, None).tolist() == [[4, 8, 3, 3, 2, 1]]
+
+
+def test_the_loss_under_autocast_is_close_to_the_one_without():
+    """bfloat16 has 8 bits: 2% of the loss, 5% of each gradient's length."""
+    batch = make_batch()
+    results = {}
+    for enabled in (False, True):
+        model = build_model("wean_lstm", **TINY)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            loss = model(**batch).loss
+        loss.backward()
+        results[enabled] = loss.detach(), [p.grad for p in model.parameters()]
+    torch.testing.assert_close(results[True][0], results[False][0], rtol=0.02, atol=0.0)
+    for half, full in zip(results[True][1], results[False][1], strict=True):
+        assert half.dtype == torch.float32
+        assert (half - full).norm() <= 0.05 * full.norm()
+
+
 def test_the_defaults_are_the_papers_setting_for_pwkp():
     model = build_model("wean_lstm_pwkp", make_task(make_dictionary()))  # spec: 256 / 256, 2 / 2 layers, dropout 0.4
     assert model.encoder.embed_tokens.weight.shape == (23, 256)
@@ -35,6 +99,7 @@ def test_the_defaults_are_the_papers_setting_for_pwkp():
     assert not model.encoder.lstm.bidirectional
     assert model.encoder.lstm.dropout == model.decoder.lstm.dropout == model.decoder.dropout.p == 0.4
     assert not model.decoder.attention.tanh
+    assert model.decoder.bridge.kind == "bottom"
 
 
 def test_the_lcsts_preset_is_the_papers_setting():
@@ -43,6 +108,7 @@ def test_the_lcsts_preset_is_the_papers_setting():
     assert (model.encoder.lstm.num_layers, model.decoder.lstm.num_layers) == (2, 1)
     assert model.decoder.dropout.p == 0.0
     assert model.decoder.attention.tanh
+    assert model.decoder.bridge.kind == "bottom"
 
 
 def test_a_flag_wins_over_its_preset():
@@ -118,6 +184,7 @@ def test_fewer_candidates_at_test_time_renormalise_over_the_prefix():
     [
         ({"query_score": "dot"}, "needs queries as wide as the embeddings, but they are 10 and 6 wide"),
         ({"num_candidates": 20}, "--num-candidates must be at most 19"),
+        ({"loss_chunk_size": -5}, "--loss-chunk-size must be 0"),
         ({"decoder_layers": 3}, "there are 2 and 3: use the bridge 'linear'"),
         ({"query_score": "concat", "query_bias": True}, "`bias` belongs to the score 'general'"),
     ],

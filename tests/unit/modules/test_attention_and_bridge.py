@@ -40,6 +40,14 @@ def test_masked_softmax_gives_padding_nothing_and_an_all_padded_row_zeros():
     assert weights.tolist() == [[[0.5, 0.0, 0.5]], [[0.0, 0.0, 0.0]]]
 
 
+@pytest.mark.parametrize("mask", [None, torch.zeros(1, 300, dtype=torch.bool)])
+def test_half_precision_scores_are_normalised_in_float32(mask):
+    """Expected: the softmax of the same numbers in float64, rounded once to half precision."""
+    scores = (torch.randn(1, 1, 300, generator=torch.Generator().manual_seed(1)) * 4).half()
+    exact = torch.softmax(scores.double(), dim=-1)
+    torch.testing.assert_close(masked_softmax(scores, mask).double(), exact, rtol=2**-10, atol=1e-7)
+
+
 def test_without_a_mask_padding_takes_weight():
     assert masked_softmax(torch.zeros(1, 1, 4), None).tolist() == [[[0.25] * 4]]
 

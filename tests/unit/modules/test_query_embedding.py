@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from tests.reference import query_scores as reference
-from wean_fairseq.modules import QUERY_SCORES, QueryEmbedding
+from wean_fairseq.modules import QUERY_SCORES, QueryEmbedding, chunked_loss
+from wean_fairseq.modules.chunked_loss import CHUNK_ELEMENTS, chunk_rows
 
 UNK, PAD = 3, 1
 N, D, E, V = 11, 5, 7, 23  # odd and mutually different, so that no transposed dimension passes
@@ -158,6 +159,29 @@ def test_fp16_gradients_below_its_smallest_number_survive_the_loss_scale():
     (layer.loss(query, embeddings, torch.tensor([3]), PAD).loss * 2.0**15).backward()
     closed_form = torch.sigmoid(torch.tensor(-20.0)) * 10.0 * 2.0**15
     torch.testing.assert_close(embeddings.grad[4, 0].float(), closed_form, rtol=0.01, atol=0.0)
+
+
+def test_a_chunk_holds_no_more_scores_than_asked_for():
+    for rows, candidates, asked in ((1344, 50_000, None), (7, 250_000, None), (5000, 4_000, None), (100, 50, 33)):
+        step = chunk_rows(rows, candidates, asked)
+        assert step <= (asked or max(64, CHUNK_ELEMENTS // candidates))
+        assert step * -(-rows // step) - rows < step  # the last chunk is never empty
+
+
+@pytest.mark.parametrize("wants_grad", [False, True])
+@pytest.mark.parametrize("kind", QUERY_SCORES)
+def test_the_whole_matrix_of_scores_never_exists(kind, wants_grad, monkeypatch):
+    seen = []
+    for name in ("_softmax_gradient_", "_loss_of_scores"):
+        original = getattr(chunked_loss, name)
+        monkeypatch.setattr(
+            chunked_loss, name, lambda scores, *rest, f=original: (seen.append(scores.shape), f(scores, *rest))[1]
+        )
+    layer, query, embeddings, target = make_layer(kind, chunk_size=4)
+    with torch.set_grad_enabled(wants_grad):
+        layer.loss(query, embeddings, target, PAD)
+    assert sum(rows for rows, _ in seen) == N
+    assert max(rows for rows, _ in seen) <= 4
 
 
 def test_a_second_backward_is_refused():

@@ -84,5 +84,16 @@ def test_an_existing_output_is_kept_unless_told_otherwise(pair, tmp_path):
     assert (out / "train.src").read_bytes() != old
 
 
+def test_overwrite_replaces_nothing_but_an_earlier_output(pair, tmp_path):
+    other = tmp_path / "corpus"
+    other.mkdir()
+    (other / "train.src").write_text("mine\n")
+    for out in (other, pair[0]):  # a directory that holds something else, and a file
+        result = run("--output", out, "--overwrite", "--train", *pair)
+        assert result.returncode == 2
+        assert "is not, or not only, an earlier output" in result.stderr
+    assert (other / "train.src").read_text() == "mine\n"
+
+
 def test_no_input_is_refused(tmp_path):
     assert "no input" in run("--output", tmp_path / "out").stderr

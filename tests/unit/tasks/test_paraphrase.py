@@ -141,6 +141,51 @@ def test_empty_lines_are_named_or_kept(data):
     assert len(task.dataset("train")) == len(LENGTHS)
 
 
+def test_parts_that_are_combined_are_all_checked_and_read(data):
+    write_side(data, "train1", "src", [words(3), words(4)])
+    write_side(data, "train1", "tgt", [words(3), words(4)])
+    task = make_task(data)
+    task.load_dataset("train", combine=True)
+    assert len(task.dataset("train")) == len(LENGTHS) + 2
+    write_side(data, "train1", "src", [words(3), []])
+    with pytest.raises(UserError, match=r"train1.src-tgt.src has 1 empty line\(s\) \(line 2\)"):
+        make_task(data).load_dataset("train", combine=True)
+
+
+def test_the_other_direction_of_a_pair_reads_the_same_files(data):
+    task = make_task(data, source_lang="tgt", target_lang="src")
+    task.load_dataset("train")
+    assert task.dataset("train")[0]["target"].tolist() == [*words(LENGTHS[0]), EOS]
+    with pytest.raises(UserError, match="it has test, train, valid"):
+        task.load_dataset("dev")
+
+
+def test_the_wrong_storage_format_is_named(data):
+    with pytest.raises(UserError, match="are no text data files: leave --dataset-impl out"):
+        make_task(data, dataset_impl="raw").load_dataset("train")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_pair_length": -1}, "--max-pair-length must be 0"),
+        ({"length_policy": "truncate"}, "--length-policy truncate needs --max-pair-length"),
+    ],
+)
+def test_limits_that_make_no_sense_are_refused(data, options, message):
+    with pytest.raises(UserError, match=message):
+        make_task(data, **options)
+
+
+def test_a_model_trained_on_cut_sources_warns_where_they_are_read_whole(data, caplog):
+    """fairseq hands the options of the training over as ``task_cfg``."""
+    trained = make_task(data, max_pair_length=5, length_policy="truncate").cfg
+    make_task(data, max_pair_length=5, length_policy="truncate").load_dataset("test", task_cfg=trained)
+    assert "was trained with" not in caplog.text
+    make_task(data).load_dataset("test", task_cfg=trained)
+    assert "was trained with --length-policy truncate --max-pair-length 5" in caplog.text
+
+
 def generation_args(**options):
     return Namespace(**{"beam": 3, "max_len_b": 12, "lenpen": 1, "replace_unk": None} | options)
 
@@ -168,6 +213,51 @@ def test_the_wean_search_finds_what_full_search_finds_sooner(data):
         torch.testing.assert_close(found[0]["score"], expected[0]["score"])
         assert float(found[0]["score"]) == pytest.approx(float(found[0]["positional_scores"].sum()), abs=1e-4)
     assert sum(map(len, early)) < sum(map(len, full))
+
+
+def test_the_wean_search_waits_for_the_best_hypothesis_to_end(data):
+    """Expected: a plain search in Python that keeps going until the best candidate of a step is an end."""
+    task = make_task(data, search_preset="wean")
+    model = build_model("wean_lstm", task, embed_dim=6, hidden_size=10, query_bias=True)
+    with torch.no_grad():  # the end among the candidates from the first step on, but not the best at once
+        model.decoder.query_embedding.score.query_proj.bias += 0.25 * model.encoder.embed_tokens.weight[EOS]
+    sample = sample_of(task)
+    waited = 0
+    for index, hypotheses in enumerate(search(task, generation_args(), model, sample)):
+        source = sample["net_input"]["src_tokens"][index]
+        expected, ends_passed = plain_search(model, source[source != 1], beam=3, max_len=12)
+        assert [hypothesis["tokens"].tolist() for hypothesis in hypotheses] == expected
+        waited += ends_passed
+    assert waited > 0  # otherwise stopping at any end would pass as well
+
+
+@torch.no_grad()
+def plain_search(model, source, beam, max_len):
+    """Beam search over one sentence by whole prefixes: what has ended, best first; how often that was not the best."""
+    encoder_out = model.encoder(source.unsqueeze(0))
+    alive, done, passed = [(0.0, [])], [], 0
+    for step in range(max_len + 1):
+        candidates = []
+        for score, words in alive:
+            tokens = torch.tensor([[EOS, *words]])
+            lprobs = model.decoder(tokens, encoder_out)[0][0, -1].log_softmax(-1)
+            allowed = [EOS] if step == max_len else [w for w in range(len(DICTIONARY)) if w != 1 and (step or w != EOS)]
+            candidates += [(score + float(lprobs[word]), [*words, word]) for word in allowed]
+        candidates.sort(key=lambda pair: -pair[0])
+        ended = [pair for pair in candidates[:beam] if pair[1][-1] == EOS]
+        done += ended
+        if candidates[0][1][-1] == EOS or len(done) >= beam:
+            break
+        passed += bool(ended)
+        alive = [pair for pair in candidates[: 2 * beam] if pair[1][-1] != EOS][:beam]
+    return [words for _, words in sorted(done, reverse=True)[:beam]], passed
+
+
+def test_the_wean_search_finishes_as_many_hypotheses_as_are_asked_for(data):
+    task = make_task(data, search_preset="wean")
+    model = build_model("wean_lstm", task, embed_dim=6, hidden_size=10)
+    found = search(task, generation_args(beam=4, nbest=3), model, sample_of(task))
+    assert all(len(hypotheses) >= 3 for hypotheses in found)
 
 
 def test_the_default_is_fairseqs_own_generator(data):
@@ -198,6 +288,8 @@ def test_replace_unk_positions_are_the_most_attended_words(data):
         ({"sampling": True}, "does not go with --sampling"),
         ({"print_alignment": "hard"}, "does not go with --print-alignment"),
         ({"diverse_beam_groups": 2}, "does not go with --diverse-beam-groups"),
+        ({"score_reference": True}, "does not go with --score-reference"),
+        ({"unkpen": -1.0}, "no negative --unkpen"),
     ],
 )
 def test_options_that_contradict_the_wean_search_are_refused(data, options, message):

@@ -47,7 +47,10 @@ class WeanLstmConfig(FairseqDataclass):
     )
     num_candidates: int = field(
         default=0,
-        metadata={"help": "generate only the n most frequent words, special symbols apart (sec. 2.4); 0 = all"},
+        metadata={
+            "help": "generate only the n most frequent words, special symbols apart (sec. 2.4); 0 = all; "
+            "another word counts as <unk> in training and cannot be scored or forced in decoding"
+        },
     )
     loss_chunk_size: int = field(
         default=0, metadata={"help": "tokens whose scores are held at a time in training; 0 = chosen by memory"}

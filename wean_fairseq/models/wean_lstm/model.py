@@ -30,6 +30,8 @@ class WeanLstmModel(FairseqEncoderDecoderModel):
         """
         _check_task(task)
         _check_candidates(cfg.num_candidates, task.source_dictionary)
+        if cfg.loss_chunk_size < 0:
+            raise UserError(f"--loss-chunk-size must be 0 (chosen by memory) or more, but is {cfg.loss_chunk_size}.")
         with user_errors():
             return _build(cls, cfg, task)
 
@@ -59,6 +61,10 @@ class WeanLstmModel(FairseqEncoderDecoderModel):
             return self.decoder(prev_output_tokens, encoder_out)
         query, _ = self.decoder.extract_features(prev_output_tokens, encoder_out)
         return self.decoder.loss(query, target, label_smoothing)
+
+    def get_targets(self, sample: dict[str, Any], net_output: Any) -> Tensor:
+        """Targets (B, T) for fairseq's own criterions: a word that is no candidate counts as ``<unk>``."""
+        return self.decoder.query_embedding.known_targets(sample["target"])
 
 
 def _check_task(task: FairseqTask) -> None:
