@@ -1,0 +1,186 @@
+"""How the tests call the real commands, and the small data they are called on."""
+
+import fcntl
+import os
+import random
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+USER_DIR = str(ROOT / "wean_fairseq")
+# The commands of the environment that runs the tests, whatever PATH says.
+BIN = Path(sys.executable).parent
+# What a launcher or a user's shell may have set and would change what is tested.
+_FOREIGN = ("WEAN_TRACEBACK", "WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "SLURM_NODELIST")
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in _FOREIGN} | {
+    "OMP_NUM_THREADS": "1",
+    "CUDA_VISIBLE_DEVICES": "",  # the same machine everywhere: one without a GPU
+    "PYTHONIOENCODING": "utf-8",
+}
+TIMEOUT = 900
+# What the counts of --eval-bleu in a checkpoint are made of.
+ARRAYS = [np._core.multiarray._reconstruct, np.ndarray, np.dtype, np.dtypes.Int64DType]
+
+# Half the words keep their form in the paraphrase, half become their synonym.
+KEPT = [f"kept{number}" for number in range(16)]
+SYNONYMS = {f"said{number}": f"told{number}" for number in range(12)}
+
+TINY = ["--embed-dim", "16", "--hidden-size", "16", "--encoder-layers", "1", "--decoder-layers", "1"]
+TASK = ["--task", "paraphrase"]
+WEAN = ["--user-dir", USER_DIR, "--arch", "wean_lstm", "--criterion", "query_embedding"]
+ADAM = ["--optimizer", "adam", "--batch-size", "32", "--seed", "1", "--cpu", "--log-format", "json"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command did."""
+
+    arguments: list[str]
+    code: int
+    out: str
+    err: str
+
+    def describe(self) -> str:
+        """Everything a failed assertion should show."""
+        return f"{' '.join(self.arguments)}\nexit status {self.code}\n{self.out[-3000:]}\n{self.err[-6000:]}"
+
+    @property
+    def hypotheses(self) -> dict[int, str]:
+        """Best hypothesis of every sentence of fairseq-generate or fairseq-interactive by number."""
+        return {number: text for number, _, text in self.scored_hypotheses}
+
+    @property
+    def scored_hypotheses(self) -> list[tuple[int, float, str]]:
+        """The H lines, sorted by sentence: number, score, text."""
+        found = re.findall(r"^H-(\d+)\t(\S+)\t(.*)$", self.out, flags=re.MULTILINE)
+        return sorted((int(number), float(score), text) for number, score, text in found)
+
+    def logged(self, key: str) -> list[float]:
+        """The values of ``key`` in the JSON log of training, in order."""
+        return [float(value) for value in re.findall(rf'"{key}": "([^"]+)"', self.out + self.err)]
+
+
+def command_line(name: str, *arguments: object) -> list[str]:
+    """The command ``name`` of this environment with its arguments."""
+    return [str(BIN / name), *map(str, arguments)]
+
+
+def run(name: str, *arguments: object, stdin: str = "", cwd: Path | None = None, expect_success: bool = True) -> Result:
+    """Run a command to its end.
+
+    Args:
+        name: such as ``fairseq-train``.
+        arguments: of the command.
+        stdin: what is piped in.
+        cwd: where to run it.
+        expect_success: fail the test with everything the command said if it exits with an error.
+    """
+    line = command_line(name, *arguments)
+    done = subprocess.run(
+        line, input=stdin, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=TIMEOUT, check=False
+    )
+    result = Result(line, done.returncode, done.stdout, done.stderr)
+    assert not (expect_success and result.code), result.describe()
+    return result
+
+
+def train(data: Path, save_dir: Path, *arguments: object, model: list[str] | None = None, **kwargs: object) -> Result:
+    """fairseq-train with a tiny WEAN, or with the arguments that ``model`` gives instead."""
+    chosen = [*WEAN, *TINY, *TASK] if model is None else model
+    return run("fairseq-train", data, *chosen, *ADAM, "--save-dir", save_dir, *arguments, **kwargs)
+
+
+def generate(data: Path, checkpoint: Path, *arguments: object, task: str = "paraphrase", **kwargs: object) -> Result:
+    """fairseq-generate on the test split, every sentence of it, whatever the task."""
+    return run(
+        *("fairseq-generate", data, "--user-dir", USER_DIR, "--task", task, "--path", checkpoint, "--cpu"),
+        *("--batch-size", "16", "--beam", "3", "--max-len-a", "1", "--max-len-b", "4", *arguments),
+        **kwargs,
+    )
+
+
+def train_and_kill(update: int, data: Path, save_dir: Path, *arguments: object) -> None:
+    """Like ``train``, but killed with no chance to tidy up, shortly after ``update`` was logged.
+
+    The pipe holds so little that the training waits for its reader: it gets at most about 15 updates further.
+    """
+    arguments = (*WEAN, *TINY, *TASK, *ADAM, "--log-interval", 1, "--save-dir", save_dir, *arguments)
+    with subprocess.Popen(
+        command_line("fairseq-train", data, *arguments),
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        bufsize=0,
+    ) as process:
+        if hasattr(fcntl, "F_SETPIPE_SZ"):
+            fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        mark = f'"num_updates": "{update}"'.encode()
+        reached = any(mark in line for line in process.stdout)
+        process.kill()
+    assert reached, f"the training ended before update {update}"
+
+
+def parameters(checkpoint: Path) -> dict[str, torch.Tensor]:
+    """The parameters in a checkpoint, read without anything being executed."""
+    with torch.serialization.safe_globals(ARRAYS):
+        return torch.load(checkpoint, weights_only=True)["model"]
+
+
+def needed_globals(checkpoint: Path) -> set[str]:
+    """What a checkpoint holds besides tensors and plain containers: empty if any safe loader takes it as it is."""
+    allowed = torch.serialization.get_safe_globals()  # the plugin's, if it has been imported here
+    torch.serialization.clear_safe_globals()
+    try:
+        return set(torch.serialization.get_unsafe_globals_in_checkpoint(checkpoint))
+    finally:
+        torch.serialization.add_safe_globals(allowed)
+
+
+def paraphrase(sentence: str) -> str:
+    """The one right output: every word its synonym, or itself if it has none."""
+    return " ".join(SYNONYMS.get(word, word) for word in sentence.split())
+
+
+def random_sentences(number: int, seed: int, longest: int = 8) -> list[str]:
+    """Sentences of 3 to ``longest`` words."""
+    chance = random.Random(seed)
+    words = [*KEPT, *SYNONYMS]
+    return [" ".join(chance.choices(words, k=chance.randint(3, longest))) for _ in range(number)]
+
+
+def with_names(sentences: list[str], seed: int) -> list[str]:
+    """Every third sentence gets a name in place of a word; no name comes twice, so that each is ``<unk>``."""
+    chance = random.Random(seed)
+    named = []
+    for number, sentence in enumerate(sentences):
+        words = sentence.split()
+        if number % 3 == 0:
+            words[chance.randrange(len(words))] = f"Name{seed}x{number}"
+        named.append(" ".join(words))
+    return named
+
+
+def write_pairs(prefix: Path, sources: list[str], targets: list[str] | None = None) -> None:
+    """Write ``prefix``.src and ``prefix``.tgt; the targets are the paraphrases unless given."""
+    targets = [paraphrase(sentence) for sentence in sources] if targets is None else targets
+    prefix.parent.mkdir(parents=True, exist_ok=True)
+    prefix.with_name(prefix.name + ".src").write_text("".join(f"{line}\n" for line in sources), encoding="utf-8")
+    prefix.with_name(prefix.name + ".tgt").write_text("".join(f"{line}\n" for line in targets), encoding="utf-8")
+
+
+def preprocess(text: Path, data: Path, *arguments: object) -> Result:
+    """fairseq-preprocess of the splits in ``text`` with one dictionary."""
+    splits = [
+        (f"--{split}pref", text / split) for split in ("train", "valid", "test") if (text / f"{split}.src").exists()
+    ]
+    return run(
+        *("fairseq-preprocess", "--source-lang", "src", "--target-lang", "tgt", "--joined-dictionary"),
+        *(part for pair in splits for part in pair),
+        *("--destdir", data, "--workers", "1", *arguments),
+    )

@@ -1,0 +1,35 @@
+"""Do the models learn? A task with one right answer (cf. Sockeye's copy tests): words become synonyms, or stay."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.commands import TASK, USER_DIR, generate, preprocess, random_sentences, train, write_pairs
+
+SIZE = ["--embed-dim", 32, "--hidden-size", 64, "--encoder-layers", 1, "--decoder-layers", 1, "--dropout", 0.1]
+SIZE += ["--encoder-bidirectional"]
+UPDATES = 1000
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """4,000 training pairs of 3 to 8 words out of 28; the 200 test sentences were not seen."""
+    folder = tmp_path_factory.mktemp("synonyms")
+    seen = random_sentences(4000, seed=1)
+    fresh = [sentence for sentence in random_sentences(300, seed=2) if sentence not in set(seen)]
+    write_pairs(folder / "text" / "train", seen)
+    write_pairs(folder / "text" / "valid", fresh[:50])
+    write_pairs(folder / "text" / "test", fresh[50:250])
+    preprocess(folder / "text", folder / "bin")
+    return folder / "bin"
+
+
+@pytest.mark.parametrize("arch", ["wean_lstm", "seq2seq_lstm"])
+def test_synonyms_are_learnt(data: Path, tmp_path: Path, arch: str) -> None:
+    rate = ["--lr", 0.003, "--lr-scheduler", "polynomial_decay", "--total-num-update", UPDATES]
+    model = ["--user-dir", USER_DIR, "--arch", arch, "--criterion", "query_embedding", *TASK, *SIZE]
+    train(data, tmp_path, *rate, "--max-update", UPDATES, "--no-epoch-checkpoints", model=model)
+    expected = (data.parent / "text" / "test.tgt").read_text(encoding="utf-8").splitlines()
+    hypotheses = generate(data, tmp_path / "checkpoint_best.pt").hypotheses
+    right = sum(hypotheses[number] == sentence for number, sentence in enumerate(expected))
+    assert right / len(expected) > 0.95
