@@ -1,0 +1,251 @@
+# shellcheck shell=bash disable=SC2153
+# Shared by the recipes: source it, set the variables it names, call its steps. Every step is skipped when its output is
+# complete, so a recipe that was stopped goes on where it was when it is started again.
+#
+# Variables that every recipe takes from the environment:
+#   DATA     directory of the data set             RUN      directory to write (default: runs/<recipe>)
+#   SMOKE=1  a few minutes of everything, small    SEED     random seed (default: 1)
+#   GPUS     number of GPUs (default: those found; 0 = train on the CPU)
+#   SYSTEMS  which archs to train and compare      EPOCHS   passes over the training data; more later = train on
+
+: "${SEED:=1}" "${SMOKE:=0}"
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+LIB=$ROOT/examples/lib
+RECIPE=${RECIPE:-$(basename "$0" .sh)}
+: "${RUN:=$ROOT/runs/$RECIPE$([[ $SMOKE == 1 ]] && echo -smoke)}"
+if [[ -z ${GPUS:-} ]]; then
+  GPUS=$({ nvidia-smi --list-gpus 2>/dev/null || true; } | wc -l)
+fi
+if [[ -z ${OMP_NUM_THREADS:-} ]]; then
+  OMP_NUM_THREADS=$(nproc)
+  export OMP_NUM_THREADS
+fi
+# The plugin of this checkout is the one that scores, as it is the one that trains.
+export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
+
+# The optimisation of the WEAN paper (section 3.1.3), the same for all its data sets; the learning rate is constant.
+# shellcheck disable=SC2034
+wean_optimisation=(
+  --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --lr 0.001 --clip-norm 5 --batch-size 64
+)
+
+# validate_by_bleu UPDATES LENGTH: sets the arguments `validation`: BLEU of greedy outputs of at most LENGTH words every
+# UPDATES updates, and the checkpoint that is best by it is kept.
+validate_by_bleu() {
+  # shellcheck disable=SC2034
+  validation=(
+    --eval-bleu --eval-bleu-args "{\"beam\": 1, \"max_len_b\": $2}" --eval-tokenized-bleu
+    --validate-interval-updates "$1" --save-interval-updates "$1" --keep-interval-updates 1
+    --no-epoch-checkpoints --best-checkpoint-metric bleu --maximize-best-checkpoint-metric
+  )
+}
+
+# say TEXT: one line; paths below the current directory are shortened.
+say() {
+  local text="$*"
+  printf '[%s] %s\n' "$RECIPE" "${text//"$PWD/"/}"
+}
+die() { printf '%s: error: %s\n' "$RECIPE" "$*" >&2; exit 1; }
+
+# fail WHAT LOG...: end; show the sentence the plugin left in a log, or else the log's last lines.
+fail() {
+  local what=$1 log sentence
+  shift
+  for log in "$@"; do
+    [[ -s $log ]] || continue
+    sentence=$(tail -n 50 "$log" | grep 'error: ' | tail -n 1 || true)
+    if [[ $sentence == *": error: "* && $sentence != *Traceback* ]]; then
+      die "$what failed: ${sentence#*error: } (log: $log)"
+    fi
+    printf '%s: error: %s failed; the end of %s:\n' "$RECIPE" "$what" "$log" >&2
+    tail -n 12 "$log" | cut -c1-300 | sed 's/^/    /' >&2
+    exit 1
+  done
+  die "$what failed."
+}
+
+# need_files HINT FILE...: end with one sentence if a file is missing.
+need_files() {
+  local hint=$1 file
+  shift
+  for file in "$@"; do
+    [[ -f $file ]] || die "there is no $file. $hint"
+  done
+}
+
+# need_tools: the plugin must be installed where fairseq-train is.
+need_tools() {
+  command -v fairseq-train >/dev/null ||
+    die "fairseq-train is not on PATH: run 'make setup' once, then 'source .venv/bin/activate'."
+}
+
+# remember NAME=VALUE...: what the files in $RUN were made from; other values later would give a mixture.
+remember() {
+  local given
+  given=$(printf '%s\n' "SEED=$SEED" "$@")
+  mkdir -p "$RUN"
+  if [[ ! -f $RUN/settings ]]; then
+    printf '%s\n' "$given" >"$RUN/settings"
+  elif [[ $given != "$(<"$RUN/settings")" ]]; then
+    die "$RUN was made with $(tr '\n' ' ' <"$RUN/settings")but you ask for ${given//$'\n'/ }: set RUN to another directory."
+  fi
+}
+
+# prepare ARGUMENTS...: text -> $RUN/text (arguments of preprocess/parallel_text.py).
+prepare() {
+  if [[ -f $RUN/text/manifest.json ]]; then
+    say "text: done before"
+    return
+  fi
+  say "text: writing $RUN/text"
+  python "$ROOT/preprocess/parallel_text.py" --output "$RUN/text" "$@" >"$RUN/text.log" 2>&1 ||
+    fail "preparing the text" "$RUN/text.log"
+}
+
+# binarise WORDS THRESHOLD [ARGUMENTS...]: text -> $RUN/bin, one dictionary of at most WORDS words seen THRESHOLD times.
+# CANDIDATES_FROM=source counts the source side alone, as the WEAN paper words it; the default counts both, as its code.
+binarise() {
+  local words=$1 threshold=$2 counts=()
+  shift 2
+  if [[ -f $RUN/bin/.complete ]]; then
+    say "binary data: done before"
+    return
+  fi
+  say "binary data: writing $RUN/bin (fairseq-preprocess)"
+  mkdir -p "$RUN"
+  rm -rf "${RUN:?}/bin"
+  if [[ ${CANDIDATES_FROM:-joint} == source ]]; then
+    fairseq-preprocess --only-source --dict-only --source-lang src --target-lang tgt --trainpref "$RUN/text/train" \
+      --nwordssrc "$words" --thresholdsrc "$threshold" --destdir "$RUN/bin" >"$RUN/preprocess.log" 2>&1 ||
+      fail fairseq-preprocess "$RUN/preprocess.log"
+    mv "$RUN/bin/dict.src.txt" "$RUN/dict.source.txt"
+    counts=(--srcdict "$RUN/dict.source.txt")
+  else
+    counts=(--nwordssrc "$words" --thresholdsrc "$threshold")
+  fi
+  fairseq-preprocess --source-lang src --target-lang tgt --joined-dictionary "${counts[@]}" \
+    --trainpref "$RUN/text/train" --validpref "$RUN/text/valid" --destdir "$RUN/bin" \
+    --workers "$(nproc)" "$@" >"$RUN/preprocess.log" 2>&1 || fail fairseq-preprocess "$RUN/preprocess.log"
+  touch "$RUN/bin/.complete"
+}
+
+# train SYSTEM ARCH [ARGUMENTS...]: -> $RUN/SYSTEM/checkpoint_best.pt; resumes from the last checkpoint.
+train() {
+  local system=$1 arch=$2 folder=$RUN/$1 launcher=(fairseq-train) device=() done=''
+  shift 2
+  [[ -f $folder/.trained ]] && done=$(<"$folder/.trained")
+  if [[ -f $folder/.trained ]] && ((${done:-$EPOCHS} >= EPOCHS)); then
+    say "training $system: done before"
+    return
+  fi
+  say "training $system (fairseq-train; stop it and start again as you like; log: $folder/train.log)"
+  mkdir -p "$folder"
+  if ((GPUS == 0)); then
+    device=(--cpu)
+  elif ((GPUS > 1)); then
+    launcher=(torchrun --standalone --nproc-per-node "$GPUS" --no-python fairseq-train)
+    device=(--distributed-world-size "$GPUS")
+  fi
+  python "$LIB/progress.py" --label "$system" --output "$folder/train.out" --epochs "$EPOCHS" -- \
+    "${launcher[@]}" "$RUN/bin" --user-dir "$ROOT/wean_fairseq" --task paraphrase --arch "$arch" \
+    --criterion query_embedding --seed "$SEED" "${device[@]}" --save-dir "$folder" --max-epoch "$EPOCHS" \
+    --log-format simple --log-interval 20 --log-file "$folder/train.log" "$@" || stopped "training" "$folder/train.out"
+  [[ -f $folder/checkpoint_best.pt ]] || die "the training ended without a checkpoint, see $folder/train.log."
+  echo "$EPOCHS" >"$folder/.trained"
+}
+
+# stopped WHAT LOG...: after a command that did not end well: because somebody stopped it, or by itself.
+stopped() {
+  local status=$?
+  if ((status == 130 || status == 143)); then
+    say "stopped; the same command goes on from here" >&2
+    exit "$status"
+  fi
+  fail "$@"
+}
+
+# prepare_test SET SRC REF [ARGUMENTS...]: a test set -> $RUN/text-SET, one line out for every line in.
+prepare_test() {
+  local set=$1 source=$2 reference=$3
+  shift 3
+  [[ -f $RUN/text-$set/manifest.json ]] && return
+  python "$ROOT/preprocess/parallel_text.py" --output "$RUN/text-$set" --test "$source" "$reference" "$@" \
+    >"$RUN/text.log" 2>&1 || fail "preparing the test set" "$RUN/text.log"
+}
+
+# generate SYSTEM SET [ARGUMENTS...]: $RUN/text-SET -> $RUN/SYSTEM/SET.log. An <unk> is replaced by the source word that
+# the model attended to, as both WEAN releases do; that needs the raw text, hence the raw data set.
+generate() {
+  local system=$1 set=$2 folder=$RUN/$1 raw=$RUN/raw-$2 device=()
+  shift 2
+  if [[ -f $folder/$set.log && ! $folder/checkpoint_best.pt -nt $folder/$set.log ]]; then
+    say "decoding $set with $system: done before"
+    return
+  fi
+  ((GPUS == 0)) && device=(--cpu)
+  say "decoding $set with $system (fairseq-generate)"
+  mkdir -p "$raw"
+  cp "$RUN/bin"/dict.*.txt "$raw"
+  cp "$RUN/text-$set/test.src" "$raw/test.src-tgt.src"
+  cp "$RUN/text-$set/test.tgt" "$raw/test.src-tgt.tgt"
+  rm -f "$folder/$set.log.part"
+  python "$LIB/progress.py" --label "$set" --output "$folder/$set.log.part" --errors "$folder/$set.err" \
+    --count '^H-' --total "$(wc -l <"$raw/test.src-tgt.src")" -- \
+    fairseq-generate "$raw" --user-dir "$ROOT/wean_fairseq" --task paraphrase --source-lang src --target-lang tgt \
+    --dataset-impl raw --replace-unk --path "$folder/checkpoint_best.pt" --seed "$SEED" "${device[@]}" \
+    --search-preset wean --batch-size 64 --no-progress-bar "$@" ||
+    stopped "decoding" "$folder/$set.err" "$folder/$set.log.part"
+  mv "$folder/$set.log.part" "$folder/$set.log"
+}
+
+# tool ARGUMENTS...: python, with its messages kept for the case that it fails (importing fairseq always leaves one).
+tool() {
+  python "$@" 2>"$RUN/tool.err" && return
+  grep -v tensorboardX "$RUN/tool.err" >&2 || true
+  exit 1
+}
+
+# outputs SET: the arguments that name every system's outputs on SET: plain text where a recipe made some, or else the log.
+outputs() {
+  local system
+  for system in $SYSTEMS; do
+    if [[ -f $RUN/$system/$1.txt ]]; then
+      printf '%s\n' --hyp "$system=$RUN/$system/$1.txt"
+    else
+      printf '%s\n' --generated "$system=$RUN/$system/$1.log"
+    fi
+  done
+}
+
+# score SET REFERENCES... -- [ARGUMENTS...]: every system's output on SET against raw references, beside the source itself.
+score() {
+  local set=$1 references=() systems=()
+  shift
+  while (($# > 0)) && [[ $1 != -- ]]; do
+    references+=("$1")
+    shift
+  done
+  shift || true
+  mapfile -t systems < <(outputs "$set")
+  say "scores on $set, with paired tests (also in $RUN/$set.json)"
+  tool -m wean_fairseq.evaluation "${systems[@]}" --src "$RUN/text-$set/test.src" \
+    --ref "${references[@]}" --json "$RUN/$set.json" --markdown "$RUN/$set.md" "$@"
+}
+
+# samples SET NUMBER: some sources, references and outputs -> $RUN/SET.samples.txt
+samples() {
+  local systems=()
+  mapfile -t systems < <(outputs "$1")
+  tool "$LIB/samples.py" "${systems[@]}" --src "$RUN/text-$1/test.src" --ref "$RUN/text-$1/test.tgt" \
+    --number "$2" >"$RUN/$1.samples.txt"
+  say "$2 outputs to read: $RUN/$1.samples.txt"
+}
+
+# curves OUTPUT: the validation curves of all systems as one picture.
+curves() {
+  local systems=() system
+  for system in $SYSTEMS; do
+    systems+=("$system=$RUN/$system/train.log")
+  done
+  tool -m wean_fairseq.evaluation.curves "${systems[@]}" --output "$1"
+}

@@ -1,0 +1,47 @@
+"""Print source, reference and every system's output of some test sentences, spread evenly over the set."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.output_reader import read_generated, read_plain
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--generated", action="append", default=[], metavar="NAME=LOG", help="output of fairseq-generate"
+    )
+    parser.add_argument("--hyp", action="append", default=[], metavar="NAME=FILE", help="output as plain text")
+    parser.add_argument("--src", type=Path, required=True, help="sources, a sentence a line")
+    parser.add_argument("--ref", type=Path, required=True, help="references, a sentence a line")
+    parser.add_argument("--number", type=int, default=10, help="how many sentences")
+    args = parser.parse_args(arguments)
+    try:
+        systems = [read_generated(*argument.split("=", 1)) for argument in args.generated]
+        systems += [read_plain(*argument.split("=", 1)) for argument in args.hyp]
+    except EvaluationError as error:
+        print(f"samples: {error}", file=sys.stderr)
+        return 2
+    columns = {"source": lines(args.src), "reference": lines(args.ref)}
+    columns.update({system.name: system.hypotheses for system in systems})
+    size = len(columns["source"])
+    number = min(args.number, size)
+    width = max(len(name) for name in columns)
+    for index in range(number):
+        line = index * size // number
+        for name, column in columns.items():
+            print(f"{name:<{width}}  {column[line]}")
+        print()
+    return 0
+
+
+def lines(path: Path) -> list[str]:
+    """The lines of a text file."""
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

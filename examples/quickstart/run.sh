@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# The main job on generated data: text -> fairseq-preprocess -> fairseq-train -> fairseq-generate -> scores, in a few
+# minutes on two cores. No arguments. Everything goes to runs/quickstart; a second run shows the results at once, and an
+# interrupted one goes on where it was. SMOKE=1, SEED, EPOCHS and RUN work as in the recipes.
+set -euo pipefail
+RECIPE=quickstart
+SYSTEMS=wean_lstm
+# The first words are common in the sources, the others replace them in the targets.
+NEIGHBOURS_OF="purchased buy demolished quickly physician large children river"
+# shellcheck source=examples/lib/recipe.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
+need_tools
+if [[ $SMOKE == 1 ]]; then
+  : "${EPOCHS:=1}"
+  sizes=(--train 1000 --valid 50 --test 50)
+  evaluate=8
+else
+  : "${EPOCHS:=4}"
+  sizes=(--train 24000 --valid 500 --test 1000)
+  evaluate=188 # twice an epoch
+fi
+((GPUS <= 1)) || GPUS=1
+((OMP_NUM_THREADS <= 4)) || OMP_NUM_THREADS=4 # the model is small
+remember "SMOKE=$SMOKE"
+
+write_text() {
+  if [[ -f $RUN/text/manifest.json ]]; then
+    say "text: done before"
+    return
+  fi
+  say "text: writing synthetic paraphrase pairs to $RUN/text"
+  python "$ROOT/preprocess/synthetic_paraphrase.py" --output "$RUN/text" --overwrite --seed "$SEED" "${sizes[@]}" \
+    >"$RUN/text.log" 2>&1 || fail "writing the text" "$RUN/text.log"
+}
+
+# write_synonyms: the grammar's synonyms, a set a line.
+write_synonyms() {
+  python - "$RUN/text/manifest.json" >"$RUN/synonyms.txt" <<'PYTHON'
+import json
+import sys
+
+with open(sys.argv[1], encoding="utf-8") as manifest:
+    print("\n".join(json.load(manifest)["synonym_sets"]))
+PYTHON
+}
+
+title() { printf '\n== %s\n\n' "$*"; }
+
+write_text
+binarise 10000 1
+validate_by_bleu "$evaluate" 40
+train wean_lstm wean_lstm --dropout 0.2 "${wean_optimisation[@]}" "${validation[@]}"
+prepare_test test "$RUN"/text/test.{src,tgt}
+generate wean_lstm test --beam 5 --max-len-b 40
+
+report() {
+  title "Ten of $(wc -l <"$RUN/text-test/test.src") test sentences"
+  cat "$RUN/test.samples.txt"
+  title "Scores on the test set (synthetic text: this shows that the model learns, not how good it is on real text)"
+  tool -m wean_fairseq.evaluation --generated WEAN="$RUN/wean_lstm/test.log" --src "$RUN/text-test/test.src" \
+    --ref "$RUN/text-test/test.tgt" --metric bleu exact@1 --json "$RUN/test.json" --quiet
+  title "Nearest neighbours in the embedding that encoder, decoder and output layer share"
+  local words=() word
+  for word in $NEIGHBOURS_OF; do
+    if grep -q "^$word " "$RUN/bin/dict.src.txt"; then # a small vocabulary may lack some
+      words+=("$word")
+    fi
+  done
+  write_synonyms
+  tool -m wean_fairseq.evaluation.neighbours --checkpoint "$RUN/wean_lstm/checkpoint_best.pt" \
+    --dict "$RUN/bin/dict.src.txt" --synonyms "$RUN/synonyms.txt" "${words[@]}"
+  title "Parameters of the output layer at the sizes of the paper (its Table 5)"
+  tool -m wean_fairseq.evaluation.parameters
+  title "Training curve"
+  tool -m wean_fairseq.evaluation.curves WEAN="$RUN/wean_lstm/train.log" --metric loss bleu --training \
+    --output "$RUN/curve.png"
+}
+
+if [[ ! $RUN/report.txt -nt $RUN/wean_lstm/test.log ]]; then
+  say "results: writing $RUN/report.txt"
+  samples test 10 >/dev/null
+  report >"$RUN/report.txt.part"
+  mv "$RUN/report.txt.part" "$RUN/report.txt"
+fi
+cat "$RUN/report.txt"

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# WEAN on EW-SEW (English Wikipedia -> Simple English Wikipedia), with the settings of the paper (section 3.1).
+#
+#   DATA=path/to/NeuralTextSimplification/data TURK=path/to/turkcorpus bash examples/wean_lstm/ew_sew.sh
+#
+# DATA holds {train,dev,test}.{en,sen} as released with NTS. dev is the 2,000 tuning sentences of TurkCorpus, once for each
+# of 8 references; the first of each is used. TURK holds the 359 test sentences and their 8 references,
+# test.8turkers.tok.{norm,turk.0 ... turk.7}. Everything is lower-cased, brackets are spelt as in the references.
+set -euo pipefail
+: "${DATA:=data/ew_sew}" "${TURK:=data/turkcorpus}" "${SYSTEMS:=wean_lstm_ew_sew seq2seq_lstm}"
+# shellcheck source=examples/lib/recipe.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
+need_tools
+need_files "Set DATA to the data directory of NTS (github.com/senisioi/NeuralTextSimplification), with its archive unpacked." \
+  "$DATA"/{train,dev}.{en,sen}
+need_files "Set TURK to the directory with the 8-reference files of TurkCorpus (github.com/cocoxu/simplification)." \
+  "$TURK"/test.8turkers.tok.{norm,turk.{0..7}}
+
+if [[ $SMOKE == 1 ]]; then
+  : "${EPOCHS:=1}" "${EVALUATE:=20}"
+  limit=(--limit 2000)
+  test_limit=(--limit 40)
+else
+  : "${EPOCHS:=50}" "${EVALUATE:=500}"
+  limit=()
+  test_limit=()
+fi
+remember "DATA=$(realpath "$DATA")" "TURK=$(realpath "$TURK")"
+if [[ ! -f $RUN/text/manifest.json ]]; then
+  texts=(--text turk.src "$TURK/test.8turkers.tok.norm" --text turk.tgt "$TURK/test.8turkers.tok.turk.0")
+  for number in {0..7}; do
+    texts+=(--text "turk.ref$number" "$TURK/test.8turkers.tok.turk.$number")
+  done
+  python "$LIB/one_spelling.py" --output "$RUN/joined" --train "$DATA"/train.{en,sen} --valid "$DATA"/dev.{en,sen} \
+    --one-reference "${texts[@]}" || exit 1
+fi
+prepare --drop-empty "${limit[@]}" --train "$RUN"/joined/train.{src,tgt} --valid "$RUN"/joined/valid.{src,tgt}
+prepare_test turk "$RUN"/joined/turk.{src,tgt} "${test_limit[@]}"
+lines=$(wc -l <"$RUN/text-turk/test.src") # fewer in a trial
+references=()
+for number in {0..7}; do
+  references+=("$RUN/text-turk/ref$number")
+  head -n "$lines" "$RUN/joined/turk.ref$number" >"$RUN/text-turk/ref$number"
+done
+binarise 50000 0
+validate_by_bleu "$EVALUATE" 100
+for system in $SYSTEMS; do
+  train "$system" "$system" "${wean_optimisation[@]}" "${validation[@]}" --max-pair-length 50 --length-policy drop
+  generate "$system" turk --beam 5 --max-len-b 100
+done
+samples turk 20
+score turk "${references[@]}" -- --preset paper:wean-ew-sew --tokenize none
+curves "$RUN/curves.png"

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# WEAN on LCSTS (Chinese short text summarisation) by characters, with the settings of the paper (section 3.2).
+#
+#   DATA=path/to/LCSTS bash examples/wean_lstm/lcsts.sh
+#
+# DATA holds the released files PART_I.txt, PART_II.txt and PART_III.txt (train; valid and test with a score of at least
+# 3), or {train,valid,test}.{src,tgt} with a text a line and its summary on the same line of .tgt. White space is left out.
+set -euo pipefail
+: "${DATA:=data/lcsts}" "${SYSTEMS:=wean_lstm_lcsts seq2seq_lstm_lcsts}"
+# shellcheck source=examples/lib/recipe.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
+need_tools
+if [[ ! -f $DATA/PART_I.txt ]]; then
+  need_files "Set DATA to a directory with LCSTS: the corpus is given out on application by HIT Shenzhen (icrc.hitsz.edu.cn)." \
+    "$DATA"/{train,valid,test}.{src,tgt}
+fi
+
+if [[ $SMOKE == 1 ]]; then
+  : "${EPOCHS:=1}" "${EVALUATE:=5}"
+  limit=(--limit 500)
+  test_limit=(--limit 20)
+  sizes=(--embed-dim 128 --hidden-size 128)
+else
+  : "${EPOCHS:=10}" "${EVALUATE:=500}"
+  limit=()
+  test_limit=()
+  sizes=()
+fi
+remember "DATA=$(realpath "$DATA")"
+text=$DATA
+if [[ -f $DATA/PART_I.txt ]]; then
+  text=$RUN/plain
+  if [[ ! -f $text/test.tgt ]]; then
+    say "reading PART_I, PART_II and PART_III"
+    python "$LIB/lcsts_text.py" --data "$DATA" --output "$text" || exit 1
+  fi
+fi
+prepare --characters "${limit[@]}" --train "$text"/train.{src,tgt} --valid "$text"/valid.{src,tgt}
+prepare_test test "$text"/test.{src,tgt} --characters "${test_limit[@]}"
+binarise 4000 0
+validate_by_bleu "$EVALUATE" 100
+for system in $SYSTEMS; do
+  train "$system" "$system" "${sizes[@]}" "${wean_optimisation[@]}" "${validation[@]}"
+  generate "$system" test --beam 5 --max-len-b 100
+done
+samples test 20
+score test "$RUN/text-test/test.tgt" -- --preset paper:wean-lcsts
+curves "$RUN/curves.png"

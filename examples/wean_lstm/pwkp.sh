@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# WEAN on PWKP (WikiSmall), with the settings of the paper (section 3.1).
+#
+#   DATA=path/to/wikismall bash examples/wean_lstm/pwkp.sh
+#
+# DATA holds the files of the DRESS data bundle: PWKP_108016.tag.80.aner.{train,valid,test}.{src,dst}, where names are
+# replaced by placeholders, and PWKP_108016.tag.80.aner.ori.test.{src,dst}, where they are not. The model works on the
+# former; its outputs get the names back and are scored against the latter, lower-cased.
+set -euo pipefail
+: "${DATA:=data/wikismall}" "${SYSTEMS:=wean_lstm_pwkp seq2seq_lstm}"
+# shellcheck source=examples/lib/recipe.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
+need_tools
+name=$DATA/PWKP_108016.tag.80.aner
+need_files "Set DATA to the wikismall directory of the DRESS data bundle (see github.com/XingxingZhang/dress)." \
+  "$name".{train,valid,test}.{src,dst} "$name".ori.test.{src,dst}
+
+if [[ $SMOKE == 1 ]]; then
+  : "${EPOCHS:=1}" "${EVALUATE:=20}"
+  limit=(--limit 2000)
+  test_limit=(--limit 40)
+else
+  : "${EPOCHS:=50}" "${EVALUATE:=500}"
+  limit=()
+  test_limit=()
+fi
+remember "DATA=$(realpath "$DATA")"
+prepare --lowercase --drop-empty "${limit[@]}" --train "$name".train.{src,dst} --valid "$name".valid.{src,dst}
+prepare_test test "$name".test.{src,dst} --lowercase "${test_limit[@]}"
+prepare_test names "$name".ori.test.{src,dst} --lowercase "${test_limit[@]}"
+binarise 50000 0
+validate_by_bleu "$EVALUATE" 50
+for system in $SYSTEMS; do
+  train "$system" "$system" "${wean_optimisation[@]}" "${validation[@]}" --max-pair-length 50 --length-policy drop
+  generate "$system" test --beam 10 --max-len-b 50
+  tool "$LIB/restore_entities.py" --anonymised "$RUN/text-test/test.src" --original "$RUN/text-names/test.src" \
+    --generated "$RUN/$system/test.log" --output "$RUN/$system/names.txt"
+done
+samples names 20
+score names "$RUN/text-names/test.tgt" -- --preset paper:wean-pwkp --tokenize none
+curves "$RUN/curves.png"

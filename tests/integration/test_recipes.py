@@ -1,0 +1,233 @@
+"""The recipes in examples/: one sentence where data is missing, and (slow) a small run of each from text to scores."""
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.integration.commands import BIN, ENVIRONMENT, ROOT
+
+RECIPES = ("quora", "simplification", "pwkp", "ew_sew", "lcsts")
+LIB = ROOT / "examples" / "lib"
+PWKP = "PWKP_108016.tag.80.aner"
+
+
+def run_recipe(recipe, run_dir, **variables):
+    """Run a recipe as a user would, on the CPU."""
+    script = ROOT / "examples" / ("quickstart/run.sh" if recipe == "quickstart" else f"wean_lstm/{recipe}.sh")
+    environment = {**ENVIRONMENT, "PATH": f"{BIN}{os.pathsep}{ENVIRONMENT['PATH']}", "GPUS": "0", "RUN": str(run_dir)}
+    for name in ("DATA", "TURK", "PWKP", "SYSTEMS", "EPOCHS", "EVALUATE", "SEED", "SMOKE"):
+        environment.pop(name, None)
+    environment.update({name: str(value) for name, value in variables.items()})
+    return subprocess.run(["bash", script], env=environment, capture_output=True, text=True, timeout=1800)
+
+
+def run_tool(name, *arguments):
+    """Run a script of examples/lib."""
+    environment = {**ENVIRONMENT, "PYTHONPATH": str(ROOT)}
+    line = [sys.executable, LIB / name, *map(str, arguments)]
+    return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=300)
+
+
+# Missing or wrong input
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_missing_data_is_one_sentence(recipe, tmp_path):
+    done = run_recipe(recipe, tmp_path / "run", DATA=tmp_path / "nowhere")
+    assert done.returncode != 0
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"{recipe}: error: there is no {tmp_path}/nowhere/")
+    assert "Set DATA to" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "variable"), [("simplification", "TURK"), ("simplification", "PWKP"), ("ew_sew", "TURK")]
+)
+def test_missing_test_sets_are_named(recipe, variable, tmp_path):
+    layout = write_layout(recipe, tmp_path / "data")
+    layout[variable] = tmp_path / "nowhere"
+    done = run_recipe(recipe, tmp_path / "run", **layout)
+    assert done.returncode != 0
+    assert f"Set {variable} to" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_another_data_set_in_the_same_run_is_refused(tmp_path):
+    layout = write_layout("quora", tmp_path / "data")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "settings").write_text("SEED=1\nDATA=/elsewhere\n", encoding="utf-8")
+    done = run_recipe("quora", tmp_path / "run", **layout)
+    assert done.returncode != 0
+    assert "set RUN to another directory" in done.stderr
+
+
+def test_a_failing_step_shows_its_log(tmp_path):
+    layout = write_layout("quora", tmp_path / "data")
+    (tmp_path / "data" / "train.tgt").write_text("only one line\n", encoding="utf-8")
+    done = run_recipe("quora", tmp_path / "run", **layout)
+    assert done.returncode != 0
+    assert "train.tgt has 1 lines but" in done.stderr
+    assert "text.log" in done.stderr
+
+
+# The scripts that the recipes call
+
+
+def test_one_spelling(tmp_path):
+    train = write_pairs(tmp_path, "train", [("He ( a\\/b ) left .", "He left ."), ("It -LRB- c -RRB- is .", "It is .")])
+    valid = write_pairs(tmp_path, "valid", [("a lrb b rrb", "first"), ("a lrb b rrb", "second"), ("c", "d")])
+    (tmp_path / "test").write_text("it ( c ) is\n", encoding="utf-8")
+    arguments = ["--train", *train, "--valid", *valid, "--text", "t.src", tmp_path / "test", "--one-reference"]
+    done = run_tool("one_spelling.py", "--output", tmp_path / "out", *arguments)
+    assert done.stdout == "1 training pairs; 1 left out because their source is a test sentence\n", done.stderr
+    read = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "out").iterdir()}
+    assert read["train.src"] == "he -lrb- a/b -rrb- left .\n"
+    assert (read["valid.src"], read["valid.tgt"]) == ("a -lrb- b -rrb-\nc\n", "first\nd\n")
+    assert read["t.src"] == "it -lrb- c -rrb- is\n"
+
+
+def test_names_are_restored_from_the_source(tmp_path):
+    (tmp_path / "src").write_text("person@1 met person@2 in location@1 .\nnothing here\n", encoding="utf-8")
+    (tmp_path / "ori").write_text("ann met bob b. smith in new york .\nnothing here\n", encoding="utf-8")
+    log = "H-1\t-1\tperson@1 here\nH-0\t-1\tperson@2 saw person@1 in location@1 .\n"
+    (tmp_path / "log").write_text(log, encoding="utf-8")
+    files = ["--anonymised", tmp_path / "src", "--original", tmp_path / "ori", "--generated", tmp_path / "log"]
+    done = run_tool("restore_entities.py", *files, "--output", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out").read_text(encoding="utf-8") == "bob b. smith saw ann in new york .\nperson@1 here\n"
+
+
+def test_lcsts_as_released(tmp_path):
+    data = write_lcsts_parts(tmp_path / "data", [(None, "长文一", "短一")], [(2, "文", "差"), (3, "文二", "好")])
+    done = run_tool("lcsts_text.py", "--data", data, "--output", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "train.src").read_text(encoding="utf-8") == "长文一\n"
+    assert (tmp_path / "out" / "valid.tgt").read_text(encoding="utf-8") == "好\n"
+
+
+def test_progress_passes_the_exit_status_on_and_keeps_the_output(tmp_path):
+    script = "import sys; print('H-0'); print('oh', file=sys.stderr); sys.exit(7)"
+    arguments = ["--output", tmp_path / "out", "--errors", tmp_path / "err", "--count", "^H-", "--total", 1]
+    done = run_tool("progress.py", "--label", "x", *arguments, "--", sys.executable, "-c", script)
+    assert done.returncode == 7
+    assert done.stderr == ""  # no terminal, no bar
+    assert (tmp_path / "out").read_text(encoding="utf-8") == "H-0\n"
+    assert (tmp_path / "err").read_text(encoding="utf-8") == "oh\n"
+
+
+# Whole runs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_recipe_from_text_to_scores_and_again(recipe, tmp_path):
+    layout = write_layout(recipe, tmp_path / "data")
+    systems = {
+        "pwkp": "wean_lstm_pwkp",
+        "ew_sew": "wean_lstm_ew_sew",
+        "lcsts": "wean_lstm_lcsts",
+        "quora": "seq2seq_lstm",
+    }
+    layout["SYSTEMS"] = systems.get(recipe, "wean_lstm seq2seq_lstm")
+    done = run_recipe(recipe, tmp_path / "run", SMOKE=1, EPOCHS=1, **layout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "copy-source" in done.stdout
+    sets = {"pwkp": ["names"], "ew_sew": ["turk"], "simplification": ["pwkp", "turk"]}.get(recipe, ["test"])
+    run = tmp_path / "run"
+    for name in ["curves.png", "curves.tsv", *(f"{s}{end}" for s in sets for end in (".json", ".md", ".samples.txt"))]:
+        assert (run / name).stat().st_size > 0, name
+    checkpoints = [run / system / "checkpoint_best.pt" for system in layout["SYSTEMS"].split()]
+    before = [path.stat().st_mtime_ns for path in checkpoints]
+    again = run_recipe(recipe, run, SMOKE=1, EPOCHS=1, **layout)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert again.stdout.count("done before") >= 3
+    assert [path.stat().st_mtime_ns for path in checkpoints] == before
+
+
+@pytest.mark.slow
+def test_quickstart_and_again(tmp_path):
+    done = run_recipe("quickstart", tmp_path / "run", SMOKE=1)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Warning" not in done.stdout + done.stderr
+    for part in ("reference", "copy-source", "words with synonyms", "12,851,028", "best bleu"):
+        assert part in done.stdout
+    assert (tmp_path / "run" / "curve.png").read_bytes().startswith(b"\x89PNG")
+    again = run_recipe("quickstart", tmp_path / "run", SMOKE=1)
+    assert again.stdout.count("done before") == 4
+    assert again.stdout.split("== Ten")[1] == done.stdout.split("== Ten")[1]
+
+
+# Small data in the layouts that the recipes take
+
+
+def write_pairs(folder, split, pairs, ends=("src", "tgt")):
+    """Write both sides of a split."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{split}.{end}" for end in ends]
+    for side, path in enumerate(paths):
+        path.write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
+    return paths
+
+
+def sentences(number, seed):
+    """Pairs of a tiny language: the target says less."""
+    rng = random.Random(seed)
+    words = "the a red old big dog cat house saw left found in on near town".split()
+    lines = [[rng.choice(words) for _ in range(rng.randint(4, 9))] for _ in range(number)]
+    return [(" ".join([*line, "."]), " ".join([*line[1:], "."])) for line in lines]
+
+
+def write_layout(recipe, folder):
+    """Write the data of a recipe; return the variables that name it."""
+    train, valid, test = sentences(120, 1), sentences(12, 2), sentences(12, 3)
+    if recipe == "lcsts":
+        documents = [(4, source.replace(" ", ""), target.replace(" ", "")) for source, target in test]
+        return {"DATA": write_lcsts_parts(folder, documents * 4, documents)}
+    if recipe == "pwkp":
+        for form, names in (("", ("PERSON@1", "NUMBER@1")), (".ori", ("Ann Lee", "12"))):
+            for split, pairs in (("train", train), ("valid", valid), ("test", test)):
+                named = [(f"{names[0]} {source}", f"{names[0]} {target} {names[1]}") for source, target in pairs]
+                write_pairs(folder, f"{PWKP}{form}.{split}", named, ("src", "dst"))
+        return {"DATA": folder}
+    if recipe == "ew_sew":
+        write_pairs(folder, "train", train, ("en", "sen"))
+        write_pairs(folder, "dev", [pair for pair in valid for _ in range(8)], ("en", "sen"))
+        return {"DATA": folder, "TURK": write_turk(folder / "turk")}
+    for split, pairs in (("train", train), ("valid", valid), ("test", test)):
+        write_pairs(folder, split, pairs)
+    if recipe == "quora":
+        return {"DATA": folder}
+    write_pairs(folder / "pwkp", f"{PWKP}.ori.test", test, ("src", "dst"))
+    return {"DATA": folder, "TURK": write_turk(folder / "turk"), "PWKP": folder / "pwkp"}
+
+
+def write_turk(folder):
+    """The files of TurkCorpus."""
+    for split, seed in (("tune", 4), ("test", 5)):
+        ends = ["norm", *(f"turk.{number}" for number in range(8))]
+        pairs = [(source, *[target] * 8) for source, target in sentences(10, seed)]
+        write_pairs(folder, f"{split}.8turkers.tok", pairs, ends)
+    return folder
+
+
+def write_lcsts_parts(folder, train, scored):
+    """The three released files of LCSTS."""
+    folder.mkdir(parents=True)
+    for name, documents in (("PART_I", train), ("PART_II", scored), ("PART_III", scored)):
+        lines = []
+        for index, (score, text, summary) in enumerate(documents):
+            label = [f"    <human_label>{score}</human_label>"] if name != "PART_I" else []
+            body = ["    <summary>", f"        {summary}", "    </summary>", "    <short_text>", f"        {text}"]
+            lines += [f"<doc id={index}>", *label, *body, "    </short_text>", "</doc>"]
+        (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+def test_recipe_files_are_all_covered():
+    assert {path.stem for path in Path(ROOT / "examples" / "wean_lstm").glob("*.sh")} == set(RECIPES)

@@ -1,0 +1,137 @@
+"""Learning curves: reading fairseq's logs in each of its formats, and the picture."""
+
+import json
+
+import pytest
+
+from wean_fairseq.evaluation.curves import check_metrics, main, read_history, render_table, summarise
+from wean_fairseq.evaluation.errors import EvaluationError
+
+# 4 updates an epoch, validated every 2; lines as fairseq 0.12 writes them to --log-file (without the time in front).
+SIMPLE = """\
+training on 1 devices (GPUs/TPUs)
+epoch 001:      2 / 4 loss=9.5, nll_loss=9.5, ppl=724.08, wps=1052.8, num_updates=2, lr=0.001
+begin validation on "valid" subset
+epoch 001 | valid on 'valid' subset | loss 8.0 | nll_loss 8.0 | ppl 256 | bleu 10.5 | wps 623 | num_updates 2
+epoch 001:      4 / 4 loss=7.5, nll_loss=7.5, ppl=181.02, wps=1052.8, num_updates=4, lr=0.001
+epoch 001 | valid on 'valid' subset | loss 7.0 | ppl 128 | bleu 20.25 | num_updates 4 | best_bleu 20.25
+epoch 001 | loss 8.5 | nll_loss 8.5 | ppl 362 | num_updates 4
+epoch 002:      2 / 4 loss=6.5, nll_loss=6.5, ppl=90.51, wps=1052.8, num_updates=6, lr=0.001
+epoch 002 | valid on 'valid' subset | loss 6.0 | ppl 64 | bleu 20 | num_updates 6 | best_bleu 20.25
+"""
+JSON = "\n".join(
+    json.dumps(record)
+    for record in (
+        {"epoch": 1, "update": 0.5, "loss": "9.5", "num_updates": "2"},
+        {"epoch": 1, "valid_loss": "8.0", "valid_bleu": "10.5", "valid_num_updates": "2"},
+        {"epoch": 1, "update": 1.0, "loss": "7.5", "num_updates": "4"},
+        {"epoch": 1, "valid_loss": "7.0", "valid_bleu": "20.25", "valid_num_updates": "4"},
+        {"epoch": 1, "train_loss": "8.5", "train_num_updates": "4"},
+        {"epoch": 2, "update": 1.5, "loss": "6.5", "num_updates": "6"},
+        {"epoch": 2, "valid_loss": "6.0", "valid_bleu": "20", "valid_num_updates": "6"},
+    )
+)
+TERMINAL = "\n".join(
+    f"2026-01-01 00:00:00 | INFO | {'valid' if 'valid on' in line else 'train_inner'} | {line}"
+    for line in SIMPLE.splitlines()
+)
+
+
+@pytest.fixture
+def log(tmp_path):
+    def write(content, name="train.log"):
+        path = tmp_path / name
+        path.write_text(content, encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+@pytest.mark.parametrize("content", [SIMPLE, JSON, TERMINAL], ids=["simple", "json", "terminal"])
+def test_all_formats_say_the_same(log, content):
+    history = read_history("WEAN", log(content))
+    assert [(point.updates, point.epoch, point.values["bleu"]) for point in history.valid] == [
+        (2, 0.5, 10.5),
+        (4, 1.0, 20.25),
+        (6, 1.5, 20.0),
+    ]
+    assert [(point.updates, point.values["loss"]) for point in history.train] == [(2, 9.5), (4, 7.5), (6, 6.5)]
+
+
+def test_a_resumed_run_replaces_what_it_did_again(log):
+    again = "epoch 002:      1 / 4 loss=7, num_updates=5, lr=0.001\n"
+    again += "epoch 002 | valid on 'valid' subset | loss 5.0 | bleu 30 | num_updates 6\n"
+    history = read_history("WEAN", log(SIMPLE + again))
+    assert [point.values["bleu"] for point in history.valid] == [10.5, 20.25, 30.0]
+    assert [point.updates for point in history.train] == [2, 4, 5]
+
+
+def test_a_run_started_over_forgets_the_first(log):
+    over = "epoch 001:      1 / 4 loss=9, num_updates=1, lr=0.001\n"
+    over += "epoch 001 | valid on 'valid' subset | loss 8.5 | bleu 3 | num_updates 2\n"
+    assert [point.values["bleu"] for point in read_history("WEAN", log(SIMPLE + over)).valid] == [3.0]
+
+
+def test_lines_written_twice_count_once(log):
+    """fairseq adds a log handler with every validation and then writes lines several times."""
+    doubled = "".join(line + "\n" + line + "\n" for line in SIMPLE.splitlines())
+    assert [point.updates for point in read_history("WEAN", log(doubled)).valid] == [2, 4, 6]
+
+
+def test_without_training_lines_the_epoch_is_that_of_the_validation(log):
+    lines = [line for line in SIMPLE.splitlines() if "valid on" in line and "num_updates 2" not in line]
+    history = read_history("WEAN", log("\n".join(lines)))
+    assert [point.epoch for point in history.valid] == [1.0, 2.0]
+
+
+def test_another_subset(log):
+    content = SIMPLE.replace("valid on 'valid'", "valid on 'valid1'")
+    assert len(read_history("WEAN", log(content), "valid1").valid) == 3
+    with pytest.raises(EvaluationError, match="no validation of the subset 'valid'"):
+        read_history("WEAN", log(content))
+
+
+def test_unknown_metric_names_those_there_are(log):
+    history = read_history("WEAN", log(SIMPLE))
+    with pytest.raises(EvaluationError, match=r"logs no 'sari' at validation; it has best_bleu, bleu, loss"):
+        check_metrics([history], ["bleu", "sari"])
+
+
+def test_summary_knows_which_way_is_better(log):
+    history = read_history("WEAN", log(SIMPLE))
+    assert summarise(history, "bleu") == "WEAN: best bleu 20.25 at epoch 1.00 (update 4), 95% of it by epoch 1.00"
+    assert summarise(history, "loss") == "WEAN: best loss 6 at epoch 1.50 (update 6)"
+
+
+def test_table(log):
+    table = render_table([read_history("WEAN", log(SIMPLE))], ["bleu", "loss"])
+    assert table.splitlines()[:2] == ["system\tepoch\tupdates\tbleu\tloss", "WEAN\t0.500\t2\t10.5\t8"]
+
+
+def test_command_line_writes_picture_and_numbers(log, tmp_path, capsys):
+    output = tmp_path / "curves.png"
+    logs = [f"WEAN={log(SIMPLE)}", f"Seq2seq={log(JSON, 'other.log')}"]
+    assert main([*logs, "--output", str(output), "--metric", "bleu", "loss", "--training", "--title", "Two"]) == 0
+    assert output.read_bytes().startswith(b"\x89PNG")
+    assert len((tmp_path / "curves.tsv").read_text(encoding="utf-8").splitlines()) == 7
+    assert "Seq2seq: best bleu 20.25" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train.log"], "NAME=FILE"),
+        (["WEAN=/nowhere/train.log"], "/nowhere/train.log does not exist"),
+    ],
+)
+def test_errors_are_one_sentence(arguments, message, tmp_path, capsys):
+    message = message.replace("FILE", "LOG")
+    assert main([*arguments, "--output", str(tmp_path / "x.png")]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_an_output_that_cannot_be_written(log, capsys):
+    assert main([f"WEAN={log(SIMPLE)}", "--output", "/nowhere/x.png"]) == 2
+    assert "cannot write /nowhere/x.png" in capsys.readouterr().err

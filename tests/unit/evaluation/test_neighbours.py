@@ -1,0 +1,103 @@
+"""Nearest neighbours in an embedding."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.neighbours import (
+    EMBEDDING,
+    by_chance,
+    load_embedding,
+    main,
+    nearest,
+    synonyms_found,
+)
+
+WORDS = ["big", "large", "car", "automobile", "alone"]
+# Two pairs of near directions and one word by itself; rows are not of length 1 on purpose.
+ROWS = torch.tensor([[1.0, 0.1, 0.0], [9.0, 0.0, 0.5], [0.0, 2.0, 0.1], [0.0, 5.0, 0.0], [-1.0, -1.0, -3.0]])
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A checkpoint as fairseq's, with special symbols in front and a padding word behind, and its dictionary."""
+    weight = torch.cat([torch.full((4, 3), 7.0), ROWS, torch.ones(1, 3)])
+    checkpoint, dictionary = tmp_path / "checkpoint_best.pt", tmp_path / "dict.src.txt"
+    torch.save({"model": {EMBEDDING: weight}}, checkpoint)
+    lines = [f"{word} {9 - i}" for i, word in enumerate(WORDS)] + ["madeupword0000 0"]
+    dictionary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(checkpoint), str(dictionary)
+
+
+def test_rows_belong_to_the_words_and_have_length_one(files):
+    words, embedding = load_embedding(*files)
+    assert words == WORDS
+    torch.testing.assert_close(embedding, ROWS / ROWS.norm(dim=1, keepdim=True))
+
+
+def test_nearest_is_by_cosine_and_leaves_the_word_out(files):
+    _, embedding = load_embedding(*files)
+    found = nearest(embedding, 0, 2)
+    assert [row for row, _ in found] == [1, 3]
+    # closed form: (1, 0.1, 0) . (9, 0, 0.5) / (|a| |b|)
+    assert found[0][1] == pytest.approx(9 / (1.01**0.5 * 81.25**0.5), abs=1e-6)
+    assert len(nearest(embedding, 0, 99)) == len(WORDS) - 1
+
+
+def test_synonyms_are_counted_per_word(files):
+    words, embedding = load_embedding(*files)
+    sets = [{"big", "large"}, {"car", "alone"}, {"automobile", "unseen"}]
+    assert synonyms_found(embedding, words, sets, 1) == (2, 4)  # big, large; not car, alone; automobile has none here
+
+
+def test_chance_is_reproducible(files):
+    words, _ = load_embedding(*files)
+    assert by_chance(words, [{"big", "large"}], 1) == by_chance(words, [{"big", "large"}], 1)
+
+
+def test_command_line(files, tmp_path, capsys):
+    synonyms = tmp_path / "synonyms.txt"
+    synonyms.write_text("big large\ncar automobile\n", encoding="utf-8")
+    checkpoint, dictionary = files
+    arguments = ["--checkpoint", checkpoint, "--dict", dictionary, "--number", "1", "--synonyms", str(synonyms)]
+    assert main([*arguments, "big", "car"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["big", "large", "0.99"]
+    assert lines[1].split() == ["car", "automobile", "1.00"]
+    assert lines[2].startswith("4 of 4 words with synonyms")
+
+
+def test_an_unknown_word_is_named(files, capsys):
+    checkpoint, dictionary = files
+    assert main(["--checkpoint", checkpoint, "--dict", dictionary, "huge"]) == 2
+    assert capsys.readouterr().err == "neighbours: error: the dictionary does not have 'huge'; ask for words it has.\n"
+
+
+def test_another_dictionary_is_refused(files, tmp_path):
+    other = tmp_path / "dict.txt"
+    other.write_text("big 1\n", encoding="utf-8")
+    with pytest.raises(EvaluationError, match="embeds 6 words but the dictionary has 1"):
+        load_embedding(files[0], str(other))
+
+
+def test_a_file_that_is_no_dictionary_is_refused(files, tmp_path):
+    other = tmp_path / "dict.txt"
+    other.write_text("big 1\nhello there you\n", encoding="utf-8")
+    with pytest.raises(EvaluationError, match=r"dict.txt, line 2: 'hello there you' is not 'word count'"):
+        load_embedding(files[0], str(other))
+
+
+def test_a_checkpoint_that_is_cut_off_is_refused(files, tmp_path):
+    broken = tmp_path / "broken.pt"
+    broken.write_bytes(Path(files[0]).read_bytes()[:300])
+    with pytest.raises(EvaluationError, match="cut off"):
+        load_embedding(str(broken), files[1])
+    with pytest.raises(EvaluationError, match="cannot read"):
+        load_embedding(str(tmp_path / "none.pt"), files[1])
+
+
+def test_a_checkpoint_without_that_embedding_says_what_it_has(files):
+    with pytest.raises(EvaluationError, match=f"has no 'decoder.x'; it has {EMBEDDING}"):
+        load_embedding(*files, name="decoder.x")

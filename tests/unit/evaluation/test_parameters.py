@@ -1,0 +1,26 @@
+"""Parameter counts of the output layer against Table 5 of the WEAN paper."""
+
+import pytest
+
+from wean_fairseq.evaluation.parameters import SETTINGS, count_parameters, main
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_counts_are_those_of_the_paper(setting):
+    """Closed forms: V d for the baseline's matrix, 2 d^2 + d for concat, rounded as printed."""
+    bias = setting.words
+    matrix = count_parameters("linear", setting.words, setting.width, specials=0) - bias
+    assert matrix == setting.words * setting.width
+    assert f"{matrix / 1e6:.2f}M" == setting.published_linear
+    concat = count_parameters("concat", setting.words, setting.width)
+    assert concat == 2 * setting.width**2 + setting.width
+    assert f"{concat / 1e6:.2f}M" == setting.published_wean
+    assert count_parameters("general", setting.words, setting.width) == setting.width**2
+    assert count_parameters("dot", setting.words, setting.width) == 0
+
+
+def test_the_table_has_both_numbers(capsys):
+    assert main([]) == 0
+    out = capsys.readouterr().out
+    assert "12,851,028 (paper: 12.80M)" in out
+    assert "524,800 (paper: 0.52M)" in out
