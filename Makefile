@@ -31,9 +31,10 @@ test-slow: setup ## the slow tests: does every model learn, do the recipes run
 	@$(WITH_VENV) python -m pytest -m slow tests $(PYTEST_ARGS)
 
 .PHONY: lint
-lint: setup ## ruff: lint rules and format
+lint: setup ## ruff: lint rules and format; the tables in the documents are those of results/
 	@$(WITH_VENV) ruff check .
 	@$(WITH_VENV) ruff format --check .
+	@$(WITH_VENV) wean-evaluate tables README.md docs/*.md examples/*/README.md --check
 
 .PHONY: typecheck
 typecheck: setup ## mypy, strict, on what pyproject.toml lists
