@@ -29,8 +29,8 @@ write_text() {
     return
   fi
   say "text: writing synthetic paraphrase pairs to $RUN/text"
-  python "$ROOT/preprocess/synthetic_paraphrase.py" --output "$RUN/text" --overwrite --seed "$SEED" --train "$pairs" "${sizes[@]}" \
-    >"$RUN/text.log" 2>&1 || fail "writing the text" "$RUN/text.log"
+  python "$ROOT/preprocess/synthetic_paraphrase.py" --output "$RUN/text" --overwrite --seed "$SEED" \
+    --train "$pairs" "${sizes[@]}" >"$RUN/text.log" 2>&1 || fail "writing the text" "$RUN/text.log"
 }
 
 # write_synonyms: the grammar's synonyms, a set a line.
@@ -51,8 +51,9 @@ binarise 10000 1
 validate_by_bleu "$evaluate" 40
 # Not the settings of the paper, which trains much longer: a rate that falls to 0 gets further in few updates, and weight
 # decay lets go of the random embedding that the training starts from, so that what remains is what was learnt.
+updates=$(((pairs + 63) / 64)) # in an epoch
 train wean_lstm wean_lstm --dropout 0.2 "${wean_optimisation[@]}" "${validation[@]}" \
-  --lr 0.002 --weight-decay 2 --lr-scheduler polynomial_decay --total-num-update $(((pairs + 63) / 64 * EPOCHS))
+  --lr 0.002 --weight-decay 2 --lr-scheduler polynomial_decay --total-num-update "$((updates * EPOCHS))"
 prepare_test test "$RUN"/text/test.{src,tgt}
 generate wean_lstm test --beam 5 --max-len-b 40
 
