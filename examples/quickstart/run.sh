@@ -5,8 +5,7 @@
 set -euo pipefail
 RECIPE=quickstart
 SYSTEMS=wean_lstm
-# The first words are common in the sources, the others replace them in the targets.
-NEIGHBOURS_OF="purchased buy demolished quickly physician large children river"
+NEIGHBOURS_OF="purchased buy demolished quickly physician children river wealthy"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
@@ -17,8 +16,9 @@ if [[ $SMOKE == 1 ]]; then
 else
   : "${EPOCHS:=4}"
   pairs=24000 sizes=(--valid 500 --test 1000)
-  evaluate=188 # twice an epoch
+  evaluate=125 # three times an epoch
 fi
+updates=$(((pairs + 63) / 64)) # an epoch
 ((GPUS <= 1)) || GPUS=1
 ((OMP_NUM_THREADS <= 4)) || OMP_NUM_THREADS=4 # the model is small
 remember "SMOKE=$SMOKE"
@@ -51,9 +51,8 @@ binarise 10000 1
 validate_by_bleu "$evaluate" 40
 # Not the settings of the paper, which trains much longer: a rate that falls to 0 gets further in few updates, and weight
 # decay lets go of the random embedding that the training starts from, so that what remains is what was learnt.
-updates=$(((pairs + 63) / 64)) # in an epoch
 train wean_lstm wean_lstm --dropout 0.2 "${wean_optimisation[@]}" "${validation[@]}" \
-  --lr 0.002 --weight-decay 2 --lr-scheduler polynomial_decay --total-num-update "$((updates * EPOCHS))"
+  --lr 0.002 --weight-decay 2 --lr-scheduler polynomial_decay --total-num-update $((updates * EPOCHS))
 prepare_test test "$RUN"/text/test.{src,tgt}
 generate wean_lstm test --beam 5 --max-len-b 40
 
