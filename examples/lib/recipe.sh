@@ -87,7 +87,8 @@ remember() {
   if [[ ! -f $RUN/settings ]]; then
     printf '%s\n' "$given" >"$RUN/settings"
   elif [[ $given != "$(<"$RUN/settings")" ]]; then
-    die "$RUN was made with $(tr '\n' ' ' <"$RUN/settings")but you ask for ${given//$'\n'/ }: set RUN to another directory."
+    die "$RUN was made with $(tr '\n' ' ' <"$RUN/settings")but you ask for ${given//$'\n'/ }:" \
+      "set RUN to another directory."
   fi
 }
 
@@ -205,7 +206,7 @@ tool() {
   exit 1
 }
 
-# outputs SET: the arguments that name every system's outputs on SET: plain text where a recipe made some, or else the log.
+# outputs SET: the arguments that name every system's outputs on SET: plain text where a recipe made some, else the log.
 outputs() {
   local system
   for system in $SYSTEMS; do
@@ -217,7 +218,7 @@ outputs() {
   done
 }
 
-# score SET REFERENCES... -- [ARGUMENTS...]: every system's output on SET against raw references, beside the source itself.
+# score SET REFERENCES... -- [ARGUMENTS...]: every system's output on SET against raw references, beside the source.
 score() {
   local set=$1 references=() systems=()
   shift

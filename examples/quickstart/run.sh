@@ -49,8 +49,8 @@ title() { printf '\n== %s\n\n' "$*"; }
 write_text
 binarise 10000 1
 validate_by_bleu "$evaluate" 40
-# Not the settings of the paper, which trains much longer: a rate that falls to 0 gets further in few updates, and weight
-# decay lets go of the random embedding that the training starts from, so that what remains is what was learnt.
+# Not the settings of the paper, which trains much longer: a rate that falls to 0 gets further in few updates, and
+# weight decay lets go of the random embedding that the training starts from, so that what remains is what was learnt.
 train wean_lstm wean_lstm --dropout 0.2 "${wean_optimisation[@]}" "${validation[@]}" \
   --lr 0.002 --weight-decay 2 --lr-scheduler polynomial_decay --total-num-update $((updates * EPOCHS))
 prepare_test test "$RUN"/text/test.{src,tgt}

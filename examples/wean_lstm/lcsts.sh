@@ -4,14 +4,15 @@
 #   DATA=path/to/LCSTS bash examples/wean_lstm/lcsts.sh
 #
 # DATA holds the released files PART_I.txt, PART_II.txt and PART_III.txt (train; valid and test with a score of at least
-# 3), or {train,valid,test}.{src,tgt} with a text a line and its summary on the same line of .tgt. White space is left out.
+# 3), or {train,valid,test}.{src,tgt} with a text a line and its summary on the same line of .tgt. White space is left
+# out.
 set -euo pipefail
 : "${DATA:=data/lcsts}" "${SYSTEMS:=wean_lstm_lcsts seq2seq_lstm_lcsts}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
 if [[ ! -f $DATA/PART_I.txt ]]; then
-  need_files "Set DATA to a directory with LCSTS: the corpus is given out on application by HIT Shenzhen (icrc.hitsz.edu.cn)." \
+  need_files "Set DATA to a directory with LCSTS, which HIT Shenzhen gives out on application (icrc.hitsz.edu.cn)." \
     "$DATA"/{train,valid,test}.{src,tgt}
 fi
 

@@ -10,7 +10,7 @@ set -euo pipefail
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
-need_files "Set DATA to a directory with train/valid/test.{src,tgt}; the pairs are in the public Quora question pairs release." \
+need_files "Set DATA to a directory with train/valid/test.{src,tgt}, made from the public Quora question pairs." \
   "$DATA"/{train,valid,test}.{src,tgt}
 
 if [[ $SMOKE == 1 ]]; then

@@ -4,8 +4,8 @@
 #   DATA=path/to/simplification TURK=path/to/turkcorpus PWKP=path/to/pwkp bash examples/wean_lstm/simplification.sh
 #
 # Not the paper's training data: a sample of English Wikipedia -> Simple Wikipedia pairs (DATA) and the 2,000 tuning
-# sentences of TurkCorpus with 8 references each (TURK) stand in for the train sets of PWKP and EW-SEW, which pwkp.sh and
-# ew_sew.sh take. The settings are the paper's for both sets. Two test sets: the 100 sentences of PWKP with original
+# sentences of TurkCorpus with 8 references each (TURK) stand in for the train sets of PWKP and EW-SEW, which pwkp.sh
+# and ew_sew.sh take. The settings are the paper's for both sets. Two test sets: the 100 sentences of PWKP with original
 # entities, lower-cased, and the 359 of TurkCorpus with 8 references.
 set -euo pipefail
 : "${DATA:=data/simplification}" "${TURK:=data/turkcorpus}" "${PWKP:=data/pwkp}" "${SYSTEMS:=wean_lstm seq2seq_lstm}"
@@ -13,7 +13,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
 pwkp_test=PWKP_108016.tag.80.aner.ori.test
-need_files "Set DATA to a directory with train/valid.{src,tgt}, for example of Kauchak's English / Simple Wikipedia pairs." \
+need_files "Set DATA to a directory with train/valid.{src,tgt}, such as Kauchak's English / Simple Wikipedia pairs." \
   "$DATA"/{train,valid}.{src,tgt}
 need_files "Set TURK to the directory with the 8-reference files of TurkCorpus (github.com/cocoxu/simplification)." \
   "$TURK"/{tune,test}.8turkers.tok.{norm,turk.{0..7}}
@@ -40,7 +40,8 @@ if [[ ! -f $RUN/text/manifest.json ]]; then
     train+=(--train "$TURK"/tune.8turkers.tok.{norm,turk."$number"})
     texts+=(--text "turk.ref$number" "$TURK/test.8turkers.tok.turk.$number")
   done
-  python "$LIB/one_spelling.py" --output "$RUN/joined" "${train[@]}" --valid "$DATA"/valid.{src,tgt} "${texts[@]}" || exit 1
+  python "$LIB/one_spelling.py" --output "$RUN/joined" "${train[@]}" \
+    --valid "$DATA"/valid.{src,tgt} "${texts[@]}" || exit 1
 fi
 prepare --drop-empty "${limit[@]}" --train "$RUN"/joined/train.{src,tgt} --valid "$RUN"/joined/valid.{src,tgt}
 prepare_test pwkp "$RUN"/joined/pwkp.{src,tgt} "${test_limit[@]}"
