@@ -63,14 +63,7 @@ def product_cross_entropy(
     Returns:
         The smoothed loss and the negative log-likelihood, summed over tokens.
     """
-    wants_grad = torch.is_grad_enabled() and any(
-        tensor is not None and tensor.requires_grad for tensor in (query, weight, bias)
-    )
-    with torch.autocast(query.device.type, enabled=False):
-        loss, nll = _ProductCrossEntropy.apply(  # type: ignore[no-untyped-call]
-            query, weight, bias, target, label_smoothing, chunk_size, wants_grad
-        )
-    return LossSums(loss, nll)
+    return _loss_sums(_ProductCrossEntropy, (query, weight, bias), target, label_smoothing, chunk_size)
 
 
 def additive_cross_entropy(
@@ -94,12 +87,22 @@ def additive_cross_entropy(
     Returns:
         The smoothed loss and the negative log-likelihood, summed over tokens.
     """
-    wants_grad = torch.is_grad_enabled() and any(
-        tensor.requires_grad for tensor in (query_part, candidate_part, vector)
-    )
-    with torch.autocast(query_part.device.type, enabled=False):
-        loss, nll = _AdditiveCrossEntropy.apply(  # type: ignore[no-untyped-call]
-            query_part, candidate_part, vector, target, label_smoothing, chunk_size, wants_grad
+    inputs = (query_part, candidate_part, vector)
+    return _loss_sums(_AdditiveCrossEntropy, inputs, target, label_smoothing, chunk_size)
+
+
+def _loss_sums(
+    function: type[torch.autograd.Function],
+    inputs: tuple[Tensor | None, ...],
+    target: Tensor,
+    label_smoothing: float,
+    chunk_size: int | None,
+) -> LossSums:
+    """Run one of the two losses outside autocast; whether gradients are wanted cannot be seen any more inside it."""
+    wants_grad = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs)
+    with torch.autocast(target.device.type, enabled=False):
+        loss, nll = function.apply(  # type: ignore[no-untyped-call]
+            *inputs, target, label_smoothing, chunk_size, wants_grad
         )
     return LossSums(loss, nll)
 
