@@ -3,7 +3,7 @@
 import pytest
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.models import ARCH_MODEL_NAME_REGISTRY
+from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import DictConfig
 
 import wean_fairseq
@@ -24,6 +24,28 @@ EXPECTED = {
     "seq2seq_lstm_lcsts": {"query_score": "linear", **CHINESE},
 }
 
+# CopyNet paper sec. 5.1 and 5.2, and the authors' released configuration; all three systems have the same sizes.
+SYMBOLS = {"embed_dim": 150, "hidden_size": 300, "cell": "gru", "readout": "state", "location_width": 0}
+SUMMARIES = SYMBOLS | {"embed_dim": 350, "hidden_size": 500}
+RELEASE = SYMBOLS | {"attention_dim": 1000, "readout": "full", "attention_coverage": True, "location_width": 57}
+# See et al., ACL 2017, sec. 5.
+POINTER = {"embed_dim": 128, "hidden_size": 256, "attention_dim": 512, "coverage": False, "coverage_weight": 1.0}
+# C-DNPG (Gu et al., COLING 2022), sec. 4 and released code.
+TRANSFORMER = {"embed_dim": 450, "ffn_dim": 1024, "encoder_layers": 3, "decoder_layers": 3, "attention_heads": 9}
+COPYING = {
+    "copynet": {"system": "copynet", **SYMBOLS},
+    "rnnsearch": {"system": "rnnsearch", **SYMBOLS},
+    "enc_dec": {"system": "enc_dec", **SYMBOLS},
+    "copynet_lcsts": {"system": "copynet", **SUMMARIES},
+    "rnnsearch_lcsts": {"system": "rnnsearch", **SUMMARIES},
+    "enc_dec_lcsts": {"system": "enc_dec", **SUMMARIES},
+    "copynet_release": {"system": "copynet", **RELEASE},
+    "pointer_generator": POINTER,
+    "pointer_generator_see2017": POINTER,
+    "copy_transformer": {"copy_mode": "gate", **TRANSFORMER},
+    "paraphrase_transformer": {"copy_mode": "none", **TRANSFORMER},
+}
+
 
 def configuration(data, *arguments: str) -> DictConfig:
     line = [str(data), "--user-dir", USER_DIR, "--task", "paraphrase", "--criterion", "query_embedding", *arguments]
@@ -33,8 +55,8 @@ def configuration(data, *arguments: str) -> DictConfig:
 
 def test_every_arch_of_this_package_is_listed_here():
     assert wean_fairseq.models is not None
-    ours = {arch for arch, model in ARCH_MODEL_NAME_REGISTRY.items() if model == "wean_lstm"}
-    assert ours == set(EXPECTED)
+    models = {arch: model.__module__.split(".")[0] for arch, model in ARCH_MODEL_REGISTRY.items()}
+    assert {arch for arch, package in models.items() if package == "wean_fairseq"} == {*EXPECTED, *COPYING}
 
 
 @pytest.mark.parametrize("arch", EXPECTED)
@@ -44,6 +66,16 @@ def test_arch_has_the_settings_of_the_paper_and_builds(data, arch):
     model = tasks.setup_task(cfg.task).build_model(cfg.model)
     assert model.encoder.embed_tokens is model.decoder.embed_tokens
     assert model.decoder.query_embedding.score.__class__.__name__.lower().startswith(EXPECTED[arch]["query_score"])
+
+
+@pytest.mark.parametrize("arch", COPYING)
+def test_copying_arch_has_the_settings_of_the_paper_and_builds(data, arch):
+    cfg = configuration(data, "--arch", arch)
+    assert {name: cfg.model[name] for name in COPYING[arch]} == COPYING[arch]
+    task = tasks.setup_task(cfg.task)
+    words = len(task.source_dictionary)
+    model = task.build_model(cfg.model)
+    assert (model.decoder.num_base, model.decoder.num_slots) == (words, 64)
 
 
 def test_the_command_line_wins_over_the_preset(data):

@@ -1,5 +1,5 @@
 """Criterions; importing one registers it."""
 
-from . import query_embedding
+from . import model_loss, query_embedding
 
-__all__ = ["query_embedding"]
+__all__ = ["model_loss", "query_embedding"]

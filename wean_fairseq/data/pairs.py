@@ -7,6 +7,7 @@ import numpy as np
 from fairseq.data import (
     AppendTokenDataset,
     Dictionary,
+    IndexedRawTextDataset,
     LanguagePairDataset,
     StripTokenDataset,
     TruncateDataset,
@@ -109,6 +110,12 @@ def check_data_dir(data: str | None, source_lang: str | None, target_lang: str |
                 f"{first} holds no dict.{language}.txt: "
                 "it is not a directory that fairseq-preprocess wrote for this task."
             )
+
+
+def is_raw_text(data: str) -> bool:
+    """Whether the first directory of ``data`` was written by ``fairseq-preprocess --dataset-impl raw``: no index."""
+    first = Path(split_paths(data)[0])
+    return not any(first.glob("*.idx")) and any(IndexedRawTextDataset.exists(str(path)) for path in first.glob("*-*.*"))
 
 
 def check_pairs(prefix: str, sides: dict[str, Dictionary], dataset_impl: str | None, keep_empty: bool) -> None:

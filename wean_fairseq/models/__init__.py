@@ -1,5 +1,5 @@
 """Model families; importing one registers its archs."""
 
-from . import wean_lstm
+from . import copy_transformer, copynet, pointer_generator, wean_lstm
 
-__all__ = ["wean_lstm"]
+__all__ = ["copy_transformer", "copynet", "pointer_generator", "wean_lstm"]

@@ -2,26 +2,38 @@
 
 import itertools
 import logging
+import math
 from argparse import Namespace
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import torch
-from fairseq.data import FairseqDataset
+from fairseq.data import Dictionary, FairseqDataset
 from fairseq.dataclass import ChoiceEnum
 from fairseq.dataclass.configs import GenerationConfig
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.utils import split_paths
 
-from ..data import LENGTH_POLICIES, PairLimits, check_data_dir, check_pairs, limit_pairs
+from ..data import (
+    DEFAULT_SLOTS,
+    LENGTH_POLICIES,
+    ExtendedDictionary,
+    PairLimits,
+    SlotMap,
+    check_data_dir,
+    check_pairs,
+    is_raw_text,
+    limit_pairs,
+)
 from ..errors import UserError
-from ..search import PaperSequenceGenerator
+from ..search import PaperSequenceGenerator, ProvenanceWriter
 
 logger = logging.getLogger(__name__)
 
-SEARCH_PRESETS = ("fairseq", "wean")
+SEARCH_PRESETS = ("fairseq", "wean", "copynet")
 # Ways of searching whose scores the WEAN stop rule says nothing about.
 _OTHER_SEARCHES = ("sampling", "match_source_len", "constraints", "print_alignment", "score_reference")
 
@@ -45,7 +57,8 @@ class ParaphraseConfig(TranslationConfig):
         default="fairseq",
         metadata={
             "help": "wean: scores are plain sums of log-probabilities (whatever --lenpen says) and a sentence is done "
-            "when its best hypothesis is and --nbest are; fairseq: as the generation options say"
+            "when its best hypothesis is and --nbest are; copynet: <unk> is never written; "
+            "fairseq: as the generation options say"
         },
     )
     rebuild_batches: bool = field(
@@ -54,6 +67,21 @@ class ParaphraseConfig(TranslationConfig):
             "help": "giving this flag turns it OFF: each epoch's batches are built from its own seed, "
             "so that a resumed run sees the same ones"
         },
+    )
+    oov_slots: int = field(
+        default=-1,
+        metadata={
+            "help": "distinct words outside the dictionary that a model can copy from one source; "
+            f"-1 = {DEFAULT_SLOTS} with an arch that copies, else 0"
+        },
+    )
+    copy_fold_case: bool = field(
+        default=False,
+        metadata={"help": "let unknown words that differ in case alone count as one when they are copied"},
+    )
+    copy_provenance: Optional[str] = field(  # fairseq cannot read `str | None`
+        default=None,
+        metadata={"help": "write here, as JSON lines, for each output word whether and from where it was copied"},
     )
     # fairseq's -1 makes it fail on data of several parts (train, train1, ...).
     upsample_primary: int = field(default=1, metadata={"help": "how often the first part of the data is repeated"})
@@ -64,6 +92,12 @@ class ParaphraseTask(TranslationTask):
     """Pairs in, pairs out: no sentence is lost, a restart builds the same batches, bad data is refused by name."""
 
     cfg: ParaphraseConfig
+
+    def __init__(self, cfg: ParaphraseConfig, src_dict: Dictionary, tgt_dict: Dictionary) -> None:
+        source = ExtendedDictionary(src_dict, cfg.copy_fold_case)
+        joined = src_dict == tgt_dict
+        super().__init__(cfg, source, source if joined else ExtendedDictionary(tgt_dict))
+        self._provenance = None if cfg.copy_provenance is None else ProvenanceWriter(cfg.copy_provenance)
 
     @property
     def limits(self) -> PairLimits:
@@ -82,7 +116,113 @@ class ParaphraseTask(TranslationTask):
             raise UserError(f"--max-pair-length must be 0 (no limit) or more, but is {cfg.max_pair_length}.")
         if str(cfg.length_policy) == "truncate" and not cfg.max_pair_length:
             raise UserError("--length-policy truncate needs --max-pair-length, the number of words to keep.")
+        if cfg.dataset_impl is None and is_raw_text(cfg.data):
+            cfg.dataset_impl = "raw"  # fairseq tells its binary formats apart, but not text from them
         return super().setup_task(cfg, **kwargs)
+
+    def build_model(self, cfg: Any, from_checkpoint: bool = False) -> torch.nn.Module:
+        """Build the model; the dictionary gets slots if it is one that copies.
+
+        Raises:
+            UserError: if the model cannot be built for this data.
+        """
+        name = getattr(cfg, "_name", None) or getattr(cfg, "arch", None)
+        model = ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)
+        copies = getattr(model, "copies_words", False)
+        slots = self.cfg.oov_slots
+        if slots < 0:
+            slots = DEFAULT_SLOTS if copies else 0
+        if slots and not copies:
+            raise UserError(f"--oov-slots {slots} is for archs that copy words, and {name} does not: leave it out.")
+        if self._provenance is not None and not copies:
+            raise UserError(f"--copy-provenance is for archs that copy words, and {name} does not: leave it out.")
+        if slots and self.source_dictionary is not self.target_dictionary:
+            raise UserError(
+                f"{name} copies words from the source to the target, but the data has two dictionaries: "
+                "run fairseq-preprocess again with --joined-dictionary."
+            )
+        self.source_dictionary.reserve_slots(slots)
+        return super().build_model(cfg, from_checkpoint)
+
+    def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> Any:
+        """Build the criterion.
+
+        Raises:
+            UserError: if it cannot be used with slots.
+        """
+        if self.target_dictionary.num_slots and getattr(cfg, "_name", None) == "label_smoothed_cross_entropy":
+            raise UserError(
+                "--criterion label_smoothed_cross_entropy spreads probability over slots that a sentence does not use, "
+                "where it is infinite: use --criterion model_loss --label-smoothing."
+            )
+        return super().build_criterion(cfg, from_checkpoint)
+
+    def filter_indices_by_size(
+        self, indices: Any, dataset: FairseqDataset, max_positions: Any = None, ignore_invalid_inputs: bool = False
+    ) -> Any:
+        """As fairseq's.
+
+        Raises:
+            UserError: if a sentence is too long and may not be left out.
+        """
+        if not ignore_invalid_inputs:
+            _, too_long = dataset.filter_indices_by_size(indices, max_positions)
+            if too_long:
+                raise UserError(
+                    f"{len(too_long)} sentence(s) are longer than this model takes ({max_positions} tokens, end symbol "
+                    f"included), first number {too_long[0]} with {dataset.size(too_long[0])}: shorten them, or give "
+                    "--length-policy truncate --max-pair-length N, or --skip-invalid-size-inputs-valid-test."
+                )
+        return super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
+
+    def train_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
+        """As fairseq's, for a batch of the data set, whose unknown words become slots."""
+        return super().train_step(self._with_slots(sample)[0], *args, **kwargs)
+
+    def valid_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
+        """As fairseq's, for a batch of the data set, whose unknown words become slots."""
+        with_slots, _ = self._with_slots(sample)
+        return super().valid_step(with_slots | {"spelt": sample}, *args, **kwargs)
+
+    def _inference_with_bleu(self, generator: Any, sample: dict[str, Any], model: torch.nn.Module) -> Any:
+        return super()._inference_with_bleu(generator, sample["spelt"], model)
+
+    def inference_step(
+        self,
+        generator: Any,
+        models: list[torch.nn.Module],
+        sample: dict[str, Any],
+        prefix_tokens: torch.Tensor | None = None,
+        constraints: torch.Tensor | None = None,
+    ) -> list[list[dict[str, Any]]]:
+        """Search; what was copied through slots comes out as the real words.
+
+        Raises:
+            UserError: if constraints hold a word outside the dictionary.
+        """
+        if constraints is not None and constraints.max() >= len(self.target_dictionary):
+            raise UserError("--constraints must be words of the dictionary; at least one is not.")
+        with_slots, slot_map = self._with_slots(sample)
+        if prefix_tokens is not None:
+            prefix_tokens = slot_map.slots(prefix_tokens)
+        finalized = super().inference_step(generator, models, with_slots, prefix_tokens, constraints)
+        if self._provenance is not None:
+            self._provenance.write(models[0], sample, slot_map, finalized)
+        for row, hypotheses in enumerate(finalized):
+            for hypothesis in hypotheses:
+                hypothesis["tokens"] = slot_map.spell(row, hypothesis["tokens"])
+        return finalized
+
+    def _with_slots(self, sample: dict[str, Any]) -> tuple[dict[str, Any], SlotMap]:
+        """The batch as models see it: a new one, so that whoever prints this one still finds the words in it."""
+        net_input = dict(sample["net_input"])
+        slot_map = SlotMap(self.source_dictionary, self.target_dictionary, net_input["src_tokens"])
+        net_input["src_tokens"] = slot_map.src_tokens
+        mapped = {**sample, "net_input": net_input}
+        for holder, name in ((net_input, "prev_output_tokens"), (mapped, "target")):
+            if holder.get(name) is not None:
+                holder[name] = slot_map.slots(holder[name])
+        return mapped, slot_map
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
         """Load and check a split.
@@ -93,7 +233,19 @@ class ParaphraseTask(TranslationTask):
         self._check_split(split, epoch, combine)
         _warn_of_other_limits(kwargs.get("task_cfg"), self.limits)
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
+        self._warn_of_lost_spellings(split)
         self.datasets[split] = limit_pairs(self.datasets[split], self.limits, split == self.cfg.train_subset)
+
+    def _warn_of_lost_spellings(self, split: str) -> None:
+        """Binary data holds ``<unk>`` in the place of unknown words: nothing is left to copy."""
+        if not self.source_dictionary.num_slots or str(self.cfg.dataset_impl) == "raw":
+            return
+        sources = self.datasets[split].src
+        if any(sources[index].eq(self.source_dictionary.unk()).any() for index in range(min(1000, len(sources)))):
+            logger.warning(
+                f"{split} is binary data, which forgets how unknown words are spelt, so that they cannot be copied: "
+                "run fairseq-preprocess again with --dataset-impl raw"
+            )
 
     def _check_split(self, split: str, epoch: int, combine: bool) -> None:
         shards = split_paths(self.cfg.data)
@@ -163,6 +315,9 @@ class ParaphraseTask(TranslationTask):
             _check_wean_search(args, prefix_allowed_tokens_fn)
             logger.info("search preset wean: scores are sums of log-probabilities, length penalty 0")
             args = Namespace(**{**_options(args), "lenpen": 0.0})
+        if str(self.cfg.search_preset) == "copynet":
+            logger.info("search preset copynet: <unk> is never written")
+            args = Namespace(**{**_options(args), "unkpen": math.inf})
         if seq_gen_cls is None and (wean_search or replaces_unk):
             seq_gen_cls = PaperSequenceGenerator
             wanted = getattr(args, "nbest", 1) if wean_search else 0

@@ -5,13 +5,11 @@ Legend: ``B`` batch, ``S`` source length, ``L`` layers, ``H`` hidden width, ``E`
 
 from typing import Any
 
-import torch
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoder
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from ...modules import left_padding
+from ...modules import run_over_words
 
 
 class WeanLstmEncoder(FairseqEncoder):
@@ -60,21 +58,10 @@ class WeanLstmEncoder(FairseqEncoder):
             ``final_hidden`` and ``final_cell``, each (L, B, H).
         """
         padding_mask = src_tokens.eq(self.padding_idx)
-        batch, length = src_tokens.shape
-        # Packing wants the tokens on the left; the outputs go back to where their tokens stood, so that attention
-        # weights line up with the source as given.
-        position = torch.arange(length, device=src_tokens.device)
-        shift = left_padding(padding_mask).unsqueeze(1)  # (B, 1)
-        to_left = (position + shift) % length  # (B, S)
-        to_place = (position - shift) % length
-        embedded = self.embed_tokens(src_tokens.gather(1, to_left))  # (B, S, E)
-        lengths = padding_mask.logical_not().sum(dim=1).clamp(min=1).cpu()
-        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
-        packed_out, (hidden, cell) = self.lstm(packed)
-        outputs, _ = pad_packed_sequence(packed_out, batch_first=True, total_length=length)  # (B, S, directions * H)
-        outputs = outputs.view(batch, length, self.directions, -1).sum(dim=2)  # (B, S, H)
+        outputs, (hidden, cell) = run_over_words(self.lstm, self.embed_tokens(src_tokens), padding_mask)
+        outputs = outputs.unflatten(2, (self.directions, -1)).sum(dim=2)  # (B, S, directions * H) -> (B, S, H)
         return {
-            "encoder_out": outputs.gather(1, to_place.unsqueeze(-1).expand_as(outputs)),
+            "encoder_out": outputs,
             "encoder_padding_mask": padding_mask,
             "final_hidden": self._sum_directions(hidden),
             "final_cell": self._sum_directions(cell),

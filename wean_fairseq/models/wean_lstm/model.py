@@ -18,6 +18,7 @@ from .encoder import WeanLstmEncoder
 class WeanLstmModel(FairseqEncoderDecoderModel):
     """LSTM encoder and decoder with attention, and an output layer that queries the word embeddings."""
 
+    computes_loss = True  # see criterions/model_loss.py
     encoder: WeanLstmEncoder
     decoder: WeanLstmDecoder
 

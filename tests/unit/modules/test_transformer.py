@@ -1,0 +1,244 @@
+"""The Transformer's layers against the naive ones of ``tests/reference/transformer.py``, and what padding may do."""
+
+import pytest
+import torch
+from torch import nn
+
+from tests.reference import transformer as reference
+from tests.reference.transformer import lively
+from wean_fairseq.modules import (
+    DecoderLayer,
+    EncoderLayer,
+    PositionedEmbedding,
+    TiedOutput,
+    TransformerDecoder,
+    TransformerEncoder,
+    init_transformer,
+)
+from wean_fairseq.modules.transformer import MultiHeadAttention, attention_log_weights, padding_bias
+
+PAD, WORDS, DIM, HEADS, INNER = 1, 13, 6, 3, 10
+
+
+def embedding(max_positions: int = 8) -> PositionedEmbedding:
+    return PositionedEmbedding(nn.Embedding(WORDS, DIM, PAD), max_positions, dropout=0.0)
+
+
+def encoder(layer: type[EncoderLayer] = EncoderLayer) -> TransformerEncoder:
+    return lively(TransformerEncoder(embedding(), [layer(DIM, HEADS, INNER, 0.1, 0.1) for _ in range(2)]))
+
+
+def decoder() -> TransformerDecoder:
+    return lively(TransformerDecoder(embedding(), [DecoderLayer(DIM, HEADS, INNER, 0.1, 0.1) for _ in range(2)]))
+
+
+@pytest.mark.parametrize("with_weights", [False, True])
+def test_attention_is_that_of_the_paper_with_a_bias_for_each_query(with_weights):
+    attention = lively(MultiHeadAttention(DIM, HEADS, 0.1))
+    states, source, bias = torch.randn(2, 4, DIM), torch.randn(2, 5, DIM), torch.randn(2, 1, 4, 5)
+    with torch.no_grad():
+        output, log_weights = attention(states, attention.project(source), bias, with_weights=with_weights)
+        assert (log_weights is not None) is with_weights
+        for row in range(2):
+            for step in range(4):
+                expected = reference.attend(attention, states[row, step], list(source[row]), list(bias[row, 0, step]))
+                torch.testing.assert_close(output[row, step], expected[0], rtol=1e-5, atol=1e-5)
+                if with_weights:
+                    torch.testing.assert_close(log_weights[row, :, step].exp(), expected[1], rtol=1e-5, atol=1e-6)
+
+
+def test_log_weights_keep_a_gradient_where_weights_vanish():
+    """A key that scores 200 less has weight exp(-200), which is 0 in float32; its logarithm is -200, gradient 1."""
+    query = torch.tensor([[[[1.0]]]])
+    keys = torch.tensor([[[[0.0], [-200.0]]]], requires_grad=True)
+    log_weights = attention_log_weights(query, keys, None)
+    torch.testing.assert_close(log_weights.flatten(), torch.tensor([0.0, -200.0]))
+    log_weights[..., 1].sum().backward()
+    torch.testing.assert_close(keys.grad.flatten(), torch.tensor([-1.0, 1.0]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_log_weights_are_float32(dtype):
+    assert attention_log_weights(
+        torch.ones(1, 1, 2, 4, dtype=dtype), torch.ones(1, 1, 3, 4, dtype=dtype), None
+    ).dtype == (torch.float32)
+
+
+@pytest.mark.parametrize("heads", [0, 4])
+def test_heads_must_divide_the_width(heads):
+    with pytest.raises(ValueError, match=f"there are {heads} heads and 6 units"):
+        MultiHeadAttention(DIM, heads, 0.1)
+
+
+@pytest.mark.parametrize("with_weights", [False, True])
+def test_dropout_falls_on_attention_weights(with_weights):
+    """Expected: of 400 weights of 1 / 400 over values 1, 3 / 4 are kept at 4 / 3: a mean of 1 that varies by 0.03."""
+    attention = MultiHeadAttention(1, 1, 0.25).train()
+    with torch.no_grad():
+        for parameter in attention.parameters():
+            parameter.zero_()
+        attention.value_proj.bias.fill_(1.0)
+        attention.out_proj.weight.fill_(1.0)
+    source = torch.zeros(1, 400, 1)
+    torch.manual_seed(0)
+    output, log_weights = attention(torch.zeros(1, 50, 1), attention.project(source), None, with_weights=with_weights)
+    assert 0.97 < output.mean() < 1.03
+    assert 0.01 < output.std() < 0.06
+    if with_weights:
+        torch.testing.assert_close(log_weights.exp(), torch.full((1, 1, 50, 400), 1 / 400))
+
+
+def test_the_encoder_is_the_naive_one():
+    network = encoder()
+    words = [5, 9, 4, 9, 2]
+    with torch.no_grad():
+        found = network(torch.tensor([words]), torch.zeros(1, 5, dtype=torch.bool))
+        torch.testing.assert_close(found[0], torch.stack(reference.encode(network, words)), rtol=1e-4, atol=1e-5)
+
+
+def test_the_decoder_is_the_naive_one():
+    network = decoder()
+    words, source = [2, 7, 3, 12], torch.randn(1, 3, DIM)
+    with torch.no_grad():
+        found = network(torch.tensor([words]), source, torch.zeros(1, 3, dtype=torch.bool), with_weights=True)
+        for step, (state, context, weights) in enumerate(reference.decode(network, words, list(source[0]))):
+            torch.testing.assert_close(found.states[0, step], state, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(found.context[0, step], context, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(found.log_weights[0, :, step].exp(), weights, rtol=1e-4, atol=1e-6)
+
+
+def test_steps_with_caches_are_those_of_the_whole_after_a_reorder():
+    network = decoder()
+    tokens, source = torch.randint(3, WORDS, (2, 5)), torch.randn(2, 4, DIM)
+    mask = torch.tensor([[True, True, False, False], [False] * 4])
+    with torch.no_grad():
+        whole = network(tokens, source, mask, with_weights=True)
+        caches: list[dict[str, torch.Tensor]] = [{}, {}]
+        order = torch.tensor([0, 1])
+        for step in range(5):
+            if step == 3:
+                order = torch.tensor([1, 1, 0])
+                caches = [{name: kept[order] for name, kept in cache.items()} for cache in caches]
+            found = network(tokens[order, : step + 1], source[order], mask[order], caches, with_weights=True)
+            for part, expected in zip(found, whole, strict=True):
+                expected_step = expected[order][..., step : step + 1, :]
+                torch.testing.assert_close(part, expected_step, rtol=1e-5, atol=1e-5)
+
+
+def test_the_source_is_projected_once():
+    network = decoder()
+    calls = []
+    network.layers[0].cross_attention.key_proj.register_forward_hook(lambda *_: calls.append(1))
+    caches: list[dict[str, torch.Tensor]] = [{}, {}]
+    for step in range(3):
+        network(torch.full((1, step + 1), 5), torch.randn(1, 4, DIM), torch.zeros(1, 4, dtype=torch.bool), caches)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(("left", "right"), [(0, 3), (3, 0), (2, 2)])
+def test_positions_count_from_the_first_word(left, right):
+    network = encoder()
+    words = [5, 9, 4, 2]
+    padded = torch.tensor([[PAD] * left + words + [PAD] * right])
+    with torch.no_grad():
+        plain = network.embedding(torch.tensor([words]))
+        torch.testing.assert_close(network.embedding(padded)[:, left : left + 4], plain)
+        found = network(padded, padded.eq(PAD))[:, left : left + 4]
+        expected = network(torch.tensor([words]), torch.zeros(1, 4, dtype=torch.bool))
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+        last = network.embedding(torch.tensor([[PAD] * left + words]), last_only=True)
+        torch.testing.assert_close(last, plain[:, -1:])
+
+
+def test_order_matters():
+    network = encoder()
+    found = network(torch.tensor([[5, 9, 4]]), torch.zeros(1, 3, dtype=torch.bool))
+    swapped = network(torch.tensor([[9, 5, 4]]), torch.zeros(1, 3, dtype=torch.bool))
+    assert (found[0, [0, 1]] - swapped[0, [1, 0]]).abs().max() > 0.01
+
+
+def test_a_sentence_longer_than_the_positions_is_refused_and_padding_does_not_count():
+    network = embedding(max_positions=4)
+    network(torch.tensor([[PAD, PAD, 5, 9, 4, 2]]))
+    with pytest.raises(ValueError, match=r"a sentence has 5 tokens, .* made for at most 4 .* split or truncate"):
+        network(torch.tensor([[PAD, 5, 9, 4, 7, 2]]))
+
+
+def test_a_row_of_padding_stays_finite():
+    network = encoder()
+    tokens = torch.tensor([[PAD, PAD, PAD], [5, 2, PAD]])
+    states = network(tokens, tokens.eq(PAD))
+    states.sum().backward()
+    assert torch.isfinite(states).all()
+    assert all(torch.isfinite(p.grad).all() for p in network.parameters() if p.grad is not None)
+    assert padding_bias(tokens.eq(PAD)).flatten().tolist() == [0.0, 0.0, 0.0, 0.0, 0.0, float("-inf")]
+
+
+class NearestWordsOnly(EncoderLayer):
+    """What a paper with a bias of its own writes: here one that depends on each query's state and on the distance."""
+
+    scale = 0.0
+
+    def forward(self, states, bias):
+        place = torch.arange(states.size(1))
+        far = (place[:, None] - place).abs() * states.norm(dim=-1, keepdim=True)  # (B, S, S)
+        return super().forward(states, bias - self.scale * far.unsqueeze(1))
+
+
+def test_a_layer_can_add_its_own_bias_to_the_attention():
+    """Expected: with a bias of 0 the plain layers; with an extreme one each word sees itself alone."""
+    network, plain = encoder(NearestWordsOnly), encoder()
+    tokens, mask = torch.tensor([[5, 9, 4, 2]]), torch.zeros(1, 4, dtype=torch.bool)
+    torch.testing.assert_close(network(tokens, mask), plain(tokens, mask))
+    for layer in network.layers:
+        layer.scale = 1e4
+    alone = network(torch.tensor([[5]]), mask[:, :1])
+    torch.testing.assert_close(network(tokens, mask)[:, :1], alone, rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_reach_a_bias_through_the_fused_kernel():
+    attention = lively(MultiHeadAttention(DIM, HEADS, 0.0))
+    states = torch.randn(2, 4, DIM)
+    gradients = []
+    for with_weights in (False, True):
+        bias = torch.zeros(2, 1, 4, 4, requires_grad=True)
+        attention(states, attention.project(states), bias, with_weights=with_weights)[0].pow(2).sum().backward()
+        gradients.append(bias.grad)
+    assert gradients[0].abs().max() > 0.01
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+def test_the_tied_output_and_its_loss(label_smoothing):
+    """Expected: scores by hand; their cross entropy by fairseq's own smoothing."""
+    from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
+
+    layer, words = lively(TiedOutput(DIM, WORDS)), torch.randn(WORDS, DIM)
+    states, target = torch.randn(2, 3, DIM), torch.tensor([[4, 9, 2], [12, 2, PAD]])
+    with torch.no_grad():
+        scores = layer.scores(states, words)
+        hidden = reference.gelu(reference.linear(layer.transform[0], states[1, 2]))
+        by_hand = words @ reference.layer_norm(layer.transform[2], hidden) + layer.bias
+        torch.testing.assert_close(scores[1, 2], by_hand, rtol=1e-5, atol=1e-5)
+        expected = label_smoothed_nll_loss(
+            scores.log_softmax(-1).flatten(0, 1), target.flatten(), label_smoothing, ignore_index=PAD
+        )
+        found = layer.loss(states, words, target, PAD, label_smoothing)
+    torch.testing.assert_close(found.loss, expected[0], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(found.nll_loss, expected[1], rtol=1e-5, atol=1e-5)
+
+
+def test_the_start_is_that_of_bert():
+    network = TransformerEncoder(
+        PositionedEmbedding(nn.Embedding(500, 60, PAD), 512, 0.1), [EncoderLayer(60, 3, 110, 0.1, 0.1)]
+    )
+    init_transformer(network)
+    for name, parameter in network.named_parameters():
+        if "norm" in name:
+            assert (parameter == (1.0 if name.endswith("weight") else 0.0)).all(), name
+        elif name.endswith("bias"):
+            assert not parameter.any(), name
+        else:
+            assert 0.015 < parameter.std() < 0.025, name
+    assert not network.embedding.words.weight[PAD].any()
+    assert all(module.eps == 1e-12 for module in network.modules() if isinstance(module, nn.LayerNorm))

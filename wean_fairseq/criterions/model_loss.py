@@ -1,0 +1,119 @@
+"""``model_loss``: the loss that a model computes in its own forward, with the auxiliary losses that its paper adds.
+
+The target goes into the model's forward, which returns summed losses, so that distributed training sees every parameter
+in use, and so that a model can compute the loss of a large vocabulary in a cheaper way than through all its scores.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairseq import utils
+from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.dataclass import FairseqDataclass
+from fairseq.logging import metrics
+from fairseq.models import BaseFairseqModel
+from fairseq.tasks import FairseqTask
+from omegaconf import II
+from torch import Tensor
+
+from ..errors import UserError
+from ..modules import LossSums, MixtureLoss
+
+_PER_TOKEN = "per_token:"  # marks a sum that a model wants logged as an average over tokens
+
+
+@dataclass
+class ModelLossConfig(FairseqDataclass):
+    """The papers here train without label smoothing unless their recipe says so."""
+
+    label_smoothing: float = field(
+        default=0.0,
+        metadata={"help": "probability mass spread over the other words, 0 = none (as label_smoothed_cross_entropy)"},
+    )
+    sentence_avg: bool = II("optimization.sentence_avg")
+
+
+@register_criterion("model_loss", dataclass=ModelLossConfig)
+class ModelLossCriterion(FairseqCriterion):
+    """Sums over tokens come out; the division happens once, in ``reduce_metrics``.
+
+    Args:
+        task: gives the padding index.
+        label_smoothing: in [0, 1).
+        sentence_avg: divide gradients by sentences instead of tokens.
+
+    Raises:
+        UserError: if ``label_smoothing`` is out of range.
+    """
+
+    def __init__(self, task: FairseqTask, label_smoothing: float, sentence_avg: bool) -> None:
+        super().__init__(task)
+        if not 0.0 <= label_smoothing < 1.0:
+            raise UserError(f"--label-smoothing must be at least 0 and below 1, but is {label_smoothing}.")
+        self.label_smoothing = label_smoothing
+        self.sentence_avg = sentence_avg
+
+    def forward(
+        self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
+    ) -> tuple[Tensor, int, dict[str, Any]]:
+        """Loss of one batch.
+
+        Args:
+            model: see the module docstring.
+            sample: fairseq's batch: ``net_input``, ``target`` (B, T), ``ntokens``.
+            reduce: must be true; single tokens' losses are never kept.
+
+        Returns:
+            The summed loss, the number it is to be divided by, and the sums to log.
+
+        Raises:
+            UserError: if the model has no loss that this criterion knows.
+        """
+        if not reduce:
+            raise NotImplementedError("this criterion keeps no per-token losses: use cross_entropy for reduce=False.")
+        sums = self._sums(model, sample)
+        sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
+        logging_output = {
+            "loss": sums.loss.detach(),
+            "nll_loss": sums.nll_loss.detach(),
+            "ntokens": sample["ntokens"],
+            "nsentences": sample["target"].size(0),
+            "sample_size": sample_size,
+        }
+        logged = sums.logged if isinstance(sums, MixtureLoss) else {}
+        logging_output |= {_PER_TOKEN + name: value.detach() for name, value in logged.items()}
+        return sums.loss, sample_size, logging_output
+
+    def _sums(self, model: BaseFairseqModel, sample: dict[str, Any]) -> LossSums | MixtureLoss:
+        if not getattr(model, "computes_loss", False):
+            raise UserError(
+                f"criterion model_loss is for models that compute their own loss, and {type(model).__name__} does not: "
+                "use --criterion cross_entropy or label_smoothed_cross_entropy."
+            )
+        return self._computed(model, sample)
+
+    def _computed(self, model: BaseFairseqModel, sample: dict[str, Any]) -> LossSums | MixtureLoss:
+        sums = model(**sample["net_input"], target=sample["target"], label_smoothing=self.label_smoothing)
+        # A wrapper for distributed training may return a plain tuple.
+        return LossSums(*sums) if len(sums) == len(LossSums._fields) else MixtureLoss(*sums)
+
+    @staticmethod
+    def reduce_metrics(logging_outputs: Sequence[dict[str, Any]]) -> None:
+        """Divide the sums of all workers once; losses are reported in base 2, as fairseq does."""
+
+        def total(key: str) -> Any:
+            return sum(log.get(key, 0) for log in logging_outputs)
+
+        ntokens, sample_size = total("ntokens"), total("sample_size")
+        metrics.log_scalar("loss", total("loss") / sample_size / math.log(2), sample_size, round=3)
+        metrics.log_scalar("nll_loss", total("nll_loss") / ntokens / math.log(2), ntokens, round=3)
+        metrics.log_derived("ppl", lambda meters: utils.get_perplexity(meters["nll_loss"].avg))
+        for key in sorted({key for log in logging_outputs for key in log if key.startswith(_PER_TOKEN)}):
+            metrics.log_scalar(key.removeprefix(_PER_TOKEN), total(key) / ntokens, ntokens, round=4)
+
+    @staticmethod
+    def logging_outputs_can_be_summed() -> bool:
+        """All of them are sums."""
+        return True

@@ -1,0 +1,175 @@
+"""Words outside the dictionary that keep their spelling, and the slots through which models copy them.
+
+An ``ExtendedDictionary`` gives every word it reads and does not know an id of its own, above those of the dictionary:
+the *spelling* ids, which exist in this process alone and never reach a model. ``SlotMap`` turns them into what models
+see: within a sentence pair the k-th distinct unknown word of the source is slot k, in the source and in the target;
+slots beyond the last, and unknown words of the target that the source does not have, become ``<unk>``. One routine does
+it for training, generation and interactive use; after the search it turns slots back into the words.
+
+Legend: ``B`` batch, ``S`` source length, ``T`` target length, ``K`` slots.
+"""
+
+from copy import copy
+from typing import Any
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.tokenizer import tokenize_line
+from torch import Tensor
+
+from ..errors import UserError
+
+DEFAULT_SLOTS = 64  # enough for sentences; a paragraph of characters may want 128
+
+
+class ExtendedDictionary(Dictionary):
+    """A fairseq dictionary whose last entries may be slots, and which remembers how unknown words are spelt.
+
+    Its length is that of the dictionary and the slots; spelling ids are not counted. There are no slots until
+    ``reserve_slots``.
+
+    Args:
+        dictionary: is copied.
+        fold_case: let unknown words that differ in case alone share a slot; each still comes out as it was spelt first
+            in its source sentence.
+    """
+
+    def __init__(self, dictionary: Dictionary, fold_case: bool = False) -> None:
+        super().__init__()
+        for name in ("symbols", "count", "indices", "nspecial", "bos_index", "pad_index", "eos_index", "unk_index"):
+            setattr(self, name, copy(getattr(dictionary, name)))
+        for name in ("bos_word", "unk_word", "pad_word", "eos_word"):
+            setattr(self, name, getattr(dictionary, name))
+        self.num_slots = 0
+        self.fold_case = fold_case
+        self._spellings: list[str] = []
+        self._spelling_ids: dict[str, int] = {}
+        self._same: list[int] = []  # of each spelling: the number of the first one that counts as the same word
+        self._folded: dict[str, int] = {}
+        no_words = (self.bos_word, self.pad_word, self.eos_word)
+        self._words = {word: index for word, index in self.indices.items() if word not in no_words}
+
+    @property
+    def first_slot(self) -> int:
+        """Id of the first slot: the size ``V`` of the base vocabulary."""
+        return len(self) - self.num_slots
+
+    def reserve_slots(self, number: int) -> None:
+        """Append ``number`` slots, once and before any text is read.
+
+        Raises:
+            UserError: if the dictionary has a word that looks like a slot.
+        """
+        if self.num_slots == number:
+            return
+        if self.num_slots or self._spellings:
+            raise ValueError("slots must be reserved once, before any text is read.")
+        for slot in range(number):
+            name = f"<oov-{slot}>"
+            if name in self:
+                raise UserError(
+                    f"the dictionary has the word {name}, which is reserved: the text it was made from had slots "
+                    "written into it; run fairseq-preprocess on the original text."
+                )
+            self.add_symbol(name, n=0)
+        self.num_slots = number
+
+    def encode_line(
+        self,
+        line: str,
+        line_tokenizer: Any = tokenize_line,
+        add_if_not_exist: bool = True,
+        consumer: Any = None,
+        append_eos: bool = True,
+        reverse_order: bool = False,
+    ) -> Tensor:
+        """As fairseq's, but an unknown word gets a spelling id; the dictionary never grows.
+
+        A word that is spelt like a boundary symbol or a slot is an unknown word like others.
+        """
+        words = line_tokenizer(line)
+        if reverse_order:
+            words = list(reversed(words))
+        known = self._words
+        ids = [known[word] if word in known else self._spelling_id(word) for word in words]
+        if consumer is not None:
+            for word, index in zip(words, ids, strict=True):
+                consumer(word, index)
+        if append_eos:
+            ids.append(self.eos())
+        return torch.tensor(ids, dtype=torch.int32)
+
+    def __getitem__(self, index: int) -> str:
+        """The word with this id, be it of the dictionary or a spelling id."""
+        spelling = int(index) - len(self)
+        if 0 <= spelling < len(self._spellings):
+            return self._spellings[spelling]
+        return str(super().__getitem__(index))
+
+    def same_word(self, tokens: Tensor) -> Tensor:
+        """Ids that are equal where two words share a slot: any shape."""
+        if not self.fold_case or not self._same:
+            return tokens
+        same = torch.tensor(self._same, device=tokens.device) + len(self)
+        return torch.where(tokens >= len(self), same[(tokens - len(self)).clamp(min=0)], tokens)
+
+    def _spelling_id(self, word: str) -> int:
+        number = self._spelling_ids.get(word)
+        if number is None:
+            number = self._spelling_ids[word] = len(self._spellings)
+            self._spellings.append(word)
+            self._same.append(self._folded.setdefault(word.casefold(), number))
+        return len(self) + number
+
+
+class SlotMap:
+    """From spelling ids to slots and back, for one batch.
+
+    Args:
+        source: dictionary of the source.
+        target: dictionary of the target; the same one where it has slots.
+        src_tokens: shape (B, S), with spelling ids.
+
+    Attributes:
+        src_tokens: with slots, shape (B, S).
+    """
+
+    def __init__(self, source: ExtendedDictionary, target: ExtendedDictionary, src_tokens: Tensor) -> None:
+        dictionary = source
+        self.dictionary = target
+        self.src_keys = dictionary.same_word(src_tokens)
+        slots = dictionary.num_slots
+        # Of each slot the spelling id; the last column is for what has no slot.
+        self._words = src_tokens.new_full((src_tokens.size(0), slots + 1), dictionary.unk())
+        if not slots:
+            self.src_tokens = _without_spellings(dictionary, src_tokens)
+            return
+        unknown = src_tokens >= len(dictionary)
+        first = self.src_keys.unsqueeze(2).eq(self.src_keys.unsqueeze(1)).int().argmax(dim=2)  # (B, S)
+        position = torch.arange(src_tokens.size(1), device=src_tokens.device)
+        opens = unknown & first.eq(position)  # the first time that a word appears
+        number = (opens.cumsum(dim=1) - 1).gather(1, first)  # of the word among the distinct ones
+        slot = torch.where(number < slots, dictionary.first_slot + number, dictionary.unk())
+        self.src_tokens = torch.where(unknown, slot, src_tokens)
+        self._words.scatter_(1, torch.where(opens, number.clamp(max=slots), slots), src_tokens)
+
+    def slots(self, tokens: Tensor) -> Tensor:
+        """Target-side ids with slots: shape (B, T) -> (B, T)."""
+        if not self.dictionary.num_slots:
+            return _without_spellings(self.dictionary, tokens)
+        matches = self.dictionary.same_word(tokens).unsqueeze(2).eq(self.src_keys.unsqueeze(1))  # (B, T, S)
+        copied = self.src_tokens.gather(1, matches.int().argmax(dim=2))
+        unknown = torch.where(matches.any(dim=2), copied, self.dictionary.unk())
+        return torch.where(tokens >= len(self.dictionary), unknown, tokens)
+
+    def spell(self, row: int, tokens: Tensor) -> Tensor:
+        """The ids (T,) of an output of sentence ``row`` with the words in the place of their slots."""
+        if not self.dictionary.num_slots:
+            return tokens
+        slot = tokens - self.dictionary.first_slot
+        is_slot = (slot >= 0) & (slot < self.dictionary.num_slots)
+        return torch.where(is_slot, self._words[row].to(tokens)[slot.clamp(min=-1)], tokens)
+
+
+def _without_spellings(dictionary: ExtendedDictionary, tokens: Tensor) -> Tensor:
+    return tokens.masked_fill(tokens >= len(dictionary), dictionary.unk())

@@ -1,0 +1,8 @@
+"""CopyNet (Gu et al., ACL 2016) and the two systems it is compared with: RNNSearch and Enc-Dec."""
+
+from .config import CopyNetConfig
+from .decoder import CopyNetDecoder
+from .encoder import CopyNetEncoder
+from .model import CopyNetModel
+
+__all__ = ["CopyNetConfig", "CopyNetDecoder", "CopyNetEncoder", "CopyNetModel"]

@@ -1,0 +1,15 @@
+"""Pointer-generator (See et al., ACL 2017), with and without coverage."""
+
+from .config import PointerGeneratorConfig
+from .decoder import PointerGeneratorDecoder
+from .encoder import PointerGeneratorEncoder
+from .model import PointerGeneratorModel
+from .optimizer import AccumulatorAdagrad
+
+__all__ = [
+    "AccumulatorAdagrad",
+    "PointerGeneratorConfig",
+    "PointerGeneratorDecoder",
+    "PointerGeneratorEncoder",
+    "PointerGeneratorModel",
+]

@@ -1,0 +1,53 @@
+"""``adagrad_accumulator``: Adagrad whose accumulators do not start at zero, as See et al. (ACL 2017) train.
+
+fairseq's ``adagrad`` starts them at zero, and then the first update moves every weight by the whole learning rate.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any, List  # noqa: UP035 - fairseq's parser knows `List`
+
+import torch
+from fairseq.dataclass import FairseqDataclass
+from fairseq.optim import FairseqOptimizer, register_optimizer
+from omegaconf import II
+
+from ...errors import UserError
+
+
+@dataclass
+class AccumulatorAdagradConfig(FairseqDataclass):
+    """The default is the paper's."""
+
+    initial_accumulator_value: float = field(
+        default=0.1, metadata={"help": "where the sum of squared gradients starts (sec. 5)"}
+    )
+    weight_decay: float = field(default=0.0, metadata={"help": "weight decay"})
+    lr: List[float] = II("optimization.lr")  # noqa: RUF009, UP006 - a string
+
+
+@register_optimizer("adagrad_accumulator", dataclass=AccumulatorAdagradConfig)
+class AccumulatorAdagrad(FairseqOptimizer):
+    """``torch.optim.Adagrad`` with an initial accumulator.
+
+    Args:
+        cfg: options.
+        params: of the model.
+
+    Raises:
+        UserError: if the accumulator would start below zero.
+    """
+
+    def __init__(self, cfg: AccumulatorAdagradConfig, params: Any) -> None:
+        super().__init__(cfg)
+        if cfg.initial_accumulator_value < 0:
+            raise UserError(f"--initial-accumulator-value must be 0 or more, but is {cfg.initial_accumulator_value}.")
+        self._optimizer = torch.optim.Adagrad(
+            params, initial_accumulator_value=cfg.initial_accumulator_value, **self.optimizer_config
+        )
+
+    @property
+    def optimizer_config(self) -> dict[str, Any]:
+        """What the command line sets even where a checkpoint says otherwise."""
+        lr = self.cfg.lr
+        return {"lr": lr[0] if isinstance(lr, Collection) else lr, "weight_decay": self.cfg.weight_decay}

@@ -1,0 +1,61 @@
+"""Additive attention (Bahdanau et al., ICLR 2015, appendix A.1.2), with the coverage of See et al. (ACL 2017, eq. 11).
+
+One step at a time, for decoders whose query depends on the attention before it. What does not depend on the query is
+projected once a batch.
+
+Legend: ``B`` batch, ``S`` source length, ``Q`` query width, ``K`` key width, ``A`` attention width.
+"""
+
+import torch
+from torch import Tensor, nn
+
+
+class AdditiveAttention(nn.Module):
+    """e_i = v . tanh(W_h h_i + W_s s + w_c cov_i + b).
+
+    Args:
+        query_dim: width ``Q`` of the decoder state s.
+        key_dim: width ``K`` of the encoder outputs h_i.
+        attention_dim: ``A``.
+        coverage: have w_c, and take the attention that each position got so far.
+        query_bias: have b.
+    """
+
+    def __init__(
+        self, query_dim: int, key_dim: int, attention_dim: int, *, coverage: bool = False, query_bias: bool = False
+    ) -> None:
+        super().__init__()
+        self.key_proj = nn.Linear(key_dim, attention_dim, bias=False)  # W_h
+        self.query_proj = nn.Linear(query_dim, attention_dim, bias=query_bias)  # W_s, b
+        self.vector = nn.Parameter(torch.empty(attention_dim))  # v
+        self.coverage_weight = nn.Parameter(torch.empty(attention_dim)) if coverage else None  # w_c
+        for vector in (self.vector, self.coverage_weight):
+            if vector is not None:
+                nn.init.uniform_(vector, -(attention_dim**-0.5), attention_dim**-0.5)
+
+    def project_keys(self, keys: Tensor) -> Tensor:
+        """The part of the keys, W_h h_i, which is the same at every step: (B, S, K) -> (B, S, A)."""
+        projected: Tensor = self.key_proj(keys)
+        return projected
+
+    def scores(self, query: Tensor, projected_keys: Tensor, coverage: Tensor | None = None) -> Tensor:
+        """Unnormalised scores of all positions, padding included.
+
+        Args:
+            query: the decoder state of one step, shape (B, Q).
+            projected_keys: from ``project_keys``, shape (B, S, A).
+            coverage: attention so far, summed over the steps, shape (B, S); only with ``coverage`` set.
+
+        Returns:
+            Scores (logits), shape (B, S).
+        """
+        hidden = projected_keys + self.query_proj(query).unsqueeze(1)  # (B, S, A)
+        if self.coverage_weight is not None:
+            assert coverage is not None, "this attention has coverage and must be given it"
+            hidden = torch.addcmul(hidden, coverage.to(hidden.dtype).unsqueeze(-1), self.coverage_weight)
+        return torch.matmul(hidden.tanh_(), self.vector)  # the sum is needed no more: in place
+
+
+def attended_again(weights: Tensor, coverage: Tensor) -> Tensor:
+    """The coverage loss of each step, sum_i min(a_ti, cov_ti) (See et al., eq. 12): (B, T, S) twice -> (B, T)."""
+    return torch.minimum(weights, coverage).sum(dim=-1)

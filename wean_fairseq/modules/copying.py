@@ -1,0 +1,196 @@
+"""Generating and copying in one distribution: what CopyNet, Pointer-generator and Transformer+Copy share.
+
+A copy model gives, at each step, log-probabilities of generating each word of the base vocabulary and of copying from
+each source position; both together sum to 1. A word's probability is the sum over all its ways (Gu et al., ACL 2016,
+eq. 4-8; See et al., ACL 2017, eq. 9). Ids from ``V`` on are slots: the k-th distinct word of a source sentence that is
+not in the base vocabulary has id ``V + k`` there, whatever word that is. Everything is float32 and stays in log space,
+so that a word that is hardly ever copied still gets a gradient.
+
+Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``V`` base vocabulary, ``K`` slots, ``A`` heads.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+NEVER = float("-inf")
+
+
+class CopyDistribution(NamedTuple):
+    """The log-probabilities of one step's choices, float32: exp of both parts together sums to 1.
+
+    Attributes:
+        generate: of generating each base word, (B, T, V).
+        copy: of copying from each source position, (B, T, S); -inf where there is nothing to copy.
+        source: ids of the source words, slots included, (B, S).
+    """
+
+    generate: Tensor
+    copy: Tensor
+    source: Tensor
+
+    def log_probs(self, num_slots: int) -> Tensor:
+        """Log-probabilities of all words, (B, T, V + K); a slot that the sentence does not use has -inf."""
+        base = self.generate.size(-1)
+        copied = scatter_logsumexp(self.copy, self.source, base + num_slots)
+        return torch.cat([log_add(self.generate, copied[..., :base]), copied[..., base:]], dim=-1)
+
+    def target_log_probs(self, target: Tensor) -> Tensor:
+        """Log-probabilities of the words ``target`` (B, T), without building those of all others: (B, T).
+
+        A word outside the base vocabulary can only be copied (CopyNet, eq. 7); a copied base word has both ways.
+        """
+        base = self.generate.size(-1)
+        known = target < base
+        generated = self.generate.gather(-1, target.masked_fill(~known, 0).unsqueeze(-1)).squeeze(-1)
+        return log_add(generated.masked_fill(~known, NEVER), self._copied(target))
+
+    def loss(self, target: Tensor, padding_idx: int, label_smoothing: float = 0.0) -> "MixtureLoss":
+        """Negative log-likelihood, summed over the tokens that are not padding.
+
+        Args:
+            target: shape (B, T).
+            padding_idx: the index in ``target`` that is no token.
+            label_smoothing: mass spread evenly over the other words of the base vocabulary; slots get none, because
+                they stand for other words in every sentence.
+        """
+        keep = target.ne(padding_idx)
+        log_probs = self.target_log_probs(target)
+        nll = -log_probs.masked_select(keep).sum()
+        copied = (self._copied(target) - log_probs.detach()).exp().masked_select(keep).sum().detach()
+        loss = nll
+        if label_smoothing:
+            each = label_smoothing / (self.generate.size(-1) - 1)
+            smooth = -self.log_probs(_slots_in_use(self.source, self.generate.size(-1)))[..., : self.generate.size(-1)]
+            loss = (1 - label_smoothing - each) * nll + each * smooth.sum(-1).masked_select(keep).sum()
+        return MixtureLoss(loss, nll.detach(), {"copied": copied})
+
+    def provenance(self, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Where the words ``target`` (B, T) came from.
+
+        Returns:
+            The probability that each was copied given that it was written, (B, T), and given that it was copied from
+            which position, (B, T, S); the latter is zero for a word that is not in the source.
+        """
+        matching = self._matching(target)
+        copied = logsumexp(matching)
+        share = (copied - self.target_log_probs(target)).exp().nan_to_num(0.0)
+        return share, (matching - copied.unsqueeze(-1)).exp().nan_to_num(0.0)
+
+    def _copied(self, target: Tensor) -> Tensor:
+        """Log-probability that ``target`` (B, T) is copied from anywhere: (B, T)."""
+        return logsumexp(self._matching(target))
+
+    def _matching(self, target: Tensor) -> Tensor:
+        """``copy`` where the source word is the target word, -inf elsewhere: (B, T, S)."""
+        return self.copy.masked_fill(target.unsqueeze(2).ne(self.source.unsqueeze(1)), NEVER)
+
+
+class MixtureLoss(NamedTuple):
+    """Sums over tokens, natural logarithm, float32 scalars.
+
+    Attributes:
+        loss: what is minimised, auxiliary losses included.
+        nll_loss: negative log-likelihood alone; carries no gradient.
+        logged: further sums over tokens to be logged by name; carry no gradient. ``copied``: expected copied words.
+    """
+
+    loss: Tensor
+    nll_loss: Tensor
+    logged: dict[str, Tensor]
+
+
+def shared_softmax(generate: Tensor, copy: Tensor, source: Tensor, no_copy: Tensor) -> CopyDistribution:
+    """One softmax over generating V words and copying S positions (CopyNet, eq. 4-8; the sum goes over positions).
+
+    Args:
+        generate: scores, shape (B, T, V).
+        copy: scores, shape (B, T, S).
+        source: ids of the source words, shape (B, S).
+        no_copy: ``True`` where nothing may be copied (padding, sentence boundaries), shape (B, S).
+    """
+    generate, copy = generate.float(), copy.float().masked_fill(no_copy.unsqueeze(1), NEVER)
+    normaliser = log_add(torch.logsumexp(generate, dim=-1), logsumexp(copy)).unsqueeze(-1)  # (B, T, 1)
+    return CopyDistribution(generate - normaliser, copy - normaliser, source)
+
+
+def gated(gate: Tensor, generate: Tensor, copy: Tensor, source: Tensor, no_copy: Tensor) -> CopyDistribution:
+    """A gate between two distributions: p = g P_generate + (1 - g) P_copy (See et al., eq. 9; DNPG, eq. 8).
+
+    Args:
+        gate: logit of generating, shape (B, T).
+        generate: scores of the words, unnormalised or log-probabilities, shape (B, T, V).
+        copy: log-weights of the source positions, up to a constant for each step, shape (B, T, S).
+        source: ids of the source words, shape (B, S).
+        no_copy: ``True`` where nothing may be copied, shape (B, S). A sentence with nothing to copy only generates.
+    """
+    generate = torch.log_softmax(generate.float(), dim=-1)
+    copy = copy.float().masked_fill(no_copy.unsqueeze(1), NEVER)
+    nothing = no_copy.all(dim=-1)[:, None, None]
+    gate = gate.float().unsqueeze(-1)  # (B, T, 1)
+    generate = generate + nn.functional.logsigmoid(gate).masked_fill(nothing, 0.0)
+    weights = torch.log_softmax(copy.masked_fill(nothing, 0.0), dim=-1)
+    copy = (weights + nn.functional.logsigmoid(-gate)).masked_fill(nothing, NEVER)
+    return CopyDistribution(generate, copy.masked_fill(no_copy.unsqueeze(1), NEVER), source)
+
+
+def mean_over_heads(log_weights: Tensor) -> Tensor:
+    """Log of the mean of the heads' attention: log-weights (B, A, T, S) -> (B, T, S)."""
+    heads = log_weights.size(1)
+    return logsumexp(log_weights.float().movedim(1, -1)) - math.log(heads)
+
+
+def base_ids(tokens: Tensor, num_base: int, unk_index: int) -> Tensor:
+    """Ids for the embedding lookup: slots become ``unk_index``; any shape."""
+    return tokens.masked_fill(tokens >= num_base, unk_index)
+
+
+def nothing_to_copy(source: Tensor, special: tuple[int, ...]) -> Tensor:
+    """``True`` at the ids ``special`` (padding and sentence boundaries), which are never copied: (B, S) -> (B, S)."""
+    no_copy = torch.zeros_like(source, dtype=torch.bool)
+    for index in special:
+        no_copy |= source.eq(index)
+    return no_copy
+
+
+def log_add(first: Tensor, second: Tensor) -> Tensor:
+    """``torch.logaddexp`` whose gradient is 0, not NaN, where both are -inf."""
+    return logsumexp(torch.stack([first, second], dim=-1))
+
+
+def logsumexp(values: Tensor) -> Tensor:
+    """``torch.logsumexp`` over the last dimension whose gradient is 0, not NaN, where all are -inf."""
+    top = values.detach().amax(dim=-1, keepdim=True)
+    top = top.masked_fill(top == NEVER, 0.0)
+    return _log((values - top).exp().sum(dim=-1)) + top.squeeze(-1)
+
+
+def scatter_logsumexp(values: Tensor, index: Tensor, width: int) -> Tensor:
+    """Log of the summed exponentials of all positions with the same index.
+
+    Args:
+        values: shape (B, T, S).
+        index: in [0, ``width``), shape (B, S).
+        width: of the result.
+
+    Returns:
+        Shape (B, T, ``width``); -inf where no position has the index.
+    """
+    where = index.unsqueeze(1).expand_as(values)
+    empty = values.new_full((*values.shape[:2], width), NEVER)
+    top = empty.scatter_reduce(-1, where, values.detach(), "amax")  # of each index, so that none underflows
+    top = top.masked_fill(top == NEVER, 0.0)
+    sums = torch.zeros_like(empty).scatter_add(-1, where, (values - top.gather(-1, where)).exp())
+    return _log(sums) + top
+
+
+def _log(values: Tensor) -> Tensor:
+    """Log of values >= 0; 0 gives -inf, with gradient 0."""
+    tiny = torch.finfo(values.dtype).tiny
+    return values.clamp_min(tiny).log().masked_fill(values == 0, NEVER)
+
+
+def _slots_in_use(source: Tensor, num_base: int) -> int:
+    return max(0, int(source.max()) + 1 - num_base)

@@ -1,0 +1,44 @@
+"""Recurrent encoders over padded batches: padding on either side is never read.
+
+Legend: ``B`` batch, ``S`` source length, ``E`` input width, ``H`` hidden width, ``L`` layers, ``D`` directions.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from .masking import left_padding
+
+
+def run_over_words(
+    rnn: nn.LSTM | nn.GRU, inputs: Tensor, padding_mask: Tensor
+) -> tuple[Tensor, Tensor | tuple[Tensor, Tensor]]:
+    """Run ``rnn`` over the words of each sentence, as if the sentence stood alone.
+
+    Args:
+        rnn: ``batch_first``, of any depth, in one direction or both.
+        inputs: shape (B, S, E).
+        padding_mask: ``True`` at padding, which is all on the left or all on the right of a sentence, shape (B, S).
+
+    Returns:
+        The outputs, each where its word stands and zero at padding, shape (B, S, D * H); and the final state, the one
+        after a sentence's last word (backwards: after its first), (L * D, B, H): for an LSTM the pair (h, c).
+    """
+    length = padding_mask.size(1)
+    # Packing wants the words on the left; the outputs go back to where their words stood, so that attention weights
+    # line up with the source as given.
+    position = torch.arange(length, device=padding_mask.device)
+    shift = left_padding(padding_mask).unsqueeze(1)  # (B, 1)
+    words = padding_mask.logical_not().sum(dim=1).clamp(min=1).cpu()
+    on_the_left = _take(inputs, (position + shift) % length)  # (B, S, E)
+    packed = pack_padded_sequence(on_the_left, words, batch_first=True, enforce_sorted=False)
+    packed_outputs, state = rnn(packed)
+    outputs, _ = pad_packed_sequence(packed_outputs, batch_first=True, total_length=length)  # (B, S, D * H)
+    return _take(outputs, (position - shift) % length), state
+
+
+def _take(values: Tensor, position: Tensor) -> Tensor:
+    """``values`` (B, S, C) at each sentence's ``position`` (B, S)."""
+    batch, length = position.shape
+    row = position + length * torch.arange(batch, device=position.device).unsqueeze(1)  # in (B * S, C)
+    return values.flatten(0, 1).index_select(0, row.flatten()).view_as(values)

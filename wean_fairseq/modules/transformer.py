@@ -1,0 +1,408 @@
+"""The Transformer of the C-DNPG table: post-norm layers in the shape of BERT, learned positions, a tied output layer.
+
+After Vaswani et al. (NeurIPS 2017, "AIAYN") and Devlin et al. (NAACL 2019). Attention takes an additive bias, which is
+where masks go in, and whatever a paper adds to the scores: a layer of such a paper overrides ``forward``, and hands its
+``bias`` plus its own to the layer here. Where the attention's weights are wanted they are float32 logarithms, so that
+what is hardly attended to still gets a gradient.
+
+Legend: ``B`` batch, ``T`` queries (target length), ``S`` keys (source length), ``D`` width, ``A`` heads, ``d`` = D / A,
+``F`` inner width of the feed-forward part, ``V`` words.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from .chunked_loss import LossSums, product_cross_entropy
+
+NORM_EPS = 1e-12
+INIT_STD = 0.02
+
+Cache = dict[str, Tensor]
+
+
+class KeyValue(NamedTuple):
+    """Projected states that can be attended to, one set a head: each (B, A, S, d)."""
+
+    keys: Tensor
+    values: Tensor
+
+
+class Attended(NamedTuple):
+    """What attention gives: ``output`` (B, T, D); if wanted, ``log_weights`` (B, A, T, S), float32."""
+
+    output: Tensor
+    log_weights: Tensor | None
+
+
+class Decoded(NamedTuple):
+    """What a decoder (layer) gives.
+
+    Attributes:
+        states: (B, T, D).
+        context: what the cross-attention read from the source, (B, T, D).
+        log_weights: of the cross-attention, if wanted: (B, A, T, S), float32.
+    """
+
+    states: Tensor
+    context: Tensor
+    log_weights: Tensor | None
+
+
+class MultiHeadAttention(nn.Module):
+    """softmax(Q K^T / sqrt(d) + bias) V, with A heads (AIAYN, section 3.2).
+
+    Args:
+        dim: ``D``.
+        heads: ``A``.
+        dropout: on the weights.
+
+    Raises:
+        ValueError: if the heads do not divide the width.
+    """
+
+    def __init__(self, dim: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        if heads < 1 or dim % heads:
+            raise ValueError(
+                f"attention heads must divide the width of the states, but there are {heads} heads and {dim} units."
+            )
+        self.heads = heads
+        self.dropout = dropout
+        self.query_proj = nn.Linear(dim, dim)
+        self.key_proj = nn.Linear(dim, dim)
+        self.value_proj = nn.Linear(dim, dim)
+        self.out_proj = nn.Linear(dim, dim)
+
+    def project(self, states: Tensor) -> KeyValue:
+        """Keys and values of states (B, S, D)."""
+        return KeyValue(self._by_head(self.key_proj(states)), self._by_head(self.value_proj(states)))
+
+    def forward(self, states: Tensor, memory: KeyValue, bias: Tensor | None, *, with_weights: bool = False) -> Attended:
+        """Attend from every state to the memory.
+
+        Args:
+            states: what asks, shape (B, T, D).
+            memory: what is attended to: ``project`` of (B, S, D).
+            bias: added to the scores, broadcast to (B, A, T, S); -inf where nothing may be read. No row may be all
+                -inf.
+            with_weights: return the weights, before dropout; costs the fused kernel.
+        """
+        query = self._by_head(self.query_proj(states))  # (B, A, T, d)
+        if bias is not None:
+            bias = bias.to(query.dtype)
+        dropout = self.dropout if self.training else 0.0
+        log_weights = None
+        if with_weights:
+            log_weights = attention_log_weights(query, memory.keys, bias)
+            weights = functional.dropout(log_weights.exp(), dropout)
+            heads = weights.to(memory.values.dtype) @ memory.values  # (B, A, T, d)
+        else:
+            heads = functional.scaled_dot_product_attention(query, *memory, attn_mask=bias, dropout_p=dropout)
+        return Attended(self.out_proj(heads.transpose(1, 2).flatten(2)), log_weights)  # (B, A, T, d) -> (B, T, D)
+
+    def _by_head(self, states: Tensor) -> Tensor:
+        return states.view(*states.shape[:2], self.heads, -1).transpose(1, 2)  # (B, T, D) -> (B, A, T, d)
+
+
+class FeedForward(nn.Sequential):
+    """D -> F, GELU, F -> D (AIAYN, eq. 2, with the activation of BERT)."""
+
+    def __init__(self, dim: int, inner_dim: int) -> None:
+        super().__init__(nn.Linear(dim, inner_dim), nn.GELU(), nn.Linear(inner_dim, dim))
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention and feed-forward, each followed by dropout, the residual and layer normalisation.
+
+    Args:
+        dim: ``D``.
+        heads: ``A``.
+        inner_dim: ``F``.
+        dropout: on the output of each part.
+        attention_dropout: on the attention weights.
+    """
+
+    def __init__(self, dim: int, heads: int, inner_dim: int, dropout: float, attention_dropout: float) -> None:
+        super().__init__()
+        self.self_attention = MultiHeadAttention(dim, heads, attention_dropout)
+        self.self_norm = nn.LayerNorm(dim, NORM_EPS)
+        self.feed_forward = FeedForward(dim, inner_dim)
+        self.output_norm = nn.LayerNorm(dim, NORM_EPS)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, states: Tensor, bias: Tensor | None) -> Tensor:
+        """One layer.
+
+        Args:
+            states: shape (B, S, D).
+            bias: of the self-attention, broadcast to (B, A, S, S).
+
+        Returns:
+            Shape (B, S, D).
+        """
+        attended = self.self_attention(states, self.self_attention.project(states), bias)
+        states = self.self_norm(states + self.dropout(attended.output))
+        output: Tensor = self.output_norm(states + self.dropout(self.feed_forward(states)))
+        return output
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention, attention to the source and feed-forward, each with dropout, residual and normalisation.
+
+    Args:
+        dim: ``D``.
+        heads: ``A``.
+        inner_dim: ``F``.
+        dropout: on the output of each part.
+        attention_dropout: on the attention weights.
+    """
+
+    def __init__(self, dim: int, heads: int, inner_dim: int, dropout: float, attention_dropout: float) -> None:
+        super().__init__()
+        self.self_attention = MultiHeadAttention(dim, heads, attention_dropout)
+        self.self_norm = nn.LayerNorm(dim, NORM_EPS)
+        self.cross_attention = MultiHeadAttention(dim, heads, attention_dropout)
+        self.cross_norm = nn.LayerNorm(dim, NORM_EPS)
+        self.feed_forward = FeedForward(dim, inner_dim)
+        self.output_norm = nn.LayerNorm(dim, NORM_EPS)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        states: Tensor,
+        source: Tensor,
+        self_bias: Tensor | None,
+        cross_bias: Tensor | None,
+        cache: Cache | None = None,
+        *,
+        with_weights: bool = False,
+    ) -> Decoded:
+        """One layer.
+
+        Args:
+            states: shape (B, T, D).
+            source: encoder states, shape (B, S, D).
+            self_bias: of the self-attention, broadcast to (B, A, T, T'), T' being the steps in ``cache`` and these.
+            cross_bias: of the attention to the source, broadcast to (B, A, T, S).
+            cache: what earlier steps left, batch first; empty at the first one, and added to here. ``None`` if all
+                steps are given at once.
+            with_weights: return those of the attention to the source.
+        """
+        attended = self.self_attention(states, self._steps(states, cache), self_bias)
+        states = self.self_norm(states + self.dropout(attended.output))
+        read = self.cross_attention(states, self._source(source, cache), cross_bias, with_weights=with_weights)
+        states = self.cross_norm(states + self.dropout(read.output))
+        states = self.output_norm(states + self.dropout(self.feed_forward(states)))
+        return Decoded(states, read.output, read.log_weights)
+
+    def _steps(self, states: Tensor, cache: Cache | None) -> KeyValue:
+        """Keys and values of the steps so far, these included."""
+        memory = self.self_attention.project(states)
+        if cache is None:
+            return memory
+        if "keys" in cache:
+            past = KeyValue(cache["keys"], cache["values"])
+            memory = KeyValue(*(torch.cat(pair, dim=2) for pair in zip(past, memory, strict=True)))
+        cache["keys"], cache["values"] = memory
+        return memory
+
+    def _source(self, source: Tensor, cache: Cache | None) -> KeyValue:
+        """Keys and values of the source, projected at the first step only."""
+        if cache is not None and "source_keys" in cache:
+            return KeyValue(cache["source_keys"], cache["source_values"])
+        memory = self.cross_attention.project(source)
+        if cache is not None:
+            cache["source_keys"], cache["source_values"] = memory
+        return memory
+
+
+class PositionedEmbedding(nn.Module):
+    """LayerNorm(word + position + segment): BERT's input, with one segment.
+
+    Positions count from the first token that is not padding, so that padding on either side changes nothing.
+
+    Args:
+        words: (V, D), with its ``padding_idx``.
+        max_positions: length of the longest sentence.
+        dropout: on the result.
+    """
+
+    def __init__(self, words: nn.Embedding, max_positions: int, dropout: float) -> None:
+        super().__init__()
+        self.words = words
+        self.padding_idx = -1 if words.padding_idx is None else words.padding_idx
+        self.positions = nn.Embedding(max_positions, words.embedding_dim)
+        self.segment = nn.Parameter(torch.zeros(words.embedding_dim))
+        self.norm = nn.LayerNorm(words.embedding_dim, NORM_EPS)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, tokens: Tensor, *, last_only: bool = False) -> Tensor:
+        """Embed tokens (B, T), or with ``last_only`` the last of each row: (B, T, D) or (B, 1, D).
+
+        Raises:
+            ValueError: if a sentence is longer than there are positions.
+        """
+        position = (tokens.ne(self.padding_idx).long().cumsum(dim=1) - 1).clamp(min=0)  # (B, T)
+        if tokens.size(1) > self.positions.num_embeddings:  # with padding; is one of them longer without?
+            self._check(int(position.max()) + 1)
+        if last_only:
+            tokens, position = tokens[:, -1:], position[:, -1:]
+        embedded: Tensor = self.dropout(self.norm(self.words(tokens) + self.positions(position) + self.segment))
+        return embedded
+
+    def _check(self, length: int) -> None:
+        if length > self.positions.num_embeddings:
+            raise ValueError(
+                f"a sentence has {length} tokens, the end symbol among them, but the model was made for at most "
+                f"{self.positions.num_embeddings} (max_positions): split or truncate it, or train with more."
+            )
+
+
+class TransformerEncoder(nn.Module):
+    """An embedding and layers.
+
+    Args:
+        embedding: of the tokens.
+        layers: from the bottom; ``EncoderLayer`` or what overrides it.
+    """
+
+    def __init__(self, embedding: PositionedEmbedding, layers: Iterable[EncoderLayer]) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, tokens: Tensor, padding_mask: Tensor) -> Tensor:
+        """Encode a batch.
+
+        Args:
+            tokens: shape (B, S), padded on either side.
+            padding_mask: ``True`` at padding, shape (B, S).
+
+        Returns:
+            States (B, S, D); those at padding mean nothing.
+        """
+        states: Tensor = self.embedding(tokens)
+        bias = padding_bias(padding_mask)
+        for layer in self.layers:
+            states = layer(states, bias)
+        return states
+
+
+class TransformerDecoder(nn.Module):
+    """An embedding and layers that read the source.
+
+    Args:
+        embedding: of the tokens.
+        layers: from the bottom; ``DecoderLayer`` or what overrides it.
+    """
+
+    def __init__(self, embedding: PositionedEmbedding, layers: Iterable[DecoderLayer]) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.layers = nn.ModuleList(layers)
+
+    def forward(
+        self,
+        tokens: Tensor,
+        source: Tensor,
+        source_padding_mask: Tensor,
+        caches: list[Cache] | None = None,
+        *,
+        with_weights: bool = False,
+    ) -> Decoded:
+        """Read the words written so far.
+
+        Args:
+            tokens: the words before each step, shape (B, T), padding on the right only; with ``caches`` only the last
+                step is computed.
+            source: encoder states, shape (B, S, D).
+            source_padding_mask: ``True`` at source padding, shape (B, S).
+            caches: one for each layer, filled here step by step.
+            with_weights: return the weights of the last layer's attention to the source.
+
+        Returns:
+            Of the last layer.
+        """
+        states = self.embedding(tokens, last_only=caches is not None)
+        # A last step sees all before it; otherwise the future is masked. Padding comes after all that is read.
+        self_bias = causal_bias(tokens.size(1), states) if caches is None else None
+        cross_bias = padding_bias(source_padding_mask)
+        for number, layer in enumerate(self.layers):
+            last = number == len(self.layers) - 1
+            cache = None if caches is None else caches[number]
+            decoded = layer(states, source, self_bias, cross_bias, cache, with_weights=with_weights and last)
+            states = decoded.states
+        return Decoded(*decoded)
+
+
+class TiedOutput(nn.Module):
+    """Scores of words as in BERT: E LayerNorm(GELU(W h + b)) + b_V, with E the embedding of the decoder.
+
+    Offers what ``QueryEmbedding`` does: ``scores``, and ``loss``, which never builds the (tokens x words) matrix.
+
+    Args:
+        dim: ``D``.
+        num_embeddings: ``V``.
+    """
+
+    def __init__(self, dim: int, num_embeddings: int) -> None:
+        super().__init__()
+        self.transform = nn.Sequential(nn.Linear(dim, dim), nn.GELU(), nn.LayerNorm(dim, NORM_EPS))
+        self.bias = nn.Parameter(torch.zeros(num_embeddings))
+
+    def scores(self, states: Tensor, embeddings: Tensor) -> Tensor:
+        """Logits: states (..., D), embeddings (V, D) -> (..., V)."""
+        return functional.linear(self.transform(states), embeddings, self.bias)
+
+    def loss(
+        self, states: Tensor, embeddings: Tensor, target: Tensor, padding_idx: int, label_smoothing: float = 0.0
+    ) -> LossSums:
+        """Cross entropy, summed over the tokens that are not padding.
+
+        Args:
+            states: shape (..., D).
+            embeddings: shape (V, D).
+            target: shape (...).
+            padding_idx: the index in ``target`` that is no token.
+            label_smoothing: mass spread over the other words.
+        """
+        keep = target.ne(padding_idx)
+        query = self.transform(states[keep])  # (N, D)
+        return product_cross_entropy(query, embeddings, self.bias, target[keep], label_smoothing)
+
+
+def attention_log_weights(query: Tensor, keys: Tensor, bias: Tensor | None) -> Tensor:
+    """log softmax(Q K^T / sqrt(d) + bias), float32: query (B, A, T, d), keys (B, A, S, d) -> (B, A, T, S)."""
+    scores = (query / math.sqrt(query.size(-1))) @ keys.transpose(2, 3)  # (B, A, T, S)
+    scores = scores.float() if bias is None else scores.float() + bias.float()
+    return torch.log_softmax(scores, dim=-1)
+
+
+def padding_bias(padding_mask: Tensor) -> Tensor:
+    """-inf at padding, 0 elsewhere, and 0 in a row that is padding throughout: (B, S) -> (B, 1, 1, S), float32."""
+    hidden = padding_mask & ~padding_mask.all(dim=1, keepdim=True)
+    bias = torch.zeros(hidden.shape, device=hidden.device).masked_fill(hidden, float("-inf"))
+    return bias[:, None, None, :]
+
+
+def causal_bias(length: int, like: Tensor) -> Tensor:
+    """-inf where the key comes after the query, 0 elsewhere: (T, T), on the device of ``like``, float32."""
+    return torch.full((length, length), float("-inf"), device=like.device).triu(diagonal=1)
+
+
+def init_transformer(network: nn.Module) -> None:
+    """Start as BERT does: N(0, 0.02) for maps, embeddings and segments; biases and the padding word 0."""
+    for module in network.modules():
+        if isinstance(module, nn.Linear | nn.Embedding):
+            nn.init.normal_(module.weight, std=INIT_STD)
+        if isinstance(module, nn.Linear) and module.bias is not None:
+            nn.init.zeros_(module.bias)
+        if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+            nn.init.zeros_(module.weight[module.padding_idx].detach())
+        if isinstance(module, PositionedEmbedding):
+            nn.init.normal_(module.segment, std=INIT_STD)
