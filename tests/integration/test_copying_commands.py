@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.commands import (
+    ROOT,
     TASK,
     USER_DIR,
     Result,
@@ -124,6 +125,11 @@ def test_provenance_overwrites_nothing(raw_text_data: Path, copying: Path, copie
     assert copied[1].read_bytes() == before
 
 
+def test_provenance_needs_a_directory(raw_text_data: Path, copying: Path, tmp_path: Path):
+    result = generate(raw_text_data, copying, "--copy-provenance", tmp_path / "no" / "x", expect_success=False)
+    assert_one_sentence(result, "there is no directory")
+
+
 def test_validation_by_bleu_counts_copied_words_as_words(raw_text_data: Path, copying: Path, tmp_path: Path):
     """BLEU of a model that writes nearly every sentence right is near 100; with slots for words it could not be."""
     best = ["--eval-bleu", "--eval-bleu-args", '{"beam": 1, "max_len_b": 12}', "--eval-tokenized-bleu"]
@@ -146,6 +152,7 @@ def test_interactive_replace_unk_knows_the_typed_word(raw_data: Path, checkpoint
 def test_options_of_copying_are_refused_where_nothing_copies(raw_text_data: Path, tmp_path, arguments, expected):
     result = refused_training(raw_text_data, tmp_path / "out", *arguments, "--lr", 0.001)
     assert_one_sentence(result, expected)
+    assert not (ROOT / "x.jsonl").exists()
 
 
 def test_binary_data_with_unknown_words_gets_a_warning(data: Path, tmp_path: Path):

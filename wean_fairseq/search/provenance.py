@@ -20,20 +20,22 @@ class ProvenanceWriter:
     the n best outputs of a sentence the best one is described.
 
     Args:
-        path: file to write; must not exist.
+        path: file to write; must not exist. It is made with the first line.
 
     Raises:
         UserError: if it cannot be made.
     """
 
     def __init__(self, path: str) -> None:
+        self._path = Path(path)
+        self._file: IO[str] | None = None
         self._written = 0
-        try:
-            self._file: IO[str] = Path(path).open("x", encoding="utf-8")  # noqa: SIM115 - stays open
-        except FileExistsError as error:
-            raise UserError(f"{path} exists already: give another file to --copy-provenance, or remove it.") from error
-        except OSError as error:
-            raise UserError(f"--copy-provenance cannot write {path}: {error.strerror}.") from error
+        if self._path.exists():
+            raise UserError(f"{path} exists already: give another file to --copy-provenance, or remove it.")
+        if not self._path.parent.is_dir():
+            raise UserError(
+                f"--copy-provenance cannot write {path}: there is no directory {self._path.parent}; make it."
+            )
 
     @torch.no_grad()
     def write(
@@ -51,6 +53,8 @@ class ProvenanceWriter:
             slot_map: of the batch.
             finalized: what the search found, with slots.
         """
+        if self._file is None:
+            self._file = self._path.open("x", encoding="utf-8")
         dictionary = slot_map.dictionary
         tokens = sample["net_input"]["src_tokens"]
         for row, hypotheses in enumerate(finalized):
