@@ -7,9 +7,11 @@
 Two measurements, each with a limit of 60 seconds:
 
 * one system and the copy-the-source row, every standard metric, on all pairs, with 95% intervals;
-* the paired bootstrap alone: 1,000 resamples of 5 systems on every standard metric of the same pairs.
+* the paired bootstrap alone: 1,000 resamples of 5 systems on every standard metric of the same pairs, after the
+  counting of n-grams.
 
-Systems are the references with seeded word noise. Prints a Markdown table; the exit status is 1 if a limit is broken.
+Systems are the references with seeded word noise. Writes and prints the results; the exit status is 1 if a limit is
+broken.
 """
 
 import os
@@ -17,22 +19,29 @@ import os
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
 
 import argparse
+import logging
 import random
 import sys
 import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import harness
 
 from wean_fairseq.evaluation.corpus import Corpus
 from wean_fairseq.evaluation.evaluate import Resampling, evaluate
 from wean_fairseq.evaluation.metrics import Settings
 from wean_fairseq.evaluation.output_reader import SystemOutput
 from wean_fairseq.evaluation.presets import STANDARD, columns_for
-from wean_fairseq.evaluation.results import hardware
 from wean_fairseq.evaluation.significance import Draws, bootstrap_p
 from wean_fairseq.evaluation.text_files import read_lines
 
 LIMIT_SECONDS = 60.0
 RESAMPLES = 1000
 SYSTEMS = 5
+PACKAGES = ("sacrebleu", "rouge-score", "nltk", "numpy")
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def generated_pairs(size: int) -> tuple[list[str], list[str]]:
@@ -81,31 +90,57 @@ def time_bootstrap(corpus: Corpus) -> float:
     return time.process_time() - start
 
 
-def main() -> int:
-    """Measure and print."""
+def report(data: dict[str, Any]) -> list[str]:
+    """The results as Markdown."""
+    rows = [[what, f"{seconds:.1f}", f"{LIMIT_SECONDS:.0f}"] for what, seconds in data["cpu_seconds"].items()]
+    return [
+        "# Evaluation speed",
+        "",
+        *harness.run_lines(data["run"]),
+        f"* {data['pairs']:,} pairs, {data['words_per_reference']} words a reference; one thread",
+        "",
+        *harness.table(["what", "CPU seconds", "limit"], rows),
+    ]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure, write and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--src", help="source sentences")
-    parser.add_argument("--ref", help="reference sentences")
+    parser.add_argument("--src", type=Path, help="source sentences")
+    parser.add_argument("--ref", type=Path, help="reference sentences")
     parser.add_argument("--size", type=int, default=20000, help="pairs to use (default: %(default)s)")
-    args = parser.parse_args()
+    parser.add_argument("--quick", action="store_true", help="200 pairs, to see that it runs")
+    parser.add_argument(
+        "--output", type=Path, default=ROOT / "benchmarks/results/evaluation_speed", help="where .json and .md go"
+    )
+    args = parser.parse_args(argv)
     if bool(args.src) != bool(args.ref):
         parser.error("--src and --ref belong together")
+    size = 200 if args.quick else args.size
+    command = "python benchmarks/evaluation_speed.py"
     if args.src:
-        sources, references = read_lines(args.src)[: args.size], read_lines(args.ref)[: args.size]
+        sources, references = read_lines(args.src)[:size], read_lines(args.ref)[:size]
+        command += f" --src {args.src.name} --ref {args.ref.name}"  # where the files are is nobody's business
     else:
-        sources, references = generated_pairs(args.size)
+        sources, references = generated_pairs(size)
     corpus = Corpus([references], sources)
-    seconds = {
-        "1 system + copy row, all standard metrics, 95% intervals": time_scoring(corpus),
-        f"paired bootstrap, {RESAMPLES} resamples, {SYSTEMS} systems, all standard metrics": time_bootstrap(corpus),
+    data: dict[str, Any] = {
+        "run": harness.describe_run(command, PACKAGES),
+        "pairs": len(corpus),
+        "words_per_reference": round(sum(len(line.split()) for line in references) / len(references), 1),
+        "cpu_seconds": {
+            "1 system and the copy row, all standard metrics, 95% intervals": time_scoring(corpus),
+            f"paired bootstrap, {RESAMPLES} resamples of {SYSTEMS} systems, all standard metrics": time_bootstrap(
+                corpus
+            ),
+        },
     }
-    machine = hardware()
-    print(f"{len(corpus)} pairs, one core of {machine['processor']}\n")
-    print("| what | CPU seconds | limit |\n|---|--:|--:|")
-    for what, value in seconds.items():
-        print(f"| {what} | {value:.1f} | {LIMIT_SECONDS:.0f} |")
-    return int(max(seconds.values()) > LIMIT_SECONDS)
+    lines = report(data)
+    harness.write_results(args.output, data, lines)
+    print("\n".join(lines))
+    return int(max(data["cpu_seconds"].values()) > LIMIT_SECONDS)
 
 
 if __name__ == "__main__":
+    logging.disable(logging.INFO)
     sys.exit(main())

@@ -2,7 +2,9 @@
 
 The command line is ``wean-evaluate``; from Python use `evaluate` with `columns_for`, or any metric on its own::
 
-    Sari(sources).corpus_score(hypotheses, references)
+    metric = Sari()
+    metric.sources = sources
+    metric.corpus_score(hypotheses, [references])
 """
 
 from wean_fairseq.evaluation.corpus import COPY_ROW, Corpus, read_corpus

@@ -68,7 +68,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--resamples",
         type=_count,
         default=DEFAULT_RESAMPLES,
-        help="bootstrap resamples, 0 = none (default: %(default)s)",
+        help="bootstrap resamples, 0 = neither intervals nor tests (default: %(default)s)",
     )
     tests.add_argument(
         "--trials",
@@ -118,7 +118,7 @@ def score(args: argparse.Namespace) -> Evaluation:
     resampling = Resampling(args.resamples, args.trials, args.seed, args.all_pairs)
 
     def progress(items: Iterable[Any], what: str) -> Iterable[Any]:
-        return cast(Iterable[Any], tqdm(items, desc=what, unit="metric", disable=True if args.quiet else None))
+        return cast(Iterable[Any], tqdm(items, desc=what, leave=False, disable=True if args.quiet else None))
 
     evaluation = evaluate(systems, corpus, columns, resampling, progress)
     if args.tokenize is None and tokenize != "13a":

@@ -1,4 +1,6 @@
-"""The one error class that people see when the evaluation refuses to work."""
+"""The one error class that people see when the evaluation refuses to work, and how it names what is wrong."""
+
+from collections.abc import Sequence
 
 from wean_fairseq.errors import UserError
 
@@ -8,3 +10,9 @@ class EvaluationError(UserError):
 
     The message is one sentence for the person at the keyboard: what is wrong, where, and what to do about it.
     """
+
+
+def name_some(items: Sequence[object], limit: int = 5) -> str:
+    """Name the first few of many, so that nobody's terminal is flooded: ``3, 5, 8, 9, 11 and 40 more``."""
+    named = ", ".join(map(str, items[:limit]))
+    return named + (f" and {len(items) - limit} more" if len(items) > limit else "")

@@ -1,14 +1,14 @@
 """Scores systems on a corpus: all metrics, confidence intervals, the copy-the-source row, paired tests, warnings."""
 
-import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from wean_fairseq.evaluation.corpus import COPY_ROW, Corpus, check_systems, describe_file
-from wean_fairseq.evaluation.metrics.base import FloatArray
+from wean_fairseq.evaluation.errors import name_some
+from wean_fairseq.evaluation.metrics.base import FloatArray, Progress, no_progress
 from wean_fairseq.evaluation.output_reader import SystemOutput
 from wean_fairseq.evaluation.presets import Column
 from wean_fairseq.evaluation.significance import (
@@ -22,10 +22,6 @@ from wean_fairseq.evaluation.significance import (
     confidence_interval,
     randomization_p,
 )
-
-logger = logging.getLogger(__name__)
-
-Progress = Callable[[Iterable[Any], str], Iterable[Any]]
 
 
 @dataclass(frozen=True)
@@ -91,17 +87,12 @@ class Evaluation:
     data: dict[str, Any] = field(default_factory=dict)
 
 
-def _no_progress(items: Iterable[Any], _: str) -> Iterable[Any]:
-    """Show nothing."""
-    return items
-
-
 def evaluate(
     systems: Sequence[SystemOutput],
     corpus: Corpus,
     columns: Sequence[Column],
     resampling: Resampling = Resampling(),
-    progress: Progress = _no_progress,
+    progress: Progress = no_progress,
 ) -> Evaluation:
     """Score every system with every column.
 
@@ -110,7 +101,7 @@ def evaluate(
         corpus: references and, where known, sources.
         columns: from `presets.columns_for`.
         resampling: intervals and paired tests.
-        progress: wraps the loop over metrics (the command line passes a progress bar).
+        progress: wraps the loop over metrics, and those within slow ones (the command line passes a progress bar).
     """
     check_systems(systems, corpus)
     usable, warnings = drop_sourceless(columns, corpus)
@@ -120,8 +111,14 @@ def evaluate(
     evaluation = Evaluation(usable, {system.name: {} for system in rows_of}, {}, warnings=warnings)
     draws = Draws(len(corpus), resampling.resamples, resampling.trials, resampling.seed)
     for column in progress(usable, "scoring"):
+        column.metric.progress = progress
         _score_column(column, rows_of, corpus, draws, resampling.all_pairs, evaluation)
-    evaluation.warnings += [*empty_warnings(systems, corpus), *copy_warnings(evaluation)]
+        column.metric.forget_references()
+    evaluation.warnings += [
+        *empty_warnings(systems, corpus),
+        *nbest_warnings(systems, usable),
+        *copy_warnings(evaluation),
+    ]
     evaluation.data = describe_data(systems, corpus, resampling)
     return evaluation
 
@@ -198,11 +195,22 @@ def empty_warnings(systems: Sequence[SystemOutput], corpus: Corpus) -> list[str]
     for system in systems:
         empty = system.empty_lines
         if empty:
-            shown = ", ".join(map(str, empty[:5])) + (" ..." if len(empty) > 5 else "")
-            warnings.append(f"{system.name}: {len(empty)} empty hypotheses (line {shown}), scored as empty.")
+            warnings.append(f"{system.name}: {len(empty)} empty hypotheses (line {name_some(empty)}), scored as empty.")
     blank = sum(not line.strip() for text in corpus.references for line in text)
     if blank:
         warnings.append(f"{blank} reference lines are empty.")
+    return warnings
+
+
+def nbest_warnings(systems: Sequence[SystemOutput], columns: Sequence[Column]) -> list[str]:
+    """Say where a metric looks at more outputs of a sentence than there are."""
+    wanted = {column.key: column.metric.wants_nbest for column in columns if column.metric.wants_nbest > 1}
+    warnings = []
+    for system in systems:
+        longest = max(len(entries) for entries in system.nbest)
+        short = [f"{key} looks at {number}" for key, number in wanted.items() if number > longest]
+        if short:
+            warnings.append(f"{system.name} has {longest} output(s) of a sentence but {', '.join(short)}.")
     return warnings
 
 
@@ -235,6 +243,7 @@ def describe_data(systems: Sequence[SystemOutput], corpus: Corpus, resampling: R
                     "system": system.name,
                     **describe_file(system.path, len(system.nbest)),
                     "empty": len(system.empty_lines),
+                    "outputs_per_sentence": float(np.mean([len(entries) for entries in system.nbest])),
                 }
                 for system in systems
                 if system.path
@@ -243,5 +252,4 @@ def describe_data(systems: Sequence[SystemOutput], corpus: Corpus, resampling: R
         "resamples": resampling.resamples,
         "trials": resampling.trials,
         "seed": resampling.seed,
-        "mean_nbest": float(np.mean([len(entries) for system in systems for entries in system.nbest])),
     }

@@ -13,13 +13,13 @@ is an `EvaluationError`.
 import re
 from dataclasses import dataclass, field
 
-from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.errors import EvaluationError, name_some
 from wean_fairseq.evaluation.text_files import PathLike, decode_lines, read_bytes, read_lines
 
 _TAGGED_LINE = re.compile(r"^([STHD])-(\d+)\t(.*)$", re.DOTALL)
 _CUT_OFF_LINE = re.compile(r"^[STHDP]-\d+$")
 _OOV_SLOT = re.compile(r"<oov-\d+>")
-_MAX_NAMED_IDS = 5
+_UNKNOWN = "<unk>"
 
 
 @dataclass
@@ -162,24 +162,17 @@ def _check_ids(found: dict[int, Generated], path: PathLike) -> None:
     silent = sorted(index for index, entry in found.items() if not entry.tokens and not entry.detokenised)
     if missing:
         raise EvaluationError(
-            f"{path}: {_name_ids(missing)} of 0..{max(found)} missing; the run is incomplete, repeat it."
+            f"{path}: id {name_some(missing)} of 0..{max(found)} missing; the run is incomplete, repeat it."
         )
     if silent:
-        raise EvaluationError(f"{path}: no H- line for {_name_ids(silent)}; the run was interrupted, repeat it.")
-
-
-def _name_ids(ids: list[int]) -> str:
-    """Say which ids are meant without flooding the terminal."""
-    named = ", ".join(str(index) for index in ids[:_MAX_NAMED_IDS])
-    more = f" and {len(ids) - _MAX_NAMED_IDS} more" if len(ids) > _MAX_NAMED_IDS else ""
-    return f"id {named}{more}"
+        raise EvaluationError(f"{path}: no H- line for id {name_some(silent)}; the run was interrupted, repeat it.")
 
 
 def restore_slots(text: str, source: str | None, oov_source: list[str] | None, index: int, path: PathLike) -> str:
-    """Replace copied ``<oov-k>`` slots by the words they stand for.
+    """Replace copied ``<oov-k>`` slots by the words they stand for; a log that holds the words has none.
 
-    The S- line shows at which source position slot k stands; the raw source sentence holds the word of that position.
-    A source that the task truncated is a prefix of the raw sentence, so positions still agree.
+    The S- line shows which words of the raw source sentence have slots, or are unknown, by their position. A source
+    that the task truncated is a prefix of the raw sentence, so positions still agree.
     """
     if not _OOV_SLOT.search(text):
         return text
@@ -198,5 +191,18 @@ def restore_slots(text: str, source: str | None, oov_source: list[str] | None, i
             f"{path}: the S- line of id {index} is not line {index + 1} of the --oov-source text; "
             "give the text of this set."
         )
-    words = {slot: word for slot, word in reversed(list(zip(shown, raw, strict=False))) if _OOV_SLOT.fullmatch(slot)}
-    return _OOV_SLOT.sub(lambda match: words.get(match.group(0), "<unk>"), text)
+    words = slot_words(shown, raw)
+    return _OOV_SLOT.sub(lambda match: words.get(match.group(0), _UNKNOWN), text)
+
+
+def slot_words(shown: list[str], raw: list[str]) -> dict[str, str]:
+    """Return the word of every slot.
+
+    Args:
+        shown: the source as the log shows it, with slots or, where the log has only the dictionary's words, ``<unk>``.
+        raw: the words themselves. The k-th different unknown one has slot k.
+    """
+    pairs = list(zip(shown, raw, strict=False))
+    slots = {symbol: word for symbol, word in reversed(pairs) if _OOV_SLOT.fullmatch(symbol)}
+    unknown = dict.fromkeys(word for symbol, word in pairs if symbol == _UNKNOWN)
+    return slots or {f"<oov-{number}>": word for number, word in enumerate(unknown)}

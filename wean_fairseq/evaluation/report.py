@@ -68,14 +68,15 @@ def render_text(evaluation: Evaluation) -> str:
     if evaluation.comparisons:
         parts += ["", comparison_heading(evaluation)]
         parts += [f"  {line}" for line in comparison_lines(evaluation)]
-    parts += [f"note: {group}: {PRESETS[group].note}." for group in used_presets(evaluation) if PRESETS[group].note]
+    parts += [f"note: {note}" for note in notes(evaluation)]
     parts += [f"warning: {warning}" for warning in evaluation.warnings]
     return "\n".join(parts) + "\n"
 
 
-def used_presets(evaluation: Evaluation) -> list[str]:
-    """Return the paper presets in the table."""
-    return list(dict.fromkeys(column.group for column in evaluation.columns if column.group in PRESETS))
+def notes(evaluation: Evaluation) -> list[str]:
+    """Return what a reader must know about the paper presets in the table."""
+    used = dict.fromkeys(column.group for column in evaluation.columns if column.group in PRESETS)
+    return [f"{group}: {PRESETS[group].note}." for group in used if PRESETS[group].note]
 
 
 def comparison_heading(evaluation: Evaluation) -> str:
@@ -124,6 +125,7 @@ def render_markdown(evaluation: Evaluation) -> str:
             "",
             *(f"- {line}" for line in comparison_lines(evaluation)),
         ]
+    lines += [f"\nNote: {note}" for note in notes(evaluation)]
     lines += [f"\nWarning: {warning}" for warning in evaluation.warnings]
     return "\n".join(lines) + "\n"
 
@@ -142,7 +144,7 @@ def cell_json(cell: Cell, signature: str, sentences: bool) -> dict[str, Any]:
 
 
 def as_json(evaluation: Evaluation, sentences: bool = False) -> dict[str, Any]:
-    """Return ``{systems: {NAME: {metric: {score, signature, ci}}}, pairwise, data, warnings}``."""
+    """Return ``{systems: {NAME: {metric: {score, signature, ci}}}, pairwise: [...], data: {...}}``."""
     return {
         "systems": {
             name: {key: cell_json(cell, evaluation.signatures[key], sentences) for key, cell in cells.items()}
@@ -159,8 +161,7 @@ def as_json(evaluation: Evaluation, sentences: bool = False) -> dict[str, Any]:
             }
             for item in evaluation.comparisons
         ],
-        "data": evaluation.data,
-        "warnings": evaluation.warnings,
+        "data": {**evaluation.data, "warnings": evaluation.warnings},
     }
 
 

@@ -1,7 +1,8 @@
 """Measured results are kept: ``results/<experiment>.json``, and every table in README and docs is generated from them.
 
-A result file holds the JSON of ``wean-evaluate --json`` together with what is needed to measure it again: command,
-seed, commit, hardware and software. In a document, a table stands between two markers and is never edited by hand::
+A result file holds the JSON of ``wean-evaluate --json``, which has the hashes of the test files, together with what is
+needed to measure it again: command, seed, hashes of other data, commit, hardware and software. In a document, a table
+stands between two markers and is never edited by hand::
 
     <!-- results: wean_pwkp -->
     <!-- /results -->
@@ -20,8 +21,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from wean_fairseq.evaluation.corpus import describe_file
 from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.text_files import PathLike, read_bytes, write_atomically
+from wean_fairseq.evaluation.text_files import PathLike, read_bytes, read_lines, write_atomically
 
 _BLOCK = re.compile(r"(<!-- results: ([\w.-]+)((?: [^\s>]+)*) -->\n).*?(<!-- /results -->)", re.DOTALL)
 _OPENING = re.compile(r"<!-- results: ")
@@ -89,6 +91,9 @@ def record(argv: list[str]) -> str:
     parser.add_argument("--command", required=True, help="the command that reproduces it (as a user would type it)")
     parser.add_argument("--seed", required=True, type=int, help="seed of the training run")
     parser.add_argument("--note", default="", help="what a reader must know, e.g. how the data differ from the paper's")
+    parser.add_argument(
+        "--data", nargs="+", default=[], metavar="FILE", help="text to identify by its hash as well, e.g. the train set"
+    )
     parser.add_argument("--hardware", help="where it was trained (default: this machine)")
     parser.add_argument("--results", default="results", metavar="FOLDER", help="default: %(default)s")
     args = parser.parse_args(argv)
@@ -103,6 +108,7 @@ def record(argv: list[str]) -> str:
         "commit": commit(),
         "hardware": args.hardware or hardware(),
         "software": software(),
+        "data": [describe_file(path, len(read_lines(path))) for path in args.data],
         "evaluation": evaluation,
     }
     path = Path(args.results, f"{args.experiment}.json")

@@ -51,6 +51,7 @@ def test_json_has_the_documented_shape(run: Run, tmp_path: Path) -> None:
     status, _, _ = run(*arguments, "--json", "deep/out.json", "--sentences")
     content = json.loads(Path("deep/out.json").read_text(encoding="utf-8"))
     assert status == 0
+    assert list(content) == ["systems", "pairwise", "data"]
     assert list(content["systems"]) == ["copy-source", "X", "Y"]
     cell = content["systems"]["X"]["bleu"]
     assert set(cell) == {"score", "signature", "ci", "sentences"}
@@ -65,7 +66,16 @@ def test_json_has_the_documented_shape(run: Run, tmp_path: Path) -> None:
     assert files["systems"][0]["name"] == "hyp"
     assert files["systems"][0]["empty"] == 1
     assert len(files["references"]) == 2
+    assert any(warning.startswith("X: 1 empty hypotheses") for warning in content["data"]["warnings"])
     assert str(tmp_path) not in json.dumps(content)
+
+
+def test_without_options_a_cell_is_score_signature_interval(run: Run) -> None:
+    run("--hyp", "X=hyp", "--ref", "ref", "--src", "src", "--json", "out.json")
+    content = json.loads(Path("out.json").read_text(encoding="utf-8"))
+    assert {tuple(cell) for cells in content["systems"].values() for cell in cells.values()} == {
+        ("score", "signature", "ci")
+    }
 
 
 def test_same_seed_same_file(run: Run) -> None:

@@ -71,6 +71,13 @@ def test_same_seed_same_study_and_raters_have_their_own_order(tmp_path: Path) ->
     assert Design.from_file(tmp_path / "a/key.json") == first
 
 
+def test_studies_with_one_seed_rate_the_same_sentences_but_share_no_item() -> None:
+    """Else a sheet of another study would pass for one of this, and the form would come filled in."""
+    first, second = (make_design(chosen, SOURCES, ["f"], num_sentences=3) for chosen in (systems(2), systems(3)[1:]))
+    assert {item.sentence for item in first.items} == {item.sentence for item in second.items}
+    assert not {item.name for item in first.items} & {item.name for item in second.items}
+
+
 def test_sides_are_shuffled_in_comparisons() -> None:
     many = [SystemOutput(name, [[f"{name} {number}"] for number in range(200)], "") for name in NAMES[:2]]
     design = make_design(many, None, ["fluency"], kind=COMPARE, num_sentences=200, seed=1)

@@ -1,6 +1,6 @@
 """Copying, length, diversity, exact match, topics, METEOR: every expected value is counted by hand in the test."""
 
-import importlib
+import importlib.util
 import sys
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from wean_fairseq.evaluation.metrics import (
     TopicCoverage,
     build_metric,
 )
-from wean_fairseq.evaluation.metrics.bert_score import greedy_f1
+from wean_fairseq.evaluation.metrics.bert_score import greedy_f1, hide_broken_torchaudio
 from wean_fairseq.evaluation.tokenizers import get_tokenizer, guess_tokenization
 
 
@@ -116,24 +116,82 @@ def test_meteor_with_synonyms_needs_wordnet(monkeypatch: pytest.MonkeyPatch) -> 
         Meteor("METEOR", synonyms=True)
 
 
+class _Lemma:
+    def __init__(self, name: str) -> None:
+        self.name = lambda: name
+
+
+class _Synset:
+    def __init__(self, *names: str) -> None:
+        self.lemmas = lambda: [_Lemma(name) for name in names]
+
+
+class _WordNet:
+    """Knows one set of synonyms."""
+
+    ensure_loaded = staticmethod(lambda: None)
+    get_version = staticmethod(lambda: "3.0")
+
+    def synsets(self, word: str) -> list[_Synset]:
+        return [_Synset("car", "auto")] if word in ("car", "auto") else []
+
+
+def test_meteor_with_synonyms_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Output "the car", reference "the auto": both match in one chunk, F = 1, penalty 0.5 * (1/2)^3 = 1/16."""
+    pytest.importorskip("nltk")
+    monkeypatch.setattr("nltk.corpus.wordnet", _WordNet())
+    metric = Meteor("METEOR", synonyms=True)
+    assert metric.sentence_score("the car", ["the auto"]).score == pytest.approx(100 * 15 / 16)
+    assert Meteor().sentence_score("the car", ["the auto"]).score < 50
+    assert "modules:exact+stem+wordnet|alpha:0.9|beta:3|gamma:0.5|wordnet:3.0|nltk:" in _signature(metric)
+
+
+def test_meteor_with_half_a_wordnet_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("nltk")
+    wordnet = _WordNet()
+    wordnet.ensure_loaded = _incomplete
+    monkeypatch.setattr("nltk.corpus.wordnet", wordnet)
+    with pytest.raises(EvaluationError, match=r"cannot read WordNet .*\(No such file\); put a complete copy"):
+        Meteor("METEOR", synonyms=True)
+
+
+def _incomplete() -> None:
+    raise OSError("No such file")
+
+
 def test_bertscore_needs_a_folder() -> None:
     with pytest.raises(EvaluationError, match="give it with --bert-model FOLDER"):
         build_metric("bertscore", Settings())
 
 
-def test_bertscore_with_a_tiny_local_model(tmp_path: Path) -> None:
-    """Identical text is 100, order of references and batching do not matter, empty text is 0, nothing is downloaded."""
+def test_torchaudio_that_cannot_be_loaded_is_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What transformers asks, `find_spec`, says afterwards that there is none; a good one stays."""
+    monkeypatch.setitem(sys.modules, "torchaudio", None)  # whatever is there comes back after the test
+    for folder, code in (("good", ""), ("broken", "raise OSError('undefined symbol')")):
+        del sys.modules["torchaudio"]
+        (tmp_path / folder / "torchaudio").mkdir(parents=True)
+        (tmp_path / folder / "torchaudio" / "__init__.py").write_text(code, encoding="utf-8")
+        monkeypatch.syspath_prepend(tmp_path / folder)
+        hide_broken_torchaudio()
+        assert (importlib.util.find_spec("torchaudio") is None) == (folder == "broken")
+
+
+def tiny_bert(folder: Path) -> list[str]:
+    """Save an untrained BERT of a few words, without a tokenizer; return its vocabulary."""
     transformers = pytest.importorskip("transformers")
-    try:  # transformers imports torchaudio where it is installed, and a torchaudio of another torch cannot be loaded
-        importlib.import_module("transformers.models.bert.modeling_bert")
-    except OSError as error:
-        pytest.skip(f"transformers cannot load its models here: {error}")
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c"]
-    (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+    hide_broken_torchaudio()
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
     config = transformers.BertConfig(
         vocab_size=len(words), hidden_size=6, num_hidden_layers=2, num_attention_heads=3, intermediate_size=7
     )
-    transformers.BertModel(config).save_pretrained(tmp_path)
+    transformers.BertModel(config).save_pretrained(folder)
+    return words
+
+
+def test_bertscore_with_a_tiny_local_model(tmp_path: Path) -> None:
+    """Identical text is 100, order of references and batching do not matter, empty text is 0, nothing is downloaded."""
+    words = tiny_bert(tmp_path)
+    (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}', encoding="utf-8")
     metric = build_metric("bertscore", Settings(bert_model=str(tmp_path)))
     assert metric.corpus_score(["a b c", "c"], [["a b c", "c"]]).score == pytest.approx(100)
@@ -142,6 +200,13 @@ def test_bertscore_with_a_tiny_local_model(tmp_path: Path) -> None:
     assert both == metric.sentence_score("a b", ["b a c", "c c"]).score
     assert 0 < both < 100
     assert f"model:{tmp_path.name}|" in metric.get_signature().format()
+
+
+def test_bertscore_refuses_a_model_without_its_tokenizer(tmp_path: Path) -> None:
+    """transformers makes up a tokenizer that knows no word: everything would be equal to everything."""
+    tiny_bert(tmp_path)
+    with pytest.raises(EvaluationError, match="its tokenizer knows 5 pieces, the model 13"):
+        build_metric("bertscore", Settings(bert_model=str(tmp_path)))
 
 
 def test_greedy_matching_by_hand() -> None:

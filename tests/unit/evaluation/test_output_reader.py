@@ -82,6 +82,13 @@ def test_copied_words_are_put_back(tmp_path: Path) -> None:
         read_generated("X", path, oov_source=["Zork saw Blip and Zork"])
 
 
+def test_copied_words_where_the_log_shows_unk(tmp_path: Path) -> None:
+    """The k-th different unknown word has slot k: Zork is 0 both times, Blip is 1."""
+    path = write(tmp_path / "gen.log", "S-0\t<unk> met <unk> and <unk>\nH-0\t-1.0\t<oov-1> <oov-0> <oov-2>\n")
+    output = read_generated("X", path, oov_source=["Zork met Zork and Blip"])
+    assert output.hypotheses == ["Blip Zork <unk>"]
+
+
 def test_copied_words_of_a_truncated_source(tmp_path: Path) -> None:
     path = write(tmp_path / "gen.log", "S-0\ta <oov-0>\nH-0\t-1.0\t<oov-0>\n")
     assert read_generated("X", path, oov_source=["a Zork who was cut off"]).hypotheses == ["Zork"]

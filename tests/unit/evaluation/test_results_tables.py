@@ -37,6 +37,17 @@ def test_record_holds_what_is_needed_to_repeat(tmp_path: Path) -> None:
     assert str(tmp_path) not in json.dumps(result)
 
 
+def test_further_data_are_recorded_by_name_and_hash() -> None:
+    """SHA-256 of "abc" and a line feed, as sha256sum prints it."""
+    Path("deep").mkdir()
+    Path("deep/train.src").write_text("abc\n", encoding="utf-8")
+    options = ["--experiment", "demo", "--command", "make demo", "--seed", "3", "--data", "deep/train.src"]
+    assert main(["record", "scores.json", *options]) == 0
+    (data,) = json.loads(Path("results/demo.json").read_text(encoding="utf-8"))["data"]
+    digest = "edeaaff3f1774ad2888673770c6d64097e391bc362d7d6fb34982ddf0efd18cb"
+    assert data == {"name": "train.src", "sha256": digest, "lines": 1}
+
+
 def test_tables_are_generated_and_checked(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tables", "doc.md", "--check"]) == 2
     assert "doc.md: tables are out of date; run wean-evaluate tables doc.md" in capsys.readouterr().err

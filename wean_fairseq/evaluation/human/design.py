@@ -109,26 +109,24 @@ def make_design(
         kind: ``likert`` or ``compare``.
         num_sentences: how many sentences are sampled; every system is rated on all of them.
         num_raters: how many sheets; every rater rates everything.
-        seed: same seed, same sheets.
+        seed: same seed and texts, same sheets.
     """
     _check(systems, sources, criteria, kind, num_sentences, num_raters)
-    generator = random.Random(seed)
-    sampled = sorted(generator.sample(range(len(systems[0].nbest)), num_sentences))
+    sampled = sorted(random.Random(seed).sample(range(len(systems[0].nbest)), num_sentences))
     texts = {system.name: system.hypotheses for system in systems}
     names = [system.name for system in systems]
+    # The choice of sentences depends on the seed alone; the names of items on everything, so that a sheet of another
+    # study is recognised, and a browser does not fill it with the answers to this one.
+    generator = random.Random(repr((seed, kind, list(criteria), num_raters, sources and list(sources), texts)))
     groups = [(name,) for name in names] if kind == LIKERT else [(names[0], other) for other in names[1:]]
     cells = [(sentence, group) for sentence in sampled for group in groups]
-    labels = (
-        generator.sample(range(16**4), len(cells))
-        if len(cells) <= 16**4
-        else generator.sample(range(16**7), len(cells))
-    )
+    labels = generator.sample(range(16**6), len(cells))
     items = []
     for (sentence, group), label in zip(cells, labels, strict=True):
         shown = tuple(generator.sample(group, len(group)))  # sides at random
         source = sources[sentence] if sources is not None else ""
         items.append(
-            Item(f"item-{label:04x}", sentence + 1, shown, tuple(texts[name][sentence] for name in shown), source)
+            Item(f"item-{label:06x}", sentence + 1, shown, tuple(texts[name][sentence] for name in shown), source)
         )
     raters = [f"rater-{number}" for number in range(1, num_raters + 1)]
     orders = {rater: generator.sample([item.name for item in items], len(items)) for rater in raters}

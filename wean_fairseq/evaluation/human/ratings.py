@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.errors import EvaluationError, name_some
 from wean_fairseq.evaluation.human.design import ANSWERS, LIKERT, Design
 from wean_fairseq.evaluation.text_files import PathLike, decode_lines, read_bytes
 
 #: rater -> item -> criterion -> answer
 Ratings = dict[str, dict[str, dict[str, str]]]
-_MAX_NAMED = 5
 _OUTCOMES = ("win", "tie", "loss")
 
 
@@ -75,8 +74,7 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
 def _refuse(names: list[str], what: str, remedy: str) -> None:
     """Raise if there is anything to name."""
     if names:
-        more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-        raise EvaluationError(f"{what} {', '.join(names[:_MAX_NAMED])}{more}; {remedy}.")
+        raise EvaluationError(f"{what} {name_some(names)}; {remedy}.")
 
 
 def analyse(design: Design, ratings: Ratings) -> dict[str, Any]:

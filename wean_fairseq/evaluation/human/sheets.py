@@ -7,6 +7,7 @@ file.
 import csv
 import html
 import io
+import json
 from pathlib import Path
 
 from wean_fairseq.evaluation.errors import EvaluationError
@@ -18,13 +19,14 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{rater}</title>
+<meta name="viewport" content="width=device-width">
 <meta http-equiv="Content-Security-Policy"
  content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
 <style>
 body {{ font-family: sans-serif; max-width: 50em; margin: 2em auto; padding: 0 1em; }}
 article {{ border: 1px solid #bbb; border-radius: 6px; padding: .5em 1em; margin: 1em 0; }}
 article.done {{ border-color: #393; }}
-fieldset {{ border: 0; padding: .2em 0; }} legend {{ float: left; min-width: 9em; }}
+fieldset {{ border: 0; padding: .2em 0; }} legend {{ float: left; width: 14em; }}
 #bar {{ position: sticky; top: 0; background: #fff; padding: .5em 0; border-bottom: 1px solid #bbb; }}
 </style></head><body data-rater="{rater}" data-criteria="{criteria}">
 <h1>Rating sheet {rater}</h1><p>{instructions}</p>
@@ -35,8 +37,8 @@ fieldset {{ border: 0; padding: .2em 0; }} legend {{ float: left; min-width: 9em
 <script>
 "use strict";
 const form = document.querySelector("form"), rater = document.body.dataset.rater;
-const criteria = document.body.dataset.criteria.split("|"), items = [...document.querySelectorAll("article")];
-const store = "wean-ratings-" + rater + "-" + items.map(a => a.id).join("").length + items[0].id;
+const criteria = JSON.parse(document.body.dataset.criteria), items = [...document.querySelectorAll("article")];
+const store = ["wean-ratings", rater, ...items.map(item => item.id)].join(" "); // all files share one storage
 const answer = (item, place) => (form.elements[item.id + "." + place] || {{}}).value || "";
 function refresh() {{
   let done = 0;
@@ -106,7 +108,7 @@ def write_sheets(design: Design, folder: PathLike) -> list[Path]:
 
 
 def text_columns(design: Design) -> list[str]:
-    """Return the headings of the text columns."""
+    """Return the headings over the texts."""
     return ["text"] if design.kind == LIKERT else ["text A", "text B"]
 
 
@@ -130,7 +132,7 @@ def render_html(design: Design, rater: str, items: list[Item]) -> str:
     """Return the form; every text is escaped."""
     return _PAGE.format(
         rater=html.escape(rater),
-        criteria=html.escape("|".join(design.criteria)),
+        criteria=html.escape(json.dumps(design.criteria)),
         instructions=html.escape(instructions(design)),
         articles="\n".join(_article(design, item) for item in items),
     )
@@ -142,7 +144,7 @@ def _article(design: Design, item: Item) -> str:
     if item.source:
         parts.append(f"<p><b>Source:</b> {html.escape(item.source)}</p>")
     for heading, text in zip(text_columns(design), item.texts, strict=True):
-        parts.append(f"<p><b>{heading.capitalize()}:</b> {html.escape(text) or '<i>(empty)</i>'}</p>")
+        parts.append(f"<p><b>{heading.replace('text', 'Text')}:</b> {html.escape(text) or '<i>(empty)</i>'}</p>")
     for place, criterion in enumerate(design.criteria):
         buttons = " ".join(
             f'<label><input type="radio" name="{item.name}.{place}" value="{answer}"> {answer}</label>'

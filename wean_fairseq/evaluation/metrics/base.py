@@ -6,7 +6,7 @@ confidence interval and significance tests all come from the same rows, so they 
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,16 @@ from wean_fairseq.evaluation.tokenizers import get_tokenizer
 
 FloatArray = npt.NDArray[np.float64]
 SignatureItems = dict[str, str | int | float]
+#: Wraps a loop: takes what is looped over and what is done, returns the same items.
+Progress = Callable[[Iterable[Any], str], Iterable[Any]]
 
 #: Version of the definitions in this package; raised whenever the same input may give another number.
 DEFINITIONS_VERSION = 1
+
+
+def no_progress(items: Iterable[Any], _: str) -> Iterable[Any]:
+    """Show nothing."""
+    return items
 
 
 class EvaluationSignature(Signature):
@@ -41,24 +48,31 @@ class EvaluationMetric(Metric):
         label: name of the number in tables; unique within one evaluation, as sacreBLEU's `PairedTest` files results
             under it.
         needs_source: whether `sources` must be set before scoring.
-        wants_nbest: whether a hypothesis is a whole n-best list, one entry a line, best first.
+        wants_nbest: how many entries of the n-best list it looks at; if any, a hypothesis is the whole list, one entry
+            a line, best first.
         higher_is_better: True for quality measures (they enter the copy-the-source warning), None for descriptive
             numbers.
         sources: source sentences, aligned with the references; only metrics with `needs_source` read them.
         additive: False if rows cannot be added up, so that resampling them is meaningless.
+        progress: shows how far a slow metric is.
     """
 
     label: str = ""
     needs_source: bool = False
-    wants_nbest: bool = False
+    wants_nbest: int = 0
     higher_is_better: bool | None = True
     additive: bool = True
     sources: Sequence[str] | None = None
+    progress: Progress = staticmethod(no_progress)
     num_refs: int
 
     def prepare(self, references: Sequence[Sequence[str]]) -> None:
         """Tokenise the references once, for any number of systems."""
         self._ref_cache = self._cache_references(references)
+
+    def forget_references(self) -> None:
+        """Free what `prepare` keeps: the n-grams of a large test set, for every metric, fill the memory."""
+        self._ref_cache = None
 
     def rows(self, hypotheses: Sequence[str]) -> FloatArray:
         """Return the statistics of every sentence, shape (sentences, statistics). Needs `prepare`."""
@@ -131,7 +145,7 @@ class OwnMetric(EvaluationMetric):
 class SourceMixin(EvaluationMetric):
     """For metrics that look at the source: source sentences travel as an extra first reference inside the cache.
 
-    Set `sources` (constructor or attribute) before scoring, or pass ``source`` to `sentence_score`.
+    Set `sources` before scoring, or pass ``source`` to `sentence_score`.
     """
 
     needs_source = True
@@ -140,6 +154,11 @@ class SourceMixin(EvaluationMetric):
         """Put the sources in front of the references and cache both."""
         if self.sources is None:
             raise EvaluationError(f"{self.label} compares with the source; give the source sentences (--src).")
+        if len(self.sources) != len(references[0]):  # sacreBLEU would leave out what is too much
+            raise EvaluationError(
+                f"{self.label}: there are {len(self.sources)} sources but {len(references[0])} references; "
+                "give one source for each."
+            )
         cache = super()._cache_references([self.sources, *references])
         self.num_refs = self.num_refs - 1 if self.num_refs > 0 else self.num_refs
         return cache
@@ -163,11 +182,17 @@ class MeanMetric(OwnMetric):
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
         """Return (sentence score, 1)."""
-        return [self.segment_value(hypothesis.split(), ref_kwargs["references"]), 1.0]
+        return [self.segment_value(hypothesis, ref_kwargs["references"]), 1.0]
 
     @abstractmethod
-    def segment_value(self, hypothesis: list[str], references: list[list[str]]) -> float:
-        """Score one tokenised sentence, between 0 and 1. With `SourceMixin`, ``references[0]`` is the source."""
+    def segment_value(self, hypothesis: str, references: list[Any]) -> float:
+        """Score one sentence, usually between 0 and 1.
+
+        Args:
+            hypothesis: tokens, joined by spaces.
+            references: as `_extract_reference_info` keeps them: lists of tokens, unless a metric says otherwise. With
+                `SourceMixin` the first is the source.
+        """
 
 
 def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:

@@ -4,20 +4,57 @@ An extra (``pip install wean_fairseq[bert]``); nothing is ever downloaded. No id
 number depends on model, layer and transformers version, so all three are in the signature.
 """
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.metrics.base import FloatArray, MeanMetric
+from wean_fairseq.evaluation.metrics.base import MeanMetric, SignatureItems
 from wean_fairseq.evaluation.text_files import sha256_of
+
+#: Unit vectors of a text's tokens, shape (tokens, dimension); single precision, because there are many.
+Vectors = npt.NDArray[np.floating[Any]]
 
 _BATCH = 64
 _MAX_POSITIONS = 512
 
 
-def greedy_f1(output: FloatArray, reference: FloatArray) -> float:
+def hide_broken_torchaudio() -> None:
+    """Make a torchaudio that cannot be loaded look like one that is not installed.
+
+    fairseq asks for torchaudio, and one that was built for another torch may stand beside this torch. transformers sees
+    that it is there and imports it even for text models, where nothing needs it; the text model then fails to load.
+    """
+    try:
+        import torchaudio  # noqa: F401
+    except (ImportError, OSError, RuntimeError, AttributeError):
+        sys.modules["torchaudio"] = None  # type: ignore[assignment] # Python's own mark for "not to be found"
+        looked = sys.modules.get("transformers.utils.import_utils")
+        if looked is not None:  # transformers is imported already and remembers that it saw torchaudio
+            looked.is_torchaudio_available.cache_clear()
+
+
+def load_model(folder: str) -> tuple[Any, Any]:
+    """Return tokenizer and model of a local folder.
+
+    transformers makes up an empty tokenizer where the folder has none. Every word would be unknown and every score
+    about 100, so a tokenizer that does not fit the model is refused.
+    """
+    hide_broken_torchaudio()
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()  # its bar counts the weights of a model that loads in seconds
+    pieces = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    model = transformers.AutoModel.from_pretrained(folder, local_files_only=True).eval()
+    if 2 * len(pieces) < model.config.vocab_size:  # the rows of an embedding are padded at times, but not doubled
+        raise ValueError(f"its tokenizer knows {len(pieces)} pieces, the model {model.config.vocab_size}")
+    return pieces, model
+
+
+def greedy_f1(output: Vectors, reference: Vectors) -> float:
     """F1 of the best cosine of every token, eqs. 1 and 2 of the paper.
 
     Args:
@@ -49,17 +86,16 @@ class BertScore(MeanMetric):
         try:
             import torch
             import transformers
-
-            self._pieces = transformers.AutoTokenizer.from_pretrained(model_folder, local_files_only=True)
-            self._model = transformers.AutoModel.from_pretrained(model_folder, local_files_only=True).eval()
         except ImportError:
             raise EvaluationError(
                 f"{label} needs transformers; install it with `pip install wean_fairseq[bert]`."
             ) from None
-        except (OSError, ValueError, RuntimeError) as error:  # what a broken model or a broken installation raises
+        try:
+            self._pieces, self._model = load_model(model_folder)
+        except (ImportError, OSError, ValueError, RuntimeError) as error:  # a broken model or a broken installation
             reason = str(error).partition("\n")[0]
             raise EvaluationError(f"{label}: the model in {model_folder} cannot be loaded ({reason}).") from error
-        options: dict[str, str | int | float] = {
+        options: SignatureItems = {
             "model": Path(model_folder).name,
             "config": sha256_of(Path(model_folder, "config.json"))[:8],
             "layer": layer,
@@ -69,7 +105,7 @@ class BertScore(MeanMetric):
         super().__init__(label, "none", False, options)
         self.layer = layer
         self._torch = torch
-        self._vectors: dict[str, FloatArray] = {}
+        self._vectors: dict[str, Vectors] = {}
 
     def _extract_reference_info(self, refs: Any) -> dict[str, Any]:
         """Keep the references as text."""
@@ -80,25 +116,20 @@ class BertScore(MeanMetric):
         if references:
             self._ref_cache = self._cache_references(references)
         texts = {self._preprocess_segment(text) for text in hypotheses}
-        texts.update(text for info in self._ref_cache or [] for text in info["references"])
-        self._embed(sorted(texts - self._vectors.keys(), key=len))
-        return super()._extract_corpus_statistics(hypotheses, None)
+        kept = {text for info in self._ref_cache or [] for text in info["references"]}
+        self._embed(sorted((texts | kept) - self._vectors.keys(), key=len))
+        statistics = super()._extract_corpus_statistics(hypotheses, None)
+        self._vectors = {text: self._vectors[text] for text in kept}  # the next system has outputs of its own
+        return statistics
 
-    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
-        """Return (best F1 over the references, 1)."""
-        output = self._vectors[hypothesis]
-        return [max(greedy_f1(output, self._vectors[reference]) for reference in ref_kwargs["references"]), 1.0]
-
-    def segment_value(self, hypothesis: list[str], references: list[list[str]]) -> float:
-        """Score one tokenised sentence."""
-        texts = [" ".join(tokens) for tokens in (hypothesis, *references)]
-        self._embed([text for text in texts if text not in self._vectors])
-        return max(greedy_f1(self._vectors[texts[0]], self._vectors[text]) for text in texts[1:])
+    def segment_value(self, hypothesis: str, references: list[str]) -> float:
+        """F1 with the best reference; all texts are embedded already."""
+        return max(greedy_f1(self._vectors[hypothesis], self._vectors[reference]) for reference in references)
 
     def _embed(self, texts: list[str]) -> None:
         """Store the unit vectors of every text, without those of special tokens."""
         limit = min(_MAX_POSITIONS, int(getattr(self._model.config, "max_position_embeddings", _MAX_POSITIONS)))
-        for start in range(0, len(texts), _BATCH):
+        for start in self.progress(range(0, len(texts), _BATCH), "embedding"):
             batch = texts[start : start + _BATCH]
             inputs = self._pieces(
                 batch,
@@ -111,6 +142,6 @@ class BertScore(MeanMetric):
             special = inputs.pop("special_tokens_mask").bool()
             with self._torch.inference_mode():
                 hidden = self._model(**inputs, output_hidden_states=True).hidden_states[self.layer]
-            unit = self._torch.nn.functional.normalize(hidden.double(), dim=-1)
+            unit = self._torch.nn.functional.normalize(hidden.float(), dim=-1)
             for place, text in enumerate(batch):
-                self._vectors[text] = np.asarray(unit[place][~special[place]].numpy(), dtype=np.float64)
+                self._vectors[text] = unit[place][~special[place]].numpy()

@@ -21,9 +21,9 @@ class CopyRate(SourceMixin, MeanMetric):
         """Compare tokens, ignoring case by default."""
         super().__init__(label, tokenize, lowercase)
 
-    def segment_value(self, hypothesis: list[str], references: list[list[str]]) -> float:
+    def segment_value(self, hypothesis: str, references: list[list[str]]) -> float:
         """1 for an exact copy of the source (first entry), else 0."""
-        return float(hypothesis == references[0])
+        return float(hypothesis.split() == references[0])
 
 
 class ExactMatch(MeanMetric):
@@ -36,25 +36,18 @@ class ExactMatch(MeanMetric):
         lowercase: whether case is ignored.
     """
 
-    wants_nbest = True
-
     def __init__(self, label: str = "exact@1", k: int = 1, tokenize: str = "none", lowercase: bool = False) -> None:
         """Set k; it is part of the signature."""
         super().__init__(label, tokenize, lowercase, {"k": k})
-        self.k = k
+        self.wants_nbest = k
 
     def _preprocess_segment(self, sent: str) -> str:
         """Tokenise every line of an n-best list on its own."""
         return "\n".join(super(ExactMatch, self)._preprocess_segment(line) for line in sent.split("\n"))
 
-    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
-        """Return (hit or not, 1)."""
-        entries = [line.split() for line in hypothesis.split("\n")[: self.k]]
-        return [float(any(entry in ref_kwargs["references"] for entry in entries)), 1.0]
-
-    def segment_value(self, hypothesis: list[str], references: list[list[str]]) -> float:
-        """1 if the single hypothesis equals a reference."""
-        return float(hypothesis in references)
+    def segment_value(self, hypothesis: str, references: list[list[str]]) -> float:
+        """1 if one of the first k lines equals a reference, else 0."""
+        return float(any(line.split() in references for line in hypothesis.split("\n")[: self.wants_nbest]))
 
 
 class LengthRatio(OwnMetric):

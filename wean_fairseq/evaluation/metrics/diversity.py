@@ -17,9 +17,10 @@ class Diversity(MeanMetric):
 
     higher_is_better = None
 
-    def segment_value(self, hypothesis: list[str], references: list[list[str]]) -> float:
+    def segment_value(self, hypothesis: str, references: list[list[str]]) -> float:
         """Share of different words; 0 for an empty text."""
-        return len(set(hypothesis)) / len(hypothesis) if hypothesis else 0.0
+        tokens = hypothesis.split()
+        return len(set(tokens)) / len(tokens) if tokens else 0.0
 
 
 class Distinct(OwnMetric):

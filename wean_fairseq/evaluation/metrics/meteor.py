@@ -1,31 +1,37 @@
 """METEOR (Banerjee and Lavie, 2005) through NLTK, with alpha 0.9, beta 3, gamma 0.5, mean over sentences.
 
 Without WordNet there are no synonyms: that number is called ``meteor-exact-stem`` here and never METEOR. NLTK's METEOR
-also differs from the Java program of its authors; the signature names NLTK's version. Nothing is downloaded:
-``meteor`` needs WordNet in a folder named by the environment variable NLTK_DATA.
+also differs from the Java program of its authors (it looks the synonyms of *stems* up, so that "car" matches "auto" but
+"automobile" neither); the signature names the versions of NLTK and of WordNet. Nothing is downloaded: ``meteor`` needs
+WordNet in a folder named by the environment variable NLTK_DATA.
 """
 
 from functools import lru_cache
 from typing import Any
 
 from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.metrics.base import MeanMetric
+from wean_fairseq.evaluation.metrics.base import MeanMetric, SignatureItems
 
 
-class _NoSynonyms:
-    """Stands in for WordNet where there is none."""
-
-    def synsets(self, word: str) -> list[Any]:
-        """Know no synonym."""
-        return []
-
-
-class _CachedStemmer:
-    """Porter's stemmer, each word once (NLTK stems every word of every pair anew)."""
+class _Stemmer:
+    """A stemmer that stems each word once (NLTK stems every word of every pair anew)."""
 
     def __init__(self, stem: Any) -> None:
         """Wrap a stemming function."""
         self.stem = lru_cache(maxsize=2**17)(stem)
+
+
+class _Synonyms:
+    """A WordNet that looks each word up once."""
+
+    def __init__(self, synsets: Any) -> None:
+        """Wrap a look-up function."""
+        self.synsets = lru_cache(maxsize=2**17)(synsets)
+
+
+def _no_synsets(word: str) -> list[Any]:
+    """Know no synonym: stands in for WordNet where there is none."""
+    return []
 
 
 class Meteor(MeanMetric):
@@ -47,17 +53,20 @@ class Meteor(MeanMetric):
             raise EvaluationError(
                 f"{label} needs the package nltk; install it with `pip install wean_fairseq[meteor]`."
             ) from None
-        modules = "exact+stem+wordnet" if synonyms else "exact+stem"
-        super().__init__(
-            label, tokenize, True, {"modules": modules, "alpha": 0.9, "beta": 3, "gamma": 0.5, "nltk": nltk.__version__}
-        )
+        options: SignatureItems = {"modules": "exact+stem", "alpha": 0.9, "beta": 3, "gamma": 0.5}
+        synsets = _no_synsets
+        if synonyms:
+            wordnet = _load_wordnet(label)
+            synsets = wordnet.synsets
+            options |= {"modules": "exact+stem+wordnet", "wordnet": wordnet.get_version()}
+        super().__init__(label, tokenize, True, {**options, "nltk": nltk.__version__})
         self._score = meteor_score
-        self._stemmer = _CachedStemmer(PorterStemmer().stem)
-        self._wordnet = _load_wordnet(label) if synonyms else _NoSynonyms()
+        self._stemmer = _Stemmer(PorterStemmer().stem)
+        self._wordnet = _Synonyms(synsets)
 
-    def segment_value(self, hypothesis: list[str], references: list[list[str]]) -> float:
+    def segment_value(self, hypothesis: str, references: list[list[str]]) -> float:
         """Score one sentence: the best reference counts."""
-        return float(self._score(references, hypothesis, stemmer=self._stemmer, wordnet=self._wordnet))
+        return float(self._score(references, hypothesis.split(), stemmer=self._stemmer, wordnet=self._wordnet))
 
 
 def _load_wordnet(label: str) -> Any:
@@ -70,5 +79,10 @@ def _load_wordnet(label: str) -> Any:
         raise EvaluationError(
             f"{label} needs WordNet, which is not in NLTK's data folders; "
             "set NLTK_DATA to a copy or use meteor-exact-stem."
+        ) from None
+    except OSError as error:  # a file of it is missing, or lies where NLTK refuses to read
+        raise EvaluationError(
+            f"{label} cannot read WordNet in NLTK's data folders ({error}); "
+            "put a complete copy there, no links, or use meteor-exact-stem."
         ) from None
     return wordnet

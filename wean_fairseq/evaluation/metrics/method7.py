@@ -112,9 +112,9 @@ class Method7Bleu(MeanMetric):
         self.order = order
         self.version = version
 
-    def segment_value(self, hypothesis: list[str], references: list[list[str]]) -> float:
+    def segment_value(self, hypothesis: str, references: list[list[str]]) -> float:
         """Score one sentence."""
-        return method7_bleu(hypothesis, references, self.order, self.version)
+        return method7_bleu(hypothesis.split(), references, self.order, self.version)
 
 
 class Method7SelfBleu(SourceMixin, Method7Bleu):
@@ -141,12 +141,12 @@ class Method7SelfBleu(SourceMixin, Method7Bleu):
         self.defective = defective
         self.signature_items["against"] = "first-source-token-letters" if defective else "source"
 
-    def segment_value(self, hypothesis: list[str], references: list[list[str]]) -> float:
+    def segment_value(self, hypothesis: str, references: list[list[str]]) -> float:
         """Score one sentence against its source (first entry)."""
         source = references[0]
         if self.defective:
             source = list(source[0]) if source else []
-        return method7_bleu(hypothesis, [source], self.order, self.version)
+        return super().segment_value(hypothesis, [source])
 
 
 class Method7IBleu(SourceMixin, Method7Bleu):
@@ -178,8 +178,9 @@ class Method7IBleu(SourceMixin, Method7Bleu):
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
         """Return (BLEU against references, BLEU against source, 1)."""
-        tokens, references = hypothesis.split(), ref_kwargs["references"]
-        return [self.segment_value(tokens, references[1:]), self._self_bleu.segment_value(tokens, references), 1.0]
+        references = ref_kwargs["references"]
+        against_source = self._self_bleu.segment_value(hypothesis, references)
+        return [self.segment_value(hypothesis, references[1:]), against_source, 1.0]
 
     def scores_of(self, totals: FloatArray) -> FloatArray:
         """Combine the two means."""

@@ -48,7 +48,7 @@ Factory = Callable[[Settings, str], EvaluationMetric]
 
 @dataclass(frozen=True)
 class MetricEntry:
-    """One line of ``wean-evaluate --list``.
+    """One line of the list that ``wean-evaluate --help`` ends with.
 
     Attributes:
         label: short name in tables.

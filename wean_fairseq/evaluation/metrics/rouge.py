@@ -74,12 +74,9 @@ class Rouge(MeanMetric):
         """Keep the tokenised references as strings, as rouge-score wants them."""
         return {"references": list(refs)}
 
-    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
-        """Return (best F over the references, 1)."""
-        best = max(
-            self._f(self._scorer.score(reference, hypothesis)[self._type]) for reference in ref_kwargs["references"]
-        )
-        return [best, 1.0]
+    def segment_value(self, hypothesis: str, references: list[str]) -> float:
+        """F with the best reference."""
+        return max(self._f(self._scorer.score(reference, hypothesis)[self._type]) for reference in references)
 
     def _f(self, counts: _Counts) -> float:
         """F1, or with beta: ``(1 + beta^2) P R / (R + beta^2 P)``."""
@@ -88,8 +85,3 @@ class Rouge(MeanMetric):
         square = self.beta**2
         bottom = counts.recall + square * counts.precision
         return float((1 + square) * counts.precision * counts.recall / bottom) if bottom > 0 else 0.0
-
-    def segment_value(self, hypothesis: list[str], references: list[list[str]]) -> float:
-        """Score one tokenised sentence."""
-        info = {"references": [" ".join(tokens) for tokens in references]}
-        return self._compute_segment_statistics(" ".join(hypothesis), info)[0]
