@@ -6,26 +6,23 @@ writes {train,valid,test}.{src,tgt} and manifest.json. The same options give the
 """
 
 import argparse
-import hashlib
-import json
-import os
 import re
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
+from typing import Any
 
+from corpus.command import whole_number
+from corpus.errors import InputError
+from corpus.output import SPLITS, Output, check_free
 from paraphrase_grammar import CUES, PARSED_TEMPLATES
 from paraphrase_lexicon import surface_sets
 from paraphrase_scene import Scene, Unsuitable, pick
 from tqdm import tqdm
 
 GENERATOR_VERSION = "1.0"  # raise it with every change that changes the bytes
-SPLITS = ("train", "valid", "test")
-FILES = tuple(f"{split}.{side}" for split in SPLITS for side in ("src", "tgt"))
-MANIFEST = "manifest.json"
+SCRIPT = "synthetic_paraphrase"
 REMARK = (
     "Synthetic text, written by a grammar and not by people; nothing that it says is true. "
     "A score on it shows that a model learns, not how good it is on real paraphrases; "
@@ -45,7 +42,7 @@ _VOWEL_SOUND = ("honest", "hour")
 Pair = tuple[str, str]
 
 
-class GrammarExhausted(Exception):
+class GrammarExhausted(InputError):
     """The grammar has no more distinct pairs."""
 
 
@@ -129,58 +126,20 @@ def collect_splits(
     return splits
 
 
-def build_manifest(splits: dict[str, list[Pair]], seed: int, checksums: dict[str, str]) -> dict[str, object]:
-    """Return what manifest.json records: nothing in it depends on the machine or the time."""
+def describe(splits: dict[str, list[Pair]]) -> dict[str, Any]:
+    """Return what the manifest says about the text, beside options, counts and checksums."""
     pairs = [pair for split in SPLITS for pair in splits[split]]
     vocabulary = [{word for pair in pairs for word in pair[side].split()} for side in (0, 1)]
     sets = [[word for word in words if word in vocabulary[0] | vocabulary[1]] for words in surface_sets()]
-    counts = {split: len(splits[split]) for split in SPLITS}
     return {
-        "generator": "preprocess/synthetic_paraphrase.py",
-        "version": GENERATOR_VERSION,
         "remark": REMARK,
-        "options": {**counts, "seed": seed},
-        "pairs": counts,
         "vocabulary": {
             "source": len(vocabulary[0]),
             "target": len(vocabulary[1]),
             "joint": len(vocabulary[0] | vocabulary[1]),
         },
-        "sha256": checksums,
         "synonym_sets": [" ".join(words) for words in sets if len(words) > 1],
     }
-
-
-def write_output(output: Path, splits: dict[str, list[Pair]], seed: int) -> dict[str, object]:
-    """Write all files beside their places, then move them there, the manifest last; return the manifest."""
-    output.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=".synthetic_paraphrase-", dir=output))
-    try:
-        checksums = {}
-        for name in FILES:
-            split, side = name.split(".")
-            text = "".join(pair[side == "tgt"] + "\n" for pair in splits[split]).encode("utf-8")
-            (work / name).write_bytes(text)
-            checksums[name] = hashlib.sha256(text).hexdigest()
-        manifest = build_manifest(splits, seed, checksums)
-        (work / MANIFEST).write_bytes((json.dumps(manifest, indent=2) + "\n").encode("utf-8"))
-        (output / MANIFEST).unlink(missing_ok=True)  # a manifest stands only beside its own, complete files
-        for name in (*FILES, MANIFEST):
-            os.replace(work / name, output / name)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    return manifest
-
-
-def _at_least(minimum: int) -> Callable[[str], int]:
-    """Return an argparse type: a whole number not below `minimum`."""
-
-    def parse(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or int(text) < minimum:
-            raise argparse.ArgumentTypeError(f"must be a whole number of at least {minimum}, but is {text!r} instead")
-        return int(text)
-
-    return parse
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -191,34 +150,46 @@ def build_parser() -> argparse.ArgumentParser:
         "The same options give the same bytes on every machine.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="directory to write; made if missing")
-    parser.add_argument("--train", type=_at_least(1), default=24000, metavar="N", help="number of training pairs")
-    parser.add_argument("--valid", type=_at_least(1), default=1000, metavar="N", help="number of validation pairs")
-    parser.add_argument("--test", type=_at_least(1), default=1000, metavar="N", help="number of test pairs")
-    parser.add_argument("--seed", type=_at_least(0), default=1, metavar="S", help="seed of the drawing")
-    parser.add_argument("--overwrite", action="store_true", help="replace the files of an earlier run in DIR")
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="directory to write")
+    parser.add_argument("--train", type=whole_number(1), default=24000, metavar="N", help="number of training pairs")
+    parser.add_argument("--valid", type=whole_number(1), default=1000, metavar="N", help="number of validation pairs")
+    parser.add_argument("--test", type=whole_number(1), default=1000, metavar="N", help="number of test pairs")
+    parser.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
+    parser.add_argument("--overwrite", action="store_true", help="replace an earlier output of this script")
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     options = build_parser().parse_args(arguments)
-    existing = [name for name in (*FILES, MANIFEST) if os.path.lexists(options.output / name)]
-    if existing and not options.overwrite:
-        message = f"{options.output} already holds {', '.join(existing)}; pass --overwrite to replace them"
-        print(f"error: {message}", file=sys.stderr)
-        return 1
+    counts = {split: getattr(options, split) for split in SPLITS}
     try:
-        splits = collect_splits({split: getattr(options, split) for split in SPLITS}, options.seed)
-        manifest = write_output(options.output, splits, options.seed)
-    except (GrammarExhausted, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+        output = Output(
+            options.output,
+            script=SCRIPT,
+            version=GENERATOR_VERSION,
+            options={**counts, "seed": options.seed},
+            overwrite=options.overwrite,
+        )
+        if output.finished():
+            print(f"{options.output} is complete already: nothing to do")
+            return 0
+        check_free(options.output, SCRIPT, options.overwrite)
+        splits = collect_splits(counts, options.seed)
+        with output:
+            for split in SPLITS:
+                with output.split(split) as files:
+                    for pair in splits[split]:
+                        files.write(*pair)
+            output.facts.update(describe(splits))
+    except (InputError, OSError) as error:
+        print(f"{SCRIPT}: error: {error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("interrupted: nothing was written", file=sys.stderr)
         return 130
     sizes = " + ".join(f"{len(splits[split]):,} {split}" for split in SPLITS)
-    print(f"wrote {sizes} synthetic pairs to {options.output} (vocabulary: {manifest['vocabulary']})")
+    print(f"wrote {sizes} synthetic pairs to {options.output} (vocabulary: {output.facts['vocabulary']})")
     return 0
 
 

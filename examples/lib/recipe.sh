@@ -29,6 +29,11 @@ wean_optimisation=(
   --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --lr 0.001 --clip-norm 5 --batch-size 64
 )
 
+# What a recipe may set otherwise: the criterion of training, and how outputs are searched. An <unk> is replaced by the
+# source word that the model attended to, as both WEAN releases do; models that copy need no such replacement.
+criterion=query_embedding
+search=(--replace-unk --search-preset wean)
+
 # validate_by_bleu UPDATES LENGTH: sets the arguments `validation`: BLEU of greedy outputs of at most LENGTH words every
 # UPDATES updates, and the checkpoint that is best by it is kept.
 validate_by_bleu() {
@@ -73,6 +78,13 @@ need_files() {
   done
 }
 
+# need_quora: $DATA is the published file of Quora question pairs, or a directory with its splits.
+need_quora() {
+  [[ -f $DATA ]] ||
+    need_files "Set DATA to the file of the public Quora question pairs, or a directory with train/valid/test.{src,tgt}." \
+      "$DATA"/{train,valid,test}.{src,tgt}
+}
+
 # need_tools: the plugin must be installed where fairseq-train is.
 need_tools() {
   command -v fairseq-train >/dev/null ||
@@ -92,18 +104,23 @@ remember() {
   fi
 }
 
-# prepare ARGUMENTS...: text -> $RUN/text (arguments of preprocess/parallel_text.py).
+# prepare SCRIPT ARGUMENTS...: a data set -> $RUN/text, by preprocess/SCRIPT.py; `complete` names the file that it writes
+# last, if that is another than the manifest there.
 prepare() {
-  if [[ -f $RUN/text/manifest.json ]]; then
+  local script=$1
+  shift
+  if [[ -f ${complete:-$RUN/text/manifest.json} ]]; then
     say "text: done before"
     return
   fi
   say "text: writing $RUN/text"
-  python "$ROOT/preprocess/parallel_text.py" --output "$RUN/text" "$@" >"$RUN/text.log" 2>&1 ||
+  python "$ROOT/preprocess/$script.py" --output "$RUN/text" "$@" >"$RUN/text.log" 2>&1 ||
     fail "preparing the text" "$RUN/text.log"
+  grep -E 'left out|is in (test|held out)' "$RUN/text.log" || true
 }
 
 # binarise WORDS THRESHOLD [ARGUMENTS...]: text -> $RUN/bin, one dictionary of at most WORDS words seen THRESHOLD times.
+# With --dataset-impl raw the data stays text, in which a model that copies finds the words outside the dictionary.
 # CANDIDATES_FROM=source counts the source side alone, as the WEAN paper words it; the default counts both, as its code.
 binarise() {
   local words=$1 threshold=$2 counts=()
@@ -149,7 +166,7 @@ train() {
   fi
   python "$LIB/progress.py" --label "$system" --output "$folder/train.out" --epochs "$EPOCHS" -- \
     "${launcher[@]}" "$RUN/bin" --user-dir "$ROOT/wean_fairseq" --task paraphrase --arch "$arch" \
-    --criterion query_embedding --seed "$SEED" "${device[@]}" --save-dir "$folder" --max-epoch "$EPOCHS" \
+    --criterion "$criterion" --seed "$SEED" "${device[@]}" --save-dir "$folder" --max-epoch "$EPOCHS" \
     --log-format simple --log-interval 20 --log-file "$folder/train.log" "$@" || stopped "training" "$folder/train.out"
   [[ -f $folder/checkpoint_best.pt ]] || die "the training ended without a checkpoint, see $folder/train.log."
   echo "$EPOCHS" >"$folder/.trained"
@@ -165,17 +182,22 @@ stopped() {
   fail "$@"
 }
 
-# prepare_test SET SRC REF [ARGUMENTS...]: a test set -> $RUN/text-SET, one line out for every line in.
+# prepare_test SET SCRIPT ARGUMENTS...: a test set -> $RUN/text-SET, one line out for every line in.
 prepare_test() {
-  local set=$1 source=$2 reference=$3
-  shift 3
+  local set=$1 script=$2
+  shift 2
   [[ -f $RUN/text-$set/manifest.json ]] && return
-  python "$ROOT/preprocess/parallel_text.py" --output "$RUN/text-$set" --test "$source" "$reference" "$@" \
-    >"$RUN/text.log" 2>&1 || fail "preparing the test set" "$RUN/text.log"
+  python "$ROOT/preprocess/$script.py" --output "$RUN/text-$set" "$@" >"$RUN/text-$set.log" 2>&1 ||
+    fail "preparing the test set" "$RUN/text-$set.log"
 }
 
-# generate SYSTEM SET [ARGUMENTS...]: $RUN/text-SET -> $RUN/SYSTEM/SET.log. An <unk> is replaced by the source word that
-# the model attended to, as both WEAN releases do; that needs the raw text, hence the raw data set.
+# test_of_text SET: the test split of $RUN/text is the test set $RUN/text-SET.
+test_of_text() {
+  [[ -e $RUN/text-$1 ]] || ln -s text "$RUN/text-$1"
+}
+
+# generate SYSTEM SET [ARGUMENTS...]: $RUN/text-SET -> $RUN/SYSTEM/SET.log, from raw text, because replacing or copying
+# an unknown word needs its spelling.
 generate() {
   local system=$1 set=$2 folder=$RUN/$1 raw=$RUN/raw-$2 device=()
   shift 2
@@ -191,10 +213,10 @@ generate() {
   cp "$RUN/text-$set/test.tgt" "$raw/test.src-tgt.tgt"
   rm -f "$folder/$set.log.part"
   python "$LIB/progress.py" --label "$set" --output "$folder/$set.log.part" --errors "$folder/$set.err" \
-    --count '^H-' --total "$(wc -l <"$raw/test.src-tgt.src")" -- \
+    --count '^S-' --total "$(wc -l <"$raw/test.src-tgt.src")" -- \
     fairseq-generate "$raw" --user-dir "$ROOT/wean_fairseq" --task paraphrase --source-lang src --target-lang tgt \
-    --dataset-impl raw --replace-unk --path "$folder/checkpoint_best.pt" --seed "$SEED" "${device[@]}" \
-    --search-preset wean --batch-size 64 --no-progress-bar "$@" ||
+    --dataset-impl raw --path "$folder/checkpoint_best.pt" --seed "$SEED" "${device[@]}" "${search[@]}" \
+    --batch-size 64 --no-progress-bar "$@" ||
     stopped "decoding" "$folder/$set.err" "$folder/$set.log.part"
   mv "$folder/$set.log.part" "$folder/$set.log"
 }

@@ -53,7 +53,7 @@ validate_by_bleu "$evaluate" 40
 # weight decay lets go of the random embedding that the training starts from, so that what remains is what was learnt.
 train wean_lstm wean_lstm --dropout 0.2 "${wean_optimisation[@]}" "${validation[@]}" \
   --lr 0.002 --weight-decay 2 --lr-scheduler polynomial_decay --total-num-update $((updates * EPOCHS))
-prepare_test test "$RUN"/text/test.{src,tgt}
+test_of_text test
 generate wean_lstm test --beam 5 --max-len-b 40
 
 report() {

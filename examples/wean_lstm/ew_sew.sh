@@ -18,30 +18,16 @@ need_files "Set TURK to the directory with the 8-reference files of TurkCorpus (
 
 if [[ $SMOKE == 1 ]]; then
   : "${EPOCHS:=1}" "${EVALUATE:=20}"
-  limit=(--limit 2000)
-  test_limit=(--limit 40)
+  limit=(--limit 2000 --test-limit 40)
 else
   : "${EPOCHS:=50}" "${EVALUATE:=500}"
   limit=()
-  test_limit=()
 fi
 remember "DATA=$(realpath "$DATA")" "TURK=$(realpath "$TURK")"
-if [[ ! -f $RUN/text/manifest.json ]]; then
-  texts=(--text turk.src "$TURK/test.8turkers.tok.norm" --text turk.tgt "$TURK/test.8turkers.tok.turk.0")
-  for number in {0..7}; do
-    texts+=(--text "turk.ref$number" "$TURK/test.8turkers.tok.turk.$number")
-  done
-  python "$LIB/one_spelling.py" --output "$RUN/joined" --train "$DATA"/train.{en,sen} --valid "$DATA"/dev.{en,sen} \
-    --one-reference "${texts[@]}" || exit 1
-fi
-prepare --drop-empty "${limit[@]}" --train "$RUN"/joined/train.{src,tgt} --valid "$RUN"/joined/valid.{src,tgt}
-prepare_test turk "$RUN"/joined/turk.{src,tgt} "${test_limit[@]}"
-lines=$(wc -l <"$RUN/text-turk/test.src") # fewer in a trial
-references=()
-for number in {0..7}; do
-  references+=("$RUN/text-turk/ref$number")
-  head -n "$lines" "$RUN/joined/turk.ref$number" >"$RUN/text-turk/ref$number"
-done
+prepare ew_sew --train "$DATA"/train.{en,sen} --dev "$DATA"/dev.{en,sen} --turk "$TURK" --lowercase \
+  --leak-key loose --drop-leaks sources "${limit[@]}"
+test_of_text turk
+references=("$RUN"/text/test.ref{0..7})
 binarise 50000 0
 validate_by_bleu "$EVALUATE" 100
 for system in $SYSTEMS; do

@@ -18,26 +18,16 @@ fi
 
 if [[ $SMOKE == 1 ]]; then
   : "${EPOCHS:=1}" "${EVALUATE:=5}"
-  limit=(--limit 500)
-  test_limit=(--limit 20)
+  limit=(--limit 500 --test-limit 20)
   sizes=(--embed-dim 128 --hidden-size 128)
 else
   : "${EPOCHS:=10}" "${EVALUATE:=500}"
   limit=()
-  test_limit=()
   sizes=()
 fi
 remember "DATA=$(realpath "$DATA")"
-text=$DATA
-if [[ -f $DATA/PART_I.txt ]]; then
-  text=$RUN/plain
-  if [[ ! -f $text/test.tgt ]]; then
-    say "reading PART_I, PART_II and PART_III"
-    python "$LIB/lcsts_text.py" --data "$DATA" --output "$text" || exit 1
-  fi
-fi
-prepare --characters "${limit[@]}" --train "$text"/train.{src,tgt} --valid "$text"/valid.{src,tgt}
-prepare_test test "$text"/test.{src,tgt} --characters "${test_limit[@]}"
+prepare lcsts --data "$DATA" --setting wean "${limit[@]}"
+test_of_text test
 binarise 4000 0
 validate_by_bleu "$EVALUATE" 100
 for system in $SYSTEMS; do

@@ -5,7 +5,8 @@
 #
 # DATA holds the files of the DRESS data bundle: PWKP_108016.tag.80.aner.{train,valid,test}.{src,dst}, where names are
 # replaced by placeholders, and PWKP_108016.tag.80.aner.ori.test.{src,dst}, where they are not. The model works on the
-# former; its outputs get the names back and are scored against the latter, lower-cased.
+# former; its outputs get the names back (from PWKP_108016.tag.80.aner.map.t7 if it is there, else from the two forms of
+# the source) and are scored against the latter, lower-cased.
 set -euo pipefail
 : "${DATA:=data/wikismall}" "${SYSTEMS:=wean_lstm_pwkp seq2seq_lstm}"
 # shellcheck source=examples/lib/recipe.sh
@@ -17,23 +18,21 @@ need_files "Set DATA to the wikismall directory of the DRESS data bundle (see gi
 
 if [[ $SMOKE == 1 ]]; then
   : "${EPOCHS:=1}" "${EVALUATE:=20}"
-  limit=(--limit 2000)
-  test_limit=(--limit 40)
+  limit=(--limit 2000 --test-limit 40)
 else
   : "${EPOCHS:=50}" "${EVALUATE:=500}"
   limit=()
-  test_limit=()
 fi
 remember "DATA=$(realpath "$DATA")"
-prepare --lowercase --drop-empty "${limit[@]}" --train "$name".train.{src,dst} --valid "$name".valid.{src,dst}
-prepare_test test "$name".test.{src,dst} --lowercase "${test_limit[@]}"
-prepare_test names "$name".ori.test.{src,dst} --lowercase "${test_limit[@]}"
+prepare pwkp --data "$DATA" --lowercase "${limit[@]}"
+test_of_text test
+prepare_test names pwkp --data "$DATA" --form original --split test --lowercase "${limit[@]}"
 binarise 50000 0
 validate_by_bleu "$EVALUATE" 50
 for system in $SYSTEMS; do
   train "$system" "$system" "${wean_optimisation[@]}" "${validation[@]}" --max-pair-length 50 --length-policy drop
   generate "$system" test --beam 10 --max-len-b 50
-  tool "$LIB/restore_entities.py" --anonymised "$RUN/text-test/test.src" --original "$RUN/text-names/test.src" \
+  tool "$ROOT/preprocess/restore_entities.py" --entities "$RUN/text/test.entities" \
     --generated "$RUN/$system/test.log" --output "$RUN/$system/names.txt"
 done
 samples names 20

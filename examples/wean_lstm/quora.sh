@@ -3,29 +3,28 @@
 #
 #   DATA=path/to/quora bash examples/wean_lstm/quora.sh
 #
-# DATA holds train.src, train.tgt, valid.src, ... with a question a line and its duplicate on the same line of .tgt.
+# DATA is the published quora_duplicate_questions.tsv or train.csv, of which preprocess/quora.py draws 100,000 / 4,000 /
+# 20,000 duplicates; or a directory with train.src, train.tgt, valid.src, ... that is split already, with a question a
+# line and its duplicate on the same line of .tgt.
 # Not in the paper: its settings for PWKP are used (2 layers, 256 wide, dropout 0.4, Adam 0.001, clip 5, batch 64).
 set -euo pipefail
 : "${DATA:=data/quora}" "${SYSTEMS:=wean_lstm seq2seq_lstm}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
-need_files "Set DATA to a directory with train/valid/test.{src,tgt}, made from the public Quora question pairs." \
-  "$DATA"/{train,valid,test}.{src,tgt}
+need_quora
 
 if [[ $SMOKE == 1 ]]; then
   : "${EPOCHS:=1}" "${EVALUATE:=50}"
-  limit=(--limit 4000)
-  test_limit=(--limit 200)
+  limit=(--limit 4000 --test-limit 200)
 else
   : "${EPOCHS:=4}" "${EVALUATE:=390}"
   limit=()
-  test_limit=()
 fi
 
 remember "DATA=$(realpath "$DATA")"
-prepare --lowercase "${limit[@]}" --train "$DATA"/train.{src,tgt} --valid "$DATA"/valid.{src,tgt}
-prepare_test test "$DATA"/test.{src,tgt} --lowercase "${test_limit[@]}"
+prepare quora --data "$DATA" --lowercase "${limit[@]}"
+test_of_text test
 # Words seen once become <unk>, so that <unk> itself is trained.
 binarise 50000 2
 validate_by_bleu "$EVALUATE" 50

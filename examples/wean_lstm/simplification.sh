@@ -32,26 +32,17 @@ fi
 remember "DATA=$(realpath "$DATA")" "TURK=$(realpath "$TURK")" "PWKP=$(realpath "$PWKP")"
 say "note: the train set stands in for PWKP and EW-SEW, so no score below compares with the paper's"
 
-if [[ ! -f $RUN/text/manifest.json ]]; then
-  train=(--train "$DATA"/train.{src,tgt})
-  texts=(--text pwkp.src "$PWKP/$pwkp_test.src" --text pwkp.tgt "$PWKP/$pwkp_test.dst")
-  texts+=(--text turk.src "$TURK/test.8turkers.tok.norm" --text turk.tgt "$TURK/test.8turkers.tok.turk.0")
-  for number in {0..7}; do
-    train+=(--train "$TURK"/tune.8turkers.tok.{norm,turk."$number"})
-    texts+=(--text "turk.ref$number" "$TURK/test.8turkers.tok.turk.$number")
-  done
-  python "$LIB/one_spelling.py" --output "$RUN/joined" "${train[@]}" \
-    --valid "$DATA"/valid.{src,tgt} "${texts[@]}" || exit 1
-fi
-prepare --drop-empty "${limit[@]}" --train "$RUN"/joined/train.{src,tgt} --valid "$RUN"/joined/valid.{src,tgt}
-prepare_test pwkp "$RUN"/joined/pwkp.{src,tgt} "${test_limit[@]}"
-prepare_test turk "$RUN"/joined/turk.{src,tgt} "${test_limit[@]}"
-lines=$(wc -l <"$RUN/text-turk/test.src") # fewer in a trial
-references=()
+train=(--train "$DATA"/train.{src,tgt})
+references=("$RUN"/text-turk/test.ref{0..7})
 for number in {0..7}; do
-  references+=("$RUN/text-turk/ref$number")
-  head -n "$lines" "$RUN/joined/turk.ref$number" >"$RUN/text-turk/ref$number"
+  train+=(--train "$TURK"/tune.8turkers.tok.{norm,turk."$number"})
 done
+spelling=(--lowercase --brackets)
+# Training pairs whose source is a test sentence, up to case and punctuation, are left out.
+prepare parallel_text --drop-empty "${spelling[@]}" "${limit[@]}" "${train[@]}" --valid "$DATA"/valid.{src,tgt} \
+  --held-out "$PWKP/$pwkp_test.src" "$TURK/test.8turkers.tok.norm" --leak-key loose --drop-leaks sources
+prepare_test pwkp parallel_text "${spelling[@]}" "${test_limit[@]}" --test "$PWKP/$pwkp_test".{src,dst}
+prepare_test turk multi_reference "${spelling[@]}" "${test_limit[@]}" --test "$TURK"/test.8turkers.tok.{norm,turk.{0..7}}
 # Words seen once become <unk>, so that <unk> itself is trained.
 binarise 50000 2
 validate_by_bleu "$EVALUATE" 50

@@ -79,38 +79,6 @@ def test_a_failing_step_shows_its_log(tmp_path):
 # The scripts that the recipes call
 
 
-def test_one_spelling(tmp_path):
-    train = write_pairs(tmp_path, "train", [("He ( a\\/b ) left .", "He left ."), ("It -LRB- c -RRB- is .", "It is .")])
-    valid = write_pairs(tmp_path, "valid", [("a lrb b rrb", "first"), ("a lrb b rrb", "second"), ("c", "d")])
-    (tmp_path / "test").write_text("it ( c ) is\n", encoding="utf-8")
-    arguments = ["--train", *train, "--valid", *valid, "--text", "t.src", tmp_path / "test", "--one-reference"]
-    done = run_tool("one_spelling.py", "--output", tmp_path / "out", *arguments)
-    assert done.stdout == "1 training pairs; 1 left out because their source is a test sentence\n", done.stderr
-    read = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "out").iterdir()}
-    assert read["train.src"] == "he -lrb- a/b -rrb- left .\n"
-    assert (read["valid.src"], read["valid.tgt"]) == ("a -lrb- b -rrb-\nc\n", "first\nd\n")
-    assert read["t.src"] == "it -lrb- c -rrb- is\n"
-
-
-def test_names_are_restored_from_the_source(tmp_path):
-    (tmp_path / "src").write_text("person@1 met person@2 in location@1 .\nnothing here\n", encoding="utf-8")
-    (tmp_path / "ori").write_text("ann met bob b. smith in new york .\nnothing here\n", encoding="utf-8")
-    log = "H-1\t-1\tperson@1 here\nH-0\t-1\tperson@2 saw person@1 in location@1 .\n"
-    (tmp_path / "log").write_text(log, encoding="utf-8")
-    files = ["--anonymised", tmp_path / "src", "--original", tmp_path / "ori", "--generated", tmp_path / "log"]
-    done = run_tool("restore_entities.py", *files, "--output", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "out").read_text(encoding="utf-8") == "bob b. smith saw ann in new york .\nperson@1 here\n"
-
-
-def test_lcsts_as_released(tmp_path):
-    data = write_lcsts_parts(tmp_path / "data", [(None, "长文一", "短一")], [(2, "文", "差"), (3, "文二", "好")])
-    done = run_tool("lcsts_text.py", "--data", data, "--output", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "out" / "train.src").read_text(encoding="utf-8") == "长文一\n"
-    assert (tmp_path / "out" / "valid.tgt").read_text(encoding="utf-8") == "好\n"
-
-
 def test_progress_passes_the_exit_status_on_and_keeps_the_output(tmp_path):
     script = "import sys; print('H-0'); print('oh', file=sys.stderr); sys.exit(7)"
     arguments = ["--output", tmp_path / "out", "--errors", tmp_path / "err", "--count", "^H-", "--total", 1]

@@ -28,11 +28,11 @@ def test_lines_are_normalised_and_counted(pair, tmp_path):
     assert (out / "train.src").read_text(encoding="utf-8") == "the cat sat .\nb b\nété\n" * 2
     assert (out / "test.tgt").read_text(encoding="utf-8") == "a cat .\nb\né\n"
     manifest = json.loads((out / "manifest.json").read_text())
-    assert manifest["counts"] == {"train": {"kept": 6, "dropped_empty": 0}, "test": {"kept": 3, "dropped_empty": 0}}
+    assert manifest["splits"] == {"train": {"kept": 6, "dropped": {}}, "test": {"kept": 3, "dropped": {}}}
 
 
 def test_characters_become_tokens(pair, tmp_path):
-    assert run("--output", tmp_path / "out", "--characters", "--train", *pair).returncode == 0
+    assert run("--output", tmp_path / "out", "--unit", "characters", "--train", *pair).returncode == 0
     assert (tmp_path / "out" / "train.src").read_text(encoding="utf-8").splitlines()[0] == "T h e C a t s a t ."
 
 
@@ -60,7 +60,7 @@ def test_empty_sides_are_refused_or_dropped_from_training(pair, tmp_path):
         (b"one\ntwo\n", "has 2 lines but"),
         (b"one\ntwo\nthree\nfour\n", "has 3 lines but"),
         (b"one\n\xff\xfe\nthree\n", "line 2 of"),
-        (None, "No such file"),
+        (None, "there is no file"),
     ],
 )
 def test_bad_files_are_refused_and_leave_nothing(pair, tmp_path, content, message):

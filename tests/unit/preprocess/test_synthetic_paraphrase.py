@@ -40,6 +40,7 @@ def contents(directory):
     return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
 
 
+FILES = [f"{split}.{side}" for split in ("train", "valid", "test") for side in ("src", "tgt")]
 SMALL = ("--train", 50, "--valid", 10, "--test", 7)
 
 
@@ -85,18 +86,22 @@ def test_files_counts_and_manifest(tmp_path):
     result = run(tmp_path / "new" / "data", *SMALL, "--seed", 4)
     assert result.returncode == 0, result.stderr
     found = contents(tmp_path / "new" / "data")
-    assert set(found) == {*generator.FILES, "manifest.json"}
+    assert set(found) == {*FILES, "manifest.json"}
     manifest = json.loads(found["manifest.json"])
     assert manifest["options"] == {"train": 50, "valid": 10, "test": 7, "seed": 4}
-    assert manifest["pairs"] == {"train": 50, "valid": 10, "test": 7}
+    assert {split: found["kept"] for split, found in manifest["splits"].items()} == {
+        "train": 50,
+        "valid": 10,
+        "test": 7,
+    }
     words = {"src": set(), "tgt": set()}
-    for name in generator.FILES:
+    for name in FILES:
         split, side = name.split(".")
         text = found[name].decode("ascii")
         assert text.endswith("\n")
         assert "\r" not in text
-        assert len(text.splitlines()) == manifest["pairs"][split]
-        assert manifest["sha256"][name] == hashlib.sha256(found[name]).hexdigest()
+        assert len(text.splitlines()) == manifest["files"][name]["lines"] == manifest["splits"][split]["kept"]
+        assert manifest["files"][name]["sha256"] == hashlib.sha256(found[name]).hexdigest()
         words[side].update(text.split())
     sizes = {"source": len(words["src"]), "target": len(words["tgt"]), "joint": len(words["src"] | words["tgt"])}
     assert manifest["vocabulary"] == sizes
@@ -105,7 +110,7 @@ def test_files_counts_and_manifest(tmp_path):
 
 
 def test_manifest_lists_only_synonyms_that_the_text_has(splits):
-    manifest = generator.build_manifest(splits, 3, {})
+    manifest = generator.describe(splits)
     text = {word for pairs in splits.values() for pair in pairs for side in pair for word in side.split()}
     listed = [line.split() for line in manifest["synonym_sets"]]
     assert len(listed) > 300
@@ -115,8 +120,10 @@ def test_manifest_lists_only_synonyms_that_the_text_has(splits):
 def test_existing_output_is_refused_and_left_alone(tmp_path):
     assert run(tmp_path, *SMALL).returncode == 0
     before = contents(tmp_path)
+    again = run(tmp_path, *SMALL)
+    assert (again.returncode, "nothing to do" in again.stdout) == (0, True)
     refused = run(tmp_path, *SMALL, "--seed", 2)
-    assert refused.returncode == 1
+    assert refused.returncode == 2
     assert refused.stderr.count("\n") == 1
     assert "--overwrite" in refused.stderr
     assert contents(tmp_path) == before
@@ -128,31 +135,25 @@ def test_existing_output_is_refused_and_left_alone(tmp_path):
 
 def test_one_file_of_another_run_is_enough_to_refuse(tmp_path):
     (tmp_path / "valid.tgt").write_text("mine\n")
-    assert run(tmp_path, *SMALL).returncode == 1
+    assert run(tmp_path, *SMALL).returncode == 2
     assert contents(tmp_path) == {"valid.tgt": b"mine\n"}
 
 
-def test_failure_while_writing_leaves_no_manifest_and_no_scratch(tmp_path, monkeypatch, splits, capsys):
-    generator.write_output(tmp_path, splits, 3)
-    replace = os.replace
+def test_failure_while_writing_leaves_nothing(tmp_path, monkeypatch, capsys):
+    def full_disk(*_):
+        raise OSError(28, "No space left on device")
 
-    def full_disk(source, target):
-        if Path(target).name == "valid.src":
-            raise OSError(28, "No space left on device")
-        replace(source, target)
-
-    monkeypatch.setattr(generator.os, "replace", full_disk)
-    options = ["--output", str(tmp_path), "--train", "9", "--valid", "3", "--test", "3", "--overwrite"]
-    assert generator.main(options) == 1
+    monkeypatch.setattr(generator, "describe", full_disk)
+    assert generator.main(["--output", str(tmp_path / "out"), "--train", "9", "--valid", "3", "--test", "3"]) == 2
     assert "No space left" in capsys.readouterr().err
-    assert {path.name for path in tmp_path.iterdir()} == set(generator.FILES)
+    assert not list(tmp_path.iterdir())
 
 
 def test_output_that_is_a_file_is_one_clear_line(tmp_path):
     (tmp_path / "file").write_text("x")
     result = run(tmp_path / "file", *SMALL)
-    assert result.returncode == 1
-    assert result.stderr.startswith("error: ")
+    assert result.returncode == 2
+    assert result.stderr.startswith("synthetic_paraphrase: error: ")
     assert result.stderr.count("\n") == 1
 
 
@@ -209,6 +210,6 @@ def test_exhaustion_is_one_line_on_the_command_line(tmp_path, monkeypatch, capsy
         raise generator.GrammarExhausted("the grammar gave only 4 distinct pairs")
 
     monkeypatch.setattr(generator, "collect_splits", exhausted)
-    assert generator.main(["--output", str(tmp_path)]) == 1
-    assert capsys.readouterr().err == "error: the grammar gave only 4 distinct pairs\n"
+    assert generator.main(["--output", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == "synthetic_paraphrase: error: the grammar gave only 4 distinct pairs\n"
     assert not list(tmp_path.iterdir())

@@ -1,0 +1,88 @@
+"""CommonGen, concept words -> a sentence that has them all -> {train,valid,test}.{src,tgt}, a pair for each sentence.
+
+    python preprocess/commongen.py --data DIR --output data/commongen
+
+DIR holds commongen.{train,dev,test}.jsonl as released, with a concept set (``ski#mountain#skier``) and its sentences in
+each line; the public test file has no sentences, and then there is no test split. The sentences are cut into Moses
+tokens unless ``--unit`` asks for others. Plain {train,valid,test}.{src,tgt} are taken as they are.
+"""
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from corpus.command import build_parser, run
+from corpus.errors import InputError
+from corpus.plain import plain_files, write_plain
+from corpus.preparation import Preparation
+
+RELEASED = {"test": "commongen.test.jsonl", "valid": "commongen.dev.jsonl", "train": "commongen.train.jsonl"}
+
+
+def parser() -> ArgumentParser:
+    """The options."""
+    options = build_parser("commongen", __doc__)
+    options.set_defaults(unit=None)
+    options.add_argument("--data", type=Path, required=True, metavar="DIR", help="directory with the released files")
+    options.add_argument("--sort-concepts", action="store_true", help="put the concepts in alphabetical order")
+    return options
+
+
+def released(options: Namespace) -> dict[str, Path]:
+    """The released files that are there."""
+    return {split: options.data / name for split, name in RELEASED.items() if (options.data / name).is_file()}
+
+
+def inputs(options: Namespace) -> list[Path]:
+    """The source files; the released sentences are running text, a directory with splits has tokens already."""
+    options.unit = options.unit or ("moses" if released(options) else "words")
+    files = list(released(options).values()) or [path for paths in plain_files(options.data).values() for path in paths]
+    if not files:
+        raise InputError(f"{options.data} has neither {RELEASED['train']} nor {{train,valid}}.{{src,tgt}}.")
+    return files
+
+
+def read_sets(preparation: Preparation, path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield (concepts, sentences) of each line.
+
+    Raises:
+        InputError: naming the line that is something else.
+    """
+    for number, line in enumerate(preparation.lines(path), start=1):
+        try:
+            entry = json.loads(line)
+            concepts, sentences = entry["concept_set"].split("#"), list(entry.get("scene") or [])
+            if not all(isinstance(sentence, str) for sentence in sentences):
+                raise TypeError("a sentence is no text")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise InputError(f"line {number} of {path} is no concept set with sentences ({error}).") from error
+        if preparation.options.sort_concepts:
+            concepts.sort()
+        yield " ".join(concepts), sentences
+
+
+def build(options: Namespace, preparation: Preparation) -> None:
+    """Write the splits that are there."""
+    files = released(options)
+    if not files:
+        write_plain(preparation, plain_files(options.data))
+    for split, path in files.items():
+        with preparation.split(split, required=split != "test") as writer:
+            for concepts, sentences in read_sets(preparation, path):
+                if not sentences:
+                    writer.drop("without_sentence")
+                for sentence in sentences:
+                    if writer.full:
+                        break
+                    writer.add(concepts, sentence)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    return run(parser(), build, arguments, inputs=inputs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

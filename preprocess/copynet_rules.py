@@ -1,0 +1,234 @@
+"""Generate the synthetic rule data of CopyNet (Gu et al., ACL 2016, section 5.1): copy what stands for x and y.
+
+    python preprocess/copynet_rules.py --output data/copynet-rules
+
+writes {train,valid,test}.{src,tgt}, beside each pair of files the number and the type of every line's rule
+({train,valid,test}.{rule,type}), the rules themselves (rules.json) and manifest.json. The same options give the same
+bytes on every machine.
+"""
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from corpus.command import whole_number
+from corpus.errors import InputError
+from corpus.output import SPLITS, Output
+from paraphrase_scene import pick
+from tqdm import tqdm
+
+SCRIPT = "copynet_rules"
+VERSION = "1.0"  # raise it with every change that changes the bytes
+COLUMNS = ("src", "tgt", "rule", "type")
+RULES_FILE = "rules.json"
+REMARK = (
+    "Re-created from the description in the paper, whose own rules were never published: "
+    "a score on it can be compared with the paper's in kind, not digit by digit."
+)
+
+SYMBOLS = tuple(f"{number:03d}" for number in range(1000))
+MIN_TEMPLATE, MAX_TEMPLATE = 5, 20  # symbols and variables of one side of a rule
+MIN_FILLING, MAX_FILLING = 1, 15  # symbols that stand for one variable
+# The five types by name: the variables of the source and of the target.
+TYPES = {
+    "x-to-empty": ("x", ""),
+    "x-to-x": ("x", "x"),
+    "x-to-xx": ("x", "xx"),
+    "xy-to-x": ("xy", "x"),
+    "xy-to-xy": ("xy", "xy"),
+}
+
+Template = tuple[str, ...]
+
+
+class Rule(NamedTuple):
+    """Two templates of symbols and of the variables "x" and "y"."""
+
+    type: str
+    source: Template
+    target: Template
+
+
+class Instance(NamedTuple):
+    """One pair of sentences, and which rule it came from."""
+
+    rule: int
+    source: str
+    target: str
+
+
+def draw_between(rng: Random, low: int, high: int) -> int:
+    """Return a whole number from `low` to `high`, both included; uses `random()` alone."""
+    return low + int(rng.random() * (high - low + 1))
+
+
+def draw_template(rng: Random, variables: str) -> Template:
+    """Draw a length, symbols, and for each variable an own place that is neither the first nor the last."""
+    template = [pick(rng, SYMBOLS) for _ in range(draw_between(rng, MIN_TEMPLATE, MAX_TEMPLATE))]
+    interior = list(range(1, len(template) - 1))
+    for variable in variables:
+        template[interior.pop(int(rng.random() * len(interior)))] = variable
+    return tuple(template)
+
+
+def draw_rules(rng: Random, count: int) -> list[Rule]:
+    """Draw so many rules, the types in turn: their shares differ by one rule at most."""
+    names = list(TYPES)
+    rules = []
+    for number in range(count):
+        name = names[number % len(names)]
+        source, target = (draw_template(rng, variables) for variables in TYPES[name])
+        rules.append(Rule(name, source, target))
+    return rules
+
+
+def fill(template: Template, fillings: dict[str, Template]) -> str:
+    """Return the template with every variable replaced by what stands for it."""
+    return " ".join(symbol for item in template for symbol in fillings.get(item, (item,)))
+
+
+def draw_instance(rng: Random, rules: Sequence[Rule], number: int) -> Instance:
+    """Replace each variable of one rule by a fresh string of symbols, the same wherever the variable stands."""
+    rule = rules[number]
+    fillings = {
+        variable: tuple(pick(rng, SYMBOLS) for _ in range(draw_between(rng, MIN_FILLING, MAX_FILLING)))
+        for variable in TYPES[rule.type][0]
+    }
+    return Instance(number, fill(rule.source, fillings), fill(rule.target, fillings))
+
+
+def draw_splits(rng: Random, rules: Sequence[Rule], per_rule: dict[str, int]) -> Iterator[tuple[str, Instance]]:
+    """Yield every instance with its split, test first; no source occurs twice in the whole.
+
+    The rules take turns, so that the first lines of a file are a fair sample of it; test and validation instances stay
+    the same when only the number of training instances changes.
+    """
+    seen: set[str] = set()
+    for split in reversed(SPLITS):
+        for _ in range(per_rule[split]):
+            for number in range(len(rules)):
+                instance = draw_instance(rng, rules, number)
+                while instance.source in seen:
+                    instance = draw_instance(rng, rules, number)
+                seen.add(instance.source)
+                yield split, instance
+
+
+def find_fillings(rule: Rule, source: Template) -> Iterator[dict[str, Template]]:
+    """Yield every way to read the source as this rule's, all equally likely to have made it.
+
+    One variable leaves no choice. Where x and y touch in the source template any border between them fits.
+    """
+    order = [item for item in rule.source if item in ("x", "y")]
+    total = len(source) - len(rule.source) + len(order)  # symbols that stand for variables
+    lengths = [(total,)] if len(order) == 1 else [(first, total - first) for first in range(1, total)]
+    for chosen in lengths:
+        if not all(MIN_FILLING <= length <= MAX_FILLING for length in chosen):
+            continue
+        sizes = dict(zip(order, chosen, strict=True))
+        fillings, position, fits = {}, 0, True
+        for item in rule.source:
+            end = position + sizes.get(item, 1)
+            if item in sizes:
+                fillings[item] = source[position:end]
+            else:
+                fits = fits and source[position] == item
+            position = end
+        if fits:
+            yield fillings
+
+
+def chance_of_success(rule: Rule, source: str) -> float:
+    """Return how often the best answer to this source is right, if the rule is known: 1 unless x and y blur."""
+    targets = Counter(fill(rule.target, fillings) for fillings in find_fillings(rule, tuple(source.split())))
+    return max(targets.values()) / sum(targets.values())
+
+
+def measure_ceiling(rules: Sequence[Rule], instances: Sequence[Instance]) -> dict[str, float]:
+    """Return for each type the accuracy, in percent, that knowing all the rules gives on these instances."""
+    chances: dict[str, list[float]] = {}
+    for number, source, _ in instances:
+        chances.setdefault(rules[number].type, []).append(chance_of_success(rules[number], source))
+    return {name: round(100 * sum(found) / len(found), 1) for name, found in chances.items()}
+
+
+def write_output(output: Output, rules: Sequence[Rule], instances: Iterable[tuple[str, Instance]]) -> None:
+    """Write every instance beside the number and the type of its rule, the rules, and facts for the manifest."""
+    tested = []
+    with ExitStack() as stack:
+        files = {name: stack.enter_context(output.split(name, COLUMNS)) for name in SPLITS}
+        for name, instance in instances:
+            files[name].write(instance.source, instance.target, str(instance.rule), rules[instance.rule].type)
+            if name == "test":
+                tested.append(instance)
+    output.write_text(RULES_FILE, format_rules(rules))
+    output.facts["remark"] = REMARK
+    output.facts["rules"] = dict(Counter(rule.type for rule in rules))
+    output.facts["highest_test_accuracy"] = measure_ceiling(rules, tested)
+
+
+def format_rules(rules: Sequence[Rule]) -> str:
+    """Return the rules as JSON, one a line."""
+    listed = [
+        {"rule": number, "type": rule.type, "source": " ".join(rule.source), "target": " ".join(rule.target)}
+        for number, rule in enumerate(rules)
+    ]
+    return "[\n" + ",\n".join(map(json.dumps, listed)) + "\n]\n"
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the command line."""
+    parser = argparse.ArgumentParser(
+        description="Write CopyNet's synthetic rule data: {train,valid,test}.{src,tgt,rule,type}, rules.json and "
+        "manifest.json. All splits share the rules and none shares a source. "
+        "The same options give the same bytes on every machine.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="directory to write; made if missing")
+    parser.add_argument("--rules", type=whole_number(5), default=200, metavar="N", help="number of rules, of 5 types")
+    parser.add_argument("--train-per-rule", type=whole_number(1), default=100, metavar="N", help="training instances")
+    parser.add_argument("--valid-per-rule", type=whole_number(1), default=5, metavar="N", help="validation instances")
+    parser.add_argument("--test-per-rule", type=whole_number(1), default=100, metavar="N", help="test instances")
+    parser.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
+    parser.add_argument("--overwrite", action="store_true", help="replace the files of an earlier run in DIR")
+    return parser
+
+
+def generate(options: argparse.Namespace, rng: Random) -> tuple[list[Rule], Iterator[tuple[str, Instance]]]:
+    """Return the rules, and the instances of all splits one after the other."""
+    rules = draw_rules(rng, options.rules)
+    return rules, draw_splits(rng, rules, {split: getattr(options, f"{split}_per_rule") for split in SPLITS})
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    options = build_parser().parse_args(arguments)
+    recorded = {name: value for name, value in vars(options).items() if name not in ("output", "overwrite")}
+    total = options.rules * sum(getattr(options, f"{split}_per_rule") for split in SPLITS)
+    try:
+        output = Output(options.output, script=SCRIPT, version=VERSION, options=recorded, overwrite=options.overwrite)
+        if output.finished():
+            print(f"{SCRIPT}: {options.output} is complete already: nothing to do")
+            return 0
+        with output:
+            rules, instances = generate(options, Random(options.seed))
+            write_output(output, rules, tqdm(instances, "generating", total, unit=" pairs", disable=None))
+    except (InputError, OSError) as error:
+        print(f"{SCRIPT}: error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"{SCRIPT}: interrupted; nothing was written", file=sys.stderr)
+        return 130
+    sizes = " + ".join(f"{split.kept:,} {name}" for name, split in output.splits.items())
+    print(f"{SCRIPT}: wrote {sizes} pairs of {len(rules)} rules to {options.output}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

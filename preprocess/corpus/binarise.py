@@ -1,0 +1,79 @@
+"""Run ``fairseq-preprocess`` over a finished output directory."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from corpus.errors import InputError
+from corpus.output import MANIFEST, SPLITS, remove, sha256
+
+
+def binarise(text: Path, folder: Path, sizes: dict[str, int], *, workers: int = 1, overwrite: bool = False) -> bool:
+    """Text -> fairseq's binary data with its dictionaries, under another name until it is complete.
+
+    Args:
+        text: output directory of a script, with ``train.src`` and so on.
+        folder: to make.
+        sizes: ``words`` (the size of the dictionary, 0 = no limit), ``threshold`` (words seen less often become
+            ``<unk>``) and ``separate_dictionaries`` (a dictionary for each side instead of one for both).
+        workers: processes.
+        overwrite: replace what an earlier run made.
+
+    Returns:
+        Whether there was anything to do.
+
+    Raises:
+        InputError: if the folder cannot be written or the command fails, with its last line.
+    """
+    made_from = {"text_manifest_sha256": sha256(text / MANIFEST), **sizes}
+    if folder.exists() and not _may_replace(folder, made_from, overwrite):
+        return False
+    part = folder.parent / f".{folder.name}.partial"
+    remove(part)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    line = [sys.executable, "-m", "fairseq_cli.preprocess", *_arguments(text, part, sizes), f"--workers={workers}"]
+    try:
+        done = subprocess.run(line, capture_output=True, text=True, errors="replace", check=False)
+        if done.returncode:
+            last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
+            raise InputError(f"fairseq-preprocess failed: {last}")
+        (part / MANIFEST).write_text(json.dumps(made_from, indent=2) + "\n", encoding="utf-8")
+        remove(folder)
+        os.replace(part, folder)
+    finally:
+        remove(part)
+    return True
+
+
+def _arguments(text: Path, folder: Path, sizes: dict[str, int]) -> list[str]:
+    """The options of fairseq-preprocess."""
+    line = ["--source-lang=src", "--target-lang=tgt", f"--destdir={folder}"]
+    prefixes = [split for split in SPLITS if (text / f"{split}.src").is_file()]
+    if "train" not in prefixes:
+        raise InputError("--binarise needs a training split, which the dictionary is counted from.")
+    line += [f"--{split}pref={text / split}" for split in prefixes]
+    sides = ("src", "tgt") if sizes["separate_dictionaries"] else ("src",)
+    line += [f"--threshold{side}={sizes['threshold']}" for side in sides]
+    line += [f"--nwords{side}={sizes['words']}" for side in sides if sizes["words"]]
+    return line if sizes["separate_dictionaries"] else [*line, "--joined-dictionary"]
+
+
+def _may_replace(folder: Path, made_from: dict[str, object], overwrite: bool) -> bool:
+    """Whether ``folder`` is ours and out of date; False if it is complete.
+
+    Raises:
+        InputError: if it is not ours, or may not be replaced.
+    """
+    manifest = folder / MANIFEST
+    found = json.loads(manifest.read_text(encoding="utf-8")) if manifest.is_file() else None
+    if found == made_from:
+        return False
+    if not isinstance(found, dict) or "text_manifest_sha256" not in found:
+        raise InputError(f"{folder} exists and is no output of --binarise: choose another directory.")
+    if not overwrite:
+        raise InputError(
+            f"{folder} was made from other text or options: pass --overwrite, or choose another directory."
+        )
+    return True

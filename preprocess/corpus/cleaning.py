@@ -1,0 +1,81 @@
+"""One line of somebody's text -> one line of tokens that every reader counts as one line, with a count of what changed.
+
+Removed: control characters (NUL too), lone surrogates, byte order marks and characters without width (zero-width space,
+joiners and non-joiners, soft hyphens, direction marks). Turned into a space: whatever some reader takes for the end of
+a line (``\\r``, ``\\x0b``, ``\\x0c``, ``\\x1c``-``\\x1e``, ``\\x85``, U+2028, U+2029), for otherwise two tools count
+different lines in one file. All white space becomes single spaces. Unicode is normalised (NFC).
+
+Tokens that fairseq or this plugin would read as a special symbol (``<s>``, ``<pad>``, ``</s>``, ``<unk>``, ``<oov-3>``,
+...) are written as ``&lt;unk&gt;``: typed by somebody in a sentence, ``</s>`` would end it and ``<pad>`` would be
+masked. ``restore_specials`` is the way back.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+
+from corpus.errors import InputError
+
+FORMS = ("NFC", "NFKC", "none")
+SPECIAL_POLICIES = ("escape", "refuse", "keep")
+
+_BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"
+_ZERO_WIDTH = "\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb"
+_DIRTY = {
+    "line_breaks_in_text": re.compile(f"[{_BREAKS}]"),
+    "control_characters": re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]"),
+    "lone_surrogates": re.compile("[\ud800-\udfff]"),
+    "zero_width_characters": re.compile(f"[{_ZERO_WIDTH}]"),
+}
+_SPECIAL = re.compile(r"(?:(?<=\s)|^)<(/?s|pad|unk|mask|(?:oov|unk)-\d+)>(?=\s|$)")
+_ESCAPED = re.compile(r"(?:(?<=\s)|^)&lt;(/?s|pad|unk|mask|(?:oov|unk)-\d+)&gt;(?=\s|$)")
+
+
+class Cleaner:
+    """Cleans lines and counts, in ``counts``, what it removed or changed.
+
+    Args:
+        form: of Unicode: ``NFC``, ``NFKC`` (which also makes full-width letters plain) or ``none``.
+        specials: what to do with a token that is a special symbol: ``escape`` it, ``refuse`` it, or ``keep`` it.
+    """
+
+    def __init__(self, form: str = "NFC", specials: str = "escape") -> None:
+        self.form = form
+        self.specials = specials
+        self.counts: Counter[str] = Counter()
+
+    def clean(self, line: str) -> str:
+        """The line without harmful characters, normalised, its tokens separated by single spaces."""
+        if not line.isprintable():  # which all of the characters below are not
+            for name, pattern in _DIRTY.items():
+                line, number = pattern.subn(" " if name == "line_breaks_in_text" else "", line)
+                if number:
+                    self.counts[name] += number
+        if self.form != "none" and not unicodedata.is_normalized(self.form, line):  # type: ignore[arg-type]
+            line = unicodedata.normalize(self.form, line)  # type: ignore[arg-type]
+            self.counts["lines_normalised"] += 1
+        return " ".join(line.split())
+
+    def guard(self, line: str) -> str:
+        """The finished line, its special symbols dealt with; the last step, for lower-casing can make ``<UNK>`` one.
+
+        Raises:
+            InputError: if there is one and they are refused.
+        """
+        if "<" not in line or self.specials == "keep":
+            return line
+        escaped, number = _SPECIAL.subn(r"&lt;\1&gt;", line)
+        if number and self.specials == "refuse":
+            found = _SPECIAL.search(line)
+            raise InputError(
+                f"the text contains {found[0] if found else ''}, which fairseq would read as a special symbol: mend "
+                f"the text, or choose --specials escape. It is in: {line[:80]!r}."
+            )
+        if number:
+            self.counts["special_tokens_escaped"] += number
+        return escaped
+
+
+def restore_specials(line: str) -> str:
+    """Undo what ``guard`` escaped."""
+    return _ESCAPED.sub(r"<\1>", line) if "&lt;" in line else line

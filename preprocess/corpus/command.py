@@ -1,0 +1,177 @@
+"""The command line that the scripts have in common, and how they run: one sentence and status 2 for a mistake."""
+
+import argparse
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from corpus import cleaning, leaks, steps
+from corpus.binarise import binarise
+from corpus.errors import InputError
+from corpus.output import Output, check_free
+from corpus.preparation import Preparation, describe
+
+# What does not change the text, or is known by the files it names.
+_NOT_CONTENT = ("output", "overwrite", "binarise", "words", "threshold", "workers", "separate_dictionaries")
+
+
+class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Shows a default where there is one."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        shown = not isinstance(action.default, bool) and action.default not in (None, "", [])
+        return super()._get_help_string(action) if shown else action.help
+
+
+def whole_number(minimum: int) -> Callable[[str], int]:
+    """An argparse type: a whole number not below ``minimum``."""
+
+    def parse(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or int(text) < minimum:
+            raise argparse.ArgumentTypeError(f"must be a whole number of at least {minimum}, but is {text!r} instead")
+        return int(text)
+
+    return parse
+
+
+def build_parser(name: str, doc: str | None) -> ArgumentParser:
+    """The options that all scripts take.
+
+    Args:
+        name: of the script, without its ending.
+        doc: the module's docstring; its first paragraph is the description.
+    """
+    parser = ArgumentParser(
+        prog=f"{name}.py",
+        description=(doc or "").strip().partition("\n\n")[0],
+        formatter_class=_HelpFormatter,
+    )
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="directory to write")
+    parser.add_argument("--overwrite", action="store_true", help="replace an earlier output of this script")
+    parser.add_argument("--limit", type=whole_number(0), default=0, metavar="N", help="first N pairs a split, 0 = all")
+    parser.add_argument("--test-limit", type=whole_number(0), metavar="N", help="another limit for the test split")
+    add_text_options(parser)
+    group = parser.add_argument_group("binary data")
+    group.add_argument("--binarise", type=Path, metavar="DIR", help="also run fairseq-preprocess, into this directory")
+    group.add_argument("--words", type=whole_number(0), default=0, metavar="N", help="dictionary size, 0 = no limit")
+    group.add_argument("--threshold", type=whole_number(0), default=0, metavar="N", help="rarer words become <unk>")
+    group.add_argument("--separate-dictionaries", action="store_true", help="one dictionary a side instead of one")
+    group.add_argument("--workers", type=whole_number(1), default=1, metavar="N", help="processes")
+    return parser
+
+
+def add_text_options(parser: ArgumentParser) -> None:
+    """The options about the text itself."""
+    group = parser.add_argument_group("text")
+    group.add_argument("--unit", choices=steps.UNITS, default="words", help="tokens; words = those it has")
+    group.add_argument("--wordpiece-vocab", type=Path, metavar="FILE", help="vocab.txt of a BERT model")
+    group.add_argument("--lowercase", action="store_true", help="lower-case both sides")
+    group.add_argument("--truecase", action="store_true", help="learn a Moses true-caser from train, and apply it")
+    group.add_argument("--bpe", type=whole_number(0), default=0, metavar="N", help="learn and apply N BPE merges")
+    group.add_argument("--unicode", choices=cleaning.FORMS, default="NFC", help="normalisation")
+    group.add_argument("--bad-utf8", choices=("refuse", "replace"), default="refuse", help="lines that are no UTF-8")
+    group.add_argument(
+        "--specials", choices=cleaning.SPECIAL_POLICIES, default="escape", help="<unk>, </s>, ... typed in the text"
+    )
+    group.add_argument("--leak-key", choices=leaks.KEYS, default="line", help="how the leak check compares lines")
+    group.add_argument(
+        "--drop-leaks",
+        choices=leaks.DROPPABLE,
+        nargs="?",
+        const="any",
+        default="",
+        help="leave training pairs out that valid or test has: the pair, its source, or (without a value) any side",
+    )
+
+
+def run(
+    parser: ArgumentParser,
+    build: Callable[[Namespace, Preparation], None],
+    arguments: Sequence[str] | None = None,
+    *,
+    inputs: Callable[[Namespace], list[Path]],
+    version: str = "1",
+) -> int:
+    """Parse, prepare, binarise; return the exit status.
+
+    Args:
+        parser: of the command line.
+        build: writes the splits.
+        arguments: instead of those of the process.
+        inputs: the source files that the options name: whether the work was done before is known by them.
+        version: of the script: raise it with every change that changes the text.
+    """
+    options = parser.parse_args(arguments)
+    name = parser.prog.removesuffix(".py")
+    try:
+        prepare(name, options, build, inputs(options), version)
+        if options.binarise is not None:
+            run_binarise(name, options)
+    except InputError as error:
+        print(f"{name}: error: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"{name}: error: {error.strerror or error}: {error.filename or options.output}.", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"{name}: stopped; nothing was left behind", file=sys.stderr)
+        return 130
+    return 0
+
+
+def prepare(
+    name: str,
+    options: Namespace,
+    build: Callable[[Namespace, Preparation], None],
+    sources: list[Path],
+    version: str,
+) -> None:
+    """Write the output directory, unless it is there already from the same options and the same files."""
+    if options.lowercase and options.truecase:
+        raise InputError("--lowercase and --truecase exclude one another.")
+    sources = list(dict.fromkeys(sources + [options.wordpiece_vocab] * (options.wordpiece_vocab is not None)))
+    output = Output(
+        options.output,
+        script=name,
+        version=version,
+        options=content_options(options, sources),
+        versions=steps.library_versions(options.unit, truecase=options.truecase, bpe=bool(options.bpe)),
+        overwrite=options.overwrite,
+    )
+    if output.finished(sources):
+        print(f"{name}: {options.output} is complete already: nothing to do")
+        return
+    check_free(options.output, name, options.overwrite)
+    for path in sources:
+        if not path.is_file():
+            raise InputError(f"there is no file {path}.")
+    with output:
+        for path in sources:
+            output.source(path)
+        preparation = Preparation(output, options)
+        build(options, preparation)
+        preparation.finish()
+    describe(output, name)
+
+
+def content_options(options: Namespace, sources: list[Path]) -> dict[str, Any]:
+    """The options that decide about the content; a file is its number among the sources, and a directory left out."""
+
+    def shown(value: object) -> object:
+        if isinstance(value, (list, tuple)):
+            return [shown(part) for part in value]
+        if isinstance(value, Path):
+            return sources.index(value) if value in sources else None
+        return value
+
+    found = {name: shown(value) for name, value in sorted(vars(options).items()) if name not in _NOT_CONTENT}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def run_binarise(name: str, options: Namespace) -> None:
+    """The binary data, unless it is there already."""
+    sizes = {key: getattr(options, key) for key in ("words", "threshold", "separate_dictionaries")}
+    made = binarise(options.output, options.binarise, sizes, workers=options.workers, overwrite=options.overwrite)
+    print(f"{name}: binary data: {options.binarise}" + ("" if made else " is complete already"))

@@ -1,0 +1,84 @@
+"""What training and held-out data share: whole pairs, sources, targets, and sentences on whichever side.
+
+Only digests of the held-out lines are kept, so memory grows with the small valid and test sets and not with the
+training data: write those first, then the training data. Two lines count as the same if they differ in case or white
+space only, or, ``loose``, in anything but letters and digits too (``-lrb-`` and ``lrb`` being brackets).
+"""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+KEYS = ("line", "loose")
+DROPPABLE = ("pairs", "sources", "any")
+_NOT_LETTERS = re.compile(r"-?[lr][rcs]b-?|[\W_]+")
+
+
+class LeakCheck:
+    """Counts, for each two splits, the lines of the later one that share something with the earlier one.
+
+    Args:
+        key: how lines are compared, ``line`` or ``loose``.
+        drop: which training pairs to leave out: those whose whole pair (``pairs``), whose source (``sources``) or of
+            which either side (``any``) is in a held-out split; nothing if empty.
+    """
+
+    def __init__(self, key: str = "line", drop: str = "") -> None:
+        self.key = key
+        self.drop = drop
+        self.counts: dict[str, Counter[str]] = {}
+        self._held: dict[str, dict[str, set[bytes]]] = {}
+        self._ignored: set[str] = set()
+
+    def ignore(self, split: str) -> None:
+        """Do not compare training pairs with a split that they are meant to share."""
+        self._ignored.add(split)
+
+    def hold(self, split: str, source: str, targets: Sequence[str]) -> None:
+        """Count what a line of a held-out split shares with the splits held before, and remember it."""
+        keys = self._keys(source, targets)
+        self._compare(split, keys)
+        held = self._held.setdefault(split, {name: set() for name in keys})
+        for name, digests in keys.items():
+            held[name] |= digests
+
+    def leaks(self, split: str, source: str, targets: Sequence[str]) -> bool:
+        """Count what a training line shares with the held-out splits; whether it is to be left out."""
+        if not self._held:
+            return False
+        return self._compare(split, self._keys(source, targets))
+
+    def report(self) -> dict[str, dict[str, int]]:
+        """``"train / test"`` -> the number of training lines whose pair, source, target or either side is in test."""
+        return {both: dict(counts) for both, counts in self.counts.items()}
+
+    def _keys(self, source: str, targets: Sequence[str]) -> dict[str, set[bytes]]:
+        first = digest(source, self.key)
+        others = [digest(target, self.key) for target in targets]
+        return {
+            "pairs": {first + other for other in others},
+            "sources": {first},
+            "targets": set(others),
+            "any": {first, *others},
+        }
+
+    def _compare(self, split: str, keys: dict[str, set[bytes]]) -> bool:
+        drop = False
+        for other, held in self._held.items():
+            if other == split or other in self._ignored:
+                continue
+            counts = self.counts.setdefault(f"{split} / {other}", Counter(dict.fromkeys(keys, 0)))
+            for name, digests in keys.items():
+                if not digests.isdisjoint(held[name]):
+                    counts[name] += 1
+                    drop = drop or name == self.drop
+        return drop
+
+
+def digest(line: str, key: str = "line") -> bytes:
+    """What two lines have in common that count as the same."""
+    line = "".join(line.lower().split())
+    if key == "loose":
+        line = _NOT_LETTERS.sub("", line) or line  # punctuation alone is not nothing
+    return hashlib.blake2b(line.encode(), digest_size=12).digest()

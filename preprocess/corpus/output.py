@@ -1,0 +1,286 @@
+"""An output directory that is complete or not there: files, counts and checksums, with a manifest beside them.
+
+    output = Output(path, script="my_rules", version="1.0", options={"seed": 1}, overwrite=args.overwrite)
+    if not output.finished():
+        with output:
+            with output.split("train") as split:
+                split.write("a source", "its target")
+                split.drop("too long")
+            output.facts["rules"] = 200
+
+Everything is written to ``.<name>.partial`` beside ``path``, which takes its final name when the block ends without an
+error. What a killed run left there is removed by the next one; two runs at once are refused.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+from corpus.errors import InputError
+
+SPLITS = ("train", "valid", "test")
+SIDES = ("src", "tgt")
+MANIFEST = "manifest.json"
+_LINE_BREAKS = frozenset("\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
+
+
+class Output:
+    """A directory that appears under its name when it is complete.
+
+    Args:
+        path: the directory.
+        script: the name of the script, kept in the manifest: only what the same script wrote is ever replaced.
+        options: what decided about the content, as JSON values.
+        version: of the script, where the same options may give other bytes later.
+        versions: of the libraries that the content depends on.
+        overwrite: replace an earlier output.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        script: str,
+        options: dict[str, Any],
+        version: str = "",
+        versions: dict[str, str] | None = None,
+        overwrite: bool = False,
+    ) -> None:
+        self.path = path
+        self.folder = path.parent / f".{path.name}.partial"
+        self.overwrite = overwrite
+        self.head = {"script": script, **({"version": version} if version else {}), "options": options}
+        self.versions = versions or {}
+        self.sources: list[dict[str, Any]] = []
+        self.splits: dict[str, Split] = {}
+        self.facts: dict[str, Any] = {}
+        self._lock = -1
+        self._seen: set[Path] = set()
+
+    def __enter__(self) -> Self:
+        """Check that the directory may be written, and make the place where it is written first."""
+        check_free(self.path, self.head["script"], self.overwrite)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(exist_ok=True)
+            self._lock = os.open(self.folder, os.O_RDONLY)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(self._lock).st_ino != self.folder.stat().st_ino:
+                raise BlockingIOError  # the other run finished in this very moment
+        except BlockingIOError as error:
+            self._unlock()
+            raise InputError(f"{self.path} is being written by another run: wait for it to end.") from error
+        except OSError as error:
+            self._unlock()
+            raise InputError(f"cannot write {self.path}: {error.strerror}.") from error
+        for left in self.folder.iterdir():  # by a run that was killed
+            remove(left)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give the directory its name, or remove what was written if there was an error."""
+        try:
+            if error is None:
+                self._finish()
+        finally:
+            remove(self.folder)
+            self._unlock()
+
+    def finished(self, sources: Sequence[Path] = ()) -> bool:
+        """Whether the directory is there already, made from the same options and files (never with ``overwrite``)."""
+        return not self.overwrite and finished_before(self.path, self.head, sources)
+
+    def source(self, path: Path) -> Path:
+        """Note a file that the content is made from, with its checksum; return its path.
+
+        Raises:
+            InputError: if there is no such file.
+        """
+        if path in self._seen:
+            return path
+        if not path.is_file():
+            raise InputError(f"there is no file {path}.")
+        try:
+            entry = {"file": path.name, "bytes": path.stat().st_size, "sha256": sha256(path)}
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {error.strerror}.") from error
+        self.sources.append(entry)
+        self._seen.add(path)
+        return path
+
+    def split(self, name: str, sides: Sequence[str] = SIDES) -> "Split":
+        """A split to write, as a context manager: ``<name>.<side>`` for each side."""
+        self.splits[name] = Split(self.folder, name, sides)
+        return self.splits[name]
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write another file beside the splits."""
+        (self.folder / name).write_text(text, encoding="utf-8", newline="\n")
+
+    def manifest(self) -> dict[str, Any]:
+        """What manifest.json says: nothing in it depends on the machine, the folders or the time."""
+        files = {
+            path.name: {"lines": count_lines(path), "bytes": path.stat().st_size, "sha256": sha256(path)}
+            for path in sorted(self.folder.iterdir())
+        }
+        counts = {name: split.counts() for name, split in self.splits.items()}
+        return {
+            **self.head,
+            "sources": self.sources,
+            "splits": {name: counts[name] for name in sorted(counts, key=_split_order)},
+            **self.facts,
+            **({"versions": self.versions} if self.versions else {}),
+            "files": files,
+        }
+
+    def _finish(self) -> None:
+        text = json.dumps(self.manifest(), indent=2, ensure_ascii=False) + "\n"
+        self.write_text(MANIFEST, text)
+        replaced = self.folder / "replaced"
+        if self.path.exists() and any(self.path.iterdir()):
+            check_free(self.path, self.head["script"], self.overwrite)  # somebody may have made it in the meantime
+            os.replace(self.path, replaced)
+        os.replace(self.folder, self.path)
+        remove(self.path / "replaced")
+
+    def _unlock(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+class Split:
+    """The aligned files of one split: every line goes to all sides or to none."""
+
+    def __init__(self, folder: Path, name: str, sides: Sequence[str] = SIDES) -> None:
+        self.name = name
+        self.paths = [folder / f"{name}.{side}" for side in sides]
+        self.kept = 0
+        self.dropped: Counter[str] = Counter()
+        self._files: list[TextIO] = []
+
+    def __enter__(self) -> Self:
+        """Open the files."""
+        self._files = [path.open("w", encoding="utf-8", newline="\n") for path in self.paths]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the files, on disk."""
+        for file in self._files:
+            if error is None:
+                file.flush()
+                os.fsync(file.fileno())
+            file.close()
+
+    def write(self, *lines: str) -> None:
+        """Write one line to every side.
+
+        Raises:
+            ValueError: if a line is empty or some reader would take it for two.
+        """
+        for line in lines:
+            if not line or not (line.isprintable() or _LINE_BREAKS.isdisjoint(line)):
+                raise ValueError(f"{line!r} is not one line of text.")
+        for file, line in zip(self._files, lines, strict=True):
+            file.write(line + "\n")
+        self.kept += 1
+
+    def drop(self, reason: str) -> None:
+        """Count a line that is left out."""
+        self.dropped[reason] += 1
+
+    def counts(self) -> dict[str, Any]:
+        """The lines that were written, and those that were not by reason."""
+        return {"kept": self.kept, "dropped": dict(sorted(self.dropped.items()))}
+
+
+def check_free(path: Path, script: str, overwrite: bool) -> None:
+    """Refuse to replace anything, and with ``overwrite`` anything that this script did not write.
+
+    Raises:
+        InputError: saying which it is.
+    """
+    if not os.path.lexists(path) or (path.is_dir() and not path.is_symlink() and not any(path.iterdir())):
+        return
+    if not overwrite:
+        raise InputError(f"{path} exists already: choose another --output, or pass --overwrite to replace it.")
+    manifest = read_manifest(path)
+    names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
+    if path.is_symlink() or manifest.get("script") != script or not names <= {MANIFEST, *manifest["files"]}:
+        raise InputError(
+            f"{path} is not, or not only, an earlier output of {script}: choose another --output, or remove it."
+        )
+
+
+def finished_before(path: Path, head: dict[str, Any], sources: Sequence[Path]) -> bool:
+    """Whether ``path`` is the complete output of the same script with the same options and source files, in that order.
+
+    Raises:
+        InputError: if it is, but for files that were changed or removed afterwards.
+    """
+    manifest = read_manifest(path)
+    if {name: manifest.get(name) for name in head} != json.loads(json.dumps(head)):
+        return False
+    checksums = [sha256(source) for source in dict.fromkeys(sources) if source.is_file()]
+    if checksums != [entry["sha256"] for entry in manifest["sources"]]:
+        return False
+    for name, entry in manifest["files"].items():
+        if not (path / name).is_file() or sha256(path / name) != entry["sha256"]:
+            raise InputError(f"{path / name} was changed or removed since it was written: pass --overwrite to redo it.")
+    return True
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """The manifest of an output directory, empty if there is none that this module wrote."""
+    with suppress(OSError, ValueError):
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        if isinstance(manifest, dict) and all(isinstance(manifest.get(name), dict) for name in ("files", "options")):
+            return {"sources": [], **manifest}
+    return {"files": {}, "sources": []}
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a directory, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def count_lines(path: Path) -> int:
+    """The number of line ends in a file."""
+    with path.open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+
+
+def sha256(path: Path) -> str:
+    """Checksum of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _split_order(name: str) -> tuple[int, str]:
+    return (SPLITS.index(name) if name in SPLITS else len(SPLITS)), name
+
+
+def write_atomically(path: Path, lines: Iterable[str]) -> None:
+    """Write a single file under another name first, so that it is never half there."""
+    part = path.with_name(f".{path.name}.partial")
+    try:
+        with part.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(lines)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)

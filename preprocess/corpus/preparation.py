@@ -1,0 +1,189 @@
+"""Pairs as they were published -> train/valid/test files: cleaned, cut into tokens, checked for leaks, counted."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from corpus import steps
+from corpus.cleaning import Cleaner
+from corpus.errors import InputError
+from corpus.leaks import LeakCheck
+from corpus.output import SIDES, Output, Split
+from corpus.reading import read_aligned, read_lines
+
+Edit = Callable[[str], str]
+
+
+class Preparation:
+    """One run of a script: what its common options ask for, applied to every line.
+
+    Write the held-out splits first: the leak check compares the training data with them.
+
+    Args:
+        output: the directory, open.
+        options: the common options (``command.add_text_options``).
+
+    Attributes:
+        edit: a change of the data set's own to every clean line, before it is lower-cased.
+        left_out: what the script counts of the input that belongs to no split, by reason.
+    """
+
+    def __init__(self, output: Output, options: Any) -> None:
+        self.output = output
+        self.options = options
+        self.cleaner = Cleaner(options.unicode, options.specials)
+        self.leaks = LeakCheck(options.leak_key, options.drop_leaks)
+        self.splitter = steps.splitter(options.unit, options.wordpiece_vocab)
+        self.edit: Edit | None = None
+        self.left_out: Counter[str] = Counter()
+        self.text_files: list[Path] = []
+
+    def lines(self, path: Path, *, count: bool = True) -> Iterator[str]:
+        """The lines of a source file, as they are; the file goes into the manifest.
+
+        Args:
+            path: of the file.
+            count: what is mended in it; not when it is read for the second time.
+        """
+        counts = self.cleaner.counts if count else None
+        return read_lines(self.output.source(path), counts, self.replace_bad)
+
+    def aligned(self, paths: Sequence[Path], *, count: bool = True) -> Iterator[tuple[str, list[str]]]:
+        """(where, the line of each file) of aligned source files."""
+        counts = self.cleaner.counts if count else None
+        return read_aligned([self.output.source(path) for path in paths], counts, self.replace_bad)
+
+    @property
+    def replace_bad(self) -> bool:
+        """Whether bytes that are no UTF-8 become U+FFFD."""
+        return bool(self.options.bad_utf8 == "replace")
+
+    def clean(self, line: str) -> str:
+        """One line of a source file, fit for the leak check: clean, edited, lower-cased; not yet cut into tokens."""
+        line = self.cleaner.clean(line)
+        if self.edit is not None:
+            line = self.edit(line)
+        return self.cleaner.clean(line.lower()) if self.options.lowercase else line
+
+    def hold(self, name: str, sentences: Iterable[str]) -> None:
+        """Sentences of a test set that is not written here: training pairs are compared with them too."""
+        for sentence in sentences:
+            line = self.clean(sentence)
+            if line:
+                self.leaks.hold(name, line, [line])
+
+    @contextmanager
+    def split(
+        self, name: str, sides: Sequence[str] = SIDES, beside: Sequence[str] = (), *, required: bool = True
+    ) -> Iterator["PairWriter"]:
+        """Write a split.
+
+        Args:
+            name: of the split.
+            sides: endings of its files of text: the source, then its target or references.
+            beside: endings of files with one line of something else for each line of text.
+            required: refuse to go on if nothing is left of it; otherwise there is no such split.
+
+        Raises:
+            InputError: if nothing is left of it.
+        """
+        with self.output.split(name, [*sides, *beside]) as split:
+            writer = PairWriter(self, split)
+            self.text_files += split.paths[: len(sides)]
+            yield writer
+        if not split.kept and required:
+            raise InputError(f"no line is left for {name}: {_listed(split.dropped) or 'there is none in the input'}.")
+        if not split.kept:
+            self.left_out.update({f"{name}_{reason}": count for reason, count in split.dropped.items()})
+            del self.output.splits[name]
+            for path in split.paths:
+                path.unlink()
+                self.text_files = [other for other in self.text_files if other != path]
+
+    def finish(self) -> None:
+        """Run the steps that are learnt, and put what was counted into the manifest."""
+        for learn, make, name in self._learnt():
+            model = self.output.folder / name
+            train = self.output.splits.get("train")
+            if train is None:
+                raise InputError(f"there is no training text to learn {name} from.")
+            learn(steps.lines_of(*(path for path in train.paths if path in self.text_files)), model)
+            step = make(model)
+            for path in self.text_files:
+                steps.map_file(path, step, self.cleaner.guard)
+        self.output.facts["left_out"] = dict(sorted((+self.left_out).items()))
+        self.output.facts["cleaning"] = dict(sorted(self.cleaner.counts.items()))
+        self.output.facts["leaks"] = self.leaks.report()
+
+    def _learnt(self) -> Iterator[tuple[Callable[..., None], Callable[[Path], Edit], str]]:
+        if self.options.truecase:
+            yield steps.learn_truecaser, steps.truecaser, steps.TRUECASE_MODEL
+        if self.options.bpe:
+            yield lambda lines, path: steps.learn_bpe(lines, path, self.options.bpe), steps.bpe, steps.BPE_CODES
+
+
+class PairWriter:
+    """Writes the lines of one split: the first side is the source, all others are its targets or references."""
+
+    def __init__(self, preparation: Preparation, split: Split) -> None:
+        self.preparation = preparation
+        self.split = split
+        self.held_out = split.name != "train"
+        options = preparation.options
+        self.limit: int = options.limit if split.name != "test" or options.test_limit is None else options.test_limit
+
+    @property
+    def full(self) -> bool:
+        """Whether the limit of a trial run is reached."""
+        return 0 < self.limit <= self.split.kept
+
+    def drop(self, reason: str) -> None:
+        """Count lines that the script leaves out."""
+        self.split.drop(reason)
+
+    def add(self, *lines: str, beside: Sequence[str] = (), where: str = "") -> bool:
+        """Clean, check and write one line of each side; whether it was written.
+
+        Args:
+            lines: the source, then its target or references.
+            beside: what goes into the files beside them, as it is.
+            where: the place of the pair in the input: with it, an empty side is refused instead of left out.
+
+        Raises:
+            InputError: if a side is empty and that is refused.
+        """
+        preparation = self.preparation
+        clean = [preparation.clean(line) for line in lines]
+        tokens = [preparation.cleaner.guard(preparation.splitter(line)) for line in clean]
+        if not all(tokens):
+            if where:
+                raise InputError(f"{where} is empty on {'the target' if tokens[0] else 'the source'} side.")
+            self.drop("empty_side")
+            return False
+        if self.held_out:
+            preparation.leaks.hold(self.split.name, clean[0], clean[1:])
+        elif preparation.leaks.leaks(self.split.name, clean[0], clean[1:]):
+            self.drop("leak")
+            return False
+        self.split.write(*tokens, *beside)
+        return True
+
+
+def describe(output: Output, name: str) -> None:
+    """Print what was kept, dropped, changed and shared."""
+    for split, part in output.splits.items():
+        left_out = f"; left out: {_listed(part.dropped)}" if part.dropped else ""
+        print(f"{name}: {split}: {part.kept:,} lines{left_out}")
+    for what, fact in (("of the input, in no split", "left_out"), ("cleaned", "cleaning")):
+        if output.facts.get(fact):
+            print(f"{name}: {what}: {_listed(output.facts[fact])}")
+    for both, counts in output.facts.get("leaks", {}).items():
+        first, second = both.split(" / ")
+        shown = f"{counts['pairs']:,} pairs, {counts['sources']:,} sources, {counts['targets']:,} targets"
+        print(f"{name}: {first} lines whose like is in {second}: {shown}, {counts['any']:,} on whichever side")
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {what.replace('_', ' ')}" for what, count in sorted(counts.items()))

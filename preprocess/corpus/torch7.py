@@ -1,0 +1,74 @@
+"""Reads Torch7 files (``.t7``, binary) that hold tables, strings, numbers and booleans, and nothing else.
+
+The format: every value is a 32-bit type tag and its content, all little endian. A table is a 32-bit index (a table met
+again is only its index), the number of its pairs, and key and value of each. Objects and functions, which a Torch
+process would build or run, are refused: such a file is data to us.
+"""
+
+import struct
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from corpus.errors import InputError
+
+_NIL, _NUMBER, _STRING, _TABLE, _BOOLEAN = 0, 1, 2, 3, 5
+_DEEPEST = 50
+
+
+def load(path: Path) -> Any:
+    """The value that a file holds; a table is a dict.
+
+    Raises:
+        InputError: if it is no such file.
+    """
+    try:
+        with path.open("rb") as file:
+            return _Reader(file, path.stat().st_size).value()
+    except (ValueError, struct.error, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is no Torch7 file of tables and strings: {error}.") from error
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}.") from error
+
+
+class _Reader:
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self.file = file
+        self.size = size
+        self.tables: dict[int, dict[Any, Any]] = {}
+
+    def value(self, depth: int = 0) -> Any:
+        kind = self.integer()
+        if kind == _NIL:
+            return None
+        if kind == _NUMBER:
+            (number,) = struct.unpack("<d", self.bytes(8))
+            return int(number) if number.is_integer() else number
+        if kind == _STRING:
+            return self.bytes(self.integer()).decode("utf-8")
+        if kind == _BOOLEAN:
+            return bool(self.integer())
+        if kind == _TABLE:
+            return self.table(depth)
+        raise ValueError(f"it holds a value of type {kind} at byte {self.file.tell() - 4}")
+
+    def table(self, depth: int) -> dict[Any, Any]:
+        if depth > _DEEPEST:
+            raise ValueError("its tables are nested too deeply")
+        index = self.integer()
+        if index not in self.tables:
+            table = self.tables[index] = {}
+            for _ in range(self.integer()):
+                key = self.value(depth + 1)
+                if isinstance(key, dict):
+                    raise ValueError("a table is the key of another")
+                table[key] = self.value(depth + 1)
+        return self.tables[index]
+
+    def integer(self) -> int:
+        (number,) = struct.unpack("<i", self.bytes(4))
+        return int(number)
+
+    def bytes(self, length: int) -> bytes:
+        if not 0 <= length <= self.size - self.file.tell():
+            raise ValueError(f"it ends too early, or is damaged at byte {self.file.tell()}")
+        return self.file.read(length)

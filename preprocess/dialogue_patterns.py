@@ -1,0 +1,265 @@
+"""Generate single-turn dialogues after those of CopyNet (Gu et al., ACL 2016, section 5.3): 173 patterns with slots.
+
+    python preprocess/dialogue_patterns.py --output data/dialogue
+
+writes DS-I (the test set's names, places, ... are those of the training set) into DIR/ds1 and DS-II (they are all new)
+into DIR/ds2: {train,valid,test}.{src,tgt}, a token a character, and beside each pair its pattern (.pattern), what its
+response needs (.kind: copied, free or foreign) and all acceptable responses, its own first (.responses, separated by
+tabs). The same options give the same bytes on every machine.
+"""
+
+import argparse
+import json
+import math
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from corpus.command import whole_number
+from corpus.errors import InputError
+from corpus.output import SPLITS, Output, check_free
+from corpus.steps import library_versions, splitter
+from dialogue_fillers import FORMS, HALVES, draw_pool
+from dialogue_grammar import PATTERNS, SLOT, Pattern, slots
+from paraphrase_scene import pick
+from tqdm import tqdm
+
+SCRIPT = "dialogue_patterns"
+VERSION = "1.0"  # raise it with every change that changes the bytes
+SETS = ("ds1", "ds2")
+COLUMNS = ("src", "tgt", "pattern", "kind", "responses")
+REMARK = (
+    "Synthetic text, written by patterns and not by people. The paper's corpus and patterns were never published: "
+    "a score on this re-creation can be compared with the paper's in kind, not digit by digit."
+)
+MAX_MISSES = 5000  # repeated sources in a row after which the patterns count as exhausted
+
+Pools = dict[str, list[str]]  # type of slot -> fillers
+
+
+class Turn(NamedTuple):
+    """What is said, the response, all acceptable responses with this one first, and where they are from."""
+
+    pattern: int
+    source: str
+    responses: tuple[str, ...]
+    kind: str
+    fillers: tuple[str, ...]  # those of the source
+
+
+def draw_pools(rng: Random, name: str, size: int) -> dict[str, Pools]:
+    """Draw the fillers of each split: one pool for all in DS-I, in DS-II another one for the test set."""
+    if name == "ds1":
+        shared = {kind: draw_pool(rng, kind, HALVES, size) for kind in FORMS}
+        return dict.fromkeys(SPLITS, shared)
+    known, new = ({kind: draw_pool(rng, kind, [half], size) for kind in FORMS} for half in HALVES)
+    return {"train": known, "valid": known, "test": new}
+
+
+def type_of(slot: str) -> str:
+    """Return the type of a slot: of "person2" it is "person"."""
+    return slot.rstrip("0123456789")
+
+
+def draw_fillers(rng: Random, pattern: Pattern, pools: Pools) -> dict[str, str]:
+    """Draw something for every slot of a pattern, never the same for two of them."""
+    fillers: dict[str, str] = {}
+    for slot in slots(" ".join((pattern.said, *pattern.responses))):
+        filler = pick(rng, pools[type_of(slot)])
+        while filler in fillers.values():
+            filler = pick(rng, pools[type_of(slot)])
+        fillers[slot] = filler
+    return fillers
+
+
+def fill(text: str, fillers: dict[str, str]) -> str:
+    """Return the text with its slots filled."""
+    return SLOT.sub(lambda slot: fillers[slot[1] + slot[2]], text)
+
+
+def foreign_slots(pattern: Pattern, response: str) -> list[str]:
+    """Return the slots of a response that are not in what is said."""
+    return [slot for slot in slots(response) if slot not in slots(pattern.said)]
+
+
+def kind_of(pattern: Pattern, response: str) -> str:
+    """Return what a response needs: entities that are all "copied", none ("free"), or a "foreign" one."""
+    if not slots(response):
+        return "free"
+    return "foreign" if foreign_slots(pattern, response) else "copied"
+
+
+def draw_turn(rng: Random, pools: Pools) -> Turn:
+    """Draw a pattern, its fillers, and which of its responses is given."""
+    number = int(rng.random() * len(PATTERNS))
+    pattern = PATTERNS[number]
+    fillers = draw_fillers(rng, pattern, pools)
+    chosen = pick(rng, pattern.responses)
+    responses = (chosen, *(response for response in pattern.responses if response != chosen))
+    return Turn(
+        number,
+        fill(pattern.said, fillers),
+        tuple(fill(response, fillers) for response in responses),
+        kind_of(pattern, chosen),
+        tuple(fillers[slot] for slot in slots(pattern.said)),
+    )
+
+
+def draw_splits(rng: Random, pools: dict[str, Pools], counts: dict[str, int]) -> Iterator[tuple[str, Turn]]:
+    """Yield every turn with its split, test first; no source occurs twice in the whole.
+
+    Raises:
+        InputError: if there are no more different ones.
+    """
+    seen: set[str] = set()
+    for split in reversed(SPLITS):
+        for _ in range(counts[split]):
+            turn = draw_turn(rng, pools[split])
+            misses = 0
+            while turn.source in seen:
+                misses += 1
+                if misses > MAX_MISSES:
+                    raise InputError(
+                        f"after {len(seen):,} of {sum(counts.values()):,} pairs there is no other one for {split}: "
+                        "ask for fewer, or for more fillers with --pool-size."
+                    )
+                turn = draw_turn(rng, pools[split])
+            seen.add(turn.source)
+            yield split, turn
+
+
+def chance_of_success(pattern: Pattern, pools: Pools, guesses: int) -> float:
+    """Return how often the pair's own response is among the best guesses of a model that knows all patterns."""
+    chances: list[float] = []
+    said = Counter(type_of(slot) for slot in slots(pattern.said))
+    for response in pattern.responses:
+        kinds = [type_of(slot) for slot in foreign_slots(pattern, response)]
+        readings = math.prod(len(pools[kind]) - said[kind] for kind in kinds)
+        chances += [1 / len(pattern.responses) / readings] * min(readings, guesses)
+    return sum(sorted(chances, reverse=True)[:guesses])
+
+
+def measure(turns: dict[str, list[Turn]], pools: Pools) -> dict[str, object]:
+    """Return facts for the manifest: kinds of responses, what a model can reach, and how new the test set is."""
+    known = {character for turn in turns["train"] for text in (turn.source, *turn.responses) for character in text}
+    fillers = {filler for turn in turns["train"] for filler in turn.fillers}
+    new = [set(turn.source + turn.responses[0]) - known for turn in turns["test"]]
+    total = len(turns["test"])
+    return {
+        "kinds": {split: dict(sorted(Counter(turn.kind for turn in turns[split]).items())) for split in SPLITS},
+        "test_pairs_of_several_responses": sum(len(turn.responses) > 1 for turn in turns["test"]),
+        "highest_test_exact": {
+            f"@{guesses}": round(
+                100 * sum(chance_of_success(PATTERNS[turn.pattern], pools, guesses) for turn in turns["test"]) / total,
+                1,
+            )
+            for guesses in (1, 10)
+        },
+        "test_pairs_with_unseen_filler": sum(not fillers.issuperset(turn.fillers) for turn in turns["test"]),
+        "unseen_test_characters": len(set().union(*new)),
+        "test_pairs_with_unseen_character": sum(map(bool, new)),
+    }
+
+
+def write_output(
+    output: Output, pools: dict[str, Pools], turns: Iterable[tuple[str, Turn]], unit: str = "characters"
+) -> None:
+    """Write the turns, the patterns and the fillers, and put the facts into the manifest."""
+    cut = splitter(unit)
+    found: dict[str, list[Turn]] = {split: [] for split in SPLITS}
+    with ExitStack() as stack:
+        files = {split: stack.enter_context(output.split(split, COLUMNS)) for split in SPLITS}
+        for split, turn in turns:
+            responses = [cut(response) for response in turn.responses]
+            files[split].write(cut(turn.source), responses[0], str(turn.pattern), turn.kind, "\t".join(responses))
+            found[split].append(turn)
+    listed = [{"pattern": number, **pattern._asdict()} for number, pattern in enumerate(PATTERNS)]
+    lines = (json.dumps(entry, ensure_ascii=False) for entry in listed)
+    output.write_text("patterns.json", "[\n" + ",\n".join(lines) + "\n]\n")
+    fillers = {split: {kind: " ".join(pool) for kind, pool in pools[split].items()} for split in ("train", "test")}
+    output.write_text("fillers.json", json.dumps(fillers, ensure_ascii=False, indent=1) + "\n")
+    output.facts["remark"] = REMARK
+    output.facts["patterns"] = len(PATTERNS)
+    output.facts.update(measure(found, pools["test"]))
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the command line."""
+    parser = argparse.ArgumentParser(
+        description="Write single-turn dialogues in Chinese from 173 patterns: DS-I into DIR/ds1, where test and "
+        "training share their names, places, dishes, ..., and DS-II into DIR/ds2, where they do not. "
+        "The same options give the same bytes on every machine.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="directory to write; made if missing")
+    parser.add_argument("--set", choices=(*SETS, "both"), default="both", help="which set to write")
+    parser.add_argument("--train", type=whole_number(1), default=6500, metavar="N", help="number of training pairs")
+    parser.add_argument("--valid", type=whole_number(1), default=500, metavar="N", help="number of validation pairs")
+    parser.add_argument("--test", type=whole_number(1), default=1500, metavar="N", help="number of test pairs")
+    parser.add_argument("--pool-size", type=whole_number(5), default=200, metavar="N", help="fillers a type, at most")
+    parser.add_argument("--unit", choices=("characters", "jieba"), default="characters", help="tokens")
+    parser.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
+    parser.add_argument("--overwrite", action="store_true", help="replace an earlier output of this script")
+    return parser
+
+
+def generate(
+    name: str, options: argparse.Namespace, rng: Random
+) -> tuple[dict[str, Pools], Iterator[tuple[str, Turn]]]:
+    """Return the fillers of one set, and its turns, all splits one after the other."""
+    pools = draw_pools(rng, name, options.pool_size)
+    return pools, draw_splits(rng, pools, {split: getattr(options, split) for split in SPLITS})
+
+
+def open_output(name: str, options: argparse.Namespace) -> Output:
+    """Return the directory of one set, not yet written."""
+    recorded = {key: value for key, value in vars(options).items() if key not in ("output", "overwrite", "set")}
+    versions = None if options.unit == "characters" else library_versions(options.unit, truecase=False, bpe=False)
+    return Output(
+        options.output / name,
+        script=SCRIPT,
+        version=VERSION,
+        options={"set": name, **recorded},
+        versions=versions,
+        overwrite=options.overwrite,
+    )
+
+
+def write_set(name: str, options: argparse.Namespace, output: Output) -> None:
+    """Write one set into its directory."""
+    total = options.train + options.valid + options.test
+    with output:
+        pools, turns = generate(name, options, Random(options.seed))
+        write_output(output, pools, tqdm(turns, name, total, unit=" pairs", disable=None), options.unit)
+    sizes = " + ".join(f"{split.kept:,} {part}" for part, split in output.splits.items())
+    print(f"{SCRIPT}: wrote {sizes} pairs of {len(PATTERNS)} patterns to {output.path}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    options = build_parser().parse_args(arguments)
+    names = SETS if options.set == "both" else (options.set,)
+    try:
+        outputs = {name: open_output(name, options) for name in names}
+        missing = {name: output for name, output in outputs.items() if not output.finished()}
+        for output in missing.values():
+            check_free(output.path, SCRIPT, options.overwrite)
+        for name, output in missing.items():
+            write_set(name, options, output)
+        if not missing:
+            print(f"{SCRIPT}: {options.output} is complete already: nothing to do")
+    except (InputError, OSError) as error:
+        print(f"{SCRIPT}: error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"{SCRIPT}: interrupted; the set in hand was not written", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""Topic-to-essay sets ESSAY and ZhiHu as released with MTA-LSTM -> {train,valid,test}.{src,tgt}: topics and essay.
+
+    python preprocess/essay.py --train TrainingData.txt --test TestData.txt --output data/zhihu --max-topics 5
+
+Each line of a released file is an essay, already in words, then ``</d>``, then its topic words. There is no validation
+set: the last hundredth of the training essays is taken, in an order drawn by the seed. ``--data`` takes a directory
+with {train,valid,test}.{src,tgt} as it is split.
+"""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from corpus.command import build_parser, run, whole_number
+from corpus.errors import InputError
+from corpus.plain import plain_files
+from corpus.preparation import PairWriter, Preparation
+from corpus.sampling import Draw
+
+SEPARATOR = "</d>"
+
+
+def parser() -> ArgumentParser:
+    """The options."""
+    options = build_parser("essay", __doc__)
+    options.add_argument("--train", type=Path, metavar="FILE", help="released training file")
+    options.add_argument("--test", type=Path, metavar="FILE", help="released test file")
+    options.add_argument("--data", type=Path, metavar="DIR", help="plain files instead")
+    options.add_argument("--valid", type=whole_number(0), default=0, metavar="N", help="validation essays, 0 = 1%%")
+    options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of their choice")
+    options.add_argument("--min-topics", type=whole_number(1), default=1, metavar="N", help="fewest topics of an essay")
+    options.add_argument("--max-topics", type=whole_number(0), default=0, metavar="N", help="most topics, 0 = any")
+    options.add_argument("--min-length", type=whole_number(0), default=0, metavar="N", help="fewest words of an essay")
+    options.add_argument("--max-length", type=whole_number(0), default=0, metavar="N", help="most words, 0 = any")
+    return options
+
+
+def inputs(options: Namespace) -> list[Path]:
+    """The source files."""
+    if options.data is not None and options.train is None and options.test is None:
+        files = [path for paths in plain_files(options.data).values() for path in paths]
+        if files:
+            return files
+        raise InputError(f"{options.data} has no {{train,valid,test}}.{{src,tgt}}.")
+    if options.data is not None or options.train is None:
+        raise InputError("give either --train (and --test) with released files, or --data with a directory.")
+    return [path for path in (options.test, options.train) if path is not None]
+
+
+def read_essays(preparation: Preparation, path: Path, *, first: bool = False) -> Iterator[tuple[str, str] | None]:
+    """Yield (topics, essay) for each line, None for a line that is not an essay, one separator and topics."""
+    for line in preparation.lines(path, count=first):
+        words = line.split()
+        if words.count(SEPARATOR) != 1:
+            yield None
+            continue
+        end = words.index(SEPARATOR)
+        yield " ".join(words[end + 1 :]), " ".join(words[:end])
+
+
+def add(writer: PairWriter, options: Namespace, essay: tuple[str, str] | None) -> None:
+    """Write an essay, or count why not."""
+    if essay is None:
+        writer.drop("not_one_separator")
+        return
+    topics, words = (part.count(" ") + 1 if part else 0 for part in essay)
+    if topics < options.min_topics or 0 < options.max_topics < topics:
+        writer.drop("number_of_topics")
+    elif words < options.min_length or 0 < options.max_length < words:
+        writer.drop("length")
+    else:
+        writer.add(*essay)
+
+
+def write_plain_essays(options: Namespace, preparation: Preparation) -> None:
+    """Write the splits of a directory."""
+    for split, paths in plain_files(options.data).items():
+        with preparation.split(split) as writer:
+            for _, (topics, essay) in preparation.aligned(paths):
+                if writer.full:
+                    break
+                add(writer, options, (" ".join(topics.split()), " ".join(essay.split())))
+
+
+def build(options: Namespace, preparation: Preparation) -> None:
+    """Write the test essays, then those chosen for validation, then the rest."""
+    if options.data is not None:
+        write_plain_essays(options, preparation)
+        return
+    if options.test is not None:
+        with preparation.split("test") as writer:
+            for essay in read_essays(preparation, options.test, first=True):
+                if writer.full:
+                    break
+                add(writer, options, essay)
+    draw = Draw(options.seed)
+    for essay in read_essays(preparation, options.train, first=True):
+        draw.add(*(essay or ("", "")))
+    number = options.valid or max(1, round(len(draw) / 100))
+    splits = draw.assign({"valid": number}, rest="train")
+    for split in ("valid", "train"):
+        with preparation.split(split) as writer:
+            for chosen, essay in zip(splits, read_essays(preparation, options.train), strict=True):
+                if writer.full:
+                    break
+                if chosen == split:
+                    add(writer, options, essay)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    return run(parser(), build, arguments, inputs=inputs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

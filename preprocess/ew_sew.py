@@ -1,0 +1,140 @@
+"""EW-SEW, English Wikipedia -> Simple English Wikipedia, with the 8-reference development and test sets of TurkCorpus.
+
+    python preprocess/ew_sew.py --match aligned-good-0.67 0.67 --match aligned-good_partial-0.53 0.45 \\
+      --turk path/to/turkcorpus --output data/ew_sew --lowercase
+
+The training pairs come from the match files of Hwang et al. (a sentence, its simple counterpart and their similarity in
+each line, tab-separated), those that are at least as similar as the threshold; or, with ``--train``, from two aligned
+files such as train.en and train.sen of NTS. Brackets are spelt as in the references, -lrb- and -rrb-.
+"""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from corpus.command import build_parser, run
+from corpus.errors import InputError
+from corpus.output import SIDES
+from corpus.preparation import Preparation
+from corpus.spelling import one_spelling
+
+REFERENCES = 8
+TURK = {"test": "test", "valid": "tune"}
+
+
+def parser() -> ArgumentParser:
+    """The options."""
+    options = build_parser("ew_sew", __doc__)
+    options.add_argument(
+        "--match",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("FILE", "THRESHOLD"),
+        help="match file and lowest similarity taken from it; several may be given",
+    )
+    options.add_argument(
+        "--train", nargs=2, type=Path, action="append", default=[], metavar=("EN", "SEN"), help="aligned files"
+    )
+    options.add_argument(
+        "--dev", nargs=2, type=Path, metavar=("EN", "SEN"), help="NTS's dev files, instead of TurkCorpus's tuning set"
+    )
+    options.add_argument(
+        "--turk",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="directory with {tune,test}.8turkers.tok.{norm,turk.0 ... turk.7}",
+    )
+    return options
+
+
+def turk_files(options: Namespace, split: str) -> list[Path]:
+    """The sentences of a set of TurkCorpus, and its references."""
+    ends = ["norm", *(f"turk.{number}" for number in range(REFERENCES))]
+    return [options.turk / f"{TURK[split]}.8turkers.tok.{end}" for end in ends]
+
+
+def inputs(options: Namespace) -> list[Path]:
+    """The source files; the match files become paths and, kept in the manifest, ``similarity`` thresholds.
+
+    Raises:
+        InputError: if there are none, or a threshold is no number.
+    """
+    try:
+        options.similarity = [float(threshold) for _, threshold in options.match]
+    except ValueError as error:
+        raise InputError(f"the threshold of a --match must be a number: {error}.") from error
+    options.match = [Path(path) for path, _ in options.match]
+    if not options.match and not options.train:
+        raise InputError("no training pairs: give --match or --train.")
+    files = turk_files(options, "test") + (options.dev or turk_files(options, "valid"))
+    return files + options.match + [path for pair in options.train for path in pair]
+
+
+def read_matches(preparation: Preparation, path: Path, lowest: float) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of a match file that are similar enough."""
+    for line in preparation.lines(path):
+        cells = line.split("\t")
+        try:
+            similarity = float(cells[2])
+        except (IndexError, ValueError):
+            preparation.left_out["malformed_lines"] += 1
+            continue
+        if similarity >= lowest:
+            yield cells[0], cells[1]
+        else:
+            preparation.left_out["below_threshold"] += 1
+
+
+def write_references(preparation: Preparation, split: str, paths: list[Path]) -> None:
+    """Write a set of TurkCorpus; its first reference is the target, too."""
+    with preparation.split(split, [*SIDES, *(f"ref{number}" for number in range(REFERENCES))]) as writer:
+        for where, (source, *references) in preparation.aligned(paths):
+            if writer.full:
+                break
+            writer.add(source, references[0], *references, where=where)
+
+
+def write_dev(preparation: Preparation, paths: list[Path]) -> None:
+    """Write NTS's development files, which have each sentence once for each reference: the first one is the target."""
+    groups: dict[str, list[str]] = {}
+    for _, (source, target) in preparation.aligned(paths):
+        groups.setdefault(source, []).append(target)
+    number = min(len(targets) for targets in groups.values()) if groups else 0
+    with preparation.split("valid", [*SIDES, *(f"ref{index}" for index in range(number))]) as writer:
+        for source, targets in groups.items():
+            if writer.full:
+                break
+            writer.add(source, targets[0], *targets[:number])
+
+
+def build(options: Namespace, preparation: Preparation) -> None:
+    """Write the two sets with references, then the training pairs."""
+    preparation.edit = one_spelling
+    write_references(preparation, "test", turk_files(options, "test"))
+    if options.dev:
+        write_dev(preparation, options.dev)
+    else:
+        write_references(preparation, "valid", turk_files(options, "valid"))
+    with preparation.split("train") as writer:
+        for path, lowest in zip(options.match, options.similarity, strict=True):
+            for pair in read_matches(preparation, path, lowest):
+                if writer.full:
+                    break
+                writer.add(*pair)
+        for paths in options.train:
+            for _, pair in preparation.aligned(paths):
+                if writer.full:
+                    break
+                writer.add(*pair)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    return run(parser(), build, arguments, inputs=inputs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

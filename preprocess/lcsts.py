@@ -1,0 +1,107 @@
+"""LCSTS, Chinese short text summarisation -> {train,valid,test}.{src,tgt} by characters, or by words with jieba.
+
+    python preprocess/lcsts.py --data DIR --output data/lcsts --setting wean
+
+DIR holds the released PART_I.txt, PART_II.txt and PART_III.txt, of which the last two are scored by people: pairs with
+a score below 3 are left out, as in all papers; or plain {train,valid,test}.{src,tgt}. The settings are those of the
+papers: ``wean`` is characters with a dictionary of 4,000, ``copynet-characters`` of 3,000, ``copynet-words`` is jieba's
+words with one of 10,000. ``--unit`` and ``--words`` replace either part.
+"""
+
+import re
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from corpus.command import build_parser, run, whole_number
+from corpus.plain import plain_files, write_plain
+from corpus.preparation import Preparation
+
+PARTS = {"test": "PART_III.txt", "valid": "PART_II.txt", "train": "PART_I.txt"}
+SETTINGS = {"wean": ("characters", 4000), "copynet-characters": ("characters", 3000), "copynet-words": ("jieba", 10000)}
+LONGEST_FIELD = 1 << 20  # characters: where the end tag is missing, the rest of the file is not kept
+_TAG = re.compile(r"(</?(?:doc|summary|short_text|human_label)\b[^>]*>)", re.IGNORECASE)
+Document = tuple[int | None, str, str]
+
+
+def parser() -> ArgumentParser:
+    """The options."""
+    options = build_parser("lcsts", __doc__)
+    options.set_defaults(unit=None, words=None)
+    options.add_argument("--data", type=Path, required=True, metavar="DIR", help="directory with the released files")
+    options.add_argument("--setting", choices=tuple(SETTINGS), default="wean", help="tokens and size of the dictionary")
+    options.add_argument("--score", type=whole_number(0), default=3, metavar="N", help="lowest score of a scored pair")
+    return options
+
+
+def inputs(options: Namespace) -> list[Path]:
+    """The source files; the setting becomes the options that it stands for."""
+    unit, words = SETTINGS[options.setting]
+    options.unit = options.unit or unit
+    options.words = words if options.words is None else options.words
+    if (options.data / PARTS["train"]).is_file():
+        return [options.data / name for name in PARTS.values()]
+    plain = plain_files(options.data)
+    return [path for paths in plain.values() for path in paths] or [options.data / name for name in PARTS.values()]
+
+
+def read_documents(lines: Iterable[str], broken: list[int]) -> Iterator[Document]:
+    """Yield (score, text, summary) of every document.
+
+    Args:
+        lines: of a released file; the tags stand on lines of their own, or around the text on one line.
+        broken: gets the number of each document that has no end.
+    """
+    fields: dict[str, str] = {}
+    field, inside, number = "", False, 0
+    for line in lines:
+        for index, part in enumerate(_TAG.split(line) if "<" in line else (line,)):
+            if index % 2 == 0:
+                if field and part and len(fields.get(field, "")) < LONGEST_FIELD:
+                    fields[field] = f"{fields[field]} {part}" if field in fields else part
+                continue
+            closing, name = part[1] == "/", part.strip("</>").split(maxsplit=1)[0].lower()
+            if name != "doc":
+                field = "" if closing else name
+                continue
+            if closing and inside:
+                yield _score(fields.get("human_label", "")), fields.get("short_text", ""), fields.get("summary", "")
+            elif inside:
+                broken.append(number)
+            number += not closing
+            fields, field, inside = {}, "", not closing
+    if inside:
+        broken.append(number)
+
+
+def _score(label: str) -> int | None:
+    label = label.strip()
+    return int(label) if label.isascii() and label.isdigit() else None
+
+
+def build(options: Namespace, preparation: Preparation) -> None:
+    """Write the held-out splits, then the training pairs."""
+    if not (options.data / PARTS["train"]).is_file():
+        write_plain(preparation, plain_files(options.data))
+        return
+    for split, name in PARTS.items():
+        broken: list[int] = []
+        with preparation.split(split) as writer:
+            for score, text, summary in read_documents(preparation.lines(options.data / name), broken):
+                if writer.full:
+                    break
+                if score is not None and score < options.score:
+                    writer.drop("low_score")
+                else:
+                    writer.add(text, summary)
+            writer.split.dropped.update({"document_without_end": len(broken)} if broken else {})
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    return run(parser(), build, arguments, inputs=inputs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""Sets with several references for each sentence, such as TurkCorpus and ASSET -> {valid,test}.{src,tgt,ref0,ref1,...}.
+
+    python preprocess/multi_reference.py --data path/to/turkcorpus --output data/turk
+    python preprocess/multi_reference.py --test SOURCE REFERENCE REFERENCE ... --output data/mine
+
+``--data`` finds {tune,test}.8turkers.tok.{norm,turk.0,...} or asset.{valid,test}.{orig,simp.0,...}. The first reference
+is the target as well. ``--train-on-valid`` also makes a training pair of every sentence and reference for validation.
+"""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+from corpus.command import build_parser, run
+from corpus.errors import InputError
+from corpus.output import SIDES
+from corpus.preparation import Preparation
+from corpus.spelling import one_spelling
+
+HELD_OUT = ("test", "valid")
+LAYOUTS = {
+    "turk": {split: (f"{name}.8turkers.tok.norm", f"{name}.8turkers.tok.turk.") for split, name in
+             (("test", "test"), ("valid", "tune"))},
+    "asset": {split: (f"asset.{split}.orig", f"asset.{split}.simp.") for split in HELD_OUT},
+}  # fmt: skip
+
+
+def parser() -> ArgumentParser:
+    """The options."""
+    options = build_parser("multi_reference", __doc__)
+    options.add_argument("--data", type=Path, metavar="DIR", help="directory with TurkCorpus or ASSET")
+    for split in HELD_OUT:
+        options.add_argument(f"--{split}", nargs="+", type=Path, metavar="FILE", help="sentences, then references")
+    options.add_argument("--train-on-valid", action="store_true", help="the validation pairs are training pairs, too")
+    options.add_argument("--brackets", action="store_true", help="spell brackets and quotes as TurkCorpus does")
+    return options
+
+
+def files_of(options: Namespace) -> dict[str, list[Path]]:
+    """Source and references of each split, the test set first.
+
+    Raises:
+        InputError: if there is no set, or one without references.
+    """
+    found: dict[str, list[Path]] = {}
+    for layout in LAYOUTS.values() if options.data is not None else ():
+        for split, (source, references) in layout.items():
+            path, number = options.data / source, 0
+            while path.is_file() and (options.data / f"{references}{number}").is_file():
+                found.setdefault(split, [path]).append(options.data / f"{references}{number}")
+                number += 1
+    found.update({split: getattr(options, split) for split in HELD_OUT if getattr(options, split)})
+    if not found:
+        where = "" if options.data is None else f"{options.data} has neither TurkCorpus nor ASSET; "
+        raise InputError(f"{where}give --data, or --valid or --test with the sentences and their references.")
+    for split, paths in found.items():
+        if len(paths) < 2:
+            raise InputError(f"--{split} needs the file of the sentences and at least one of references.")
+    return {split: found[split] for split in HELD_OUT if split in found}
+
+
+def inputs(options: Namespace) -> list[Path]:
+    """The source files."""
+    return [path for paths in files_of(options).values() for path in paths]
+
+
+def build(options: Namespace, preparation: Preparation) -> None:
+    """Write the sets, and the training pairs if they are asked for."""
+    if options.brackets:
+        preparation.edit = one_spelling
+    found = files_of(options)
+    if options.train_on_valid and "valid" not in found:
+        raise InputError("--train-on-valid needs a validation set.")
+    if options.train_on_valid:
+        preparation.leaks.ignore("valid")
+    for split, paths in found.items():
+        with preparation.split(split, [*SIDES, *(f"ref{number}" for number in range(len(paths) - 1))]) as writer:
+            for where, (source, *references) in preparation.aligned(paths):
+                if writer.full:
+                    break
+                writer.add(source, references[0], *references, where=where)
+    if options.train_on_valid:
+        with preparation.split("train") as writer:
+            for _, (source, *references) in preparation.aligned(found["valid"]):
+                for reference in references:
+                    if writer.full:
+                        break
+                    writer.add(source, reference)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    return run(parser(), build, arguments, inputs=inputs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

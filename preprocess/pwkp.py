@@ -1,0 +1,147 @@
+"""PWKP / WikiSmall (or WikiLarge) of the DRESS data bundle -> {train,valid,test}.{src,tgt}, anonymised or original.
+
+    python preprocess/pwkp.py --data path/to/wikismall --output data/pwkp --lowercase
+
+DIR holds PWKP_108016.tag.80.aner.{train,valid,test}.{src,dst}, where named entities are placeholders such as PERSON@1,
+and PWKP_108016.tag.80.aner.ori.*, where they are not (``--form original``); splits that are not there are left out.
+With the anonymised form, a file ``<split>.entities`` says in each line, as JSON, what the placeholders of that pair
+stand for: from the bundle's map (``.aner.map.t7``) where it is, else from the two forms of the source.
+restore_entities.py puts the words back into outputs. WikiLarge: ``--name wiki.full.aner``.
+"""
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from corpus import entities, torch7
+from corpus.command import build_parser, run
+from corpus.errors import InputError
+from corpus.output import SIDES, SPLITS
+from corpus.preparation import PairWriter, Preparation
+
+ENDS = ("src", "dst")
+ENTITIES = "entities"
+
+
+def parser() -> ArgumentParser:
+    """The options."""
+    options = build_parser("pwkp", __doc__)
+    options.add_argument("--data", type=Path, required=True, metavar="DIR", help="wikismall or wikilarge of the bundle")
+    options.add_argument("--name", default="PWKP_108016.tag.80.aner", help="what the files' names begin with")
+    options.add_argument("--form", choices=("anonymised", "original"), default="anonymised", help="of named entities")
+    options.add_argument("--split", nargs="+", choices=SPLITS, default=list(SPLITS), help="write these alone")
+    return options
+
+
+def pairs_of(options: Namespace, form: str) -> dict[str, list[Path]]:
+    """The files of each split in a form, the held-out splits first."""
+    name = options.name + (".ori" if form == "original" else "")
+    found = {split: [options.data / f"{name}.{split}.{end}" for end in ENDS] for split in reversed(SPLITS)}
+    return {
+        split: paths
+        for split, paths in found.items()
+        if split in options.split and all(path.is_file() for path in paths)
+    }
+
+
+def map_of(options: Namespace) -> Path | None:
+    """The bundle's entity map, if it is there and needed."""
+    path = options.data / f"{options.name}.map.t7"
+    return path if options.form == "anonymised" and path.is_file() else None
+
+
+def inputs(options: Namespace) -> list[Path]:
+    """The source files."""
+    found = pairs_of(options, options.form)
+    if not found:
+        raise InputError(
+            f"{options.data} has no {options.name}{'.ori' if options.form == 'original' else ''}"
+            ".{train,valid,test}.{src,dst}: is it the wikismall directory of the DRESS data bundle?"
+        )
+    files = [path for paths in found.values() for path in paths]
+    entity_map = map_of(options)
+    if entity_map is not None:
+        return [*files, entity_map]
+    if options.form == "anonymised":
+        originals = pairs_of(options, "original")
+        files += [originals[split][0] for split in found if split in originals]
+    return files
+
+
+def lua_list(table: Any, split: str, path: Path) -> list[Mapping[str, str]]:
+    """The entity maps of the sentences of one split.
+
+    Raises:
+        InputError: if the table is not the map that the bundle has.
+    """
+    rows = table.get(split) if isinstance(table, dict) else None
+    if not isinstance(rows, dict) or set(rows) != set(range(1, len(rows) + 1)):
+        raise InputError(f"{path} has no list {split!r}: is it the map of the DRESS bundle?")
+    for row in rows.values():
+        texts = [*row, *row.values()] if isinstance(row, dict) else [None]
+        if not all(isinstance(text, str) for text in texts):
+            raise InputError(f"{path} has something else than words for placeholders in its list {split!r}.")
+    return [rows[number] for number in range(1, len(rows) + 1)]
+
+
+def maps(preparation: Preparation, split: str, paths: list[Path], table: Any) -> Iterator[Mapping[str, str] | None]:
+    """What the placeholders of each pair of a split stand for; None where nobody knows."""
+    options = preparation.options
+    path = map_of(options)
+    originals = pairs_of(options, "original").get(split)
+    if path is not None:
+        yield from lua_list(table, split, path)
+    elif originals is not None:
+        for _, forms in preparation.aligned([paths[0], originals[0]], count=False):
+            yield entities.align(*forms)
+    else:
+        while True:
+            yield None
+
+
+def write_anonymised(preparation: Preparation, writer: PairWriter, paths: list[Path], table: Any) -> None:
+    """Write one split with its entities."""
+    known = maps(preparation, writer.split.name, paths, table)
+    for where, (source, target) in preparation.aligned(paths):
+        if writer.full:
+            break
+        names = next(known, None)
+        if names is None:
+            preparation.left_out[f"{writer.split.name}_entities_unknown"] += 1
+            names = {}
+        words = {word for word in f"{source} {target}".split() if entities.is_placeholder(word)}
+        found = {preparation.clean(word): preparation.clean(names[word]) for word in sorted(words) if word in names}
+        writer.add(source, target, beside=[json.dumps(found, ensure_ascii=False)], where=_held_out(writer, where))
+
+
+def _held_out(writer: PairWriter, where: str) -> str:
+    """A place to refuse an empty side at: test files stay aligned with those of the other form."""
+    return where if writer.held_out else ""
+
+
+def build(options: Namespace, preparation: Preparation) -> None:
+    """Write the splits that are there."""
+    path = map_of(options)
+    table = None if path is None else torch7.load(preparation.output.source(path))
+    for split, paths in pairs_of(options, options.form).items():
+        if options.form == "anonymised":
+            with preparation.split(split, SIDES, [ENTITIES]) as writer:
+                write_anonymised(preparation, writer, paths, table)
+            continue
+        with preparation.split(split) as writer:
+            for where, (source, target) in preparation.aligned(paths):
+                if writer.full:
+                    break
+                writer.add(source, target, where=_held_out(writer, where))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    return run(parser(), build, arguments, inputs=inputs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

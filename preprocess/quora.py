@@ -1,0 +1,117 @@
+"""Quora question pairs (quora_duplicate_questions.tsv or train.csv) -> duplicate questions, drawn into three splits.
+
+    python preprocess/quora.py --data quora_duplicate_questions.tsv --output data/quora --lowercase
+
+Only pairs marked as duplicates are taken, in Moses tokens unless ``--unit`` asks for others. The draw depends on the
+seed and the pairs alone. The usual random split has many single questions of its test set in its training set too;
+``--question-disjoint`` shares none between splits (pairs that share questions stay together, so that valid and test may
+end up a pair or two smaller). A directory with {train,valid,test}.{src,tgt} is taken as it is split.
+"""
+
+import csv
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from corpus.cleaning import Cleaner
+from corpus.command import build_parser, run, whole_number
+from corpus.errors import InputError
+from corpus.plain import plain_files, write_plain
+from corpus.preparation import Preparation
+from corpus.sampling import Draw
+
+LONGEST_FIELD = 1 << 17  # characters: a quotation mark that is never closed ends here, and not with the file
+COLUMNS = ("question1", "question2", "is_duplicate")
+
+
+def parser() -> ArgumentParser:
+    """The options."""
+    options = build_parser("quora", __doc__)
+    options.set_defaults(unit=None)
+    options.add_argument("--data", type=Path, required=True, metavar="FILE", help="the published file, or a directory")
+    options.add_argument("--train", type=whole_number(1), default=100000, metavar="N", help="training pairs, at most")
+    options.add_argument("--valid", type=whole_number(1), default=4000, metavar="N", help="validation pairs")
+    options.add_argument("--test", type=whole_number(1), default=20000, metavar="N", help="test pairs")
+    options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the draw")
+    options.add_argument("--question-disjoint", action="store_true", help="no question is in two splits")
+    return options
+
+
+def inputs(options: Namespace) -> list[Path]:
+    """The source files; the published questions are running text, a directory has tokens already."""
+    options.unit = options.unit or ("words" if options.data.is_dir() else "moses")
+    if options.data.is_dir():
+        files = [path for paths in plain_files(options.data).values() for path in paths]
+        if not files:
+            raise InputError(f"{options.data} has no {{train,valid,test}}.{{src,tgt}}; or give the .tsv or .csv file.")
+        return files
+    return [options.data]
+
+
+def read_duplicates(preparation: Preparation, path: Path, *, first: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield the pairs that are marked as duplicates.
+
+    Args:
+        preparation: reads the file and counts, in the ``first`` pass over the file, what is not taken.
+        path: of the published file.
+        first: whether this is that pass.
+
+    Raises:
+        InputError: if the file is not what was published.
+    """
+    lines = preparation.lines(path, count=first)
+    header = next(lines, "")
+    delimiter = "\t" if "\t" in header else ","
+    csv.field_size_limit(LONGEST_FIELD)
+    names = header.strip().replace('"', "").split(delimiter)
+    if not set(COLUMNS) <= set(names):
+        raise InputError(f"{path} has no columns {', '.join(COLUMNS)} in its first line: is it the published file?")
+    columns = [names.index(name) for name in COLUMNS]
+    rows = csv.reader((line + "\n" for line in lines), delimiter=delimiter)
+    left_out = preparation.left_out
+    try:
+        for row in rows:
+            if len(row) != len(names) or row[columns[2]] not in ("0", "1"):
+                left_out["malformed_rows"] += first
+            elif row[columns[2]] == "0":
+                left_out["not_duplicates"] += first
+            else:
+                yield row[columns[0]], row[columns[1]]
+    except csv.Error as error:
+        raise InputError(
+            f"line {rows.line_num + 1} of {path} is no row of the table ({error}): is a quotation mark not closed?"
+        ) from error
+
+
+def build(options: Namespace, preparation: Preparation) -> None:
+    """Draw the splits in a first pass over the file, and write one in each of three more, the training pairs last."""
+    if options.data.is_dir():
+        write_plain(preparation, plain_files(options.data))
+        return
+    draw = Draw(options.seed, disjoint=options.question_disjoint, key=options.leak_key)
+    uncounted = Cleaner(options.unicode)
+    for source, target in read_duplicates(preparation, options.data, first=True):
+        draw.add(uncounted.clean(source), uncounted.clean(target))
+    if len(draw) <= options.valid + options.test:
+        raise InputError(
+            f"{options.data} has {len(draw):,} duplicate pairs, but --valid and --test alone ask for "
+            f"{options.valid + options.test:,}: ask for fewer."
+        )
+    sizes = {"test": options.test, "valid": options.valid, "train": options.train}
+    splits = draw.assign(sizes)
+    preparation.left_out["not_drawn"] = splits.count("")
+    for split in sizes:
+        with preparation.split(split) as writer:
+            for chosen, pair in zip(splits, read_duplicates(preparation, options.data), strict=True):
+                if chosen == split and not writer.full:
+                    writer.add(*pair)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    return run(parser(), build, arguments, inputs=inputs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""Generate short essays from one to five topic words, in English or Chinese, from a grammar of ours.
+
+    python preprocess/topic_essays.py --language zh --output data/topic-essays-zh
+
+writes {train,valid,test}.{src,tgt} (topic words -> tokens of an essay that uses each of them), beside each pair its
+domain ({train,valid,test}.domain), all topic words (topics.json) and manifest.json. The same options give the same
+bytes on every machine.
+"""
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from corpus.command import whole_number
+from corpus.errors import InputError
+from corpus.output import SPLITS, Output
+from essay_grammar import LANGUAGES, ROLES, Domain
+from paraphrase_scene import pick
+from tqdm import tqdm
+
+SCRIPT = "topic_essays"
+VERSION = "1.0"  # raise it with every change that changes the bytes
+COLUMNS = ("src", "tgt", "domain")
+REMARK = (
+    "Synthetic text, put together from ready sentences and not written by people. "
+    "A score on it shows that a model learns, not how well it writes."
+)
+TOPIC_COUNTS = (1, 2, 2, 2, 3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5)  # each as likely as any other
+MIN_TOKENS, MAX_TOKENS = 30, 80
+MAX_MISSES = 5000  # repeated topics in a row after which the grammar counts as exhausted
+
+
+class Essay(NamedTuple):
+    """Topic words in any order, the essay about them, and its domain."""
+
+    topics: tuple[str, ...]
+    text: str
+    domain: str
+
+
+def shuffle(rng: Random, items: Iterable[str]) -> list[str]:
+    """Return the items in random order; uses `random()` alone, the method that Python keeps the same for ever."""
+    left = list(items)
+    return [left.pop(int(rng.random() * len(left))) for _ in range(len(left))]
+
+
+def write_sentence(rng: Random, domain: Domain, role: str, word: str) -> str:
+    """Draw a sentence about one topic word."""
+    sentences, words = domain.roles[role]
+    return pick(rng, sentences).replace("{}", word).replace("{more}", pick(rng, words[word]))
+
+
+def write_essay(rng: Random, domain: Domain, topics: dict[str, str]) -> list[str]:
+    """Draw three to six sentences: an opening, the topics in the order of their roles, perhaps more, a closing."""
+    told = {role: write_sentence(rng, domain, role, word) for role, word in topics.items()}
+    sentences = [told.pop("scene", "") or pick(rng, domain.plain["opening"])]
+    closing = told.pop("feeling", "") or pick(rng, domain.plain["closing"])
+    sentences += [told[role] for role in ROLES if role in told]
+    extra = int(rng.random() * 2) + (len(topics) <= 2)  # few topics need more beside them
+    return [*sentences, *shuffle(rng, domain.plain["more"])[:extra], closing]
+
+
+def draw_essay(rng: Random, domains: dict[str, Domain]) -> Essay:
+    """Draw a domain, the topics, each of another role, and an essay about them of a fitting length."""
+    name = pick(rng, list(domains))
+    domain = domains[name]
+    roles = shuffle(rng, ROLES)[: pick(rng, TOPIC_COUNTS)]
+    topics = {role: pick(rng, list(domain.roles[role].words)) for role in roles}
+    while True:
+        text = " ".join(write_essay(rng, domain, topics))
+        if MIN_TOKENS <= len(text.split()) <= MAX_TOKENS:
+            return Essay(tuple(topics.values()), text, name)
+
+
+def draw_splits(rng: Random, domains: dict[str, Domain], counts: dict[str, int]) -> Iterator[tuple[str, Essay]]:
+    """Yield every essay with its split, test first; the same topics, in whatever order, never occur twice.
+
+    Raises:
+        InputError: if all topics are used up.
+    """
+    seen: set[frozenset[str]] = set()
+    for split in reversed(SPLITS):
+        for _ in range(counts[split]):
+            essay = draw_essay(rng, domains)
+            misses = 0
+            while frozenset(essay.topics) in seen:
+                misses += 1
+                if misses > MAX_MISSES:
+                    raise InputError(
+                        f"after {len(seen):,} of {sum(counts.values()):,} essays there are hardly any other topics: "
+                        "ask for fewer with --train, --valid, --test."
+                    )
+                essay = draw_essay(rng, domains)
+            seen.add(frozenset(essay.topics))
+            yield split, essay
+
+
+def measure(essays: dict[str, list[Essay]]) -> dict[str, object]:
+    """Return facts for the manifest."""
+    everything = [essay for split in SPLITS for essay in essays[split]]
+    lengths = [len(essay.text.split()) for essay in everything]
+    return {
+        "domains": dict(sorted(Counter(essay.domain for essay in everything).items())),
+        "essays_by_number_of_topics": dict(sorted(Counter(len(essay.topics) for essay in everything).items())),
+        "tokens_an_essay": {
+            "least": min(lengths),
+            "mean": round(sum(lengths) / len(lengths), 1),
+            "most": max(lengths),
+        },
+        "vocabulary": {
+            "source": len({topic for essay in everything for topic in essay.topics}),
+            "target": len({token for essay in everything for token in essay.text.split()}),
+        },
+    }
+
+
+def write_output(output: Output, domains: dict[str, Domain], essays: Iterable[tuple[str, Essay]]) -> None:
+    """Write the essays and the list of topic words, and put the facts into the manifest."""
+    found: dict[str, list[Essay]] = {split: [] for split in SPLITS}
+    with ExitStack() as stack:
+        files = {split: stack.enter_context(output.split(split, COLUMNS)) for split in SPLITS}
+        for split, essay in essays:
+            files[split].write(" ".join(essay.topics), essay.text, essay.domain)
+            found[split].append(essay)
+    listed = {
+        name: {role: " ".join(found.words) for role, found in domain.roles.items()} for name, domain in domains.items()
+    }
+    output.write_text("topics.json", json.dumps(listed, ensure_ascii=False, indent=1) + "\n")
+    output.facts["remark"] = REMARK
+    output.facts.update(measure(found))
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the command line."""
+    parser = argparse.ArgumentParser(
+        description="Write short essays, each from one to five topic words: {train,valid,test}.{src,tgt,domain}, "
+        "topics.json and manifest.json. No two essays have the same topics. "
+        "The same options give the same bytes on every machine.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="directory to write; made if missing")
+    parser.add_argument("--language", choices=tuple(LANGUAGES), default="en", help="English, or Chinese in words")
+    parser.add_argument("--train", type=whole_number(1), default=4000, metavar="N", help="number of training essays")
+    parser.add_argument("--valid", type=whole_number(1), default=300, metavar="N", help="number of validation essays")
+    parser.add_argument("--test", type=whole_number(1), default=300, metavar="N", help="number of test essays")
+    parser.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
+    parser.add_argument("--overwrite", action="store_true", help="replace an earlier output of this script")
+    return parser
+
+
+def generate(options: argparse.Namespace, rng: Random) -> Iterator[tuple[str, Essay]]:
+    """Return the essays of all splits one after the other."""
+    return draw_splits(rng, LANGUAGES[options.language], {split: getattr(options, split) for split in SPLITS})
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    options = build_parser().parse_args(arguments)
+    recorded = {name: value for name, value in vars(options).items() if name not in ("output", "overwrite")}
+    total = options.train + options.valid + options.test
+    try:
+        output = Output(options.output, script=SCRIPT, version=VERSION, options=recorded, overwrite=options.overwrite)
+        if output.finished():
+            print(f"{SCRIPT}: {options.output} is complete already: nothing to do")
+            return 0
+        with output:
+            essays = tqdm(generate(options, Random(options.seed)), "generating", total, unit=" essays", disable=None)
+            write_output(output, LANGUAGES[options.language], essays)
+    except (InputError, OSError) as error:
+        print(f"{SCRIPT}: error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"{SCRIPT}: interrupted; nothing was written", file=sys.stderr)
+        return 130
+    sizes = " + ".join(f"{split.kept:,} {name}" for name, split in output.splits.items())
+    print(f"{SCRIPT}: wrote {sizes} essays to {options.output}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

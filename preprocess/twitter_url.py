@@ -1,0 +1,138 @@
+"""Twitter URL paraphrases -> {train,valid,test}.{src,tgt}, those of the human-rated pairs that enough raters accepted.
+
+    python preprocess/twitter_url.py --data DIR --output data/twitter_url --lowercase
+
+DIR holds the published files: Twitter_URL_Corpus_train.txt and Twitter_URL_Corpus_test.txt, rated by six people, and
+2016_Oct_10--2017_Jan_08_paraphrase.txt, found automatically. ``--setting c-dnpg`` trains on the automatic pairs,
+validates on the first 1,000 of the rated test file and tests on 5,000 drawn from the rated train file, as C-DNPG does;
+``--setting human`` stays with the rated pairs: their train file, less 1,000 drawn for validation, and their test file.
+The published tweets are cut into Moses tokens unless ``--unit`` asks for others. A directory with
+{train,valid,test}.{src,tgt} is taken as it is.
+"""
+
+import re
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from corpus.command import build_parser, run, whole_number
+from corpus.errors import InputError
+from corpus.plain import plain_files, write_plain
+from corpus.preparation import PairWriter, Preparation
+from corpus.sampling import Draw
+
+RATED_TRAIN, RATED_TEST = "Twitter_URL_Corpus_train.txt", "Twitter_URL_Corpus_test.txt"
+AUTOMATIC = "2016_Oct_10--2017_Jan_08_paraphrase.txt"
+_VOTES = re.compile(r"\(\s*([0-6])\s*,\s*6\s*\)")
+Pair = tuple[str, str]
+
+
+def parser() -> ArgumentParser:
+    """The options."""
+    options = build_parser("twitter_url", __doc__)
+    options.set_defaults(unit=None)
+    options.add_argument("--data", type=Path, required=True, metavar="DIR", help="directory with the published files")
+    options.add_argument("--setting", choices=("c-dnpg", "human"), default="c-dnpg", help="what is trained on")
+    options.add_argument("--votes", type=whole_number(1), default=4, metavar="N", help="raters of six who accepted it")
+    options.add_argument(
+        "--train", type=whole_number(0), default=110000, metavar="N", help="automatic pairs to draw, 0 = all of them"
+    )
+    options.add_argument("--valid", type=whole_number(1), default=1000, metavar="N", help="validation pairs")
+    options.add_argument("--test", type=whole_number(1), default=5000, metavar="N", help="test pairs (c-dnpg)")
+    options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the draws")
+    return options
+
+
+def inputs(options: Namespace) -> list[Path]:
+    """The source files; the published tweets are running text, a directory with splits has tokens already."""
+    plain = [path for paths in plain_files(options.data).values() for path in paths]
+    options.unit = options.unit or ("words" if plain else "moses")
+    names = [RATED_TRAIN, RATED_TEST] + [AUTOMATIC] * (options.setting == "c-dnpg")
+    return plain or [options.data / name for name in names]
+
+
+def rated(preparation: Preparation, path: Path, votes: int, *, first: bool = False) -> Iterator[Pair]:
+    """Yield the pairs that enough raters accepted: lines of sentence, sentence, (votes, 6), address."""
+    for line in preparation.lines(path, count=first):
+        cells = line.split("\t")
+        found = _VOTES.fullmatch(cells[2].strip()) if len(cells) in (3, 4) else None
+        if found is None:
+            preparation.left_out["malformed_lines"] += first
+        elif int(found[1]) < votes:
+            preparation.left_out["too_few_votes"] += first
+        else:
+            yield cells[0], cells[1]
+
+
+def automatic(preparation: Preparation, path: Path, *, first: bool = False) -> Iterator[Pair]:
+    """Yield the pairs that were found automatically: lines of sentence, sentence."""
+    for line in preparation.lines(path, count=first):
+        cells = line.split("\t")
+        if len(cells) == 2:
+            yield cells[0], cells[1]
+        else:
+            preparation.left_out["malformed_lines"] += first
+
+
+def drawn(seed: int, pairs: Iterator[Pair], sizes: dict[str, int], path: Path, rest: str = "") -> list[str]:
+    """The split of every pair.
+
+    Raises:
+        InputError: if there are too few.
+    """
+    draw = Draw(seed)
+    for pair in pairs:
+        draw.add(*pair)
+    if len(draw) < sum(sizes.values()):
+        asked = ", ".join(f"--{split} {size}" for split, size in sizes.items())
+        raise InputError(f"{path} has {len(draw):,} such pairs, but {asked} asks for more: ask for fewer.")
+    return draw.assign(sizes, rest)
+
+
+def write(writer: PairWriter, pairs: Iterator[Pair], splits: list[str] | None = None, limit: int = 0) -> None:
+    """Write the pairs, those of the writer's split where there are splits, at most so many."""
+    name = writer.split.name
+    for index, pair in enumerate(pairs):
+        if writer.full or (limit and writer.split.kept >= limit):
+            break
+        if splits is None or splits[index] == name:
+            writer.add(*pair)
+
+
+def build(options: Namespace, preparation: Preparation) -> None:
+    """Write the splits of the setting."""
+    plain = plain_files(options.data)
+    if plain:
+        write_plain(preparation, plain)
+        return
+    rated_train, rated_test, pairs = (options.data / name for name in (RATED_TRAIN, RATED_TEST, AUTOMATIC))
+    votes, seed = options.votes, options.seed
+    once = rated(preparation, rated_train, votes, first=True)
+    if options.setting == "human":
+        splits = drawn(seed, once, {"valid": options.valid}, rated_train, rest="train")
+        with preparation.split("test") as writer:
+            write(writer, rated(preparation, rated_test, votes, first=True))
+        for name in ("valid", "train"):
+            with preparation.split(name) as writer:
+                write(writer, rated(preparation, rated_train, votes), splits)
+        return
+    splits = drawn(seed, once, {"test": options.test}, rated_train)
+    with preparation.split("test") as writer:
+        write(writer, rated(preparation, rated_train, votes), splits)
+    with preparation.split("valid") as writer:
+        write(writer, rated(preparation, rated_test, votes, first=True), limit=options.valid)
+    chosen = None
+    if options.train:
+        chosen = drawn(seed, automatic(preparation, pairs, first=True), {"train": options.train}, pairs)
+    with preparation.split("train") as writer:
+        write(writer, automatic(preparation, pairs, first=chosen is None), chosen)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    return run(parser(), build, arguments, inputs=inputs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""Turn a model's outputs back into running text: undo what a script of this folder did to the training text.
+
+    python preprocess/undo_text.py --prepared data/quora --input outputs.txt --output outputs.plain.txt
+
+The manifest in ``--prepared`` says what was done: BPE, word pieces, true-casing, Moses tokens, characters, words by
+jieba, and special symbols that were escaped. Lower-casing and normalisation cannot be undone.
+"""
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from pathlib import Path
+
+from corpus.errors import InputError
+from corpus.output import read_manifest, write_atomically
+from corpus.reading import read_lines
+from corpus.steps import undo
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    parser = ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--prepared", type=Path, required=True, metavar="DIR", help="output directory of a script")
+    parser.add_argument("--input", type=Path, required=True, metavar="FILE", help="an output a line")
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="file to write, replaced if there")
+    args = parser.parse_args(arguments)
+    try:
+        manifest = read_manifest(args.prepared)
+        if "options" not in manifest:
+            raise InputError(f"{args.prepared} has no manifest.json of a script of this folder.")
+        step = undo(manifest["options"])
+        write_atomically(args.output, (step(line) + "\n" for line in read_lines(args.input)))
+    except (InputError, OSError) as error:
+        print(f"undo_text: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,6 @@
+"""The scripts' own folder on the path, as it is when one of them runs."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "preprocess"))

@@ -1,0 +1,315 @@
+"""The output directory: complete or not there, never another's; the leak check; the draw of splits."""
+
+import fcntl
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from corpus.binarise import binarise
+from corpus.errors import InputError
+from corpus.leaks import LeakCheck
+from corpus.output import Output, read_manifest, write_atomically
+from corpus.sampling import Draw
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+
+def make(path, lines=(("a b", "c"),), **options):
+    """Write an output with one training split."""
+    overwrite = options.pop("overwrite", False)
+    with Output(path, script="me", options=options, overwrite=overwrite) as output, output.split("train") as split:
+        for pair in lines:
+            split.write(*pair)
+        split.drop("too_long")
+    return output
+
+
+def contents(folder):
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# --- the directory
+
+
+def test_files_and_manifest(tmp_path):
+    (tmp_path / "source").write_text("x\n")
+    with Output(tmp_path / "new" / "out", script="me", options={"seed": 3}, version="7") as output:
+        output.source(tmp_path / "source")
+        with output.split("train") as split:
+            split.write("a b", "c")
+        with output.split("test", ["src", "ref0", "ref1"]) as split:
+            split.write("é", "2", "3")
+        output.facts["more"] = 1
+    found = contents(tmp_path / "new" / "out")
+    assert set(found) == {"manifest.json", "train.src", "train.tgt", "test.src", "test.ref0", "test.ref1"}
+    assert found["test.src"] == "é\n".encode()
+    manifest = json.loads(found["manifest.json"])
+    assert (manifest["script"], manifest["version"], manifest["more"]) == ("me", "7", 1)
+    # printf 'x\n' | sha256sum
+    checksum = "73cb3858a687a8494ca3323053016282f3dad39d42cf62ca4e79dda2aac7d9ac"
+    assert manifest["sources"] == [{"file": "source", "bytes": 2, "sha256": checksum}]
+    assert manifest["splits"] == {"train": {"kept": 1, "dropped": {}}, "test": {"kept": 1, "dropped": {}}}
+    assert manifest["files"]["train.src"]["lines"] == 1
+    assert str(tmp_path) not in found["manifest.json"].decode()
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["out"]
+
+
+def test_same_content_has_the_same_bytes_everywhere(tmp_path):
+    make(tmp_path / "a")
+    make(tmp_path / "b" / "c")
+    assert contents(tmp_path / "a") == contents(tmp_path / "b" / "c")
+
+
+@pytest.mark.parametrize("error", [InputError("no"), KeyboardInterrupt(), OSError(28, "full")])
+def test_error_leaves_nothing(tmp_path, error):
+    def fail():
+        with Output(tmp_path / "out", script="me", options={}) as output, output.split("train") as split:
+            split.write("a", "b")
+            raise error
+
+    with pytest.raises(type(error)):
+        fail()
+    assert not list(tmp_path.iterdir())
+
+
+def test_killed_run_leaves_nothing_under_the_name_and_the_next_one_cleans_up(tmp_path):
+    code = """
+import os, signal, sys
+from pathlib import Path
+from corpus.output import Output
+with Output(Path(sys.argv[1]), script="me", options={}) as output, output.split("train") as split:
+    split.write("half", "half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "out"], env=environment)
+    assert done.returncode == -9
+    assert [path.name for path in tmp_path.iterdir()] == [".out.partial"]
+    make(tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert set(contents(tmp_path / "out")) == {"manifest.json", "train.src", "train.tgt"}
+
+
+def test_two_runs_at_once_are_refused(tmp_path):
+    (tmp_path / ".out.partial").mkdir()
+    lock = os.open(tmp_path / ".out.partial", os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    (tmp_path / ".out.partial" / "theirs").write_text("x")
+    with pytest.raises(InputError, match="being written by another run"):
+        make(tmp_path / "out")
+    os.close(lock)
+    assert (tmp_path / ".out.partial" / "theirs").exists()
+
+
+def test_nothing_is_overwritten_unless_it_is_an_earlier_output(tmp_path):
+    out = tmp_path / "out"
+    make(out)
+    before = contents(out)
+    with pytest.raises(InputError, match="exists already: choose another --output, or pass --overwrite"):
+        make(out, [("x", "y")])
+    assert contents(out) == before
+    make(out, [("x", "y")], overwrite=True)
+    assert contents(out)["train.src"] == b"x\n"
+    (out / "mine").write_text("do not lose this")
+    with pytest.raises(InputError, match="not, or not only"):
+        make(out, overwrite=True)
+    with pytest.raises(InputError, match="not, or not only"), Output(out, script="he", options={}, overwrite=True):
+        pass
+    (tmp_path / "link").symlink_to(out)
+    with pytest.raises(InputError, match="not, or not only"):
+        make(tmp_path / "link", overwrite=True)
+    assert (out / "mine").exists()
+
+
+def test_empty_directory_may_be_used(tmp_path):
+    (tmp_path / "out").mkdir()
+    make(tmp_path / "out")
+    assert (tmp_path / "out" / "manifest.json").is_file()
+
+
+def test_finished_output_is_recognised(tmp_path):
+    source, out = tmp_path / "source", tmp_path / "out"
+    source.write_text("x\n")
+
+    def finished(seed, overwrite=False):
+        return Output(out, script="me", options={"seed": seed}, overwrite=overwrite).finished([source])
+
+    assert not finished(1)
+    with Output(out, script="me", options={"seed": 1}) as output:
+        output.source(source)
+        output.write_text("words", "a\n")
+    assert finished(1)
+    assert not finished(2)
+    assert not finished(1, overwrite=True)
+    assert not Output(out, script="he", options={"seed": 1}).finished([source])
+    (out / "words").write_text("b\n")
+    with pytest.raises(InputError, match="was changed or removed since"):
+        finished(1)
+    (out / "words").write_text("a\n")
+    source.write_text("y\n")
+    assert not finished(1)
+
+
+@pytest.mark.parametrize("line", ["", "a\nb", "a\rb", "a\x85", "a\u2028b", "\x0b", "a\x1cb"])
+def test_line_that_some_reader_would_count_otherwise_is_never_written(tmp_path, line):
+    with pytest.raises(ValueError, match="not one line"):
+        make(tmp_path / "out", [("a", line)])
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"files": 1, "options": {}}', "\0", "{"])
+def test_foreign_manifest_counts_as_none(tmp_path, text):
+    (tmp_path / "manifest.json").write_text(text)
+    assert "options" not in read_manifest(tmp_path)
+
+
+def test_single_file_is_written_whole_or_not_at_all(tmp_path):
+    def lines():
+        yield "one\n"
+        raise OSError(28, "full")
+
+    (tmp_path / "file").write_text("old")
+    with pytest.raises(OSError, match="full"):
+        write_atomically(tmp_path / "file", lines())
+    assert contents(tmp_path) == {"file": b"old"}
+
+
+# --- leaks
+
+
+def test_leaks_are_counted_for_pairs_and_single_sides():
+    check = LeakCheck()
+    check.hold("test", "a b", ["c"])
+    check.hold("test", "d", ["e", "f"])
+    check.hold("valid", "A  B", ["x"])
+    train = [("a b", "c"), ("A B", "other"), ("other", "F"), ("c", "a b"), ("no", "leak"), ("d", "f")]
+    assert not any(check.leaks("train", source, [target]) for source, target in train)  # nothing is to be dropped
+    assert check.report() == {
+        "valid / test": {"pairs": 0, "sources": 1, "targets": 0, "any": 1},
+        "train / test": {"pairs": 2, "sources": 3, "targets": 3, "any": 5},
+        "train / valid": {"pairs": 0, "sources": 2, "targets": 0, "any": 3},
+    }
+
+
+@pytest.mark.parametrize(("drop", "expected"), [("pairs", [0]), ("sources", [0, 1]), ("any", [0, 1, 2, 3]), ("", [])])
+def test_chosen_leaks_are_dropped(drop, expected):
+    check = LeakCheck(drop=drop)
+    check.hold("test", "a", ["b"])
+    train = [("a", "b"), ("a", "x"), ("x", "b"), ("b", "x"), ("x", "y")]
+    assert [index for index, (s, t) in enumerate(train) if check.leaks("train", s, [t])] == expected
+
+
+def test_loose_key_ignores_punctuation_and_brackets():
+    check = LeakCheck(key="loose", drop="sources")
+    check.hold("test", "he -lrb- a/b -rrb- left .", ["x"])
+    assert check.leaks("train", "He lrb a / b rrb left", ["y"])
+    assert not check.leaks("train", "he left", ["y"])
+    check.hold("test", "!", ["?"])
+    assert not check.leaks("train", "...", ["y"])
+
+
+# --- draws
+
+words = st.sampled_from("abcdefghijkl")
+
+
+@given(pairs=st.lists(st.tuples(words, words), max_size=40), seed=st.integers(0, 5))
+@settings(max_examples=100, deadline=None)
+def test_disjoint_draw_shares_no_sentence(pairs, seed):
+    draw = Draw(seed, disjoint=True)
+    for pair in pairs:
+        draw.add(*pair)
+    splits = draw.assign({"test": 3, "valid": 2}, rest="train")
+    assert splits.count("test") <= 3 and splits.count("valid") <= 2 and len(splits) == len(pairs)
+    seen = {}
+    for split, pair in zip(splits, pairs, strict=True):
+        for sentence in pair:
+            assert seen.setdefault(sentence, split) == split
+
+
+def test_draw_fills_the_splits_and_depends_on_the_pairs_and_the_seed_alone():
+    pairs = [(f"s{number}", f"t{number}") for number in range(50)]
+
+    def drawn(pairs, seed):
+        draw = Draw(seed)
+        for pair in pairs:
+            draw.add(*pair)
+        return dict(zip(pairs, draw.assign({"test": 5, "valid": 4, "train": 30}), strict=True))
+
+    first = drawn(pairs, 1)
+    assert sorted(map(list(first.values()).count, ("test", "valid", "train", ""))) == [4, 5, 11, 30]
+    shuffled = random.Random(3).sample(pairs, 50)
+    assert drawn(shuffled, 1) == first
+    assert drawn(pairs, 2) != first
+    # Our own snapshot: the draw of a seed is for ever.
+    assert sorted(source for (source, _), split in first.items() if split == "test") == SNAPSHOT
+
+
+SNAPSHOT = ["s0", "s35", "s44", "s47", "s7"]
+
+
+# --- binary data
+
+
+class FakePreprocess:
+    """Stands for fairseq-preprocess."""
+
+    def __init__(self, code=0):
+        self.code = code
+        self.lines = []
+
+    def __call__(self, line, **_):
+        self.lines.append(line)
+        folder = next(word.removeprefix("--destdir=") for word in line if word.startswith("--destdir="))
+        Path(folder).mkdir()
+        return subprocess.CompletedProcess(line, self.code, stdout="", stderr="usage\nerror: no such luck\n")
+
+
+SIZES = {"words": 40, "threshold": 2, "separate_dictionaries": 0}
+
+
+def test_binary_data_is_made_once(tmp_path, monkeypatch):
+    fake = FakePreprocess()
+    monkeypatch.setattr("corpus.binarise.subprocess.run", fake)
+    make(tmp_path / "text")
+    assert binarise(tmp_path / "text", tmp_path / "bin", SIZES)
+    assert not binarise(tmp_path / "text", tmp_path / "bin", SIZES)
+    (line,) = fake.lines
+    assert {
+        "--nwordssrc=40",
+        "--thresholdsrc=2",
+        "--joined-dictionary",
+        f"--trainpref={tmp_path / 'text/train'}",
+    } <= set(line)
+    with pytest.raises(InputError, match="made from other text or options"):
+        binarise(tmp_path / "text", tmp_path / "bin", {**SIZES, "words": 30})
+    assert binarise(tmp_path / "text", tmp_path / "bin", {**SIZES, "separate_dictionaries": 1}, overwrite=True)
+    assert "--nwordstgt=40" in fake.lines[-1] and "--joined-dictionary" not in fake.lines[-1]
+
+
+def test_failing_binarisation_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("corpus.binarise.subprocess.run", FakePreprocess(1))
+    make(tmp_path / "text")
+    with pytest.raises(InputError, match="fairseq-preprocess failed: error: no such luck"):
+        binarise(tmp_path / "text", tmp_path / "bin", SIZES)
+    assert [path.name for path in tmp_path.iterdir()] == ["text"]
+
+
+def test_foreign_directory_is_not_replaced_by_binary_data(tmp_path):
+    make(tmp_path / "text")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "mine").write_text("x")
+    with pytest.raises(InputError, match="is no output of --binarise"):
+        binarise(tmp_path / "text", tmp_path / "bin", SIZES, overwrite=True)
+
+
+@pytest.mark.slow
+def test_binary_data_of_fairseq(tmp_path):
+    make(tmp_path / "text", [("a b c", "a b"), ("d", "e")])
+    assert binarise(tmp_path / "text", tmp_path / "bin", {**SIZES, "threshold": 0})
+    names = {path.name for path in (tmp_path / "bin").iterdir()}
+    assert {"dict.src.txt", "dict.tgt.txt", "train.src-tgt.src.bin", "manifest.json"} <= names

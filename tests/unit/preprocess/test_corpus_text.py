@@ -1,0 +1,227 @@
+"""One line of somebody's text: what is removed, counted and escaped; files of lines; the text steps and back."""
+
+import gzip
+import importlib
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from corpus import steps
+from corpus.cleaning import Cleaner, restore_specials
+from corpus.errors import InputError
+from corpus.reading import read_aligned, read_lines
+from corpus.spelling import one_spelling
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"
+# Anything at all, and often what is dangerous.
+nasty_text = st.text(
+    alphabet=st.one_of(
+        st.characters(),
+        st.characters(categories=["Cs", "Cc", "Cf", "Zs", "Zl", "Zp"]),
+        st.sampled_from("ab <>/\u3000"),
+    ),
+    max_size=40,
+)
+
+
+# --- one line
+
+
+@given(line=nasty_text, form=st.sampled_from(["NFC", "NFKC", "none"]))
+@settings(max_examples=120, deadline=None)
+def test_clean_text_is_one_line_for_every_reader_and_stays_as_it_is(line, form):
+    cleaner = Cleaner(form)
+    clean = cleaner.clean(line)
+    clean.encode("utf-8")  # no lone surrogate
+    assert len(clean.splitlines()) == (1 if clean else 0)
+    assert clean == " ".join(clean.split())
+    assert not set(clean) & set("\0\ufeff\u200b\u00ad")
+    cleaner.counts.clear()
+    assert cleaner.clean(clean) == clean
+    assert not cleaner.counts
+
+
+def test_what_is_removed_is_counted():
+    cleaner = Cleaner()
+    assert cleaner.clean("a\0b\x07 \ud800c\u200bd\ufeff  e\u0301\u2028f\x85g\tx\u3000y") == "ab cd \u00e9 f g x y"
+    assert cleaner.counts == Counter(
+        control_characters=2, lone_surrogates=1, zero_width_characters=2, line_breaks_in_text=2, lines_normalised=1
+    )
+
+
+def test_every_line_break_becomes_a_space():
+    assert Cleaner().clean("x".join(BREAKS)) == " ".join("x" * (len(BREAKS) - 1))
+
+
+def test_nfkc_makes_full_width_letters_plain_and_nfc_does_not():
+    assert (Cleaner("NFKC").clean("ＡＢ１"), Cleaner().clean("ＡＢ１")) == ("AB1", "ＡＢ１")
+
+
+SPECIALS = ["<s>", "<pad>", "</s>", "<unk>", "<oov-3>", "<oov-12>", "<unk-0>", "<mask>"]
+
+
+def test_special_symbols_are_escaped_refused_or_kept():
+    line = " ".join(SPECIALS) + " <UNK> a<unk> <b> </d> <oov-x>"
+    cleaner = Cleaner()
+    escaped = cleaner.guard(line)
+    assert not set(escaped.split()) & set(SPECIALS)
+    assert escaped.endswith("<UNK> a<unk> <b> </d> <oov-x>")  # which are no symbols
+    assert cleaner.counts["special_tokens_escaped"] == len(SPECIALS)
+    assert restore_specials(escaped) == line
+    assert Cleaner(specials="keep").guard(line) == line
+    with pytest.raises(InputError, match=r"contains <pad>.*--specials escape"):
+        Cleaner(specials="refuse").guard("x <pad> y")
+
+
+@pytest.mark.slow  # importing fairseq takes long
+def test_symbols_of_a_fairseq_dictionary_are_all_known():
+    dictionary = importlib.import_module("fairseq.data").Dictionary()
+    assert not set(Cleaner().guard(" ".join(dictionary.symbols)).split()) & set(dictionary.symbols)
+
+
+def test_one_spelling_of_brackets():
+    assert one_spelling("He ( a\\/b ) -LRB- c rrb `` d ''") == 'He -lrb- a/b -rrb- -lrb- c -rrb- " d "'
+
+
+# --- files
+
+
+def test_lines_end_at_newlines_only(tmp_path):
+    text = "one\x85 \u2028same\r\ntwo\rstill two\n\nfour without end"
+    (tmp_path / "file").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    counts = Counter()
+    assert list(read_lines(tmp_path / "file", counts)) == [
+        "one\x85 \u2028same",
+        "two\rstill two",
+        "",
+        "four without end",
+    ]
+    assert counts == Counter(byte_order_marks=1, crlf_line_ends=1)
+
+
+def test_gzipped_files_are_read_as_they_are(tmp_path):
+    (tmp_path / "file").write_bytes(gzip.compress(b"one\ntwo\n"))
+    assert list(read_lines(tmp_path / "file")) == ["one", "two"]
+    (tmp_path / "file").write_bytes(gzip.compress(b"one\ntwo\n" * 100)[:-20])
+    with pytest.raises(InputError, match="cannot unpack"):
+        list(read_lines(tmp_path / "file"))
+
+
+def test_bytes_that_are_no_utf8_are_named_or_replaced(tmp_path):
+    (tmp_path / "file").write_bytes(b"fine\nb\xed\xa0\x80d\n")  # a surrogate, as some tools write them
+    with pytest.raises(InputError, match=r"line 2 of .*file is not UTF-8 .*--bad-utf8 replace"):
+        list(read_lines(tmp_path / "file"))
+    counts = Counter()
+    assert list(read_lines(tmp_path / "file", counts, replace_bad=True))[1] == "b\ufffd\ufffd\ufffdd"
+    assert counts == Counter(lines_of_bad_utf8=1)
+
+
+def test_endless_line_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("corpus.reading.LONGEST_LINE", 1 << 20)
+    (tmp_path / "file").write_bytes(b"a " * (1 << 20))
+    with pytest.raises(InputError, match=r"line 1 of .* is longer than 1 MiB"):
+        list(read_lines(tmp_path / "file"))
+
+
+def test_aligned_files_must_have_the_same_number_of_lines(tmp_path):
+    for name, text in (("a", "1\n2\n"), ("b", "1\n\n"), ("c", "1\n")):
+        (tmp_path / name).write_text(text)
+    assert [lines for _, lines in read_aligned([tmp_path / "a", tmp_path / "b"])] == [["1", "1"], ["2", ""]]
+    with pytest.raises(InputError, match=r"c has 1 lines but .*b has more"):
+        list(read_aligned([tmp_path / "c", tmp_path / "b"]))
+
+
+# --- steps
+
+
+@given(line=nasty_text, unit=st.sampled_from(["words", "characters", "moses"]))
+@settings(max_examples=60, deadline=None)
+def test_tokens_are_one_line(line, unit):
+    tokens = SPLITTERS[unit](Cleaner().clean(line))
+    assert tokens == " ".join(tokens.split())
+
+
+SPLITTERS = {unit: steps.splitter(unit) for unit in ("words", "characters", "moses")}
+
+
+def test_moses_tokens_and_back():
+    tokens = SPLITTERS["moses"]("Don't say \"no\" [or yes], it's 5 o'clock.")
+    assert "&" not in tokens
+    assert tokens.split()[:3] == ["Don", "'t", "say"]
+    assert steps.undo({"unit": "moses"})(tokens) == "Don't say \"no\" [or yes], it's 5 o'clock."
+
+
+def test_characters_and_back():
+    assert SPLITTERS["characters"]("我 有2个 A") == "我 有 2 个 A"
+    assert steps.undo({"unit": "characters"})("我 有 2 个 A") == "我有2个A"
+
+
+def test_jieba_keeps_its_cache_private(tmp_path, monkeypatch):
+    pytest.importorskip("jieba")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert steps.splitter("jieba")("我来到北京清华大学 iPhone 5") == "我 来到 北京 清华大学 iPhone 5"
+    folder = tmp_path / "cache" / "wean_fairseq"
+    assert (folder / "jieba.cache").is_file()
+    assert folder.stat().st_mode & 0o077 == 0
+    assert steps.join_chinese("我 用 iPhone 5 ， 是 1 . 的") == "我用iPhone 5，是1.的"
+
+
+def test_word_pieces(tmp_path):
+    pytest.importorskip("tokenizers")
+    (tmp_path / "vocab.txt").write_text("[UNK]\nplay\n##ing\na\n", encoding="utf-8")
+    assert steps.splitter("wordpiece", tmp_path / "vocab.txt")("Playing a game") == "play ##ing a [UNK]"
+    assert steps.undo({"unit": "wordpiece"})("play ##ing a [UNK]") == "playing a [UNK]"
+
+
+@pytest.mark.parametrize("library", ["jieba", "tokenizers"])
+def test_missing_library_is_one_sentence(library, monkeypatch, tmp_path):
+    def missing(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(steps, "import_module", missing)
+    unit = {"tokenizers": "wordpiece"}.get(library, library)
+    with pytest.raises(InputError, match=rf"needs {library}, which is not installed: pip install 'wean-fairseq\["):
+        steps.splitter(unit, tmp_path / "vocab.txt")
+
+
+def test_truecasing_model_is_the_one_that_sacremoses_writes(tmp_path):
+    sacremoses = pytest.importorskip("sacremoses")
+    lines = ["The cat sat . A dog", "I saw The Hague and the cat", "he saw THE end", "iPhone and Iphone or iPhone"]
+    steps.learn_truecaser(lines, tmp_path / "ours")
+    sacremoses.MosesTruecaser().train([line.split() for line in lines], save_to=str(tmp_path / "theirs"))
+    assert (tmp_path / "ours").read_text(encoding="utf-8") == (tmp_path / "theirs").read_text(encoding="utf-8")
+    assert steps.truecaser(tmp_path / "ours")("Cat and Dog") == "cat and dog"
+
+
+@given(line=nasty_text)
+@settings(max_examples=60, deadline=None)
+def test_truecasing_and_its_way_back_keep_all_tokens(line):
+    line = Cleaner().clean(line)
+    cased = TRUECASER(line)
+    assert cased.lower().split() == line.lower().split()
+    assert len(steps.undo({"truecase": True})(cased).splitlines()) == (1 if line else 0)
+
+
+def made_truecaser():
+    with tempfile.TemporaryDirectory() as folder:
+        steps.learn_truecaser(["x The a b"], Path(folder) / "model")
+        return steps.truecaser(Path(folder) / "model")
+
+
+TRUECASER = made_truecaser()
+
+
+def test_bpe_is_learnt_applied_and_undone(tmp_path):
+    lines = ["lower lowest newer newest wider widest low new"] * 5
+    steps.learn_bpe(lines, tmp_path / "codes", 12)
+    pieces = steps.bpe(tmp_path / "codes")("lowest slower")
+    assert "@@ " in pieces
+    assert steps.undo({"bpe": 12})(pieces) == "lowest slower"
+
+
+def test_steps_are_undone_in_the_reverse_order():
+    undo = steps.undo({"bpe": 5, "truecase": True, "unit": "moses"})
+    assert undo("the ca@@ t saw &@@ lt;unk&@@ gt; .") == "The cat saw <unk>."

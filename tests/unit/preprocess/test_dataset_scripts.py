@@ -1,0 +1,564 @@
+"""Every data set's script on small files in the format in which the set was published."""
+
+import csv
+import importlib
+import json
+import struct
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = (
+    "commongen essay ew_sew lcsts multi_reference parallel_text pwkp quora twitter_url restore_entities undo_text"
+).split()
+
+
+def run(script, *arguments):
+    """Run a script in this process; return the exit status."""
+    return importlib.import_module(script).main([str(argument) for argument in arguments])
+
+
+def prepared(folder):
+    """The text files of an output, as lists of lines."""
+    return {
+        path.name: path.read_text(encoding="utf-8").split("\n")[:-1]
+        for path in folder.iterdir()
+        if path.name != "manifest.json"
+    }
+
+
+def manifest_of(folder):
+    return json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+
+
+def write(path, lines):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_help_and_a_clear_sentence_without_data(script, tmp_path, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        run(script, "--help")
+    assert stopped.value.code == 0
+    assert "--output" in capsys.readouterr().out
+    if script in ("parallel_text", "restore_entities", "undo_text"):
+        return
+    needed = {
+        "essay": ["--data", tmp_path],
+        "ew_sew": ["--turk", tmp_path, "--train", tmp_path / "en", tmp_path / "sen"],
+    }.get(script, ["--data", tmp_path])
+    assert run(script, *needed, "--output", tmp_path / "out") == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"{script}: error: ")
+    assert error.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_finished_output_is_said_and_skipped(tmp_path, capsys):
+    write(tmp_path / "a", ["x", "y"])
+    line = ["--train", tmp_path / "a", tmp_path / "a", "--output", tmp_path / "out"]
+    assert run("parallel_text", *line) == 0
+    before = (tmp_path / "out" / "train.src").stat().st_mtime_ns
+    capsys.readouterr()
+    assert run("parallel_text", *line) == 0
+    assert "is complete already" in capsys.readouterr().out
+    assert (tmp_path / "out" / "train.src").stat().st_mtime_ns == before
+    assert run("parallel_text", *line, "--lowercase") == 2
+    assert "exists already" in capsys.readouterr().err
+    write(tmp_path / "b", ["z", "z"])
+    for first, second in (("a", "b"), ("b", "a")):  # the same files, but not for the same
+        files = [tmp_path / first, tmp_path / second]
+        status = run("parallel_text", "--train", *files, "--output", tmp_path / "both")
+        assert status == (0 if first == "a" else 2)
+    assert run("parallel_text", "--test", tmp_path / "a", tmp_path / "b", "--output", tmp_path / "both") == 2
+
+
+def test_steps_leaks_and_counts_of_a_whole_run(tmp_path, capsys):
+    write(tmp_path / "t.src", ["The cat\u200b sat", "A Dog ran .", "one </s> line", "gone"])
+    write(tmp_path / "t.tgt", ["The cat sat", "Dog .", "two <UNK>", "\u200b"])
+    write(tmp_path / "v", ["a dog RAN ."])
+    train = ["--train", tmp_path / "t.src", tmp_path / "t.tgt", "--test", tmp_path / "v", tmp_path / "v"]
+    line = [*train, "--output", tmp_path / "out", "--lowercase", "--drop-empty", "--drop-leaks"]
+    assert run("parallel_text", *line) == 0
+    assert prepared(tmp_path / "out") == {
+        "train.src": ["the cat sat", "one &lt;/s&gt; line"],
+        "train.tgt": ["the cat sat", "two &lt;unk&gt;"],
+        "test.src": ["a dog ran ."],
+        "test.tgt": ["a dog ran ."],
+    }
+    manifest = manifest_of(tmp_path / "out")
+    assert manifest["splits"]["train"] == {"kept": 2, "dropped": {"empty_side": 1, "leak": 1}}
+    assert manifest["cleaning"] == {"special_tokens_escaped": 2, "zero_width_characters": 2}
+    assert manifest["leaks"]["train / test"] == {"pairs": 0, "sources": 1, "targets": 0, "any": 1}
+    assert [source["file"] for source in manifest["sources"]] == ["t.src", "t.tgt", "v"]
+    assert manifest["options"]["train"] == [[0, 1]]  # by their places among the sources
+    out = capsys.readouterr().out
+    assert "train: 2 lines; left out: 1 empty side, 1 leak" in out
+    assert "train lines whose like is in test: 0 pairs, 1 sources, 0 targets, 1 on whichever side" in out
+    write(tmp_path / "hyp", ["one &lt;/s&gt; line"])
+    assert (
+        run("undo_text", "--prepared", tmp_path / "out", "--input", tmp_path / "hyp", "--output", tmp_path / "b") == 0
+    )
+    assert (tmp_path / "b").read_text() == "one </s> line\n"
+
+
+def test_learnt_steps_keep_the_lines_and_are_undone(tmp_path):
+    sentences = [f"The newest cat number {number} sat lower than the widest ones" for number in range(30)]
+    write(tmp_path / "a", sentences)
+    line = ["--train", tmp_path / "a", tmp_path / "a", "--valid", tmp_path / "a", tmp_path / "a", "--unit", "moses"]
+    assert run("parallel_text", *line, "--truecase", "--bpe", 20, "--output", tmp_path / "out") == 0
+    found = prepared(tmp_path / "out")
+    assert set(found) == {"train.src", "train.tgt", "valid.src", "valid.tgt", "bpe.codes", "truecase.model"}
+    assert found["valid.tgt"][0].startswith("the ") and "@@ " in found["valid.tgt"][0]
+    assert {len(lines) for name, lines in found.items() if name.endswith(("src", "tgt"))} == {30}
+    assert {"sacremoses", "subword-nmt", "unicode"} == set(manifest_of(tmp_path / "out")["versions"])
+    undo = ["--prepared", tmp_path / "out", "--input", tmp_path / "out" / "valid.src", "--output", tmp_path / "plain"]
+    assert run("undo_text", *undo) == 0
+    assert (tmp_path / "plain").read_text() == (tmp_path / "a").read_text()
+
+
+def test_nothing_to_learn_from_is_one_sentence(tmp_path, capsys):
+    write(tmp_path / "a", ["x"])
+    line = ["--test", tmp_path / "a", tmp_path / "a", "--output", tmp_path / "out", "--bpe", 5]
+    assert run("parallel_text", *line) == 2
+    assert "no training text to learn bpe.codes from" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+# --- PWKP
+
+PWKP = "PWKP_108016.tag.80.aner"
+ANONYMISED = {
+    "train": [("PERSON@1 met PERSON@2 in LOCATION@1 .", "PERSON@1 met PERSON@2 .")],
+    "valid": [("Nothing here .", "Nothing .")],
+    "test": [("NUMBER@1 men saw MISC@1 twice , MISC@1 .", "NUMBER@1 saw MISC@1 and MISC@2 .")],
+}
+ORIGINAL = {
+    "train": [("Ann Lee met Bob in New York .", "Ann Lee met Bob .")],
+    "valid": [("Nothing here .", "Nothing .")],
+    "test": [("12 men saw Jazz Days twice , Jazz Days .", "12 saw Jazz Days and Rock .")],
+}
+
+
+def write_pwkp(folder):
+    for form, splits in (("", ANONYMISED), (".ori", ORIGINAL)):
+        for split, pairs in splits.items():
+            for side, end in enumerate(("src", "dst")):
+                write(folder / f"{PWKP}{form}.{split}.{end}", [pair[side] for pair in pairs])
+    return folder
+
+
+def torch7(value):
+    """A value as Torch writes it."""
+    count = 0
+
+    def dump(value):
+        nonlocal count
+        if isinstance(value, str):
+            data = value.encode()
+            return struct.pack("<ii", 2, len(data)) + data
+        if isinstance(value, (int, float)):
+            return struct.pack("<id", 1, value)
+        count += 1
+        head = struct.pack("<iii", 3, count, len(value))
+        return head + b"".join(dump(key) + dump(item) for key, item in value.items())
+
+    return dump(value)
+
+
+MAP = {
+    "train": {1: {"PERSON@1": "Ann Lee", "PERSON@2": "Bob", "LOCATION@1": "New York"}},
+    "valid": {1: {}},
+    "test": {1: {"NUMBER@1": "12", "MISC@1": "Jazz Days", "MISC@2": "Rock", "MISC@3": "not in the pair"}},
+}
+
+
+@pytest.mark.parametrize("with_map", [True, False])
+def test_pwkp_anonymised_and_names_restored(tmp_path, with_map, capsys):
+    data = write_pwkp(tmp_path / "data")
+    if with_map:
+        (data / f"{PWKP}.map.t7").write_bytes(torch7(MAP))
+    assert run("pwkp", "--data", data, "--output", tmp_path / "out", "--lowercase") == 0
+    found = prepared(tmp_path / "out")
+    assert found["train.src"] == ["person@1 met person@2 in location@1 ."]
+    assert found["train.entities"] == ['{"location@1": "new york", "person@1": "ann lee", "person@2": "bob"}']
+    assert found["valid.entities"] == ["{}"]
+    # Only the bundle's map knows what stands in the target alone.
+    more = {"misc@2": "rock"} if with_map else {}
+    assert json.loads(found["test.entities"][0]) == {"misc@1": "jazz days", "number@1": "12", **more}
+    sources = [source["file"] for source in manifest_of(tmp_path / "out")["sources"]]
+    assert (f"{PWKP}.map.t7" in sources) == with_map
+    write(tmp_path / "hyp", ["misc@1 , number@1 , person@7 ."])
+    restore = ["--entities", tmp_path / "out" / "test.entities", "--output", tmp_path / "names"]
+    assert run("restore_entities", *restore, "--input", tmp_path / "hyp") == 0
+    assert (tmp_path / "names").read_text() == "jazz days , 12 , person@7 .\n"
+    assert run("restore_entities", *restore, "--input", tmp_path / "out" / "bad") == 2
+    write(tmp_path / "hyp", ["a", "b"])
+    assert run("restore_entities", *restore, "--input", tmp_path / "hyp") == 2
+    assert "has 1 lines, but there are 2 outputs" in capsys.readouterr().err
+
+
+@pytest.mark.slow  # importing the evaluation takes long
+def test_pwkp_names_are_restored_in_a_log(tmp_path):
+    (tmp_path / "log").write_text("H-1\t-1\tperson@1 here\nH-0\t-1\tperson@2 saw person@1 .\n", encoding="utf-8")
+    write(tmp_path / "entities", ['{"person@1": "ann", "person@2": "bob b. smith"}', "{}"])
+    files = ["--entities", tmp_path / "entities", "--generated", tmp_path / "log", "--output", tmp_path / "out"]
+    assert run("restore_entities", *files) == 0
+    assert (tmp_path / "out").read_text(encoding="utf-8") == "bob b. smith saw ann .\nperson@1 here\n"
+
+
+def test_pwkp_original_and_test_sets_stay_aligned(tmp_path, capsys):
+    data = write_pwkp(tmp_path / "data")
+    assert run("pwkp", "--data", data, "--form", "original", "--split", "test", "--output", tmp_path / "out") == 0
+    assert prepared(tmp_path / "out") == {
+        "test.src": ["12 men saw Jazz Days twice , Jazz Days ."],
+        "test.tgt": ["12 saw Jazz Days and Rock ."],
+    }
+    write(data / f"{PWKP}.test.dst", [" "])
+    assert run("pwkp", "--data", data, "--output", tmp_path / "other") == 2
+    assert "line 1 of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x03",
+        torch7(MAP)[:-3],
+        torch7({"train": {1: {}}, "valid": {1: {}}}),  # no test
+        torch7({**MAP, "test": {1: {"NUMBER@1": 12}}}),
+        torch7({**MAP, "test": {2: {}}}),
+        struct.pack("<ii", 4, 1) + b"torch.FloatTensor",  # an object
+        struct.pack("<ii", 2, -1),
+        struct.pack("<ii", 2, 2**31 - 1),
+        struct.pack("<iii", 3, 1, 2**31 - 1),
+        b"".join(struct.pack("<iii", 3, number, 1) for number in range(1, 100)),
+    ],
+)
+def test_damaged_or_dangerous_map_is_one_sentence(tmp_path, data, capsys):
+    folder = write_pwkp(tmp_path / "data")
+    (folder / f"{PWKP}.map.t7").write_bytes(data)
+    assert run("pwkp", "--data", folder, "--output", tmp_path / "out") == 2
+    error = capsys.readouterr().err
+    assert "map.t7" in error and error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+# --- EW-SEW and sets with several references
+
+
+def write_turk(folder, splits=("tune", "test")):
+    for split in splits:
+        write(folder / f"{split}.8turkers.tok.norm", [f"a {split} -lrb- one -rrb-", f"{split} two"])
+        for number in range(8):
+            write(folder / f"{split}.8turkers.tok.turk.{number}", [f"{split} one {number}", f"{split} two {number}"])
+    return folder
+
+
+def test_ew_sew_match_files_and_references(tmp_path):
+    good = ["Old ( a ) is .\tA is .\t0.9", "b\tc\t0.67", "d\te\t0.66", "no score\tat all", "A test lrb one rrb\tx\t1.0"]
+    partial = ["f \\/ g\th\t0.45", "i\tj\t0.44", "k\tl\tnone"]
+    matches = [
+        "--match",
+        write(tmp_path / "good", good),
+        "0.67",
+        "--match",
+        write(tmp_path / "partial", partial),
+        "0.45",
+    ]
+    line = [*matches, "--turk", write_turk(tmp_path / "turk"), "--output", tmp_path / "out", "--lowercase"]
+    assert run("ew_sew", *line, "--leak-key", "loose", "--drop-leaks", "sources") == 0
+    found = prepared(tmp_path / "out")
+    assert (found["train.src"], found["train.tgt"]) == (["old -lrb- a -rrb- is .", "b", "f / g"], ["a is .", "c", "h"])
+    assert found["test.src"] == ["a test -lrb- one -rrb-", "test two"]
+    assert found["valid.ref7"] == ["tune one 7", "tune two 7"]
+    assert found["test.tgt"] == found["test.ref0"]
+    manifest = manifest_of(tmp_path / "out")
+    assert manifest["left_out"] == {"below_threshold": 2, "malformed_lines": 2}
+    assert manifest["splits"]["train"] == {"kept": 3, "dropped": {"leak": 1}}
+    assert manifest["options"]["similarity"] == [0.67, 0.45]
+    assert str(tmp_path) not in json.dumps(manifest)
+
+
+def test_ew_sew_as_released_with_nts(tmp_path, capsys):
+    en, sen = write(tmp_path / "train.en", ["a b", "c"]), write(tmp_path / "train.sen", ["a", "c"])
+    dev = [("x", f"x{number}") for number in range(8)] + [("y", f"y{number}") for number in range(8)]
+    dev_files = [write(tmp_path / f"dev.{side}", [pair[side] for pair in dev]) for side in (0, 1)]
+    turk = write_turk(tmp_path / "turk", ["test"])
+    line = ["--train", en, sen, "--turk", turk, "--output", tmp_path / "out"]
+    assert run("ew_sew", *line, "--dev", *dev_files) == 0
+    found = prepared(tmp_path / "out")
+    assert (found["valid.src"], found["valid.tgt"], found["valid.ref7"]) == (["x", "y"], ["x0", "y0"], ["x7", "y7"])
+    assert run("ew_sew", *line, "--match", en, "high") == 2
+    assert "must be a number" in capsys.readouterr().err
+
+
+def test_sets_with_references(tmp_path):
+    turk = write_turk(tmp_path / "turk")
+    assert run("multi_reference", "--data", turk, "--output", tmp_path / "out", "--train-on-valid") == 0
+    found = prepared(tmp_path / "out")
+    assert found["valid.ref3"] == ["tune one 3", "tune two 3"]
+    assert len(found["train.src"]) == 16 and found["train.tgt"][9] == "tune two 1"
+    assert "train / valid" not in manifest_of(tmp_path / "out")["leaks"]
+
+
+def test_asset_and_files_by_name(tmp_path, capsys):
+    for split in ("valid", "test"):
+        write(tmp_path / f"asset.{split}.orig", [split])
+        for number in range(10):
+            write(tmp_path / f"asset.{split}.simp.{number}", [f"{split} {number}"])
+    assert run("multi_reference", "--data", tmp_path, "--output", tmp_path / "out") == 0
+    assert prepared(tmp_path / "out")["test.ref9"] == ["test 9"]
+    files = [tmp_path / "asset.test.orig", tmp_path / "asset.test.simp.0"]
+    assert run("multi_reference", "--test", *files, "--output", tmp_path / "mine") == 0
+    assert set(prepared(tmp_path / "mine")) == {"test.src", "test.tgt", "test.ref0"}
+    assert run("multi_reference", "--test", files[0], "--output", tmp_path / "other") == 2
+    assert "at least one of references" in capsys.readouterr().err
+
+
+# --- LCSTS
+
+
+def write_lcsts(folder, documents):
+    """The released files: (score, text, summary) by part."""
+    for part, rows in documents.items():
+        lines = []
+        for number, (score, text, summary) in enumerate(rows):
+            label = [] if score is None else [f"    <human_label>{score}</human_label>"]
+            body = ["    <summary>", f"        {summary}", "    </summary>", "    <short_text>", f"        {text}"]
+            lines += [f"<doc id={number}>", *label, *body, "    </short_text>", "</doc>"]
+        write(folder / f"{part}.txt", lines)
+    return folder
+
+
+LCSTS = {
+    "PART_I": [(None, "长文 一iOS", "短一"), (None, "长文二", "  "), (None, "长< 三", "短三")],
+    "PART_II": [(2, "文", "差"), (3, "文二", "好")],
+    "PART_III": [(5, "文三", "很好"), (1, "文四", "不")],
+}
+
+
+def test_lcsts_parts_with_scores(tmp_path):
+    data = write_lcsts(tmp_path / "data", LCSTS)
+    assert run("lcsts", "--data", data, "--output", tmp_path / "out") == 0
+    assert prepared(tmp_path / "out") == {
+        "train.src": ["长 文 一 i O S", "长 < 三"],
+        "train.tgt": ["短 一", "短 三"],
+        "valid.src": ["文 二"],
+        "valid.tgt": ["好"],
+        "test.src": ["文 三"],
+        "test.tgt": ["很 好"],
+    }
+    splits = manifest_of(tmp_path / "out")["splits"]
+    assert splits["train"] == {"kept": 2, "dropped": {"empty_side": 1}}
+    assert splits["valid"] == {"kept": 1, "dropped": {"low_score": 1}}
+    assert run("lcsts", "--data", data, "--output", tmp_path / "all", "--score", 1) == 0
+    assert len(prepared(tmp_path / "all")["test.src"]) == 2
+
+
+def test_lcsts_tags_on_one_line_and_documents_without_end(tmp_path):
+    text = "<doc id=0><summary>短</summary><short_text>长 文</short_text></doc>\n<DOC ID=1>\n<summary>丢\n"
+    text += "<doc id=2>\n<short_text>\n两\n行\n</short_text>\n<summary>好</summary>\n</doc>\n"
+    data = write_lcsts(tmp_path / "data", LCSTS)
+    (data / "PART_I.txt").write_text(text, encoding="utf-8")
+    assert run("lcsts", "--data", data, "--output", tmp_path / "out") == 0
+    found = prepared(tmp_path / "out")
+    assert (found["train.src"], found["train.tgt"]) == (["长 文", "两 行"], ["短", "好"])
+    assert manifest_of(tmp_path / "out")["splits"]["train"]["dropped"] == {"document_without_end": 1}
+
+
+def test_lcsts_plain_and_settings(tmp_path, monkeypatch):
+    for split in ("train", "valid", "test"):
+        for side in ("src", "tgt"):
+            write(tmp_path / "data" / f"{split}.{side}", [f"{split}我来到{side}"])
+    called = []
+    binarise = "corpus.command.binarise"
+    monkeypatch.setattr(binarise, lambda text, folder, sizes, **_: called.append(sizes["words"]) or True)
+    for setting in ("wean", "copynet-characters", "copynet-words"):
+        monkeypatch.setattr("corpus.steps._jieba", lambda: lambda text: text.replace("我来到", " 我 来到 "))
+        line = ["--data", tmp_path / "data", "--setting", setting, "--output", tmp_path / setting]
+        assert run("lcsts", *line, "--binarise", tmp_path / "bin") == 0
+    assert called == [4000, 3000, 10000]
+    assert prepared(tmp_path / "wean")["test.tgt"] == ["t e s t 我 来 到 t g t"]
+    assert prepared(tmp_path / "copynet-words")["test.tgt"][0].split() == ["test", "我", "来到", "tgt"]
+
+
+# --- Quora
+
+QUESTIONS = [('how, "a" or b?', "a\tor\nb?", 1), ("What is x?", "what  is x ?", 1), ("no", "not", 0)]
+
+
+def write_quora(path, delimiter, rows):
+    """The table as it was published: quoted where a cell needs it, a question over two lines included."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file, delimiter=delimiter)
+        table.writerow(["id", "qid1", "qid2", "question1", "question2", "is_duplicate"])
+        for number, (first, second, duplicate) in enumerate(rows):
+            table.writerow([number, 2 * number, 2 * number + 1, first, second, duplicate])
+    return path
+
+
+def duplicates(number):
+    """Pairs, many of which share a question with another."""
+    return [(f"question {index % 29} ?", f"is it {index} ?", 1) for index in range(number)]
+
+
+SIZES = ["--train", 30, "--valid", 3, "--test", 5]
+
+
+@pytest.mark.parametrize(("name", "delimiter"), [("quora_duplicate_questions.tsv", "\t"), ("train.csv", ",")])
+def test_quora_as_published(tmp_path, name, delimiter):
+    data = write_quora(tmp_path / name, delimiter, QUESTIONS + duplicates(40))
+    assert run("quora", "--data", data, "--output", tmp_path / "moses", *SIZES, "--train", 34) == 0
+    tokens = prepared(tmp_path / "moses")
+    assert 'how , " a " or b ?' in tokens["train.src"] + tokens["valid.src"] + tokens["test.src"]
+    assert run("quora", "--data", data, "--output", tmp_path / "out", *SIZES, "--unit", "words") == 0
+    found = prepared(tmp_path / "out")
+    assert [len(found[f"{split}.src"]) for split in ("train", "valid", "test")] == [30, 3, 5]
+    assert manifest_of(tmp_path / "out")["left_out"] == {"not_drawn": 4, "not_duplicates": 1}
+    pairs = {
+        (s, t)
+        for split in ("train", "valid", "test")
+        for s, t in zip(found[f"{split}.src"], found[f"{split}.tgt"], strict=True)
+    }
+    assert len(pairs) == 38
+    everything = {
+        (" ".join(s.split()), " ".join(t.split())) for s, t, duplicate in QUESTIONS + duplicates(40) if duplicate
+    }
+    assert pairs <= everything
+
+
+def test_quora_layouts_and_row_orders_give_the_same_draw(tmp_path):
+    rows = duplicates(45)
+    write_quora(tmp_path / "a.tsv", "\t", rows)
+    write_quora(tmp_path / "b.csv", ",", rows[::-1])
+    for name in ("a.tsv", "b.csv"):
+        assert run("quora", "--data", tmp_path / name, "--output", tmp_path / f"{name}.out", *SIZES) == 0
+    first, second = prepared(tmp_path / "a.tsv.out"), prepared(tmp_path / "b.csv.out")
+    assert {name: sorted(lines) for name, lines in first.items()} == {n: sorted(lines) for n, lines in second.items()}
+    assert run("quora", "--data", tmp_path / "a.tsv", "--output", tmp_path / "c", *SIZES, "--seed", 2) == 0
+    assert prepared(tmp_path / "c") != first
+
+
+def test_quora_question_disjoint_split_shares_no_question(tmp_path):
+    data = write_quora(tmp_path / "q.tsv", "\t", duplicates(80))
+    random_split, disjoint = tmp_path / "random", tmp_path / "disjoint"
+    sizes = ["--train", 60, "--valid", 4, "--test", 6]
+    assert run("quora", "--data", data, "--output", random_split, *sizes) == 0
+    assert run("quora", "--data", data, "--output", disjoint, *sizes, "--question-disjoint") == 0
+    for folder, shared in ((random_split, True), (disjoint, False)):
+        found = prepared(folder)
+        questions = {s: {*found[f"{s}.src"], *found[f"{s}.tgt"]} for s in ("train", "valid", "test")}
+        assert bool(questions["train"] & questions["test"]) == shared
+        leaks = manifest_of(folder)["leaks"]
+        assert (leaks["train / test"]["any"] > 0) == shared
+        if not shared:
+            assert not questions["train"] & questions["valid"] and not questions["valid"] & questions["test"]
+            assert sum(sum(counts.values()) for counts in leaks.values()) == 0
+    # Pairs that share a question come in twos and threes here, so not every size can be met.
+    sizes = [len(prepared(disjoint)[f"{split}.src"]) for split in ("train", "valid", "test")]
+    assert sizes[0] == 60 and 2 <= sizes[1] <= 4 and 4 <= sizes[2] <= 6
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no columns question1"),
+        ("id\tquestion1\tquestion2\n1\ta\tb\n", "has no columns question1"),  # Kaggle's test.csv
+        ("id\tquestion1\tquestion2\tis_duplicate\n", "has 0 duplicate pairs"),
+        ('id\tquestion1\tquestion2\tis_duplicate\n1\t"a\n' + "x" * 200_000, "is a quotation mark not closed"),
+    ],
+)
+def test_quora_other_files_are_one_sentence(tmp_path, text, message, capsys):
+    (tmp_path / "q.tsv").write_text(text, encoding="utf-8")
+    assert run("quora", "--data", tmp_path / "q.tsv", "--output", tmp_path / "out") == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+# --- Twitter URL
+
+
+def write_twitter(folder):
+    for name, number in (("train", 12), ("test", 9)):
+        lines = [f"{name} {index}\tpara {index}\t({index % 7}, 6)\thttp://t.co/{index}" for index in range(number)]
+        write(folder / f"Twitter_URL_Corpus_{name}.txt", [*lines, "broken line"])
+    write(folder / "2016_Oct_10--2017_Jan_08_paraphrase.txt", [*(f"auto {i}\tfound {i}" for i in range(20)), "a\tb\tc"])
+    return folder
+
+
+def test_twitter_url_of_c_dnpg(tmp_path):
+    data = write_twitter(tmp_path / "data")
+    sizes = ["--train", 15, "--valid", 2, "--test", 3]
+    assert run("twitter_url", "--data", data, "--output", tmp_path / "out", *sizes) == 0
+    found = prepared(tmp_path / "out")
+    assert found["valid.src"] == ["test 4", "test 5"]  # the first with at least 4 of 6
+    assert set(found["test.src"]) < {f"train {index}" for index in (4, 5, 6, 11)} and len(found["test.src"]) == 3
+    assert len(found["train.src"]) == 15 and found["train.src"][0].startswith("auto ")
+    assert manifest_of(tmp_path / "out")["left_out"]["malformed_lines"] >= 2
+    line = ["--data", data, "--output", tmp_path / "all", "--valid", 2, "--test", 3, "--train", 0, "--votes", 6]
+    assert run("twitter_url", *line) == 2  # one pair with six votes
+
+
+def test_twitter_url_of_human_ratings(tmp_path, capsys):
+    data = write_twitter(tmp_path / "data")
+    line = ["--data", data, "--output", tmp_path / "out", "--setting", "human"]
+    assert run("twitter_url", *line, "--valid", 1, "--votes", 3) == 0
+    found = prepared(tmp_path / "out")
+    assert [len(found[f"{split}.src"]) for split in ("train", "valid", "test")] == [5, 1, 4]
+    assert run("twitter_url", *line, "--valid", 99, "--overwrite") == 2
+    assert "has 4 such pairs, but --valid 99 asks for more" in capsys.readouterr().err
+    assert prepared(tmp_path / "out") == found
+
+
+# --- topics to essays, concepts to sentences
+
+
+def test_essays_as_released(tmp_path):
+    lines = [f"文 章 {number} 。 </d> 音乐 旅游" for number in range(200)]
+    lines += ["没 有 主题", "a </d> b </d> c", "太 多 </d> 一 二 三 四 五 六", "短 </d> 一", " </d> 一"]
+    train = write(tmp_path / "TrainingData.txt", lines)
+    test = write(tmp_path / "TestData.txt", ["试 一 试 </d> 健身"])
+    line = ["--train", train, "--test", test, "--output", tmp_path / "out", "--max-topics", 5, "--min-length", 2]
+    assert run("essay", *line) == 0
+    found = prepared(tmp_path / "out")
+    assert (found["test.src"], found["test.tgt"]) == (["健身"], ["试 一 试"])
+    assert len(found["valid.src"]) + len(found["train.src"]) == 200
+    assert 0 < len(found["valid.src"]) <= 2
+    assert set(found["train.src"]) == {"音乐 旅游"} and "</d>" not in " ".join(found["train.tgt"])
+    dropped = [split["dropped"] for split in manifest_of(tmp_path / "out")["splits"].values()]
+    total = {name: sum(counts.get(name, 0) for counts in dropped) for counts in dropped for name in counts}
+    assert total == {"not_one_separator": 2, "number_of_topics": 1, "length": 2}
+
+
+def test_essays_as_plain_files(tmp_path):
+    write(tmp_path / "data" / "train.src", ["a b", "a b c d e f"])
+    write(tmp_path / "data" / "train.tgt", ["one", "two"])
+    assert run("essay", "--data", tmp_path / "data", "--output", tmp_path / "out", "--max-topics", 5) == 0
+    assert prepared(tmp_path / "out") == {"train.src": ["a b"], "train.tgt": ["one"]}
+
+
+def test_commongen_as_released(tmp_path, capsys):
+    sets = [{"concept_set": "ski#mountain#skier", "scene": ["Skier skis .", "A \ud800mountain ."], "reason": ["x"]}]
+    for name in ("train", "dev"):
+        write(tmp_path / f"commongen.{name}.jsonl", map(json.dumps, sets))
+    write(tmp_path / "commongen.test.jsonl", [json.dumps({"concept_set": "a#b", "scene": []})])
+    assert run("commongen", "--data", tmp_path, "--output", tmp_path / "out", "--sort-concepts") == 0
+    found = prepared(tmp_path / "out")
+    assert set(found) == {"train.src", "train.tgt", "valid.src", "valid.tgt"}
+    assert found["train.src"] == ["mountain ski skier"] * 2
+    assert found["valid.tgt"] == ["Skier skis .", "A mountain ."]
+    assert manifest_of(tmp_path / "out")["left_out"] == {"test_without_sentence": 1}
+    for bad in ("{", "[]", '{"concept_set": 3}', '{"concept_set": "a", "scene": [1]}', '{"scene": ["x"]}', ""):
+        write(tmp_path / "commongen.train.jsonl", [bad])
+        assert run("commongen", "--data", tmp_path, "--output", tmp_path / "bad") == 2
+        assert "line 1 of" in capsys.readouterr().err
+    assert not (tmp_path / "bad").exists()
+
+
+def test_scripts_name_no_folder_of_a_machine():
+    folder = Path(importlib.import_module("quora").__file__).parent
+    assert {path.stem for path in folder.glob("*.py")} >= set(SCRIPTS)

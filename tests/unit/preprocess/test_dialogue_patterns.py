@@ -1,0 +1,428 @@
+"""The dialogue sets: shares and sizes of the description, responses that follow from what is said, no shared fillers.
+
+What is re-derived is read off the written files: a pattern becomes a regular expression, which reads the fillers out of
+the source, and the response is put together from them.
+"""
+
+import hashlib
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import dialogue_fillers
+import dialogue_patterns as generator
+import pytest
+from dialogue_grammar import PATTERNS, Pattern, parse_turns
+
+PREPROCESS = Path(__file__).resolve().parents[3] / "preprocess"
+
+SPLITS = ("train", "valid", "test")
+COLUMNS = ("src", "tgt", "pattern", "kind", "responses")
+SMALL = ("--train", 60, "--valid", 10, "--test", 20, "--pool-size", 30)
+
+
+def run(output, *options, **environment):
+    return subprocess.run(
+        [sys.executable, PREPROCESS / "dialogue_patterns.py", "--output", output, *map(str, options)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def contents(directory):
+    return {str(path.relative_to(directory)): path.read_bytes() for path in sorted(directory.rglob("*.*"))}
+
+
+def lines(path):
+    return path.read_text("utf-8").splitlines()
+
+
+def read(folder, split):
+    """(source, response, pattern, kind, all responses), without the spaces between the characters."""
+    rows = zip(*(lines(folder / f"{split}.{column}") for column in COLUMNS), strict=True)
+    return [
+        (source.replace(" ", ""), response.replace(" ", ""), int(number), kind, every.replace(" ", "").split("\t"))
+        for source, response, number, kind, every in rows
+    ]
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory):
+    """Both sets as the paper has them."""
+    folder = tmp_path_factory.mktemp("dialogue") / "data"
+    result = run(folder)
+    assert result.returncode == 0, result.stderr
+    return {name: folder / name for name in ("ds1", "ds2")}
+
+
+@pytest.fixture(scope="module")
+def patterns(sets):
+    return json.loads((sets["ds1"] / "patterns.json").read_text("utf-8"))
+
+
+def fillers(folder, split):
+    pools = json.loads((folder / "fillers.json").read_text("utf-8"))[split]
+    return {kind: pool.split() for kind, pool in pools.items()}
+
+
+def named(text):
+    return [name for name, _ in re.findall(r"\{(([a-z]+)\d?)\}", text)]
+
+
+def expression(pattern, pools):
+    """A regular expression with a group for each slot; the same slot twice has to hold the same."""
+    parts, seen = [], set()
+    for part in re.split(r"(\{[a-z]+\d?\})", pattern):
+        name = part.strip("{}")
+        if not part.startswith("{"):
+            parts.append(re.escape(part))
+        elif name in seen:
+            parts.append(f"(?P={name})")
+        else:
+            seen.add(name)
+            parts.append(f"(?P<{name}>{'|'.join(map(re.escape, pools[name.rstrip('2')]))})")
+    return re.compile("".join(parts))
+
+
+# --- the patterns
+
+
+def test_there_are_173_different_patterns(patterns):
+    assert len(patterns) == len({entry["said"] for entry in patterns}) == 173
+    assert [entry["pattern"] for entry in patterns] == list(range(173))
+
+
+def test_shares_of_the_patterns(patterns):
+    """The description: some 30% with 2 or 3 responses, 15% or more with one without entity, 5% with a foreign one."""
+    several = [entry for entry in patterns if len(entry["responses"]) > 1]
+    free = [entry for entry in patterns if not all(named(response) for response in entry["responses"])]
+    foreign = [
+        entry
+        for entry in patterns
+        if any(set(named(response)) - set(named(entry["said"])) for response in entry["responses"])
+    ]
+    assert 0.30 <= len(several) / 173 <= 0.37
+    assert {len(entry["responses"]) for entry in patterns} == {1, 2, 3}
+    assert len(free) / 173 >= 0.15
+    assert len(foreign) / 173 >= 0.05
+
+
+def test_every_pattern_has_a_slot_and_different_responses(patterns):
+    for entry in patterns:
+        assert named(entry["said"]), entry
+        assert len(set(entry["responses"])) == len(entry["responses"])
+        for text in (entry["said"], *entry["responses"]):
+            assert {name.rstrip("2") for name in named(text)} <= set(dialogue_fillers.FORMS)
+            assert text[-1] in "。？！”", text
+            assert not re.search(r"[\s>|,.?!]", text)
+
+
+def test_every_type_of_filler_is_used(patterns):
+    used = {name.rstrip("2") for entry in patterns for name in named(entry["said"])}
+    assert used == set(dialogue_fillers.FORMS)
+
+
+def test_lines_are_read_as_they_are_written():
+    text = "\n一{food}。 > 二。 | 三{food2}！\n\n四{pet}？ > 五。\n"
+    assert parse_turns(text) == [Pattern("一{food}。", ("二。", "三{food2}！")), Pattern("四{pet}？", ("五。",))]
+
+
+# --- the sets
+
+
+@pytest.mark.parametrize("name", ["ds1", "ds2"])
+def test_sizes(sets, name):
+    assert [len(read(sets[name], split)) for split in SPLITS] == [6500, 500, 1500]
+    sources = [source for split in SPLITS for source, *_ in read(sets[name], split)]
+    assert len(set(sources)) == 8500
+    numbers = Counter(number for _, _, number, _, _ in read(sets[name], "train"))
+    assert len(numbers) == 173
+    assert max(numbers.values()) < 75  # 37.6 on average, standard deviation 6
+
+
+@pytest.mark.parametrize("name", ["ds1", "ds2"])
+def test_a_token_is_a_character(sets, name):
+    for split in SPLITS:
+        for side in ("src", "tgt"):
+            for line in lines(sets[name] / f"{split}.{side}"):
+                assert all(len(token) == 1 for token in line.split(" "))
+                assert 3 <= len(line.split(" ")) <= 25
+
+
+@pytest.mark.parametrize("name", ["ds1", "ds2"])
+@pytest.mark.parametrize("split", SPLITS)
+def test_every_response_follows_from_pattern_and_source(sets, patterns, name, split):
+    pools = fillers(sets[name], "test" if split == "test" else "train")
+    expressions = [expression(entry["said"], pools) for entry in patterns]
+    for source, response, number, kind, every in read(sets[name], split)[:1500]:
+        assert every[0] == response
+        match = expressions[number].fullmatch(source)
+        assert match, (source, patterns[number]["said"])
+        assert len(set(match.groupdict().values())) == len(match.groupdict())
+        known = match.groupdict()
+        readings = []
+        for template in patterns[number]["responses"]:
+            half = template
+            for slot, filler in known.items():
+                half = half.replace("{" + slot + "}", filler)
+            readings.append((template, re.fullmatch(expression(half, pools), response)))
+        assert any(reading for _, reading in readings), (source, response)
+        kinds = {
+            "free" if not named(template) else "copied" if set(named(template)) <= set(known) else "foreign"
+            for template, reading in readings
+            if reading
+        }
+        assert kind in kinds
+        assert len(every) == len(set(every)) == len(readings)
+        for template in patterns[number]["responses"]:
+            if set(named(template)) <= set(known):
+                assert re.sub(r"\{(\w+)\}", lambda slot, known=known: known[slot[1]], template) in every
+
+
+def test_each_of_several_responses_is_given_as_often(sets, patterns):
+    """Of a pattern's two responses, each is the target of half its pairs."""
+    given = Counter()
+    for _, response, number, _, every in read(sets["ds1"], "train"):
+        if len(patterns[number]["responses"]) == 2 and not named(patterns[number]["responses"][1]):
+            given[any(response == text for text in patterns[number]["responses"])] += 1
+            assert len(every) == 2
+    assert sum(given.values()) > 1000
+    assert abs(given[True] / sum(given.values()) - 0.5) < 0.06
+
+
+@pytest.mark.parametrize("name", ["ds1", "ds2"])
+def test_shares_of_the_pairs(sets, name):
+    manifest = json.loads((sets[name] / "manifest.json").read_text("utf-8"))
+    for split in SPLITS:
+        kinds = Counter(kind for _, _, _, kind, _ in read(sets[name], split))
+        assert manifest["kinds"][split] == kinds
+        assert kinds["free"] / kinds.total() >= 0.15
+        assert kinds["foreign"] / kinds.total() >= 0.05
+        assert kinds["copied"] / kinds.total() > 0.6
+    assert manifest["test_pairs_of_several_responses"] == sum(
+        len(every) > 1 for _, _, _, _, every in read(sets[name], "test")
+    )
+
+
+# --- the fillers
+
+
+def test_ds1_shares_its_fillers_and_ds2_shares_none(sets):
+    one, two = ([fillers(sets[name], split) for split in ("train", "test")] for name in ("ds1", "ds2"))
+    assert one[0] == one[1]
+    assert two[0].keys() == two[1].keys() == one[0].keys() == set(dialogue_fillers.FORMS)
+    for kind in two[0]:
+        assert not set(two[0][kind]) & set(two[1][kind]), kind
+        for pool in (one[0][kind], two[0][kind], two[1][kind]):
+            assert len(pool) == len(set(pool)) >= 16, kind
+    everything = [filler for pool in two[1].values() for filler in pool]
+    assert not set(everything) & {filler for pool in two[0].values() for filler in pool}
+    assert all(len(one[0][kind]) == 200 for kind in ("person", "place", "food", "song", "team", "school"))
+
+
+def list_fillers(kind, halves):
+    forms = (
+        [dialogue_fillers.words_of(part, halves) for part in form.split()] for form in dialogue_fillers.FORMS[kind]
+    )
+    return {"".join(words) for form in forms for words in itertools.product(*form)}
+
+
+@pytest.mark.parametrize("kind", sorted(set(dialogue_fillers.FORMS) - {"code"}))
+def test_fillers_of_ds2_are_disjoint_for_every_seed(kind):
+    """All that can be drawn, not only what was; codes, too many to list, differ in their first digit."""
+    first, second = (list_fillers(kind, [half]) for half in ("train", "test"))
+    assert not first & second
+    assert first | second <= list_fillers(kind, ["train", "test"])
+
+
+def test_codes_of_ds2_differ_in_their_first_digit():
+    first, second = (dialogue_fillers.draw_pool(Random(1), "code", [half], 300) for half in ("train", "test"))
+    assert {code[0] for code in first} == set("13579")
+    assert {code[0] for code in second} == set("2468")
+    assert {len(code) for code in first + second} == {6, 8}
+
+
+def test_a_pool_has_the_size_asked_for_or_everything():
+    assert len(dialogue_fillers.draw_pool(Random(1), "person", ["test"], 321)) == 321
+    pool = dialogue_fillers.draw_pool(Random(1), "age", ["train"], 200)
+    assert sorted(pool) == sorted(tens + one for tens in "十 二十 三十 四十 五十".split() for one in "一三五七九")
+
+
+def test_unseen_characters_and_fillers(sets):
+    for name, new_fillers in (("ds1", range(150, 450)), ("ds2", range(1500, 1501))):
+        folder = sets[name]
+        manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+        train = {character for row in read(folder, "train") for text in (row[0], *row[4]) for character in text}
+        new = [set(source + response) - train for source, response, *_ in read(folder, "test")]
+        assert manifest["unseen_test_characters"] == len(set().union(*new))
+        assert manifest["test_pairs_with_unseen_character"] == sum(map(bool, new))
+        assert manifest["test_pairs_with_unseen_filler"] in new_fillers
+        assert (sum(map(bool, new)) > 750) == (name == "ds2")
+
+
+# --- how well a model can do
+
+
+def test_chance_of_success():
+    """Two responses, one of which names another person of a pool of five: the known one first, then its four names."""
+    pattern = Pattern("我是{person}。", ("你好，{person}。", "我是{person2}。"))
+    pools = {"person": ["甲", "乙", "丙", "丁", "戊"]}
+    assert generator.chance_of_success(pattern, pools, 1) == 1 / 2
+    assert generator.chance_of_success(pattern, pools, 3) == pytest.approx(1 / 2 + 2 * 1 / 2 / 4)
+    assert generator.chance_of_success(pattern, pools, 10) == pytest.approx(1)
+    foreign = Pattern("我是{person}。", ("你像{pet}。",))
+    assert generator.chance_of_success(foreign, {"person": ["甲"], "pet": ["a"] * 40}, 10) == pytest.approx(10 / 40)
+
+
+def test_highest_exact_of_the_test_sets(sets, patterns):
+    """By hand: the share of the test pairs whose response is the likeliest, ties broken by their order."""
+    for folder in sets.values():
+        stated = json.loads((folder / "manifest.json").read_text("utf-8"))["highest_test_exact"]
+        one = 0.0
+        for _, _, number, _, every in read(folder, "test"):
+            known = set(named(patterns[number]["said"]))
+            copyable = [text for text in patterns[number]["responses"] if set(named(text)) <= known]
+            one += 1 / len(every) if copyable else 0
+        assert stated["@1"] == pytest.approx(one / 15, abs=0.5)  # what guessing a foreign entity adds is small
+        assert stated["@1"] >= round(one / 15, 1)
+        assert stated["@1"] < stated["@10"] < 100
+
+
+# --- the same seed, the same bytes
+
+
+def test_same_seed_gives_same_bytes_whatever_the_hash_seed(tmp_path):
+    for name in ("1", "2"):
+        assert run(tmp_path / name, *SMALL, PYTHONHASHSEED=name).returncode == 0
+    assert contents(tmp_path / "1") == contents(tmp_path / "2")
+    assert len(contents(tmp_path / "1")) == 2 * (3 * 5 + 3)
+
+
+def test_bytes_stay_the_same_for_ever(tmp_path):
+    """Our own snapshot, of version 1.0: another number here means that VERSION has to be raised."""
+    assert run(tmp_path / "out", *SMALL).returncode == 0
+    text = b"".join(data for name, data in contents(tmp_path / "out").items() if not name.endswith("manifest.json"))
+    assert hashlib.sha256(text).hexdigest() == "474ea578fda68e0e635607cd7af452d05425307066fe70dbb43a5409a3a4f9b2"
+    assert generator.VERSION == "1.0"
+
+
+def test_only_the_stable_method_of_random_is_used():
+    class OnlyRandom:
+        """`random()` is the one method whose numbers Python promises to keep."""
+
+        def __init__(self):
+            self.random = Random(5).random
+
+    options = generator.build_parser().parse_args(["--output", "unused", *map(str, SMALL)])
+    for name in ("ds1", "ds2"):
+        plain, stub = (generator.generate(name, options, rng) for rng in (Random(5), OnlyRandom()))
+        assert stub[0] == plain[0]
+        assert list(stub[1]) == list(plain[1])
+
+
+def test_valid_and_test_do_not_depend_on_the_training_size():
+    pools = generator.draw_pools(Random(1), "ds2", 50)
+    one, two = (
+        list(generator.draw_splits(Random(2), pools, {"train": size, "valid": 9, "test": 8})) for size in (5, 40)
+    )
+    assert one == two[: len(one)]
+    assert [split for split, _ in one] == ["test"] * 8 + ["valid"] * 9 + ["train"] * 5
+
+
+# --- files
+
+
+def test_one_set_only(tmp_path):
+    assert run(tmp_path, *SMALL, "--set", "ds2").returncode == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["ds2"]
+
+
+def test_existing_output_is_refused_and_left_alone(tmp_path):
+    assert run(tmp_path, *SMALL, "--set", "ds2").returncode == 0
+    before = contents(tmp_path)
+    refused = run(tmp_path, *SMALL, "--seed", 2)
+    assert refused.returncode == 2
+    assert refused.stderr.count("\n") == 1
+    assert "--overwrite" in refused.stderr
+    assert contents(tmp_path) == before  # not even the set that was not there is written
+    assert run(tmp_path, *SMALL, "--seed", 2, "--overwrite").returncode == 0
+    after = contents(tmp_path)
+    assert after["ds2/test.src"] != before["ds2/test.src"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ds1", "ds2"]
+
+
+def test_too_many_pairs_are_one_clear_line(tmp_path):
+    result = run(tmp_path, "--set", "ds1", "--pool-size", 5, "--train", 90000, "--valid", 1, "--test", 1)
+    assert result.returncode == 2
+    assert result.stderr.startswith("dialogue_patterns: error: after ")
+    assert "of 90,002 pairs there is no other one for train" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_second_run_has_nothing_to_do(tmp_path):
+    assert run(tmp_path / "out", *SMALL).returncode == 0
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    again = run(tmp_path / "out", *SMALL)
+    assert again.returncode == 0
+    assert "nothing to do" in again.stdout
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_output_that_cannot_be_made_is_one_clear_line(tmp_path):
+    (tmp_path / "file").write_text("x")
+    result = run(tmp_path / "file" / "out", *SMALL)
+    assert result.returncode == 2
+    assert result.stderr.count("error: ") == result.stderr.count("\n") == 1
+    assert (tmp_path / "file").read_text() == "x"
+
+
+def test_interrupted_run_leaves_nothing(tmp_path, monkeypatch, capsys):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(generator, "measure", interrupt)
+    assert generator.main(["--output", str(tmp_path / "out"), *map(str, SMALL)]) == 130
+    assert "not written" in capsys.readouterr().err
+    assert not list((tmp_path / "out").glob("*"))
+
+
+def test_jieba_units(tmp_path):
+    """Words instead of characters; the text is the same without the spaces."""
+    pytest.importorskip("jieba")
+    for unit in ("jieba", "characters"):
+        assert run(tmp_path / unit, *SMALL, "--set", "ds1", "--unit", unit).returncode == 0
+    words, characters = (contents(tmp_path / unit / "ds1") for unit in ("jieba", "characters"))
+    assert words["test.src"].replace(b" ", b"") == characters["test.src"].replace(b" ", b"")
+    assert len(words["test.src"].split()) < len(characters["test.src"].split())
+    assert "jieba" in json.loads(words["manifest.json"])["versions"]
+
+
+@pytest.mark.parametrize("option", [("--train", "0"), ("--pool-size", "4"), ("--seed", "-1"), ("--set", "ds3")])
+def test_bad_options_are_refused(tmp_path, option, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        generator.main(["--output", str(tmp_path / "out"), *option])
+    assert stopped.value.code == 2
+    message = capsys.readouterr().err
+    assert option[0] in message
+    assert repr(option[1]) in message
+    assert not list(tmp_path.iterdir())
+
+
+def test_help_names_every_option():
+    result = run("unused", "--help")
+    assert result.returncode == 0
+    for option in ("--output", "--set", "--train", "--valid", "--test", "--pool-size", "--unit", "--seed"):
+        assert option in result.stdout
+    assert "--overwrite" in result.stdout
+
+
+def test_patterns_of_the_file_are_those_of_the_grammar(patterns):
+    assert [(entry["said"], tuple(entry["responses"])) for entry in patterns] == [tuple(entry) for entry in PATTERNS]
