@@ -45,6 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_system_arguments(files)
     files.add_argument("--ref", nargs="+", action="extend", default=[], metavar="FILE", help="raw reference text")
     files.add_argument("--src", metavar="FILE", help="raw source text: adds the copy-the-source row and source metrics")
+    files.add_argument("--groups", metavar="FILE", help="a group name a line: also score each group by itself")
     what = parser.add_argument_group("what to compute")
     what.add_argument(
         "--preset",
@@ -106,7 +107,7 @@ def _share(text: str) -> float:
 
 def score(args: argparse.Namespace) -> Evaluation:
     """Run the scoring command."""
-    corpus = read_corpus(args.ref, args.src)
+    corpus = read_corpus(args.ref, args.src, args.groups)
     systems = read_systems(args, corpus.sources)
     tokenize = args.tokenize or guess_tokenization(corpus.references[0])
     settings = Settings(tokenize, args.lowercase, args.alpha, bert_model=args.bert_model)

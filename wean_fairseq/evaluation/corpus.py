@@ -21,11 +21,13 @@ class Corpus:
         references: one list of sentences per reference file.
         sources: source sentences, if given.
         files: name, SHA-256 and number of lines of every file, by role.
+        groups: name of the group that each sentence belongs to, if groups are to be scored by themselves too.
     """
 
     references: list[list[str]]
     sources: list[str] | None = None
     files: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    groups: list[str] | None = None
 
     def __len__(self) -> int:
         """Number of sentences."""
@@ -37,8 +39,10 @@ def describe_file(path: PathLike, lines: int) -> dict[str, Any]:
     return {"name": Path(path).name, "sha256": sha256_of(path), "lines": lines}
 
 
-def read_corpus(references: Sequence[PathLike], source: PathLike | None = None) -> Corpus:
-    """Read reference files and the source file and check that all have the same number of lines."""
+def read_corpus(
+    references: Sequence[PathLike], source: PathLike | None = None, groups: PathLike | None = None
+) -> Corpus:
+    """Read reference files, the source file and the file of groups; check that all have the same number of lines."""
     if not references:
         raise EvaluationError("no reference file; give one or more with --ref.")
     texts = [read_lines(path) for path in references]
@@ -52,7 +56,14 @@ def read_corpus(references: Sequence[PathLike], source: PathLike | None = None) 
         sources = read_lines(source)
         files["source"] = [describe_file(source, len(sources))]
         _check_length(f"source {source}", len(sources), f"reference {references[0]}", len(texts[0]))
-    return Corpus(texts, sources, files)
+    names = None
+    if groups is not None:
+        names = ["_".join(line.split()) for line in read_lines(groups)]
+        files["groups"] = [describe_file(groups, len(names))]
+        _check_length(f"groups {groups}", len(names), f"reference {references[0]}", len(texts[0]))
+        if not all(names):
+            raise EvaluationError(f"line {names.index('') + 1} of {groups} is empty; name the group of every sentence.")
+    return Corpus(texts, sources, files, names)
 
 
 def check_systems(systems: Sequence[SystemOutput], corpus: Corpus) -> None:

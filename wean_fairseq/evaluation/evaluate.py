@@ -1,7 +1,8 @@
 """Scores systems on a corpus: all metrics, confidence intervals, the copy-the-source row, paired tests, warnings."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,7 @@ def evaluate(
     """
     check_systems(systems, corpus)
     usable, warnings = drop_sourceless(columns, corpus)
+    usable = add_groups(usable, corpus)
     rows_of = list(systems)
     if corpus.sources is not None:
         rows_of.insert(0, SystemOutput(COPY_ROW, [[line] for line in corpus.sources], ""))
@@ -136,6 +138,17 @@ def drop_sourceless(columns: Sequence[Column], corpus: Corpus) -> tuple[list[Col
     return [column for column in columns if not column.metric.needs_source], warnings
 
 
+def add_groups(columns: Sequence[Column], corpus: Corpus) -> list[Column]:
+    """Put behind each column one for each group of sentences; metrics whose rows cannot be added up have none."""
+    groups = dict.fromkeys(corpus.groups or [])
+    expanded: list[Column] = []
+    for column in columns:
+        expanded.append(column)
+        for name in groups if column.metric.additive else ():
+            expanded.append(replace(column, key=f"{column.key}[{name}]", label=f"{column.label}[{name}]", only=name))
+    return expanded
+
+
 def _score_column(
     column: Column,
     systems: Sequence[SystemOutput],
@@ -152,10 +165,13 @@ def _score_column(
     rows: dict[str, FloatArray] = {}
     for system in systems:
         texts = ["\n".join(entries) for entries in system.nbest] if metric.wants_nbest else system.hypotheses
-        rows[system.name] = metric.rows(texts)
-        cell = Cell(metric.score_of(rows[system.name].sum(axis=0)), sentences=metric.sentence_scores(rows[system.name]))
-        evaluation.cells[system.name][column.key] = cell
-    evaluation.signatures[column.key] = metric.get_signature().format()
+        counted = rows[system.name] = metric.rows(texts)
+        sentences = None if column.only else metric.sentence_scores(counted)
+        if column.only and corpus.groups is not None:
+            counted[[name != column.only for name in corpus.groups]] = 0.0
+        evaluation.cells[system.name][column.key] = Cell(metric.score_of(counted.sum(axis=0)), sentences=sentences)
+    group = f"|group:{column.only}" if column.only else ""
+    evaluation.signatures[column.key] = metric.get_signature().format() + group
     if not metric.additive or draws.resamples < 1:
         return
     totals = draws.bootstrap(list(rows.values()))
@@ -236,6 +252,7 @@ def describe_data(systems: Sequence[SystemOutput], corpus: Corpus, resampling: R
     return {
         "sentences": len(corpus),
         "references": len(corpus.references),
+        **({} if corpus.groups is None else {"groups": dict(Counter(corpus.groups))}),
         "files": {
             **corpus.files,
             "systems": [

@@ -138,12 +138,14 @@ class Column:
         group: preset it belongs to.
         label: short name within the group.
         metric: computes it.
+        only: group of sentences that alone counts, see `Corpus.groups`; empty = all.
     """
 
     key: str
     group: str
     label: str
     metric: EvaluationMetric
+    only: str = ""
 
 
 def columns_for(presets: list[str], metrics: list[str], settings: Settings) -> list[Column]:

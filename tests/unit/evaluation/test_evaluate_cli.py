@@ -172,6 +172,36 @@ def test_a_failed_run_leaves_the_old_file(run: Run, monkeypatch: pytest.MonkeyPa
     assert not list(Path().glob(".out.json*"))
 
 
+def test_groups_are_scored_by_themselves_too(run: Run) -> None:
+    """Expected: the score of the lines of the group as a data set of their own."""
+    Path("groups").write_text("easy\nhard\neasy\n", encoding="utf-8")
+    metrics = ["--metric", "exact@1", "bleu", "distinct-1"]
+    Path("mixed").write_text("\n".join([REFERENCES[0], OUTPUTS[1], OUTPUTS[2]]) + "\n", encoding="utf-8")
+    status, _, _ = run("--hyp", "X=mixed", "--ref", "ref", "--groups", "groups", *metrics, "--json", "all.json")
+    assert status == 0
+    content = json.loads(Path("all.json").read_text(encoding="utf-8"))
+    assert content["data"]["groups"] == {"easy": 2, "hard": 1}
+    cells = content["systems"]["X"]
+    keys = ["exact@1", "exact@1[easy]", "exact@1[hard]", "bleu", "bleu[easy]", "bleu[hard]", "distinct-1"]
+    assert list(cells) == keys
+    assert cells["exact@1[easy]"]["score"] == 50.0
+    assert cells["exact@1[easy]"]["signature"].endswith("|group:easy")
+    for group, lines in (("easy", [0, 2]), ("hard", [1])):
+        for name in ("mixed", "ref"):
+            text = Path(name).read_text(encoding="utf-8").splitlines()
+            Path(f"{name}.{group}").write_text("".join(f"{text[line]}\n" for line in lines), encoding="utf-8")
+        run("--hyp", f"X=mixed.{group}", "--ref", f"ref.{group}", *metrics, "--json", "part.json")
+        part = json.loads(Path("part.json").read_text(encoding="utf-8"))["systems"]["X"]
+        for metric in ("exact@1", "bleu"):
+            assert cells[f"{metric}[{group}]"]["score"] == pytest.approx(part[metric]["score"])
+
+
+def test_groups_must_name_every_sentence(run: Run) -> None:
+    Path("groups").write_text("easy\n\neasy\n", encoding="utf-8")
+    assert "line 2 of groups is empty" in run("--hyp", "X=hyp", "--ref", "ref", "--groups", "groups")[2]
+    assert "too short" in run("--hyp", "X=hyp", "--ref", "ref", "--groups", "short")[2]
+
+
 @pytest.mark.parametrize("arguments", [["--alpha", "2"], ["--resamples", "-1"], ["--tokenize", "spm"]])
 def test_bad_options_are_refused_by_the_parser(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
