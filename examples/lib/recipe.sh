@@ -3,7 +3,7 @@
 # complete, so a recipe that was stopped goes on where it was when it is started again.
 #
 # Variables that every recipe takes from the environment:
-#   DATA     directory of the data set             RUN      directory to write (default: runs/<recipe>)
+#   DATA     directory of the data set             RUN      directory to write (default: runs/<family>/<recipe>)
 #   SMOKE=1  a few minutes of everything, small    SEED     random seed (default: 1)
 #   GPUS     number of GPUs (default: those found; 0 = train on the CPU)
 #   SYSTEMS  which archs to train and compare      EPOCHS   passes over the training data; more later = train on
@@ -11,8 +11,10 @@
 : "${SEED:=1}" "${SMOKE:=0}"
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 LIB=$ROOT/examples/lib
-RECIPE=${RECIPE:-$(basename "$0" .sh)}
-: "${RUN:=$ROOT/runs/$RECIPE$([[ $SMOKE == 1 ]] && echo -smoke)}"
+# runs/quickstart, runs/copynet/synthetic, ...: families have recipes of the same name.
+FOLDER=${RECIPE:-$(basename "$(dirname "$(realpath "$0")")")/$(basename "$0" .sh)}
+RECIPE=$(basename "$FOLDER")
+: "${RUN:=$ROOT/runs/$FOLDER$([[ $SMOKE == 1 ]] && echo -smoke)}"
 if [[ -z ${GPUS:-} ]]; then
   GPUS=$({ nvidia-smi --list-gpus 2>/dev/null || true; } | wc -l)
 fi
@@ -42,6 +44,17 @@ validate_by_bleu() {
     --eval-bleu --eval-bleu-args "{\"beam\": 1, \"max_len_b\": $2}" --eval-tokenized-bleu
     --validate-interval-updates "$1" --save-interval-updates "$1" --keep-interval-updates 1
     --no-epoch-checkpoints --best-checkpoint-metric bleu --maximize-best-checkpoint-metric
+  )
+}
+
+# decay_linearly RATE BATCH: sets the arguments `schedule`: from RATE to 0 over EPOCHS epochs of batches of BATCH pairs.
+decay_linearly() {
+  local pairs batches
+  pairs=$(wc -l <"$RUN/text/train.src")
+  batches=$(((pairs + $2 - 1) / $2))
+  # shellcheck disable=SC2034
+  schedule=(
+    --lr "$1" --lr-scheduler polynomial_decay --total-num-update "$((batches * EPOCHS))" --batch-size "$2"
   )
 }
 

@@ -1,0 +1,161 @@
+"""What copying costs: the training step of CopyNet against RNNSearch and Enc-Dec, and decoding time along a sentence.
+
+    python benchmarks/copying.py              the paper's sizes, 1 and 2 threads, some minutes
+    python benchmarks/copying.py --quick      a toy size that shows that everything runs; its numbers mean nothing
+
+The three systems are built from the same parts and differ in nothing but what the paper adds (Gu et al., ACL 2016).
+"""
+
+import argparse
+import logging
+import shlex
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import harness  # noqa: E402 - the files beside this one, wherever it is called from
+import torch  # noqa: E402
+from workload import ADAM, PHASES, Size, TrainingStep, Variant, make_batches, use_plugin, write_dictionaries  # noqa: E402
+
+PACKAGES = ("torch", "fairseq-fixed")
+PEER = "rnnsearch"
+# CopyNet's synthetic setting: 1,000 symbols, hidden 300, embeddings 150; its sources and targets have about 23 words.
+PAPER = Size(vocabulary=1004, dim=300, layers=1, dropout=0.0, batch_size=40, source_length=24, target_length=22)
+TOY = replace(PAPER, vocabulary=60, dim=8, batch_size=4, source_length=6, target_length=5)
+BEAM = 10
+WINDOW = 10  # steps of decoding that one time is the median of
+
+
+class CopyingVariant(Variant):
+    """A system of the family; its widths have their own names and the number of layers is fixed."""
+
+    def command(self, size: Size) -> list[str]:
+        """The options that a user would give to fairseq-train."""
+        widths = ["--hidden-size", str(size.dim), "--embed-dim", str(size.dim // 2)]
+        return ["--cpu", "--task", "paraphrase", "--arch", self.arch, "--criterion", self.criterion, *widths, *ADAM]
+
+
+VARIANTS = tuple(CopyingVariant(arch, arch, "model_loss") for arch in ("copynet", PEER, "enc_dec"))
+
+
+def build_steps(size: Size, count: int, seed: int) -> dict[str, TrainingStep]:
+    """One training step a system."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_dictionaries(Path(folder), size.vocabulary)
+        batches = make_batches(size, count, seed)
+        return {variant.name: TrainingStep(variant, size, Path(folder), batches, seed) for variant in VARIANTS}
+
+
+def measure_training(size: Size, threads: int, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, Any]]:
+    """Medians and ratios of all systems, interleaved in this process."""
+    torch.set_num_threads(threads)
+    steps = build_steps(size, warmup + rounds, seed)
+    summary = harness.summarise(harness.interleave(steps, rounds, warmup), PEER)
+    for name, step in steps.items():
+        summary[name]["parameters"] = step.num_parameters()
+    return summary
+
+
+@torch.no_grad()
+def measure_decoding(step: TrainingStep, length: int) -> list[float]:
+    """Milliseconds of CPU a decoding step of 10 hypotheses of each sentence, the median of every ten steps."""
+    torch.set_num_threads(1)
+    model = step.model.eval()
+    batch = step.batches[0]["net_input"]
+    rows = torch.arange(batch["src_tokens"].size(0)).repeat_interleave(BEAM)
+    encoder_out = model.encoder.reorder_encoder_out(model.encoder(batch["src_tokens"], batch["src_lengths"]), rows)
+    words = batch["src_tokens"][rows]
+    words = words.repeat(1, -(-length // words.size(1)))[:, :length]  # any words; what they are costs the same
+    state: dict[str, Any] = {}
+    order = torch.arange(len(rows))
+    times = []
+    for position in range(length):
+        before = time.process_time()
+        model.decoder(words[:, : position + 1], encoder_out, incremental_state=state)
+        model.decoder.reorder_incremental_state_scripting(state, order)
+        times.append((time.process_time() - before) * 1e3)
+    return [round(statistics.median(times[start : start + WINDOW]), 3) for start in range(0, length, WINDOW)]
+
+
+def report(data: dict[str, Any]) -> list[str]:
+    """The results as Markdown."""
+    size = Size(**data["size"])
+    setting = (
+        f"* V = {size.vocabulary:,}, hidden {size.dim}, embeddings {size.dim // 2}, batch {size.batch_size}, "
+        f"{size.source_length} source and {size.target_length} target tokens, float32; "
+        f"{data['rounds']} rounds after {data['warmup']}, seed {data['seed']}"
+    )
+    lines = ["# Copying", "", *harness.run_lines(data["run"]), setting]
+    for threads, summary in data["training"].items():
+        header = ["system", "parameters", "CPU ms", "**CPU ratio**", "wall ms", "wall ratio", *PHASES]
+        rows = [
+            [
+                name,
+                f"{row['parameters']:,}",
+                *(f"{row[key]:{form}}" for key, form in zip(KEYS, FORMS, strict=True)),
+                *(f"{row['phases_cpu_ms'][phase]:.0f}" for phase in PHASES),
+            ]
+            for name, row in summary.items()
+        ]
+        lines += ["", f"## Training step, threads: {threads}", "", *harness.table(header, rows), ""]
+        lines += [f"Ratios are to `{PEER}`."]
+    header = [
+        "system",
+        *(f"from step {start * WINDOW + 1}" for start in range(len(next(iter(data["decoding"].values()))))),
+    ]
+    rows = [[name, *(f"{value:.1f}" for value in values)] for name, values in data["decoding"].items()]
+    lines += ["", f"## Decoding, CPU ms a step, beam {BEAM}, threads: 1", "", *harness.table(header, rows)]
+    return lines
+
+
+KEYS = ("cpu_ms", "cpu_ratio", "wall_ms", "wall_ratio")
+FORMS = (".0f", ".3f", ".0f", ".3f")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure and write the results."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="thread counts to time (default: 1 2)")
+    parser.add_argument("--rounds", type=int, default=9, help="rounds that count (default: 9)")
+    parser.add_argument("--warmup", type=int, default=2, help="rounds before (default: 2)")
+    parser.add_argument("--length", type=int, default=60, help="words to decode (default: 60)")
+    parser.add_argument("--seed", type=int, default=1, help="of parameters and token ids (default: 1)")
+    parser.add_argument("--quick", action="store_true", help="a toy size and two rounds, to see that it runs")
+    parser.add_argument(
+        "--output", type=Path, default=ROOT / "benchmarks/results/copying", help="where .json and .md go"
+    )
+    args = parser.parse_args(words)
+    use_plugin()
+    size = TOY if args.quick else PAPER
+    rounds, warmup = (2, 1) if args.quick else (args.rounds, args.warmup)
+    shown = [word for word in words if word not in ("--output", str(args.output))]
+    data: dict[str, Any] = {
+        "run": harness.describe_run(shlex.join(["python", "benchmarks/copying.py", *shown]), PACKAGES),
+        "size": asdict(size),
+        "seed": args.seed,
+        "rounds": rounds,
+        "warmup": warmup,
+        "training": {
+            str(threads): measure_training(size, threads, rounds, warmup, args.seed) for threads in args.threads
+        },
+        "decoding": {
+            name: measure_decoding(step, args.length) for name, step in build_steps(size, 1, args.seed).items()
+        },
+    }
+    lines = report(data)
+    harness.write_results(args.output, data, lines)
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    logging.disable(logging.INFO)
+    main()

@@ -1,0 +1,46 @@
+# shellcheck shell=bash
+# What lcsts_char.sh and lcsts_word.sh share; they set SETTING, one of preprocess/lcsts.py's.
+#
+# DATA holds the released files PART_I.txt, PART_II.txt and PART_III.txt (train; valid and test with a score of at least
+# 3), or {train,valid,test}.{src,tgt} with a text a line and its summary on the same line of .tgt.
+# Sizes are the paper's (section 5.2: embeddings 350, hidden 500; 3,000 characters or 10,000 words), the scores are
+# ROUGE on the characters of the first 40 words. Beam 10 is not stated there.
+set -euo pipefail
+: "${DATA:=data/lcsts}" "${SYSTEMS:=copynet_lcsts rnnsearch_lcsts enc_dec_lcsts}"
+# shellcheck source=examples/lib/recipe.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
+need_tools
+if [[ ! -f $DATA/PART_I.txt ]]; then
+  need_files "Set DATA to a directory with LCSTS, which HIT Shenzhen gives out on application (icrc.hitsz.edu.cn)." \
+    "$DATA"/{train,valid,test}.{src,tgt}
+fi
+
+if [[ $SMOKE == 1 ]]; then
+  : "${EPOCHS:=1}"
+  limit=(--limit 400)
+  sizes=(--embed-dim 32 --hidden-size 48)
+else
+  : "${EPOCHS:=10}"
+  limit=()
+  sizes=()
+fi
+case $SETTING in
+  copynet-characters) words=3000 ;;
+  copynet-words) words=10000 ;;
+esac
+# shellcheck disable=SC2034 # recipe.sh reads both
+criterion=model_loss search=(--search-preset copynet)
+# Of the training the paper says nothing; Adam 0.001 is the authors' code's.
+optimisation=(--optimizer adam --adam-betas '(0.9, 0.999)' --clip-norm 5 --dropout 0.1 --no-epoch-checkpoints)
+
+remember "DATA=$(realpath "$DATA")" "SETTING=$SETTING"
+prepare lcsts --data "$DATA" --setting "$SETTING" "${limit[@]}"
+test_of_text test
+binarise "$words" 0 --dataset-impl raw
+decay_linearly 0.001 40
+for system in $SYSTEMS; do
+  train "$system" "$system" "${sizes[@]}" "${schedule[@]}" "${optimisation[@]}" --oov-slots 128
+  generate "$system" test --beam 10 --max-len-b 33 --oov-slots 128
+done
+samples test 20
+score test "$RUN/text/test.tgt" -- --preset paper:copynet-lcsts

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Pointer-generator against the same data as the other paraphrase systems: Quora duplicate questions.
+#
+#   DATA=path/to/quora bash examples/pointer_generator/quora.sh
+#
+# DATA is the file of the public question pairs, or a directory with train/valid/test.{src,tgt}. The setting is that of
+# the paraphrase literature (Li et al., EMNLP 2018, baseline "Pointer-Generator"): 5,000 words, at most 20 a side, batch
+# 80, Adagrad 0.1 from an accumulator of 0.1, clip 2; sizes, start weights and beam 4 are See et al.'s (ACL 2017).
+set -euo pipefail
+: "${DATA:=data/quora}" "${SYSTEMS:=pointer_generator rnnsearch}"
+# shellcheck source=examples/lib/recipe.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
+need_tools
+need_quora
+
+if [[ $SMOKE == 1 ]]; then
+  : "${EPOCHS:=1}"
+  limit=(--limit 400 --test-limit 20)
+else
+  : "${EPOCHS:=10}"
+  limit=()
+fi
+criterion=model_loss
+search=(--max-pair-length 20 --length-policy truncate)
+
+remember "DATA=$(realpath "$DATA")"
+prepare quora --data "$DATA" --lowercase "${limit[@]}"
+test_of_text test
+binarise 5000 0 --dataset-impl raw
+for system in $SYSTEMS; do
+  train "$system" "$system" --optimizer adagrad_accumulator --initial-accumulator-value 0.1 --lr 0.1 --clip-norm 2 \
+    --batch-size 80 --max-pair-length 20 --length-policy truncate --no-epoch-checkpoints
+  generate "$system" test --beam 4 --max-len-b 20
+done
+samples test 20
+score test "$RUN/text-test/test.tgt" -- --tokenize none --preset paper:cdnpg-fixed standard

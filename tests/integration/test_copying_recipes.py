@@ -1,0 +1,81 @@
+"""The recipes of the families that copy: one sentence where data is missing, and a small run from text to scores.
+
+One recipe of each family runs with the other tests, the rest with the slow ones.
+"""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.integration.commands import BIN, ENVIRONMENT, ROOT
+from tests.integration.test_recipes import write_layout
+
+FAMILIES = ("copynet", "pointer_generator", "copy_transformer")
+# Recipe -> layout of its data (None: it generates them) and the sets it scores.
+RECIPES = {
+    "copynet/synthetic": (None, ["test"]),
+    "copynet/dialogue": (None, ["ds1/ds1", "ds2/ds2"]),
+    "copynet/lcsts_char": ("lcsts", ["test"]),
+    "copynet/lcsts_word": ("lcsts", ["test"]),
+    "pointer_generator/quora": ("quora", ["test"]),
+    "copy_transformer/quora": ("quora", ["test"]),
+    "copy_transformer/twitter_url": ("quora", ["test"]),
+}
+FAST = ("copynet/dialogue", "pointer_generator/quora", "copy_transformer/twitter_url")
+
+
+def run_recipe(recipe: str, run_dir: Path, **variables: object) -> subprocess.CompletedProcess:
+    """Run a recipe as a user would, on the CPU."""
+    environment = {**ENVIRONMENT, "PATH": f"{BIN}{os.pathsep}{ENVIRONMENT['PATH']}", "GPUS": "0", "RUN": str(run_dir)}
+    for name in ("DATA", "SYSTEMS", "SETS", "EPOCHS", "SEED", "SMOKE"):
+        environment.pop(name, None)
+    environment.update({name: str(value) for name, value in variables.items()})
+    script = ROOT / "examples" / f"{recipe}.sh"
+    return subprocess.run(["bash", script], env=environment, capture_output=True, text=True, timeout=1800)
+
+
+@pytest.mark.parametrize("recipe", [recipe for recipe, (layout, _) in RECIPES.items() if layout])
+def test_missing_data_is_one_sentence(recipe, tmp_path):
+    done = run_recipe(recipe, tmp_path / "run", DATA=tmp_path / "nowhere")
+    assert done.returncode != 0
+    assert done.stdout == ""
+    assert f"there is no {tmp_path}/nowhere/" in done.stderr
+    assert "Set DATA to" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "recipe", [pytest.param(recipe, marks=[] if recipe in FAST else pytest.mark.slow) for recipe in RECIPES]
+)
+def test_recipe_from_text_to_scores_and_again(recipe, tmp_path):
+    layout, sets = RECIPES[recipe]
+    variables = {} if layout is None else write_layout(layout, tmp_path / "data")
+    run = tmp_path / "run"
+    done = run_recipe(recipe, run, SMOKE=1, **variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "copy-source" in done.stdout
+    for name in sets:
+        assert (run / f"{name}.samples.txt").stat().st_size > 0
+        systems = json.loads((run / f"{name}.json").read_text(encoding="utf-8"))["systems"]
+        assert len(systems) >= 3  # the copy, the family's model and what it is compared with
+    logs = [path.read_text(encoding="utf-8") for path in run.rglob("*.log") if path.stem in ("test", "ds1", "ds2")]
+    assert logs
+    assert not any("<oov" in log for log in logs)
+    before = {path: path.stat().st_mtime_ns for path in run.rglob("checkpoint_best.pt")}
+    again = run_recipe(recipe, run, SMOKE=1, **variables)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert again.stdout.count("done before") >= 1 + 2 * len(before)
+    assert {path: path.stat().st_mtime_ns for path in run.rglob("checkpoint_best.pt")} == before
+
+
+def test_recipe_files_are_all_covered():
+    found = {
+        f"{family}/{path.stem}"
+        for family in FAMILIES
+        for path in (ROOT / "examples" / family).glob("*.sh")
+        if path.read_text(encoding="utf-8").startswith("#!")  # the others are parts of recipes
+    }
+    assert found == set(RECIPES)
