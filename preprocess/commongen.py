@@ -4,7 +4,8 @@
 
 DIR holds commongen.{train,dev,test}.jsonl as released, with a concept set (``ski#mountain#skier``) and its sentences in
 each line; the public test file has no sentences, and then there is no test split. The sentences are cut into Moses
-tokens unless ``--unit`` asks for others. Plain {train,valid,test}.{src,tgt} are taken as they are.
+tokens unless ``--unit`` asks for others. Plain {train,valid,test}.{src,tgt} are taken as they are. ``--references``
+writes valid and test with a line for each concept set, and its sentences as .ref0, .ref1, ..., to score against.
 """
 
 import json
@@ -15,8 +16,9 @@ from pathlib import Path
 
 from corpus.command import build_parser, run
 from corpus.errors import InputError
-from corpus.plain import plain_files, write_plain
+from corpus.plain import plain_files
 from corpus.preparation import Preparation
+from corpus.references import write_grouped
 
 RELEASED = {"test": "commongen.test.jsonl", "valid": "commongen.dev.jsonl", "train": "commongen.train.jsonl"}
 
@@ -27,6 +29,9 @@ def parser() -> ArgumentParser:
     options.set_defaults(unit=None)
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="directory with the released files")
     options.add_argument("--sort-concepts", action="store_true", help="put the concepts in alphabetical order")
+    options.add_argument(
+        "--references", action="store_true", help="valid and test: a line a concept set, its sentences in .ref0, ..."
+    )
     return options
 
 
@@ -63,20 +68,31 @@ def read_sets(preparation: Preparation, path: Path) -> Iterator[tuple[str, list[
         yield " ".join(concepts), sentences
 
 
+def read_pairs(preparation: Preparation, split: str, paths: list[Path]) -> Iterator[tuple[str, str]]:
+    """Yield (concepts, sentence) of a split, released or plain."""
+    if len(paths) > 1:
+        for _, (source, target) in preparation.aligned(paths):
+            yield source, target
+        return
+    for concepts, sentences in read_sets(preparation, paths[0]):
+        preparation.left_out[f"{split}_without_sentence"] += not sentences
+        for sentence in sentences:
+            yield concepts, sentence
+
+
 def build(options: Namespace, preparation: Preparation) -> None:
     """Write the splits that are there."""
-    files = released(options)
-    if not files:
-        write_plain(preparation, plain_files(options.data))
-    for split, path in files.items():
+    files: dict[str, list[Path]] = {split: [path] for split, path in released(options).items()}
+    for split, paths in (files or plain_files(options.data)).items():
+        pairs = read_pairs(preparation, split, paths)
+        if options.references and split != "train":
+            write_grouped(preparation, split, pairs, required=split != "test")
+            continue
         with preparation.split(split, required=split != "test") as writer:
-            for concepts, sentences in read_sets(preparation, path):
-                if not sentences:
-                    writer.drop("without_sentence")
-                for sentence in sentences:
-                    if writer.full:
-                        break
-                    writer.add(concepts, sentence)
+            for pair in pairs:
+                if writer.full:
+                    break
+                writer.add(*pair)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,13 +17,11 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from corpus.command import whole_number
-from corpus.errors import InputError
+from corpus.chance import between, pick
+from corpus.command import run_generator, whole_number
 from corpus.output import SPLITS, Output
-from paraphrase_scene import pick
 from tqdm import tqdm
 
-SCRIPT = "copynet_rules"
 VERSION = "1.0"  # raise it with every change that changes the bytes
 COLUMNS = ("src", "tgt", "rule", "type")
 RULES_FILE = "rules.json"
@@ -63,14 +61,9 @@ class Instance(NamedTuple):
     target: str
 
 
-def draw_between(rng: Random, low: int, high: int) -> int:
-    """Return a whole number from `low` to `high`, both included; uses `random()` alone."""
-    return low + int(rng.random() * (high - low + 1))
-
-
 def draw_template(rng: Random, variables: str) -> Template:
     """Draw a length, symbols, and for each variable an own place that is neither the first nor the last."""
-    template = [pick(rng, SYMBOLS) for _ in range(draw_between(rng, MIN_TEMPLATE, MAX_TEMPLATE))]
+    template = [pick(rng, SYMBOLS) for _ in range(between(rng, MIN_TEMPLATE, MAX_TEMPLATE))]
     interior = list(range(1, len(template) - 1))
     for variable in variables:
         template[interior.pop(int(rng.random() * len(interior)))] = variable
@@ -97,7 +90,7 @@ def draw_instance(rng: Random, rules: Sequence[Rule], number: int) -> Instance:
     """Replace each variable of one rule by a fresh string of symbols, the same wherever the variable stands."""
     rule = rules[number]
     fillings = {
-        variable: tuple(pick(rng, SYMBOLS) for _ in range(draw_between(rng, MIN_FILLING, MAX_FILLING)))
+        variable: tuple(pick(rng, SYMBOLS) for _ in range(between(rng, MIN_FILLING, MAX_FILLING)))
         for variable in TYPES[rule.type][0]
     }
     return Instance(number, fill(rule.source, fillings), fill(rule.target, fillings))
@@ -206,28 +199,17 @@ def generate(options: argparse.Namespace, rng: Random) -> tuple[list[Rule], Iter
     return rules, draw_splits(rng, rules, {split: getattr(options, f"{split}_per_rule") for split in SPLITS})
 
 
+def write(options: argparse.Namespace, output: Output) -> str:
+    """Write the directory; return what it has."""
+    total = options.rules * sum(getattr(options, f"{split}_per_rule") for split in SPLITS)
+    rules, instances = generate(options, Random(options.seed))
+    write_output(output, rules, tqdm(instances, "generating", total, unit=" pairs", disable=None))
+    return f"pairs of {len(rules)} rules"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
-    options = build_parser().parse_args(arguments)
-    recorded = {name: value for name, value in vars(options).items() if name not in ("output", "overwrite")}
-    total = options.rules * sum(getattr(options, f"{split}_per_rule") for split in SPLITS)
-    try:
-        output = Output(options.output, script=SCRIPT, version=VERSION, options=recorded, overwrite=options.overwrite)
-        if output.finished():
-            print(f"{SCRIPT}: {options.output} is complete already: nothing to do")
-            return 0
-        with output:
-            rules, instances = generate(options, Random(options.seed))
-            write_output(output, rules, tqdm(instances, "generating", total, unit=" pairs", disable=None))
-    except (InputError, OSError) as error:
-        print(f"{SCRIPT}: error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(f"{SCRIPT}: interrupted; nothing was written", file=sys.stderr)
-        return 130
-    sizes = " + ".join(f"{split.kept:,} {name}" for name, split in output.splits.items())
-    print(f"{SCRIPT}: wrote {sizes} pairs of {len(rules)} rules to {options.output}")
-    return 0
+    return run_generator("copynet_rules", VERSION, build_parser(), write, arguments)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ words of the second are rarer, most of its fillers have a character that no fill
 from collections.abc import Sequence
 from random import Random
 
-from paraphrase_scene import pick
+from corpus.chance import pick
 
 PARTS = {
     "surname": """王 李 张 刘 陈 杨 赵 黄 周 吴 徐 孙 胡 朱 高 林 何 郭 马 罗 梁 宋 郑 谢 韩 唐 冯 于 董 萧 程

@@ -19,16 +19,15 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from corpus.command import whole_number
+from corpus.chance import pick
+from corpus.command import run_generator, whole_number
 from corpus.errors import InputError
-from corpus.output import SPLITS, Output, check_free
-from corpus.steps import library_versions, splitter
+from corpus.output import SPLITS, Output
+from corpus.steps import splitter
 from dialogue_fillers import FORMS, HALVES, draw_pool
 from dialogue_grammar import PATTERNS, SLOT, Pattern, slots
-from paraphrase_scene import pick
 from tqdm import tqdm
 
-SCRIPT = "dialogue_patterns"
 VERSION = "1.0"  # raise it with every change that changes the bytes
 SETS = ("ds1", "ds2")
 COLUMNS = ("src", "tgt", "pattern", "kind", "responses")
@@ -215,50 +214,17 @@ def generate(
     return pools, draw_splits(rng, pools, {split: getattr(options, split) for split in SPLITS})
 
 
-def open_output(name: str, options: argparse.Namespace) -> Output:
-    """Return the directory of one set, not yet written."""
-    recorded = {key: value for key, value in vars(options).items() if key not in ("output", "overwrite", "set")}
-    versions = None if options.unit == "characters" else library_versions(options.unit, truecase=False, bpe=False)
-    return Output(
-        options.output / name,
-        script=SCRIPT,
-        version=VERSION,
-        options={"set": name, **recorded},
-        versions=versions,
-        overwrite=options.overwrite,
-    )
-
-
-def write_set(name: str, options: argparse.Namespace, output: Output) -> None:
-    """Write one set into its directory."""
+def write(options: argparse.Namespace, output: Output) -> str:
+    """Write the directory of one set; return what it has."""
     total = options.train + options.valid + options.test
-    with output:
-        pools, turns = generate(name, options, Random(options.seed))
-        write_output(output, pools, tqdm(turns, name, total, unit=" pairs", disable=None), options.unit)
-    sizes = " + ".join(f"{split.kept:,} {part}" for part, split in output.splits.items())
-    print(f"{SCRIPT}: wrote {sizes} pairs of {len(PATTERNS)} patterns to {output.path}")
+    pools, turns = generate(options.set, options, Random(options.seed))
+    write_output(output, pools, tqdm(turns, options.set, total, unit=" pairs", disable=None), options.unit)
+    return f"pairs of {len(PATTERNS)} patterns"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
-    options = build_parser().parse_args(arguments)
-    names = SETS if options.set == "both" else (options.set,)
-    try:
-        outputs = {name: open_output(name, options) for name in names}
-        missing = {name: output for name, output in outputs.items() if not output.finished()}
-        for output in missing.values():
-            check_free(output.path, SCRIPT, options.overwrite)
-        for name, output in missing.items():
-            write_set(name, options, output)
-        if not missing:
-            print(f"{SCRIPT}: {options.output} is complete already: nothing to do")
-    except (InputError, OSError) as error:
-        print(f"{SCRIPT}: error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(f"{SCRIPT}: interrupted; the set in hand was not written", file=sys.stderr)
-        return 130
-    return 0
+    return run_generator("dialogue_patterns", VERSION, build_parser(), write, arguments, sets=SETS)
 
 
 if __name__ == "__main__":

@@ -59,16 +59,21 @@ def read_essays(preparation: Preparation, path: Path, *, first: bool = False) ->
         yield " ".join(words[end + 1 :]), " ".join(words[:end])
 
 
-def add(writer: PairWriter, options: Namespace, essay: tuple[str, str] | None) -> None:
-    """Write an essay, or count why not."""
+def objection(options: Namespace, essay: tuple[str, str] | None) -> str:
+    """Why an essay is to be left out; empty if it is not."""
     if essay is None:
-        writer.drop("not_one_separator")
-        return
+        return "not_one_separator"
     topics, words = (part.count(" ") + 1 if part else 0 for part in essay)
     if topics < options.min_topics or 0 < options.max_topics < topics:
-        writer.drop("number_of_topics")
-    elif words < options.min_length or 0 < options.max_length < words:
-        writer.drop("length")
+        return "number_of_topics"
+    return "length" if words < options.min_length or 0 < options.max_length < words else ""
+
+
+def add(writer: PairWriter, options: Namespace, essay: tuple[str, str] | None) -> None:
+    """Write an essay, or count why not."""
+    reason = objection(options, essay)
+    if reason or essay is None:
+        writer.drop(reason)
     else:
         writer.add(*essay)
 
@@ -96,15 +101,17 @@ def build(options: Namespace, preparation: Preparation) -> None:
                 add(writer, options, essay)
     draw = Draw(options.seed)
     for essay in read_essays(preparation, options.train, first=True):
-        draw.add(*(essay or ("", "")))
-    number = options.valid or max(1, round(len(draw) / 100))
-    splits = draw.assign({"valid": number}, rest="train")
+        if essay is not None and not objection(options, essay):
+            draw.add(*essay)
+    splits = draw.assign({"valid": options.valid or max(1, round(len(draw) / 100))}, rest="train")
     for split in ("valid", "train"):
+        chosen = iter(splits)
         with preparation.split(split) as writer:
-            for chosen, essay in zip(splits, read_essays(preparation, options.train), strict=True):
+            for essay in read_essays(preparation, options.train):
                 if writer.full:
                     break
-                if chosen == split:
+                drawn = "train" if objection(options, essay) else next(chosen)  # what is left out is counted once
+                if drawn == split:
                     add(writer, options, essay)
 
 

@@ -15,12 +15,9 @@ from pathlib import Path
 
 from corpus.command import build_parser, run
 from corpus.errors import InputError
-from corpus.output import SIDES
 from corpus.preparation import Preparation
+from corpus.references import TURK, sides, write_references
 from corpus.spelling import one_spelling
-
-REFERENCES = 8
-TURK = {"test": "test", "valid": "tune"}
 
 
 def parser() -> ArgumentParser:
@@ -52,8 +49,7 @@ def parser() -> ArgumentParser:
 
 def turk_files(options: Namespace, split: str) -> list[Path]:
     """The sentences of a set of TurkCorpus, and its references."""
-    ends = ["norm", *(f"turk.{number}" for number in range(REFERENCES))]
-    return [options.turk / f"{TURK[split]}.8turkers.tok.{end}" for end in ends]
+    return [options.turk / name for name in TURK[split]]
 
 
 def inputs(options: Namespace) -> list[Path]:
@@ -88,22 +84,14 @@ def read_matches(preparation: Preparation, path: Path, lowest: float) -> Iterato
             preparation.left_out["below_threshold"] += 1
 
 
-def write_references(preparation: Preparation, split: str, paths: list[Path]) -> None:
-    """Write a set of TurkCorpus; its first reference is the target, too."""
-    with preparation.split(split, [*SIDES, *(f"ref{number}" for number in range(REFERENCES))]) as writer:
-        for where, (source, *references) in preparation.aligned(paths):
-            if writer.full:
-                break
-            writer.add(source, references[0], *references, where=where)
-
-
 def write_dev(preparation: Preparation, paths: list[Path]) -> None:
     """Write NTS's development files, which have each sentence once for each reference: the first one is the target."""
     groups: dict[str, list[str]] = {}
     for _, (source, target) in preparation.aligned(paths):
         groups.setdefault(source, []).append(target)
-    number = min(len(targets) for targets in groups.values()) if groups else 0
-    with preparation.split("valid", [*SIDES, *(f"ref{index}" for index in range(number))]) as writer:
+    number = min(map(len, groups.values()), default=0)
+    preparation.left_out["dev_references_beyond_the_fewest"] = sum(len(found) - number for found in groups.values())
+    with preparation.split("valid", sides(number)) as writer:
         for source, targets in groups.items():
             if writer.full:
                 break
@@ -125,10 +113,10 @@ def build(options: Namespace, preparation: Preparation) -> None:
                     break
                 writer.add(*pair)
         for paths in options.train:
-            for _, pair in preparation.aligned(paths):
+            for _, lines in preparation.aligned(paths):
                 if writer.full:
                     break
-                writer.add(*pair)
+                writer.add(*lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

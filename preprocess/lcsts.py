@@ -3,9 +3,9 @@
     python preprocess/lcsts.py --data DIR --output data/lcsts --setting wean
 
 DIR holds the released PART_I.txt, PART_II.txt and PART_III.txt, of which the last two are scored by people: pairs with
-a score below 3 are left out, as in all papers; or plain {train,valid,test}.{src,tgt}. The settings are those of the
-papers: ``wean`` is characters with a dictionary of 4,000, ``copynet-characters`` of 3,000, ``copynet-words`` is jieba's
-words with one of 10,000. ``--unit`` and ``--words`` replace either part.
+a score below 3, or without one, are left out, as in all papers; or plain {train,valid,test}.{src,tgt}. The settings are
+those of the papers: ``wean`` is characters with a dictionary of 4,000, ``copynet-characters`` of 3,000,
+``copynet-words`` is jieba's words with one of 10,000. ``--unit`` and ``--words`` replace either part.
 """
 
 import re
@@ -91,7 +91,9 @@ def build(options: Namespace, preparation: Preparation) -> None:
             for score, text, summary in read_documents(preparation.lines(options.data / name), broken):
                 if writer.full:
                     break
-                if score is not None and score < options.score:
+                if split != "train" and options.score and score is None:
+                    writer.drop("no_score")
+                elif score is not None and score < options.score:
                     writer.drop("low_score")
                 else:
                     writer.add(text, summary)

@@ -14,16 +14,11 @@ from pathlib import Path
 
 from corpus.command import build_parser, run
 from corpus.errors import InputError
-from corpus.output import SIDES
 from corpus.preparation import Preparation
+from corpus.references import ASSET, TURK, write_references
 from corpus.spelling import one_spelling
 
 HELD_OUT = ("test", "valid")
-LAYOUTS = {
-    "turk": {split: (f"{name}.8turkers.tok.norm", f"{name}.8turkers.tok.turk.") for split, name in
-             (("test", "test"), ("valid", "tune"))},
-    "asset": {split: (f"asset.{split}.orig", f"asset.{split}.simp.") for split in HELD_OUT},
-}  # fmt: skip
 
 
 def parser() -> ArgumentParser:
@@ -44,12 +39,10 @@ def files_of(options: Namespace) -> dict[str, list[Path]]:
         InputError: if there is no set, or one without references.
     """
     found: dict[str, list[Path]] = {}
-    for layout in LAYOUTS.values() if options.data is not None else ():
-        for split, (source, references) in layout.items():
-            path, number = options.data / source, 0
-            while path.is_file() and (options.data / f"{references}{number}").is_file():
-                found.setdefault(split, [path]).append(options.data / f"{references}{number}")
-                number += 1
+    for layout in (TURK, ASSET) if options.data is not None else ():
+        for split, names in layout.items():
+            if (options.data / names[0]).is_file():  # whichever of its references is missing is named later
+                found[split] = [options.data / name for name in names]
     found.update({split: getattr(options, split) for split in HELD_OUT if getattr(options, split)})
     if not found:
         where = "" if options.data is None else f"{options.data} has neither TurkCorpus nor ASSET; "
@@ -75,11 +68,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
     if options.train_on_valid:
         preparation.leaks.ignore("valid")
     for split, paths in found.items():
-        with preparation.split(split, [*SIDES, *(f"ref{number}" for number in range(len(paths) - 1))]) as writer:
-            for where, (source, *references) in preparation.aligned(paths):
-                if writer.full:
-                    break
-                writer.add(source, references[0], *references, where=where)
+        write_references(preparation, split, paths)
     if options.train_on_valid:
         with preparation.split("train") as writer:
             for _, (source, *references) in preparation.aligned(found["valid"]):

@@ -6,8 +6,9 @@ than the source's. All drawing goes through `random.Random.random`, which Python
 
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
+from corpus.chance import pick
 from paraphrase_grammar import (
     CUES,
     DOMAINS,
@@ -21,8 +22,6 @@ from paraphrase_grammar import (
     SINGULAR_ONLY,
 )
 from paraphrase_lexicon import COUNTRIES, FEMALE_NAMES, LEXICON, MALE_NAMES, SURNAMES, TOWNS, inflect
-
-Item = TypeVar("Item")
 
 PLAIN_IN_SOURCE = 0.45  # how often a source word is already the plainest of its set
 PLAIN_IN_TARGET = 0.80  # how often the target replaces a more formal word by the plainest
@@ -64,11 +63,6 @@ class Part(NamedTuple):
             return NOMINALS[self.key]
         words = self.target if side else self.source
         return inflect(words, form) if form else words
-
-
-def pick(rng: Random, items: Sequence[Item]) -> Item:
-    """Return one item; uses `random()` alone, the method that Python keeps the same for ever."""
-    return items[int(rng.random() * len(items))]
 
 
 class Scene:

@@ -115,6 +115,9 @@ def write_anonymised(preparation: Preparation, writer: PairWriter, paths: list[P
         words = {word for word in f"{source} {target}".split() if entities.is_placeholder(word)}
         found = {preparation.clean(word): preparation.clean(names[word]) for word in sorted(words) if word in names}
         writer.add(source, target, beside=[json.dumps(found, ensure_ascii=False)], where=_held_out(writer, where))
+    else:
+        if next(known, None) is not None:
+            raise InputError(f"{map_of(preparation.options)} has entities for more lines than {paths[0]}.")
 
 
 def _held_out(writer: PairWriter, where: str) -> str:

@@ -12,6 +12,7 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
+from corpus.command import exit_status
 from corpus.entities import restore
 from corpus.errors import InputError
 from corpus.output import write_atomically
@@ -64,16 +65,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given.add_argument("--input", type=Path, metavar="FILE", help="an output a line")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="file to write, replaced if there")
     args = parser.parse_args(arguments)
-    try:
+
+    def work() -> None:
         entities, outputs = read_entities(args.entities), read_outputs(args.generated, args.input)
         if len(entities) != len(outputs):
             raise InputError(f"{args.entities} has {len(entities)} lines, but there are {len(outputs)} outputs.")
         lines = (restore(output, names) + "\n" for output, names in zip(outputs, entities, strict=True))
         write_atomically(args.output, lines)
-    except (InputError, OSError) as error:
-        print(f"restore_entities: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+
+    return exit_status("restore_entities", args.output, work)
 
 
 if __name__ == "__main__":

@@ -13,16 +13,16 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from corpus.command import whole_number
+from corpus.chance import pick
+from corpus.command import run_generator, whole_number
 from corpus.errors import InputError
-from corpus.output import SPLITS, Output, check_free
+from corpus.output import SPLITS, Output
 from paraphrase_grammar import CUES, PARSED_TEMPLATES
 from paraphrase_lexicon import surface_sets
-from paraphrase_scene import Scene, Unsuitable, pick
+from paraphrase_scene import Scene, Unsuitable
 from tqdm import tqdm
 
-GENERATOR_VERSION = "1.0"  # raise it with every change that changes the bytes
-SCRIPT = "synthetic_paraphrase"
+VERSION = "1.0"  # raise it with every change that changes the bytes
 REMARK = (
     "Synthetic text, written by a grammar and not by people; nothing that it says is true. "
     "A score on it shows that a model learns, not how good it is on real paraphrases; "
@@ -159,38 +159,20 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def write(options: argparse.Namespace, output: Output) -> str:
+    """Write the directory; return what it has."""
+    splits = collect_splits({split: getattr(options, split) for split in SPLITS}, options.seed)
+    for split in SPLITS:
+        with output.split(split) as files:
+            for pair in splits[split]:
+                files.write(*pair)
+    output.facts.update(describe(splits))
+    return f"pairs (vocabulary: {output.facts['vocabulary']})"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
-    options = build_parser().parse_args(arguments)
-    counts = {split: getattr(options, split) for split in SPLITS}
-    try:
-        output = Output(
-            options.output,
-            script=SCRIPT,
-            version=GENERATOR_VERSION,
-            options={**counts, "seed": options.seed},
-            overwrite=options.overwrite,
-        )
-        if output.finished():
-            print(f"{options.output} is complete already: nothing to do")
-            return 0
-        check_free(options.output, SCRIPT, options.overwrite)
-        splits = collect_splits(counts, options.seed)
-        with output:
-            for split in SPLITS:
-                with output.split(split) as files:
-                    for pair in splits[split]:
-                        files.write(*pair)
-            output.facts.update(describe(splits))
-    except (InputError, OSError) as error:
-        print(f"{SCRIPT}: error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted: nothing was written", file=sys.stderr)
-        return 130
-    sizes = " + ".join(f"{len(splits[split]):,} {split}" for split in SPLITS)
-    print(f"wrote {sizes} synthetic pairs to {options.output} (vocabulary: {output.facts['vocabulary']})")
-    return 0
+    return run_generator("synthetic_paraphrase", VERSION, build_parser(), write, arguments)
 
 
 if __name__ == "__main__":

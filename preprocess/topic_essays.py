@@ -17,14 +17,13 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from corpus.command import whole_number
+from corpus.chance import pick, shuffle
+from corpus.command import run_generator, whole_number
 from corpus.errors import InputError
 from corpus.output import SPLITS, Output
 from essay_grammar import LANGUAGES, ROLES, Domain
-from paraphrase_scene import pick
 from tqdm import tqdm
 
-SCRIPT = "topic_essays"
 VERSION = "1.0"  # raise it with every change that changes the bytes
 COLUMNS = ("src", "tgt", "domain")
 REMARK = (
@@ -42,12 +41,6 @@ class Essay(NamedTuple):
     topics: tuple[str, ...]
     text: str
     domain: str
-
-
-def shuffle(rng: Random, items: Iterable[str]) -> list[str]:
-    """Return the items in random order; uses `random()` alone, the method that Python keeps the same for ever."""
-    left = list(items)
-    return [left.pop(int(rng.random() * len(left))) for _ in range(len(left))]
 
 
 def write_sentence(rng: Random, domain: Domain, role: str, word: str) -> str:
@@ -159,28 +152,17 @@ def generate(options: argparse.Namespace, rng: Random) -> Iterator[tuple[str, Es
     return draw_splits(rng, LANGUAGES[options.language], {split: getattr(options, split) for split in SPLITS})
 
 
+def write(options: argparse.Namespace, output: Output) -> str:
+    """Write the directory; return what it has."""
+    total = options.train + options.valid + options.test
+    essays = tqdm(generate(options, Random(options.seed)), "generating", total, unit=" essays", disable=None)
+    write_output(output, LANGUAGES[options.language], essays)
+    return "essays"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
-    options = build_parser().parse_args(arguments)
-    recorded = {name: value for name, value in vars(options).items() if name not in ("output", "overwrite")}
-    total = options.train + options.valid + options.test
-    try:
-        output = Output(options.output, script=SCRIPT, version=VERSION, options=recorded, overwrite=options.overwrite)
-        if output.finished():
-            print(f"{SCRIPT}: {options.output} is complete already: nothing to do")
-            return 0
-        with output:
-            essays = tqdm(generate(options, Random(options.seed)), "generating", total, unit=" essays", disable=None)
-            write_output(output, LANGUAGES[options.language], essays)
-    except (InputError, OSError) as error:
-        print(f"{SCRIPT}: error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(f"{SCRIPT}: interrupted; nothing was written", file=sys.stderr)
-        return 130
-    sizes = " + ".join(f"{split.kept:,} {name}" for name, split in output.splits.items())
-    print(f"{SCRIPT}: wrote {sizes} essays to {options.output}")
-    return 0
+    return run_generator("topic_essays", VERSION, build_parser(), write, arguments)
 
 
 if __name__ == "__main__":

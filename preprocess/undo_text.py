@@ -11,6 +11,7 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
+from corpus.command import exit_status
 from corpus.errors import InputError
 from corpus.output import read_manifest, write_atomically
 from corpus.reading import read_lines
@@ -24,16 +25,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--input", type=Path, required=True, metavar="FILE", help="an output a line")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="file to write, replaced if there")
     args = parser.parse_args(arguments)
-    try:
+
+    def work() -> None:
         manifest = read_manifest(args.prepared)
         if "options" not in manifest:
             raise InputError(f"{args.prepared} has no manifest.json of a script of this folder.")
         step = undo(manifest["options"])
         write_atomically(args.output, (step(line) + "\n" for line in read_lines(args.input)))
-    except (InputError, OSError) as error:
-        print(f"undo_text: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+
+    return exit_status("undo_text", args.output, work)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from corpus.errors import InputError
@@ -67,7 +68,9 @@ def _may_replace(folder: Path, made_from: dict[str, object], overwrite: bool) ->
         InputError: if it is not ours, or may not be replaced.
     """
     manifest = folder / MANIFEST
-    found = json.loads(manifest.read_text(encoding="utf-8")) if manifest.is_file() else None
+    found = None
+    with suppress(OSError, ValueError):  # a manifest that cannot be read is not ours
+        found = json.loads(manifest.read_text(encoding="utf-8"))
     if found == made_from:
         return False
     if not isinstance(found, dict) or "text_manifest_sha256" not in found:

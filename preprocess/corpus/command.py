@@ -10,7 +10,7 @@ from typing import Any
 from corpus import cleaning, leaks, steps
 from corpus.binarise import binarise
 from corpus.errors import InputError
-from corpus.output import Output, check_free
+from corpus.output import SPLITS, Output, check_free
 from corpus.preparation import Preparation, describe
 
 # What does not change the text, or is known by the files it names.
@@ -105,18 +105,77 @@ def run(
     """
     options = parser.parse_args(arguments)
     name = parser.prog.removesuffix(".py")
-    try:
+
+    def work() -> None:
         prepare(name, options, build, inputs(options), version)
         if options.binarise is not None:
             run_binarise(name, options)
+
+    return exit_status(name, options.output, work)
+
+
+def run_generator(
+    name: str,
+    version: str,
+    parser: ArgumentParser,
+    write: Callable[[Namespace, Output], str],
+    arguments: Sequence[str] | None = None,
+    *,
+    sets: Sequence[str] = (),
+) -> int:
+    """Parse, and write what is not there yet; return the exit status.
+
+    Args:
+        name: of the script.
+        version: of the script: raise it with every change that changes the bytes.
+        parser: of the command line.
+        write: fills a directory, and says what its lines are.
+        arguments: instead of those of the process.
+        sets: where there are several, each goes into a directory of its own, and ``--set`` names one or all of them.
+    """
+    options = parser.parse_args(arguments)
+
+    def work() -> None:
+        missing = []
+        parts = [part for part in sets if options.set in (part, "both")] or [""]
+        for part in parts:
+            chosen = Namespace(**{**vars(options), "set": part} if part else vars(options))
+            output = _open_generated(name, version, chosen, options.output / part)
+            if output.finished():
+                continue
+            check_free(output.path, name, options.overwrite)
+            missing.append((chosen, output))
+        for chosen, output in missing:
+            with output:
+                what = write(chosen, output)
+            sizes = " + ".join(f"{output.splits[split].kept:,} {split}" for split in SPLITS)
+            print(f"{name}: wrote {sizes} {what} to {output.path}")
+        if not missing:
+            print(f"{name}: {options.output} is complete already: nothing to do")
+
+    return exit_status(name, options.output, work)
+
+
+def _open_generated(name: str, version: str, options: Namespace, path: Path) -> Output:
+    """The directory of a generated set; all options but where it goes decide about its content."""
+    recorded = {key: value for key, value in vars(options).items() if key not in ("output", "overwrite")}
+    unit = recorded.get("unit", "")
+    versions = steps.library_versions(unit, truecase=False, bpe=False) if unit == "jieba" else None
+    return Output(path, script=name, version=version, options=recorded, versions=versions, overwrite=options.overwrite)
+
+
+def exit_status(name: str, output: Path, work: Callable[[], None]) -> int:
+    """Run a script's work; a mistake is one sentence and status 2."""
+    try:
+        work()
     except InputError as error:
         print(f"{name}: error: {error}", file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"{name}: error: {error.strerror or error}: {error.filename or options.output}.", file=sys.stderr)
+        print(f"{name}: error: {error.strerror or error}: {error.filename or output}.", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f"{name}: stopped; nothing was left behind", file=sys.stderr)
+        print(f"{name}: stopped; what was not complete is removed", file=sys.stderr)
         return 130
     return 0
 

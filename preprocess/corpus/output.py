@@ -57,7 +57,7 @@ class Output:
         self.path = path
         self.folder = path.parent / f".{path.name}.partial"
         self.overwrite = overwrite
-        self.head = {"script": script, **({"version": version} if version else {}), "options": options}
+        self.head: dict[str, Any] = {"script": script, **({"version": version} if version else {}), "options": options}
         self.versions = versions or {}
         self.sources: list[dict[str, Any]] = []
         self.splits: dict[str, Split] = {}
@@ -89,11 +89,14 @@ class Output:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Give the directory its name, or remove what was written if there was an error."""
+        finished = False
         try:
             if error is None:
                 self._finish()
+                finished = True
         finally:
-            remove(self.folder)
+            if not finished:  # else the name may be that of the next run already
+                remove(self.folder)
             self._unlock()
 
     def finished(self, sources: Sequence[Path] = ()) -> bool:

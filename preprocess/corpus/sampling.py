@@ -78,8 +78,8 @@ class Draw:
         return number
 
     def _groups(self, ranks: "np.ndarray") -> list[list[int]]:
-        """The connected components, in the order of their lowest rank."""
+        """The connected components in random order: by the sum of their ranks, so that their size does not matter."""
         members: dict[int, list[int]] = {}
-        for index in np.argsort(ranks, kind="stable"):
-            members.setdefault(self._root(self._firsts[index]), []).append(int(index))
-        return list(members.values())
+        for index, first in enumerate(self._firsts):
+            members.setdefault(self._root(first), []).append(index)
+        return sorted(members.values(), key=lambda group: int(ranks[group].sum()))  # which wraps around at 2 ** 64

@@ -44,14 +44,7 @@ FILES = [f"{split}.{side}" for split in ("train", "valid", "test") for side in (
 SMALL = ("--train", 50, "--valid", 10, "--test", 7)
 
 
-# --- the same seed, the same bytes
-
-
-def test_same_seed_gives_same_bytes_whatever_the_hash_seed(tmp_path):
-    for name in ("1", "2"):
-        assert run(tmp_path / name, *SMALL, PYTHONHASHSEED=name).returncode == 0
-    assert contents(tmp_path / "1") == contents(tmp_path / "2")
-    assert len(contents(tmp_path / "1")) == 7
+# --- the draw
 
 
 def test_other_seed_gives_other_sentences():
@@ -115,67 +108,6 @@ def test_manifest_lists_only_synonyms_that_the_text_has(splits):
     listed = [line.split() for line in manifest["synonym_sets"]]
     assert len(listed) > 300
     assert all(len(words) > 1 and set(words) <= text for words in listed)
-
-
-def test_existing_output_is_refused_and_left_alone(tmp_path):
-    assert run(tmp_path, *SMALL).returncode == 0
-    before = contents(tmp_path)
-    again = run(tmp_path, *SMALL)
-    assert (again.returncode, "nothing to do" in again.stdout) == (0, True)
-    refused = run(tmp_path, *SMALL, "--seed", 2)
-    assert refused.returncode == 2
-    assert refused.stderr.count("\n") == 1
-    assert "--overwrite" in refused.stderr
-    assert contents(tmp_path) == before
-    assert run(tmp_path, *SMALL, "--seed", 2, "--overwrite").returncode == 0
-    after = contents(tmp_path)
-    assert after.keys() == before.keys()
-    assert all(after[name] != before[name] for name in before)
-
-
-def test_one_file_of_another_run_is_enough_to_refuse(tmp_path):
-    (tmp_path / "valid.tgt").write_text("mine\n")
-    assert run(tmp_path, *SMALL).returncode == 2
-    assert contents(tmp_path) == {"valid.tgt": b"mine\n"}
-
-
-def test_failure_while_writing_leaves_nothing(tmp_path, monkeypatch, capsys):
-    def full_disk(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(generator, "describe", full_disk)
-    assert generator.main(["--output", str(tmp_path / "out"), "--train", "9", "--valid", "3", "--test", "3"]) == 2
-    assert "No space left" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
-def test_output_that_is_a_file_is_one_clear_line(tmp_path):
-    (tmp_path / "file").write_text("x")
-    result = run(tmp_path / "file", *SMALL)
-    assert result.returncode == 2
-    assert result.stderr.startswith("synthetic_paraphrase: error: ")
-    assert result.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    "option", [("--train", "0"), ("--valid", "-1"), ("--test", "1.5"), ("--train", "many"), ("--seed", "-1")]
-)
-def test_bad_numbers_are_refused(tmp_path, option, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        generator.main(["--output", str(tmp_path / "out"), *option])
-    assert stopped.value.code == 2
-    message = capsys.readouterr().err
-    assert option[0] in message
-    assert repr(option[1]) in message
-    assert not (tmp_path / "out").exists()
-
-
-def test_help_names_every_option():
-    result = run("unused", "--help")
-    assert result.returncode == 0
-    for option in ("--output", "--train", "--valid", "--test", "--seed", "--overwrite"):
-        assert option in result.stdout
-    assert "24000" in result.stdout
 
 
 # --- no leak

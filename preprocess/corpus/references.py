@@ -1,0 +1,53 @@
+"""Sets with several references for a sentence: the files of TurkCorpus and ASSET, and pairs that share a source."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from corpus.output import SIDES
+from corpus.preparation import Preparation
+
+# Source and references of each split, by their names in the release.
+TURK = {
+    split: (f"{name}.8turkers.tok.norm", *(f"{name}.8turkers.tok.turk.{number}" for number in range(8)))
+    for split, name in (("test", "test"), ("valid", "tune"))
+}
+ASSET = {
+    split: (f"asset.{split}.orig", *(f"asset.{split}.simp.{number}" for number in range(10)))
+    for split in ("test", "valid")
+}
+
+
+def write_references(preparation: Preparation, split: str, paths: Sequence[Path]) -> None:
+    """Write a set of aligned files; the first reference is the target, too."""
+    with preparation.split(split, sides(len(paths) - 1)) as writer:
+        for where, (source, *references) in preparation.aligned(paths):
+            if writer.full:
+                break
+            writer.add(source, references[0], *references, where=where)
+
+
+def write_grouped(
+    preparation: Preparation, split: str, pairs: Iterable[tuple[str, str]], *, required: bool = True
+) -> None:
+    """Write pairs that share a source as one line with all their targets as references, kept in memory meanwhile.
+
+    The files of references need a line for every source: one with fewer targets has its first once more, which changes
+    neither BLEU nor the best of several.
+    """
+    groups: dict[str, list[str]] = {}
+    for source, target in pairs:
+        if source.strip() and target.strip():
+            groups.setdefault(source, []).append(target)
+        else:
+            preparation.left_out[f"{split}_empty_side"] += 1
+    most = max(map(len, groups.values()), default=0)
+    with preparation.split(split, sides(most), required=required) as writer:
+        for source, targets in groups.items():
+            if writer.full:
+                break
+            writer.add(source, targets[0], *targets, *[targets[0]] * (most - len(targets)))
+
+
+def sides(references: int) -> list[str]:
+    """The endings of the files of a split with so many references."""
+    return [*SIDES, *(f"ref{number}" for number in range(references))]
