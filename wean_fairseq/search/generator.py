@@ -1,4 +1,8 @@
-"""fairseq's beam search with the stop rule of early OpenNMT, which WEAN used, and alignments for ``--replace-unk``.
+"""fairseq's beam search with other stop rules, and alignments for ``--replace-unk``.
+
+fairseq ends a sentence when it has finished as many hypotheses as the beam is wide, whatever they are worth. A model
+that is sure of itself, as a copying one is, has no second idea: the rest of the beam are ends at the wrong place, which
+fill that number before the right hypothesis has come to its end.
 
 Legend: ``B`` sentences still searched, ``K`` beam, ``S`` padded source length, ``T`` output length.
 """
@@ -15,20 +19,28 @@ from ..errors import UserError
 
 
 class _TopAwareBeamSearch(BeamSearch):
-    """Beam search that remembers for which sentences the best candidate of the step ends the sentence."""
+    """Beam search that remembers what the stop rules ask for.
+
+    Attributes:
+        top_ends: for which sentences the best candidate of the step ends the sentence, (B,).
+        best_open: score of the best candidate that does not, (B,).
+    """
 
     def __init__(self, tgt_dict: Dictionary) -> None:
         super().__init__(tgt_dict)
         self.top_ends: list[bool] = []
+        self.best_open: list[float] = []
 
     def step(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tensor]:
         scores, indices, beams = super().step(*args, **kwargs)
-        self.top_ends = indices[:, 0].eq(self.eos).tolist()  # candidates come best first
+        ends = indices.eq(self.eos)
+        self.top_ends = ends[:, 0].tolist()  # candidates come best first
+        self.best_open = scores.masked_fill(ends, float("-inf")).amax(dim=1).tolist()
         return scores, indices, beams
 
 
 class PaperSequenceGenerator(SequenceGenerator):
-    """``SequenceGenerator`` with two options.
+    """``SequenceGenerator`` with three options, of which the first two exclude each other.
 
     Args:
         models: as fairseq's.
@@ -37,6 +49,8 @@ class PaperSequenceGenerator(SequenceGenerator):
         stop_when_best_finished: end a sentence when its best candidate ends it and this many hypotheses are finished;
             0 = never early. Without length normalisation a sum of log-probabilities only falls, so nothing better can
             follow: the first output is the same, sooner.
+        stop_when_nothing_better: keep the best finished hypotheses, and end a sentence when no unfinished one can still
+            become one of the best of this number; 0 = as fairseq, see above.
         source_positions: give each hypothesis as ``alignment`` the source word each of its words attends to most,
             which is what ``--replace-unk`` needs.
         kwargs: as fairseq's.
@@ -48,21 +62,75 @@ class PaperSequenceGenerator(SequenceGenerator):
         tgt_dict: Dictionary,
         search_strategy: torch.nn.Module | None = None,
         stop_when_best_finished: int = 0,
+        stop_when_nothing_better: int = 0,
         source_positions: bool = False,
         **kwargs: Any,
     ) -> None:
-        if stop_when_best_finished:
+        if stop_when_best_finished or stop_when_nothing_better:
             search_strategy = _TopAwareBeamSearch(tgt_dict)
         super().__init__(models, tgt_dict, search_strategy=search_strategy, **kwargs)
         self.stop_when_best_finished = stop_when_best_finished
+        self.stop_when_nothing_better = stop_when_nothing_better
+        self._settled: set[int] = set()
         self.source_positions = source_positions
 
     def is_finished(self, step: int, unfin_idx: int, max_len: int, finalized_sent_len: int, beam_size: int) -> bool:
         """Whether sentence ``unfin_idx`` (of those still searched) is done after this step."""
-        enough = finalized_sent_len >= self.stop_when_best_finished
-        if isinstance(self.search, _TopAwareBeamSearch) and self.search.top_ends[unfin_idx] and enough:
+        if self.stop_when_nothing_better:
+            return unfin_idx in self._settled or step == max_len
+        enough = finalized_sent_len >= self.stop_when_best_finished > 0
+        if enough and isinstance(self.search, _TopAwareBeamSearch) and self.search.top_ends[unfin_idx]:
             return True
         return bool(super().is_finished(step, unfin_idx, max_len, finalized_sent_len, beam_size))
+
+    def finalize_hypos(
+        self,
+        step: int,
+        bbsz_idx: Tensor,
+        eos_scores: Tensor,
+        tokens: Tensor,
+        scores: Tensor,
+        finalized: list[list[dict[str, Any]]],
+        finished: list[bool],
+        beam_size: int,
+        attn: Tensor | None,
+        src_lengths: Tensor,
+        max_len: int,
+    ) -> list[int]:
+        """Store the hypotheses that end here, as fairseq does; with ``stop_when_nothing_better`` the best of all."""
+        rest = (finished, beam_size, attn, src_lengths, max_len)
+        if not self.stop_when_nothing_better:
+            return list(super().finalize_hypos(step, bbsz_idx, eos_scores, tokens, scores, finalized, *rest))
+        sentence = [number for number, done in enumerate(finished) if not done]  # of each row of the batch
+        values = (eos_scores / (step + 1) ** self.len_penalty if self.normalize_scores else eos_scores).tolist()
+        ended: dict[int, list[float]] = {}
+        for row, value in zip(bbsz_idx.tolist(), values, strict=True):
+            ended.setdefault(row // beam_size, []).append(value)
+        self._settled = {
+            row
+            for row, new in ended.items()
+            if self._nothing_better(row, [*(float(h["score"]) for h in finalized[sentence[row]]), *new], step, max_len)
+        }
+        fresh: list[list[dict[str, Any]]] = [[] for _ in finalized]
+        done = super().finalize_hypos(step, bbsz_idx, eos_scores, tokens, scores, fresh, *rest)
+        for kept, new_ones in zip(finalized, fresh, strict=True):
+            if new_ones:
+                kept[:] = sorted([*kept, *new_ones], key=lambda hypothesis: -float(hypothesis["score"]))[:beam_size]
+        return list(done)
+
+    def _nothing_better(self, row: int, scores: list[float], step: int, max_len: int) -> bool:
+        """Whether no unfinished hypothesis of a sentence can still beat the last of its best finished ones.
+
+        Log-probabilities only fall, so the most an unfinished hypothesis can reach is what it has now, divided by the
+        length that is best for it.
+        """
+        wanted = self.stop_when_nothing_better
+        if len(scores) < wanted:
+            return False
+        reachable = self.search.best_open[row]
+        if self.normalize_scores:
+            reachable = max(reachable / length**self.len_penalty for length in (step + 2, max_len + 1))
+        return sorted(scores, reverse=True)[wanted - 1] >= reachable
 
     @torch.no_grad()
     def generate(

@@ -1,0 +1,93 @@
+"""When the search ends a sentence: a model that is sure of itself must not be cut off before it has said its word."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder
+from fairseq.sequence_generator import SequenceGenerator
+
+from tests.model_contract import EOS, make_dictionary
+from wean_fairseq.search import PaperSequenceGenerator
+
+WORDS = list(range(4, 16))  # what the model wants to write, twelve words
+BEAM = 5
+SURE, END = 0.9, 0.05  # probability of the right word, and of ending too early
+OTHER = (1 - SURE - END) / 21  # of each other entry of the 23 of the dictionary
+RIGHT = [SURE] * len(WORDS) + [1 - 22 * OTHER]  # of each word of the right output, its end included
+
+
+class Echo(FairseqEncoder):
+    def forward(self, src_tokens: torch.Tensor, src_lengths: Any = None, **_: Any) -> dict[str, torch.Tensor]:
+        return {"src_tokens": src_tokens}
+
+    def reorder_encoder_out(self, encoder_out: dict[str, torch.Tensor], new_order: torch.Tensor) -> Any:
+        return {"src_tokens": encoder_out["src_tokens"].index_select(0, new_order)}
+
+
+class Sure(FairseqIncrementalDecoder):
+    """Knows the word of every position, whatever was written before."""
+
+    def forward(self, prev_output_tokens: torch.Tensor, **_: Any) -> tuple[torch.Tensor, dict[str, Any]]:
+        position = prev_output_tokens.size(1) - 1
+        probabilities = torch.full((prev_output_tokens.size(0), 1, len(self.dictionary)), OTHER)
+        if position < len(WORDS):
+            probabilities[..., EOS] = END
+            probabilities[..., WORDS[position]] = SURE
+        else:
+            probabilities[..., EOS] = RIGHT[-1]
+        return probabilities.log(), {"attn": [None]}
+
+    def max_positions(self) -> int:
+        return 1000
+
+
+@pytest.fixture
+def dictionary() -> Dictionary:
+    return make_dictionary(19)
+
+
+@pytest.fixture
+def model(dictionary: Dictionary) -> FairseqEncoderDecoderModel:
+    return FairseqEncoderDecoderModel(Echo(dictionary), Sure(dictionary))
+
+
+def search(generator: SequenceGenerator, sentences: int = 2) -> list[list[dict[str, Any]]]:
+    tokens = torch.tensor([[5, 6, EOS]]).repeat(sentences, 1)
+    return generator.generate([], {"net_input": {"src_tokens": tokens, "src_lengths": torch.full((sentences,), 3)}})
+
+
+@pytest.mark.parametrize("len_penalty", [0.0, 0.5, 1.0, 2.0])
+def test_the_right_output_is_found_where_early_ends_fill_the_beam(model, dictionary, len_penalty):
+    options = {"beam_size": BEAM, "max_len_a": 0, "max_len_b": 30, "len_penalty": len_penalty}
+    patient = PaperSequenceGenerator([model], dictionary, stop_when_nothing_better=1, **options)
+    for hypotheses in search(patient):
+        # Expected: closed form. Nothing else comes near it: an output that is empty has 0.05.
+        assert hypotheses[0]["tokens"].tolist() == [*WORDS, EOS]
+        expected = sum(map(math.log, RIGHT)) / 13**len_penalty
+        assert hypotheses[0]["score"].item() == pytest.approx(expected, rel=1e-4)
+        assert len(hypotheses) <= BEAM
+        scores = [float(hypothesis["score"]) for hypothesis in hypotheses]
+        assert scores == sorted(scores, reverse=True)
+    plain = SequenceGenerator([model], dictionary, **options)
+    # What it is for: fairseq's own search ends with five early ends.
+    assert all(len(hypotheses[0]["tokens"]) < len(WORDS) for hypotheses in search(plain))
+
+
+def test_the_nbest_are_the_best_of_all_that_the_beam_saw(model, dictionary):
+    """Expected: the right output, then what is at least as good as an early end after k right words, for k = 11, 10."""
+    options = {"beam_size": BEAM, "max_len_a": 0, "max_len_b": 30}
+    patient = PaperSequenceGenerator([model], dictionary, stop_when_nothing_better=3, **options)
+    for hypotheses in search(patient, sentences=1):
+        scores = [float(hypothesis["score"]) for hypothesis in hypotheses[:3]]
+        early = [(k * math.log(SURE) + math.log(END)) / (k + 1) for k in (11, 10)]
+        assert scores[0] == pytest.approx(sum(map(math.log, RIGHT)) / 13, rel=1e-4)
+        assert scores[1] >= early[0] - 1e-4
+        assert scores[2] >= early[1] - 1e-4
+
+
+def test_a_search_that_never_ends_is_ended_by_the_longest_output(model, dictionary):
+    patient = PaperSequenceGenerator([model], dictionary, stop_when_nothing_better=1, beam_size=2, max_len_b=6)
+    assert all(len(hypotheses[0]["tokens"]) <= 7 for hypotheses in search(patient))
