@@ -132,32 +132,36 @@ prepare() {
   grep -E 'left out|is in (test|held out)' "$RUN/text.log" || true
 }
 
-# binarise WORDS THRESHOLD [ARGUMENTS...]: text -> $RUN/bin, one dictionary of at most WORDS words seen THRESHOLD times.
+# binary_data: the directory of the binary data and its dictionary: $RUN/bin, or the one that a recipe names in BIN.
+binary_data() { printf '%s' "${BIN:-${RUN:?}/bin}"; }
+
+# binarise WORDS THRESHOLD [ARGUMENTS...]: text -> binary_data, one dictionary of at most WORDS words seen THRESHOLD times.
 # With --dataset-impl raw the data stays text, in which a model that copies finds the words outside the dictionary.
 # CANDIDATES_FROM=source counts the source side alone, as the WEAN paper words it; the default counts both, as its code.
 binarise() {
-  local words=$1 threshold=$2 counts=()
+  local words=$1 threshold=$2 counts=() bin
+  bin=$(binary_data)
   shift 2
-  if [[ -f $RUN/bin/.complete ]]; then
+  if [[ -f $bin/.complete ]]; then
     say "binary data: done before"
     return
   fi
-  say "binary data: writing $RUN/bin (fairseq-preprocess)"
+  say "binary data: writing $bin (fairseq-preprocess)"
   mkdir -p "$RUN"
-  rm -rf "${RUN:?}/bin"
+  rm -rf "$bin"
   if [[ ${CANDIDATES_FROM:-joint} == source ]]; then
     fairseq-preprocess --only-source --dict-only --source-lang src --target-lang tgt --trainpref "$RUN/text/train" \
-      --nwordssrc "$words" --thresholdsrc "$threshold" --destdir "$RUN/bin" >"$RUN/preprocess.log" 2>&1 ||
+      --nwordssrc "$words" --thresholdsrc "$threshold" --destdir "$bin" >"$RUN/preprocess.log" 2>&1 ||
       fail fairseq-preprocess "$RUN/preprocess.log"
-    mv "$RUN/bin/dict.src.txt" "$RUN/dict.source.txt"
+    mv "$bin/dict.src.txt" "$RUN/dict.source.txt"
     counts=(--srcdict "$RUN/dict.source.txt")
   else
     counts=(--nwordssrc "$words" --thresholdsrc "$threshold")
   fi
   fairseq-preprocess --source-lang src --target-lang tgt --joined-dictionary "${counts[@]}" \
-    --trainpref "$RUN/text/train" --validpref "$RUN/text/valid" --destdir "$RUN/bin" \
+    --trainpref "$RUN/text/train" --validpref "$RUN/text/valid" --destdir "$bin" \
     --workers "$(nproc)" "$@" >"$RUN/preprocess.log" 2>&1 || fail fairseq-preprocess "$RUN/preprocess.log"
-  touch "$RUN/bin/.complete"
+  touch "$bin/.complete"
 }
 
 # train SYSTEM ARCH [ARGUMENTS...]: -> $RUN/SYSTEM/checkpoint_best.pt; resumes from the last checkpoint.
@@ -178,7 +182,7 @@ train() {
     device=(--distributed-world-size "$GPUS")
   fi
   python "$LIB/progress.py" --label "$system" --output "$folder/train.out" --epochs "$EPOCHS" -- \
-    "${launcher[@]}" "$RUN/bin" --user-dir "$ROOT/wean_fairseq" --task paraphrase --arch "$arch" \
+    "${launcher[@]}" "$(binary_data)" --user-dir "$ROOT/wean_fairseq" --task paraphrase --arch "$arch" \
     --criterion "$criterion" --seed "$SEED" "${device[@]}" --save-dir "$folder" --max-epoch "$EPOCHS" \
     --log-format simple --log-interval 20 --log-file "$folder/train.log" "$@" || stopped "training" "$folder/train.out"
   [[ -f $folder/checkpoint_best.pt ]] || die "the training ended without a checkpoint, see $folder/train.log."
@@ -212,7 +216,8 @@ test_of_text() {
 # generate SYSTEM SET [ARGUMENTS...]: $RUN/text-SET -> $RUN/SYSTEM/SET.log, from raw text, because replacing or copying
 # an unknown word needs its spelling.
 generate() {
-  local system=$1 set=$2 folder=$RUN/$1 raw=$RUN/raw-$2 device=()
+  local system=$1 set=$2 folder=$RUN/$1 raw device=()
+  raw=$(binary_data)-$set
   shift 2
   if [[ -f $folder/$set.log && ! $folder/checkpoint_best.pt -nt $folder/$set.log ]]; then
     say "decoding $set with $system: done before"
@@ -221,7 +226,7 @@ generate() {
   ((GPUS == 0)) && device=(--cpu)
   say "decoding $set with $system (fairseq-generate)"
   mkdir -p "$raw"
-  cp "$RUN/bin"/dict.*.txt "$raw"
+  cp "$(binary_data)"/dict.*.txt "$raw"
   cp "$RUN/text-$set/test.src" "$raw/test.src-tgt.src"
   cp "$RUN/text-$set/test.tgt" "$raw/test.src-tgt.tgt"
   rm -f "$folder/$set.log.part"

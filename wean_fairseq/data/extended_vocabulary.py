@@ -45,6 +45,7 @@ class ExtendedDictionary(Dictionary):
         self._spellings: list[str] = []
         self._spelling_ids: dict[str, int] = {}
         self._same: list[int] = []  # of each spelling: the number of the first one that counts as the same word
+        self._same_numbers = torch.tensor(self._same)  # the same as a tensor, made when it is needed
         self._folded: dict[str, int] = {}
         no_words = (self.bos_word, self.pad_word, self.eos_word)
         self._words = {word: index for word, index in self.indices.items() if word not in no_words}
@@ -110,7 +111,9 @@ class ExtendedDictionary(Dictionary):
         """Ids that are equal where two words share a slot: any shape."""
         if not self.fold_case or not self._same:
             return tokens
-        same = torch.tensor(self._same, device=tokens.device) + len(self)
+        if len(self._same_numbers) != len(self._same):
+            self._same_numbers = torch.tensor(self._same)
+        same = self._same_numbers.to(tokens.device) + len(self)
         return torch.where(tokens >= len(self), same[(tokens - len(self)).clamp(min=0)], tokens)
 
     def _spelling_id(self, word: str) -> int:

@@ -17,7 +17,8 @@ class ProvenanceWriter:
 
     A line is ``{"id": number of the sentence, "source": [word, ...], "output": [{"word": ..., "copied": probability
     that the word was copied given that it was written, "positions": {source position from 0: share, ...}}, ...]}``; of
-    the n best outputs of a sentence the best one is described.
+    the n best outputs of a sentence the best one is described. ``fairseq-interactive`` does not number its batches;
+    then the number is that of the line written.
 
     Args:
         path: file to write; must not exist. It is made with the first line.

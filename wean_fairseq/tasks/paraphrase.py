@@ -29,12 +29,13 @@ from ..data import (
     limit_pairs,
 )
 from ..errors import UserError
+from ..modules import base_ids
 from ..search import PaperSequenceGenerator, ProvenanceWriter
 
 logger = logging.getLogger(__name__)
 
 SEARCH_PRESETS = ("fairseq", "wean", "copynet")
-# Ways of searching whose scores the WEAN stop rule says nothing about.
+# Ways of searching whose scores the stop rules say nothing about.
 _OTHER_SEARCHES = ("sampling", "match_source_len", "constraints", "print_alignment", "score_reference")
 
 
@@ -57,7 +58,8 @@ class ParaphraseConfig(TranslationConfig):
         default="fairseq",
         metadata={
             "help": "wean: scores are plain sums of log-probabilities (whatever --lenpen says) and a sentence is done "
-            "when its best hypothesis is and --nbest are; copynet: <unk> is never written; "
+            "when its best hypothesis is and --nbest are; copynet: <unk> is never written and a sentence goes on "
+            "until no unfinished hypothesis can be one of the --nbest; "
             "fairseq: as the generation options say"
         },
     )
@@ -97,6 +99,7 @@ class ParaphraseTask(TranslationTask):
         source = ExtendedDictionary(src_dict, cfg.copy_fold_case)
         joined = src_dict == tgt_dict
         super().__init__(cfg, source, source if joined else ExtendedDictionary(tgt_dict))
+        self._model_slots: int | None = None  # of the models built so far
         self._provenance = None if cfg.copy_provenance is None else ProvenanceWriter(cfg.copy_provenance)
 
     @property
@@ -114,6 +117,8 @@ class ParaphraseTask(TranslationTask):
         check_data_dir(cfg.data, cfg.source_lang, cfg.target_lang)
         if cfg.max_pair_length < 0:
             raise UserError(f"--max-pair-length must be 0 (no limit) or more, but is {cfg.max_pair_length}.")
+        if cfg.oov_slots < -1:
+            raise UserError(f"--oov-slots must be -1 (as the arch needs), 0 (none) or more, but is {cfg.oov_slots}.")
         if str(cfg.length_policy) == "truncate" and not cfg.max_pair_length:
             raise UserError("--length-policy truncate needs --max-pair-length, the number of words to keep.")
         if cfg.dataset_impl is None and is_raw_text(cfg.data):
@@ -141,6 +146,9 @@ class ParaphraseTask(TranslationTask):
                 f"{name} copies words from the source to the target, but the data has two dictionaries: "
                 "run fairseq-preprocess again with --joined-dictionary."
             )
+        if self._model_slots not in (None, slots):
+            raise UserError("an ensemble is of archs that copy words or of archs that do not: --path has both.")
+        self._model_slots = slots
         self.source_dictionary.reserve_slots(slots)
         return super().build_model(cfg, from_checkpoint)
 
@@ -198,13 +206,13 @@ class ParaphraseTask(TranslationTask):
         """Search; what was copied through slots comes out as the real words.
 
         Raises:
-            UserError: if constraints hold a word outside the dictionary.
+            UserError: if constraints hold a word outside the dictionary, or a forced beginning one that is not written.
         """
         if constraints is not None and constraints.max() >= len(self.target_dictionary):
             raise UserError("--constraints must be words of the dictionary; at least one is not.")
         with_slots, slot_map = self._with_slots(sample)
         if prefix_tokens is not None:
-            prefix_tokens = slot_map.slots(prefix_tokens)
+            prefix_tokens = self._writable(slot_map.slots(prefix_tokens), models)
         finalized = super().inference_step(generator, models, with_slots, prefix_tokens, constraints)
         if self._provenance is not None:
             self._provenance.write(models[0], sample, slot_map, finalized)
@@ -212,6 +220,18 @@ class ParaphraseTask(TranslationTask):
             for hypothesis in hypotheses:
                 hypothesis["tokens"] = slot_map.spell(row, hypothesis["tokens"])
         return finalized
+
+    def _writable(self, prefix_tokens: torch.Tensor, models: list[torch.nn.Module]) -> torch.Tensor:
+        """Forced beginnings (B, T) as ``models`` can write them: fairseq fails on a word of probability 0."""
+        dictionary = self.target_dictionary
+        if not any(getattr(model.decoder, "copies", False) for model in models):
+            prefix_tokens = base_ids(prefix_tokens, dictionary.first_slot, dictionary.unk())
+        if str(self.cfg.search_preset) == "copynet" and prefix_tokens.eq(dictionary.unk()).any():
+            raise UserError(
+                "--prefix-size forces an output to begin with a word that is neither in the dictionary nor copied, and "
+                "--search-preset copynet never writes <unk>: use --search-preset fairseq, or a smaller --prefix-size."
+            )
+        return prefix_tokens
 
     def _with_slots(self, sample: dict[str, Any]) -> tuple[dict[str, Any], SlotMap]:
         """The batch as models see it: a new one, so that whoever prints this one still finds the words in it."""
@@ -307,21 +327,26 @@ class ParaphraseTask(TranslationTask):
             UserError: if the generation options contradict the preset.
         """
         extra = dict(extra_gen_cls_kwargs or {})
-        wean_search = str(self.cfg.search_preset) == "wean"
+        preset = str(self.cfg.search_preset)
         replaces_unk = getattr(args, "replace_unk", None) is not None
         if replaces_unk and getattr(args, "print_alignment", None):
             raise UserError("--replace-unk and --print-alignment use the attention in different ways: choose one.")
-        if wean_search:
-            _check_wean_search(args, prefix_allowed_tokens_fn)
+        if preset != "fairseq":
+            _check_plain_beam_search(preset, args, prefix_allowed_tokens_fn)
+        if preset == "wean":
             logger.info("search preset wean: scores are sums of log-probabilities, length penalty 0")
             args = Namespace(**{**_options(args), "lenpen": 0.0})
-        if str(self.cfg.search_preset) == "copynet":
-            logger.info("search preset copynet: <unk> is never written")
+        if preset == "copynet":
+            logger.info("search preset copynet: <unk> is never written, no better hypothesis is cut off")
             args = Namespace(**{**_options(args), "unkpen": math.inf})
-        if seq_gen_cls is None and (wean_search or replaces_unk):
+        if seq_gen_cls is None and (preset != "fairseq" or replaces_unk):
             seq_gen_cls = PaperSequenceGenerator
-            wanted = getattr(args, "nbest", 1) if wean_search else 0
-            extra.update(stop_when_best_finished=wanted, source_positions=replaces_unk)
+            wanted = getattr(args, "nbest", 1)
+            extra.update(
+                stop_when_best_finished=wanted if preset == "wean" else 0,
+                stop_when_nothing_better=wanted if preset == "copynet" else 0,
+                source_positions=replaces_unk,
+            )
         return super().build_generator(
             models,
             args,
@@ -346,12 +371,12 @@ def _options(args: GenerationConfig | Namespace) -> dict[str, Any]:
     return dict(vars(args)) if isinstance(args, Namespace) else {str(key): args[key] for key in args}
 
 
-def _check_wean_search(args: GenerationConfig | Namespace, prefix_allowed_tokens_fn: Any) -> None:
+def _check_plain_beam_search(preset: str, args: GenerationConfig | Namespace, prefix_allowed_tokens_fn: Any) -> None:
     if getattr(args, "unkpen", 0) < 0:
-        raise UserError("--search-preset wean needs scores that only fall, so no negative --unkpen.")
+        raise UserError(f"--search-preset {preset} needs scores that only fall, so no negative --unkpen.")
     if prefix_allowed_tokens_fn is not None:
-        raise UserError("--search-preset wean is plain beam search: it takes no prefix_allowed_tokens_fn.")
-    if getattr(args, "lenpen", 1) not in (0, 1):
+        raise UserError(f"--search-preset {preset} is plain beam search: it takes no prefix_allowed_tokens_fn.")
+    if preset == "wean" and getattr(args, "lenpen", 1) not in (0, 1):
         raise UserError(
             f"--search-preset wean sums log-probabilities as they are, which --lenpen {args.lenpen} contradicts: "
             "leave --lenpen out, or use --search-preset fairseq."
@@ -361,4 +386,4 @@ def _check_wean_search(args: GenerationConfig | Namespace, prefix_allowed_tokens
     others += ["diversity_rate"] if getattr(args, "diversity_rate", -1) > -1 else []
     if others:
         flag = "--" + others[0].replace("_", "-")
-        raise UserError(f"--search-preset wean is plain beam search and does not go with {flag}.")
+        raise UserError(f"--search-preset {preset} is plain beam search and does not go with {flag}.")

@@ -137,3 +137,13 @@ def test_two_dictionaries_without_slots_know_their_own_words():
     slot_map = SlotMap(source, target, source.encode_line("the X").unsqueeze(0))
     assert slot_map.src_tokens.tolist() == [[source.index("the"), UNK, EOS]]
     assert slot_map.slots(target.encode_line("the X").unsqueeze(0)).tolist() == [[UNK, UNK, EOS]]
+
+
+def test_words_read_later_still_fold_case():
+    """The numbers of the words are kept between batches; a word read since then must be among them."""
+    dictionary = extended(slots=3, fold_case=True)
+    first = dictionary.first_slot
+    for word in ("Zorblax", "Quimby"):
+        source = dictionary.encode_line(f"{word} the {word.lower()}").unsqueeze(0)
+        slot_map = SlotMap(dictionary, dictionary, source)
+        assert slot_map.src_tokens.tolist() == [[first, dictionary.index("the"), first, EOS]]

@@ -297,3 +297,41 @@ def test_options_that_contradict_the_wean_search_are_refused(data, options, mess
     model = build_model("wean_lstm", task, embed_dim=6, hidden_size=10)
     with pytest.raises(UserError, match=message):
         task.build_generator([model], generation_args(**options))
+
+
+def with_a_forced_beginning(data, arch, **options):
+    """The task, and its best output for a source with an unknown word, forced to begin with two words."""
+    task = make_task(data, **options)
+    task.source_dictionary.reserve_slots(5)
+    model = build_model(arch, task, embed_dim=6, hidden_size=8)
+    source = task.source_dictionary.encode_line("w1 Zorblax w2").long().unsqueeze(0)
+    sample = {"net_input": {"src_tokens": source, "src_lengths": torch.tensor([source.size(1)])}}
+    prefix = task.target_dictionary.encode_line("w1 Zorblax", append_eos=False).long().unsqueeze(0)
+    generator = task.build_generator([model], Namespace(beam=2, max_len_a=0, max_len_b=6, unkpen=0))
+    return task, task.inference_step(generator, [model], sample, prefix_tokens=prefix)[0][0]["tokens"]
+
+
+@pytest.mark.parametrize(("arch", "expected"), [("copynet", "w1 Zorblax"), ("rnnsearch", "w1 <unk>")])
+def test_an_output_begins_as_it_is_forced_to(data, arch, expected):
+    """A system that cannot copy writes <unk> where a copying one writes the word."""
+    task, tokens = with_a_forced_beginning(data, arch)
+    assert task.target_dictionary.string(tokens[:2]) == expected
+
+
+def test_a_forced_beginning_that_is_never_written_is_refused(data):
+    with pytest.raises(UserError, match="--search-preset copynet never writes <unk>"):
+        with_a_forced_beginning(data, "rnnsearch", search_preset="copynet")
+
+
+@pytest.mark.parametrize("archs", [("copynet", "wean_lstm"), ("wean_lstm", "copynet")])
+def test_an_ensemble_of_what_copies_and_what_does_not_is_refused(data, archs):
+    task = make_task(data)
+    first, second = (Namespace(arch=arch, embed_dim=6, hidden_size=8) for arch in archs)
+    task.build_model(first)
+    with pytest.raises(UserError, match="--path has both"):
+        task.build_model(second)
+
+
+def test_an_impossible_number_of_slots_is_refused(data):
+    with pytest.raises(UserError, match="--oov-slots must be -1"):
+        make_task(data, oov_slots=-2)

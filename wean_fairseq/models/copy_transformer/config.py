@@ -3,14 +3,12 @@
 C-DNPG (Gu et al., COLING 2022) gives layers, width and heads; the rest is from its released code.
 """
 
-from argparse import Namespace
 from dataclasses import dataclass, field
-from typing import Any
 
 from fairseq.dataclass import ChoiceEnum
-from fairseq.models import register_model_architecture
 
 from ..copying import OUTPUT_LAYERS, CopyingConfig
+from ..presets import register_preset
 
 COPY_MODES = ("gate", "shared-softmax", "none")
 
@@ -48,17 +46,7 @@ class CopyTransformerConfig(CopyingConfig):
     )
 
 
-def _preset(name: str, **values: Any) -> None:
-    """Register an arch that differs from the defaults in ``values``; the command line still wins."""
-
-    def apply(args: Namespace) -> None:
-        for key, value in values.items():
-            setattr(args, key, getattr(args, key, value))
-
-    register_model_architecture("copy_transformer", name)(apply)
-
-
 def register_presets() -> None:
     """Register the archs beside ``copy_transformer`` itself."""
     # The "Transformer" of the C-DNPG table; fairseq has an arch `transformer` of its own.
-    _preset("paraphrase_transformer", copy_mode="none")
+    register_preset("copy_transformer", "paraphrase_transformer", copy_mode="none")

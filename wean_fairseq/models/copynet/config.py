@@ -1,13 +1,11 @@
 """Options and presets of ``copynet`` (Gu et al., ACL 2016). The defaults are the paper's synthetic setting."""
 
-from argparse import Namespace
 from dataclasses import dataclass, field
-from typing import Any
 
 from fairseq.dataclass import ChoiceEnum
-from fairseq.models import register_model_architecture
 
 from ..copying import CopyingConfig
+from ..presets import register_preset
 
 SYSTEMS = ("copynet", "rnnsearch", "enc_dec")
 CELLS = ("gru", "lstm")
@@ -60,23 +58,14 @@ class CopyNetConfig(CopyingConfig):
     )
 
 
-def _preset(name: str, **values: Any) -> None:
-    """Register an arch that differs from the defaults in ``values``; the command line still wins."""
-
-    def apply(args: Namespace) -> None:
-        for key, value in values.items():
-            setattr(args, key, getattr(args, key, value))
-
-    register_model_architecture("copynet", name)(apply)
-
-
 def register_presets() -> None:
     """Register the archs beside ``copynet`` itself."""
     lcsts = {"embed_dim": 350, "hidden_size": 500}  # sec. 5.2
-    _preset("rnnsearch", system="rnnsearch")
-    _preset("enc_dec", system="enc_dec")
-    _preset("copynet_lcsts", **lcsts)
-    _preset("rnnsearch_lcsts", system="rnnsearch", **lcsts)
-    _preset("enc_dec_lcsts", system="enc_dec", **lcsts)
-    # The authors' released configuration of the synthetic task.
-    _preset("copynet_release", attention_dim=1000, readout="full", attention_coverage=True, location_width=57)
+    register_preset("copynet", "rnnsearch", system="rnnsearch")
+    register_preset("copynet", "enc_dec", system="enc_dec")
+    register_preset("copynet", "copynet_lcsts", **lcsts)
+    register_preset("copynet", "rnnsearch_lcsts", system="rnnsearch", **lcsts)
+    register_preset("copynet", "enc_dec_lcsts", system="enc_dec", **lcsts)
+    # Of the authors' released configuration of the synthetic task what has a switch here.
+    release = {"attention_dim": 1000, "readout": "full", "attention_coverage": True, "location_width": 57}
+    register_preset("copynet", "copynet_release", **release)

@@ -1,13 +1,11 @@
 """Options and presets of ``pointer_generator`` (See et al., ACL 2017)."""
 
-from argparse import Namespace
 from dataclasses import dataclass, field
-from typing import Any
 
 from fairseq.dataclass import ChoiceEnum
-from fairseq.models import register_model_architecture
 
 from ..copying import CopyingConfig
+from ..presets import register_preset
 
 WEIGHT_INITS = ("see2017", "pytorch")
 
@@ -39,16 +37,6 @@ class PointerGeneratorConfig(CopyingConfig):
     )
 
 
-def _preset(name: str, **values: Any) -> None:
-    """Register an arch that differs from the defaults in ``values``; the command line still wins."""
-
-    def apply(args: Namespace) -> None:
-        for key, value in values.items():
-            setattr(args, key, getattr(args, key, value))
-
-    register_model_architecture("pointer_generator", name)(apply)
-
-
 def register_presets() -> None:
     """Register the archs beside ``pointer_generator`` itself."""
-    _preset("pointer_generator_see2017")
+    register_preset("pointer_generator", "pointer_generator_see2017")

@@ -1,13 +1,11 @@
 """Options and presets of ``wean_lstm`` (Ma et al., NAACL 2018). The defaults are the paper's PWKP / EW-SEW setting."""
 
-from argparse import Namespace
 from dataclasses import dataclass, field
-from typing import Any
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.models import register_model_architecture
 
 from ...modules import BRIDGES, QUERY_SCORES
+from ..presets import register_preset
 
 
 @dataclass
@@ -57,22 +55,12 @@ class WeanLstmConfig(FairseqDataclass):
     )
 
 
-def _preset(name: str, **values: Any) -> None:
-    """Register an arch that differs from the defaults in ``values``; the command line still wins."""
-
-    def apply(args: Namespace) -> None:
-        for key, value in values.items():
-            setattr(args, key, getattr(args, key, value))
-
-    register_model_architecture("wean_lstm", name)(apply)
-
-
 def register_presets() -> None:
     """Register the archs beside ``wean_lstm`` itself."""
     # Sec. 3.2.3; 2 encoder and 1 decoder layers are the paper's, the tanh is in the authors' LCSTS setting.
     lcsts = {"embed_dim": 512, "hidden_size": 512, "decoder_layers": 1, "dropout": 0.0, "attention_tanh": True}
-    _preset("wean_lstm_pwkp")
-    _preset("wean_lstm_ew_sew")
-    _preset("wean_lstm_lcsts", **lcsts)
-    _preset("seq2seq_lstm", query_score="linear")
-    _preset("seq2seq_lstm_lcsts", query_score="linear", **lcsts)
+    register_preset("wean_lstm", "wean_lstm_pwkp")
+    register_preset("wean_lstm", "wean_lstm_ew_sew")
+    register_preset("wean_lstm", "wean_lstm_lcsts", **lcsts)
+    register_preset("wean_lstm", "seq2seq_lstm", query_score="linear")
+    register_preset("wean_lstm", "seq2seq_lstm_lcsts", query_score="linear", **lcsts)
