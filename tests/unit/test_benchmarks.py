@@ -17,7 +17,7 @@ def scripts():
     """The folder of the scripts on the path, as it is when one of them runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "benchmarks")
-        for name in ("harness", "workload", "training_step"):
+        for name in ("harness", "workload", "training_step", "copying"):
             patch.delitem(sys.modules, name, raising=False)
         importlib.import_module("training_step").use_plugin()
         yield
@@ -182,3 +182,19 @@ def test_memory_only(training_step, monkeypatch, tmp_path, capsys):
     data = json.loads((tmp_path / "step.json").read_text())
     assert (data["time"], data["size"]["batch_size"]) == ({}, 3)
     assert "Time" not in capsys.readouterr().out
+
+
+# --- copying --------------------------------------------------------------------------------------------------------
+
+
+def test_the_copying_benchmark_compares_the_three_systems(threads, tmp_path):
+    copying = importlib.import_module("copying")
+    copying.main(["--quick", "--threads", "1", "--length", "20", "--output", str(tmp_path / "copying")])
+    data = json.loads((tmp_path / "copying.json").read_text())
+    assert list(data["training"]["1"]) == list(data["decoding"]) == ["copynet", "rnnsearch", "enc_dec"]
+    assert data["training"]["1"]["rnnsearch"]["cpu_ratio"] == 1.0
+    assert all(len(times) == 2 for times in data["decoding"].values())  # 20 steps, ten at a time
+    # What the paper adds, at hidden 8 and embeddings 4: W_c, 16 x 8, and the selective read's part of the GRU input.
+    parameters = {name: row["parameters"] for name, row in data["training"]["1"].items()}
+    assert parameters["copynet"] - parameters["rnnsearch"] == 16 * 8 + 3 * 8 * 16
+    assert "copying.py --quick" in (tmp_path / "copying.md").read_text()
