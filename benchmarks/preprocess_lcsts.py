@@ -10,7 +10,6 @@ status is 1 if a limit is broken: 500 MiB, 20,000 pairs for each CPU second.
 """
 
 import argparse
-import os
 import random
 import shlex
 import subprocess
@@ -53,6 +52,17 @@ def piece(text: str, generator: random.Random, lengths: tuple[int, int]) -> str:
     return text[start : start + length]
 
 
+# Runs a command from a small process and prints its CPU seconds and peak memory in KiB: Linux counts the memory of the
+# process that starts a command as that command's own, until the command's is larger.
+PROBE = """
+import resource, subprocess, sys
+done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(used.ru_utime + used.ru_stime, used.ru_maxrss)
+sys.exit(done.returncode)
+"""
+
+
 def measure(pairs: int, folder: Path) -> dict[str, Any]:
     """Prepare so many training pairs; their number, seconds, and the peak memory of the process."""
     data = folder / f"data{pairs}"
@@ -63,14 +73,12 @@ def measure(pairs: int, folder: Path) -> dict[str, Any]:
     output = folder / f"output{pairs}"
     line = [sys.executable, str(ROOT / "preprocess" / "lcsts.py"), "--data", str(data), "--output", str(output)]
     start = time.perf_counter()
-    with subprocess.Popen(line, stdout=subprocess.DEVNULL) as process:
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+    done = subprocess.run([sys.executable, "-c", PROBE, *line], capture_output=True, text=True, check=False)
     wall = time.perf_counter() - start
-    if process.returncode:
-        raise SystemExit("lcsts.py failed")
+    if done.returncode:
+        raise SystemExit(f"lcsts.py failed:\n{done.stderr[-2000:]}")
     total = pairs + sum(min(size, pairs) for size in HELD_OUT.values())
-    cpu = usage.ru_utime + usage.ru_stime
+    cpu, peak_kib = map(float, done.stdout.split())
     return {
         "pairs": total,
         "input_mib": sum(path.stat().st_size for path in data.iterdir()) >> 20,
@@ -79,7 +87,7 @@ def measure(pairs: int, folder: Path) -> dict[str, Any]:
         "wall_s": round(wall, 1),
         "pairs_per_cpu_s": round(total / cpu),
         "pairs_per_s": round(total / wall),
-        "peak_mib": round(usage.ru_maxrss / 1024, 1),
+        "peak_mib": round(peak_kib / 1024, 1),
     }
 
 
