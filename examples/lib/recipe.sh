@@ -98,6 +98,13 @@ need_quora() {
       "$DATA"/{train,valid,test}.{src,tgt}
 }
 
+# need_lcsts: $DATA holds the released parts of LCSTS, or its splits.
+need_lcsts() {
+  [[ -f $DATA/PART_I.txt ]] ||
+    need_files "Set DATA to a directory with LCSTS, which HIT Shenzhen gives out on application (icrc.hitsz.edu.cn)." \
+      "$DATA"/{train,valid,test}.{src,tgt}
+}
+
 # need_tools: the plugin must be installed where fairseq-train is.
 need_tools() {
   command -v fairseq-train >/dev/null ||

@@ -11,10 +11,7 @@ set -euo pipefail
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
-if [[ ! -f $DATA/PART_I.txt ]]; then
-  need_files "Set DATA to a directory with LCSTS, which HIT Shenzhen gives out on application (icrc.hitsz.edu.cn)." \
-    "$DATA"/{train,valid,test}.{src,tgt}
-fi
+need_lcsts
 
 if [[ $SMOKE == 1 ]]; then
   : "${EPOCHS:=1}" "${EVALUATE:=5}"

@@ -18,6 +18,7 @@ from fairseq.tokenizer import tokenize_line
 from torch import Tensor
 
 from ..errors import UserError
+from ..modules import base_ids
 
 DEFAULT_SLOTS = 64  # enough for sentences; a paragraph of characters may want 128
 
@@ -138,28 +139,27 @@ class SlotMap:
     """
 
     def __init__(self, source: ExtendedDictionary, target: ExtendedDictionary, src_tokens: Tensor) -> None:
-        dictionary = source
         self.dictionary = target
-        self.src_keys = dictionary.same_word(src_tokens)
-        slots = dictionary.num_slots
+        self.src_keys = source.same_word(src_tokens)
+        slots = source.num_slots
         # Of each slot the spelling id; the last column is for what has no slot.
-        self._words = src_tokens.new_full((src_tokens.size(0), slots + 1), dictionary.unk())
+        self._words = src_tokens.new_full((src_tokens.size(0), slots + 1), source.unk())
         if not slots:
-            self.src_tokens = _without_spellings(dictionary, src_tokens)
+            self.src_tokens = base_ids(src_tokens, len(source), source.unk())
             return
-        unknown = src_tokens >= len(dictionary)
+        unknown = src_tokens >= len(source)
         first = self.src_keys.unsqueeze(2).eq(self.src_keys.unsqueeze(1)).int().argmax(dim=2)  # (B, S)
         position = torch.arange(src_tokens.size(1), device=src_tokens.device)
         opens = unknown & first.eq(position)  # the first time that a word appears
         number = (opens.cumsum(dim=1) - 1).gather(1, first)  # of the word among the distinct ones
-        slot = torch.where(number < slots, dictionary.first_slot + number, dictionary.unk())
+        slot = torch.where(number < slots, source.first_slot + number, source.unk())
         self.src_tokens = torch.where(unknown, slot, src_tokens)
         self._words.scatter_(1, torch.where(opens, number.clamp(max=slots), slots), src_tokens)
 
     def slots(self, tokens: Tensor) -> Tensor:
         """Target-side ids with slots: shape (B, T) -> (B, T)."""
         if not self.dictionary.num_slots:
-            return _without_spellings(self.dictionary, tokens)
+            return base_ids(tokens, len(self.dictionary), self.dictionary.unk())
         matches = self.dictionary.same_word(tokens).unsqueeze(2).eq(self.src_keys.unsqueeze(1))  # (B, T, S)
         copied = self.src_tokens.gather(1, matches.int().argmax(dim=2))
         unknown = torch.where(matches.any(dim=2), copied, self.dictionary.unk())
@@ -172,7 +172,3 @@ class SlotMap:
         slot = tokens - self.dictionary.first_slot
         is_slot = (slot >= 0) & (slot < self.dictionary.num_slots)
         return torch.where(is_slot, self._words[row].to(tokens)[slot.clamp(min=-1)], tokens)
-
-
-def _without_spellings(dictionary: ExtendedDictionary, tokens: Tensor) -> Tensor:
-    return tokens.masked_fill(tokens >= len(dictionary), dictionary.unk())

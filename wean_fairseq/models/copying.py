@@ -14,10 +14,8 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import FairseqEncoderDecoderModel, FairseqIncrementalDecoder
-from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ..errors import UserError
 from ..modules import CopyDistribution, MixtureLoss, QueryEmbedding, base_ids, nothing_to_copy
 
 OUTPUT_LAYERS = ("linear", "query_embedding")
@@ -186,22 +184,6 @@ def follow_sentences(tensors: dict[str, Tensor], new_order: Tensor) -> dict[str,
     if torch.equal(numbers.index_select(0, new_order), numbers):
         return tensors
     return {name: value.index_select(0, new_order) if value.numel() else value for name, value in tensors.items()}
-
-
-def check_joined(task: FairseqTask, arch: str) -> None:
-    """Refuse data with two dictionaries.
-
-    Raises:
-        UserError: saying what to do.
-    """
-    source, target = task.source_dictionary, task.target_dictionary
-    if source != target:
-        raise UserError(
-            f"{arch} shares its words between source and target, but the data has two dictionaries "
-            f"({len(source)} and {len(target)} entries): run fairseq-preprocess again with --joined-dictionary."
-        )
-    if getattr(task.cfg, "left_pad_target", False):
-        raise UserError(f"{arch} reads the target from the left: do not use --left-pad-target.")
 
 
 def embedding(dictionary: Dictionary, width: int) -> nn.Embedding:

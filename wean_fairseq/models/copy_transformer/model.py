@@ -15,7 +15,8 @@ from ...modules import (
     TransformerEncoder,
     init_transformer,
 )
-from ..copying import CopyingModel, build_output_layer, check_joined, embedding, num_base_words
+from ..checks import check_joined
+from ..copying import CopyingModel, build_output_layer, embedding, num_base_words
 from .config import CopyTransformerConfig, register_presets
 from .decoder import CopyTransformerDecoder, GateDecoder, PlainDecoder, SharedSoftmaxDecoder
 from .encoder import CopyTransformerEncoder

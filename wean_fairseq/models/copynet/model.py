@@ -7,7 +7,8 @@ from torch import nn
 
 from ...errors import UserError, user_errors
 from ...modules import AdditiveAttention
-from ..copying import CopyingModel, build_output_layer, check_joined, embedding
+from ..checks import check_joined
+from ..copying import CopyingModel, build_output_layer, embedding
 from .config import CopyNetConfig, register_presets
 from .decoder import CopyNetDecoder
 from .encoder import CopyNetEncoder

@@ -5,7 +5,8 @@ from fairseq.tasks import FairseqTask
 
 from ...errors import UserError, user_errors
 from ...modules import AdditiveAttention
-from ..copying import CopyingModel, build_output_layer, check_joined, embedding
+from ..checks import check_joined
+from ..copying import CopyingModel, build_output_layer, embedding
 from .config import PointerGeneratorConfig, register_presets
 from .decoder import PointerGeneratorDecoder
 from .encoder import PointerGeneratorEncoder

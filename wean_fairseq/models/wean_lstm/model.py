@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ...errors import UserError, user_errors
 from ...modules import BilinearAttention, LossSums, QueryEmbedding, StateBridge
+from ..checks import check_joined
 from .config import WeanLstmConfig, register_presets
 from .decoder import WeanLstmDecoder
 from .encoder import WeanLstmEncoder
@@ -29,7 +30,7 @@ class WeanLstmModel(FairseqEncoderDecoderModel):
         Raises:
             UserError: if the options contradict each other, the dictionary or the task.
         """
-        _check_task(task)
+        check_joined(task, "wean_lstm")
         _check_candidates(cfg.num_candidates, task.source_dictionary)
         if cfg.loss_chunk_size < 0:
             raise UserError(f"--loss-chunk-size must be 0 (chosen by memory) or more, but is {cfg.loss_chunk_size}.")
@@ -66,17 +67,6 @@ class WeanLstmModel(FairseqEncoderDecoderModel):
     def get_targets(self, sample: dict[str, Any], net_output: Any) -> Tensor:
         """Targets (B, T) for fairseq's own criterions: a word that is no candidate counts as ``<unk>``."""
         return self.decoder.query_embedding.known_targets(sample["target"])
-
-
-def _check_task(task: FairseqTask) -> None:
-    if task.source_dictionary != task.target_dictionary:
-        raise UserError(
-            "wean_lstm shares one embedding between source and target, but the data has two dictionaries "
-            f"({len(task.source_dictionary)} and {len(task.target_dictionary)} entries): "
-            "run fairseq-preprocess again with --joined-dictionary."
-        )
-    if getattr(task.cfg, "left_pad_target", False):
-        raise UserError("wean_lstm reads the target from the left: do not use --left-pad-target.")
 
 
 def _check_candidates(num_candidates: int, dictionary: Dictionary) -> None:

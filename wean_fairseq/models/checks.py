@@ -1,0 +1,21 @@
+"""What every model here asks of the task it is built for."""
+
+from fairseq.tasks import FairseqTask
+
+from ..errors import UserError
+
+
+def check_joined(task: FairseqTask, arch: str) -> None:
+    """Refuse data with two dictionaries.
+
+    Raises:
+        UserError: saying what to do.
+    """
+    source, target = task.source_dictionary, task.target_dictionary
+    if source != target:
+        raise UserError(
+            f"{arch} shares its words between source and target, but the data has two dictionaries "
+            f"({len(source)} and {len(target)} entries): run fairseq-preprocess again with --joined-dictionary."
+        )
+    if getattr(task.cfg, "left_pad_target", False):
+        raise UserError(f"{arch} reads the target from the left: do not use --left-pad-target.")
