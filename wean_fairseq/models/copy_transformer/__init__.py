@@ -1,8 +1,7 @@
 """The Transformer of the C-DNPG table (Gu et al., COLING 2022), with and without copying."""
 
 from .config import CopyTransformerConfig
-from .decoder import CopyTransformerDecoder
-from .encoder import CopyTransformerEncoder
+from .decoder import GateDecoder, SharedSoftmaxDecoder
 from .model import CopyTransformerModel
 
-__all__ = ["CopyTransformerConfig", "CopyTransformerDecoder", "CopyTransformerEncoder", "CopyTransformerModel"]
+__all__ = ["CopyTransformerConfig", "CopyTransformerModel", "GateDecoder", "SharedSoftmaxDecoder"]
