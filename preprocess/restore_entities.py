@@ -16,26 +16,8 @@ from corpus.command import exit_status
 from corpus.entities import restore
 from corpus.errors import InputError
 from corpus.output import write_atomically
+from corpus.outputs import read_outputs
 from corpus.reading import read_lines
-
-
-def read_outputs(generated: Path | None, text: Path | None) -> list[str]:
-    """The outputs in the order of the test set.
-
-    Raises:
-        InputError: if they cannot be read.
-    """
-    if generated is None:
-        return list(read_lines(text or Path()))
-    try:
-        from wean_fairseq.evaluation.errors import EvaluationError
-        from wean_fairseq.evaluation.output_reader import read_generated
-    except ImportError as error:
-        raise InputError("--generated needs the wean_fairseq package: install it, or pass plain text.") from error
-    try:
-        return list(read_generated("", generated).hypotheses)
-    except EvaluationError as error:
-        raise InputError(str(error)) from error
 
 
 def read_entities(path: Path) -> list[dict[str, str]]:

@@ -1,9 +1,10 @@
 """Turn a model's outputs back into running text: undo what a script of this folder did to the training text.
 
-    python preprocess/undo_text.py --prepared data/quora --input outputs.txt --output outputs.plain.txt
+    python preprocess/undo_text.py --prepared data/quora --generated LOG --output outputs.txt
 
-The manifest in ``--prepared`` says what was done: BPE, word pieces, true-casing, Moses tokens, characters, words by
-jieba, and special symbols that were escaped. Lower-casing and normalisation cannot be undone.
+LOG is the output of fairseq-generate; ``--input`` takes plain text instead, an output a line. The manifest in
+``--prepared`` says what was done: BPE, word pieces, true-casing, Moses tokens, characters, words by jieba, and special
+symbols that were escaped. Lower-casing and normalisation cannot be undone.
 """
 
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 from corpus.command import exit_status
 from corpus.errors import InputError
 from corpus.output import read_manifest, write_atomically
-from corpus.reading import read_lines
+from corpus.outputs import read_outputs
 from corpus.steps import undo
 
 
@@ -22,7 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     parser = ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--prepared", type=Path, required=True, metavar="DIR", help="output directory of a script")
-    parser.add_argument("--input", type=Path, required=True, metavar="FILE", help="an output a line")
+    given = parser.add_mutually_exclusive_group(required=True)
+    given.add_argument("--generated", type=Path, metavar="LOG", help="output of fairseq-generate")
+    given.add_argument("--input", type=Path, metavar="FILE", help="an output a line")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="file to write, replaced if there")
     args = parser.parse_args(arguments)
 
@@ -31,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "options" not in manifest:
             raise InputError(f"{args.prepared} has no manifest.json of a script of this folder.")
         step = undo(manifest["options"])
-        write_atomically(args.output, (step(line) + "\n" for line in read_lines(args.input)))
+        write_atomically(args.output, (step(line) + "\n" for line in read_outputs(args.generated, args.input)))
 
     return exit_status("undo_text", args.output, work)
 

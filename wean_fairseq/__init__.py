@@ -4,8 +4,8 @@ from . import compat
 
 compat.install()
 
-from . import criterions, models, tasks  # noqa: E402 - the host must be prepared before anything is registered
+from . import criterions, models, optim, tasks  # noqa: E402 - the host must be prepared before anything is registered
 from .evaluation import scorers  # noqa: E402 - fairseq-generate --scoring wean
 
 __version__ = "0.1.0"
-__all__ = ["criterions", "models", "scorers", "tasks"]
+__all__ = ["criterions", "models", "optim", "scorers", "tasks"]

@@ -253,6 +253,26 @@ tool() {
   exit 1
 }
 
+# without_pieces SET: pieces of words joined again: $RUN/plain-SET/test.{src,tgt}, and $RUN/SYSTEM/SET.txt of all systems,
+# which samples and score take from then on.
+without_pieces() {
+  local set=$1 side system
+  mkdir -p "$RUN/plain-$set"
+  for side in src tgt; do
+    tool "$ROOT/preprocess/undo_text.py" --prepared "$RUN/text" --input "$RUN/text-$set/test.$side" \
+      --output "$RUN/plain-$set/test.$side"
+  done
+  for system in $SYSTEMS; do
+    tool "$ROOT/preprocess/undo_text.py" --prepared "$RUN/text" --generated "$RUN/$system/$set.log" \
+      --output "$RUN/$system/$set.txt"
+  done
+}
+
+# read_text SET: the directory of SET's text as people read it.
+read_text() {
+  if [[ -d $RUN/plain-$1 ]]; then printf '%s' "$RUN/plain-$1"; else printf '%s' "$RUN/text-$1"; fi
+}
+
 # outputs SET: the arguments that name every system's outputs on SET: plain text where a recipe made some, else the log.
 outputs() {
   local system
@@ -276,7 +296,7 @@ score() {
   shift || true
   mapfile -t systems < <(outputs "$set")
   say "scores on $set, with paired tests (also in $RUN/$set.json)"
-  tool -m wean_fairseq.evaluation "${systems[@]}" --src "$RUN/text-$set/test.src" \
+  tool -m wean_fairseq.evaluation "${systems[@]}" --src "$(read_text "$set")/test.src" \
     --ref "${references[@]}" --json "$RUN/$set.json" --markdown "$RUN/$set.md" "$@"
 }
 
@@ -284,7 +304,7 @@ score() {
 samples() {
   local systems=()
   mapfile -t systems < <(outputs "$1")
-  tool "$LIB/samples.py" "${systems[@]}" --src "$RUN/text-$1/test.src" --ref "$RUN/text-$1/test.tgt" \
+  tool "$LIB/samples.py" "${systems[@]}" --src "$(read_text "$1")/test.src" --ref "$(read_text "$1")/test.tgt" \
     --number "$2" >"$RUN/$1.samples.txt"
   say "$2 outputs to read: $RUN/$1.samples.txt"
 }

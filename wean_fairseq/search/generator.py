@@ -16,6 +16,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 from ..errors import UserError
+from .beam_sampling import BeamSampling
 
 
 class _TopAwareBeamSearch(BeamSearch):
@@ -40,7 +41,7 @@ class _TopAwareBeamSearch(BeamSearch):
 
 
 class PaperSequenceGenerator(SequenceGenerator):
-    """``SequenceGenerator`` with three options, of which the first two exclude each other.
+    """``SequenceGenerator`` with options of its own.
 
     Args:
         models: as fairseq's.
@@ -50,9 +51,10 @@ class PaperSequenceGenerator(SequenceGenerator):
             0 = never early. Without length normalisation a sum of log-probabilities only falls, so nothing better can
             follow: the first output is the same, sooner.
         stop_when_nothing_better: keep the best finished hypotheses, and end a sentence when no unfinished one can still
-            become one of the best of this number; 0 = as fairseq, see above.
+            become one of the best of this number; 0 = as fairseq, see above. Not with the other stop rule.
         source_positions: give each hypothesis as ``alignment`` the source word each of its words attends to most,
             which is what ``--replace-unk`` needs.
+        beam_sampling: draw candidates instead of ranking them; goes with none of the stop rules.
         kwargs: as fairseq's.
     """
 
@@ -64,10 +66,13 @@ class PaperSequenceGenerator(SequenceGenerator):
         stop_when_best_finished: int = 0,
         stop_when_nothing_better: int = 0,
         source_positions: bool = False,
+        beam_sampling: bool = False,
         **kwargs: Any,
     ) -> None:
         if stop_when_best_finished or stop_when_nothing_better:
             search_strategy = _TopAwareBeamSearch(tgt_dict)
+        if beam_sampling:
+            search_strategy = BeamSampling(tgt_dict)
         super().__init__(models, tgt_dict, search_strategy=search_strategy, **kwargs)
         self.stop_when_best_finished = stop_when_best_finished
         self.stop_when_nothing_better = stop_when_nothing_better

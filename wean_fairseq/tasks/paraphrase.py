@@ -34,7 +34,7 @@ from ..search import PaperSequenceGenerator, ProvenanceWriter
 
 logger = logging.getLogger(__name__)
 
-SEARCH_PRESETS = ("fairseq", "wean", "copynet")
+SEARCH_PRESETS = ("fairseq", "wean", "copynet", "cdnpg-sampling")
 # Ways of searching whose scores the stop rules say nothing about.
 _OTHER_SEARCHES = ("sampling", "match_source_len", "constraints", "print_alignment", "score_reference")
 
@@ -59,7 +59,8 @@ class ParaphraseConfig(TranslationConfig):
         metadata={
             "help": "wean: scores are plain sums of log-probabilities (whatever --lenpen says) and a sentence is done "
             "when its best hypothesis is and --nbest are; copynet: <unk> is never written and a sentence goes on "
-            "until no unfinished hypothesis can be one of the --nbest; "
+            "until no unfinished hypothesis can be one of the --nbest; cdnpg-sampling: candidates of a beam are drawn by "
+            "their scores from the 50 best continuations of each hypothesis; "
             "fairseq: as the generation options say"
         },
     )
@@ -346,6 +347,7 @@ class ParaphraseTask(TranslationTask):
                 stop_when_best_finished=wanted if preset == "wean" else 0,
                 stop_when_nothing_better=wanted if preset == "copynet" else 0,
                 source_positions=replaces_unk,
+                beam_sampling=preset == "cdnpg-sampling",
             )
         return super().build_generator(
             models,

@@ -118,6 +118,11 @@ def test_learnt_steps_keep_the_lines_and_are_undone(tmp_path):
     undo = ["--prepared", tmp_path / "out", "--input", tmp_path / "out" / "valid.src", "--output", tmp_path / "plain"]
     assert run("undo_text", *undo) == 0
     assert (tmp_path / "plain").read_text() == (tmp_path / "a").read_text()
+    # fairseq-generate numbers its outputs, which come in the order of batches.
+    write(tmp_path / "log", [f"H-{number}\t-0.5\t{found['valid.src'][number]}" for number in reversed(range(30))])
+    undo[2:4] = ["--generated", tmp_path / "log"]
+    assert run("undo_text", *undo) == 0
+    assert (tmp_path / "plain").read_text() == (tmp_path / "a").read_text()
 
 
 def test_nothing_to_learn_from_is_one_sentence(tmp_path, capsys):

@@ -4,10 +4,8 @@ from .config import PointerGeneratorConfig
 from .decoder import PointerGeneratorDecoder
 from .encoder import PointerGeneratorEncoder
 from .model import PointerGeneratorModel
-from .optimizer import AccumulatorAdagrad
 
 __all__ = [
-    "AccumulatorAdagrad",
     "PointerGeneratorConfig",
     "PointerGeneratorDecoder",
     "PointerGeneratorEncoder",

@@ -12,7 +12,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.optim import FairseqOptimizer, register_optimizer
 from omegaconf import II
 
-from ...errors import UserError
+from ..errors import UserError
 
 
 @dataclass

@@ -1,0 +1,54 @@
+"""Candidates that are drawn: from which distribution, from how many, and in which order."""
+
+import pytest
+import torch
+
+from tests.model_contract import make_dictionary
+from wean_fairseq.search.beam_sampling import BeamSampling
+
+LPROBS = torch.tensor([0.5, 0.3, 0.15, 0.05]).log()
+
+
+def search(continuations: int = 50) -> BeamSampling:
+    return BeamSampling(make_dictionary(), continuations)
+
+
+def test_candidates_are_drawn_by_the_sums_of_their_hypotheses():
+    """Expected: the softmax over the sums of both hypotheses, -0.2 and -0.9 so far, normalised over all eight."""
+    torch.manual_seed(1)
+    sentences = 40_000
+    lprobs = LPROBS.repeat(sentences, 2, 1)
+    so_far = torch.tensor([-0.2, -0.9]).view(1, 2, 1).repeat(sentences, 1, 1)
+    options = search(continuations=3)
+    sums, words, hypotheses = options.step(1, lprobs, so_far, candidate_multiple=1)  # two candidates a sentence
+    assert sums.shape == words.shape == hypotheses.shape == (sentences, 2)
+    torch.testing.assert_close(sums, LPROBS[words] + torch.tensor([-0.2, -0.9])[hypotheses])
+    assert (sums[:, 0] >= sums[:, 1]).all()
+    assert words.max() == 2  # the fourth word is not among the three best of either hypothesis
+    places = hypotheses * 4 + words
+    assert (places[:, 0] != places[:, 1]).all()
+    weights = (LPROBS[:3] + torch.tensor([[-0.2], [-0.9]])).exp().flatten()
+    first = weights / weights.sum()
+    # Drawn two at a time without putting back: p_i + sum over the others drawn before it, p_j p_i / (1 - p_j).
+    expected = torch.stack(
+        [p * (1 + sum(first[j] / (1 - first[j]) for j in range(6) if j != i)) for i, p in enumerate(first)]
+    )
+    found = torch.bincount(hypotheses.flatten() * 3 + words.flatten(), minlength=6) / sentences
+    torch.testing.assert_close(found, expected, rtol=0, atol=0.01)  # four standard errors
+
+
+def test_the_first_step_draws_from_one_hypothesis_alone():
+    lprobs = LPROBS.repeat(5, 3, 1)
+    _, words, hypotheses = search().step(0, lprobs, None)
+    assert not hypotheses.any()
+    assert all(len(set(row)) == 3 for row in words.tolist())  # V - 1 words: the worst is never drawn
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_a_seed_gives_the_same_candidates(seed):
+    lprobs = torch.randn(4, 2, 30, generator=torch.Generator().manual_seed(1)).log_softmax(-1)
+    found = []
+    for _ in range(2):
+        torch.manual_seed(seed)
+        found.append(search().step(0, lprobs, None)[1])
+    assert torch.equal(*found)

@@ -1,0 +1,82 @@
+"""``adamw``: AdamW (Loshchilov and Hutter, ICLR 2019) as BERT and C-DNPG are trained, in torch's fused form.
+
+fairseq's ``adam`` decays every parameter, and computes the update of each one by itself in Python.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any, List  # noqa: UP035 - fairseq's parser knows `List`
+
+import torch
+from fairseq.dataclass import FairseqDataclass
+from fairseq.optim import FairseqOptimizer, register_optimizer
+from omegaconf import II
+
+from ..errors import UserError
+
+
+@dataclass
+class AdamWConfig(FairseqDataclass):
+    """The defaults are C-DNPG's (Gu et al., COLING 2022)."""
+
+    beta1: float = field(default=0.9, metadata={"help": "decay of the mean of gradients"})
+    beta2: float = field(default=0.999, metadata={"help": "decay of the mean of squared gradients"})
+    eps: float = field(default=1e-8, metadata={"help": "added to the root of the mean of squared gradients"})
+    weight_decay: float = field(
+        default=0.01, metadata={"help": "weight decay; of matrices alone, never of biases and layer norms"}
+    )
+    lr: List[float] = II("optimization.lr")  # noqa: RUF009, UP006 - a string
+
+
+@register_optimizer("adamw", dataclass=AdamWConfig)
+class AdamW(FairseqOptimizer):
+    """``torch.optim.AdamW``, fused; parameters with one dimension do not decay.
+
+    Args:
+        cfg: options.
+        params: of the model.
+
+    Raises:
+        UserError: if an option is out of range.
+    """
+
+    def __init__(self, cfg: AdamWConfig, params: Iterable[torch.nn.Parameter]) -> None:
+        super().__init__(cfg)
+        for name in ("beta1", "beta2"):
+            if not 0.0 <= getattr(cfg, name) < 1.0:
+                raise UserError(f"--{name} must be at least 0 and below 1, but is {getattr(cfg, name)}.")
+        for name in ("eps", "weight_decay"):
+            if getattr(cfg, name) < 0:
+                raise UserError(f"--{name.replace('_', '-')} must be 0 or more, but is {getattr(cfg, name)}.")
+        params = list(params)
+        groups = [[p for p in params if p.ndim > 1], [p for p in params if p.ndim <= 1]]
+        self._decays = [decay for group, decay in zip(groups, (cfg.weight_decay, 0.0), strict=True) if group]
+        self._optimizer = torch.optim.AdamW(
+            [
+                {"params": group, "weight_decay": decay}
+                for group, decay in zip((group for group in groups if group), self._decays, strict=True)
+            ],
+            fused=True,
+            **self.optimizer_config,
+        )
+
+    @property
+    def optimizer_config(self) -> dict[str, Any]:
+        """What the command line sets even where a checkpoint says otherwise, for every group."""
+        lr = self.cfg.lr
+        return {
+            "lr": lr[0] if isinstance(lr, Collection) else lr,
+            "betas": (self.cfg.beta1, self.cfg.beta2),
+            "eps": self.cfg.eps,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None) -> None:
+        """As fairseq's; the weight decay is the command line's too."""
+        super().load_state_dict(state_dict, optimizer_overrides)
+        for group, decay in zip(self.param_groups, self._decays, strict=True):
+            group["weight_decay"] = decay
+
+    @property
+    def supports_flat_params(self) -> bool:
+        """A flat vector does not show which parameters are matrices: --fp16 needs --fp16-no-flatten-grads."""
+        return False

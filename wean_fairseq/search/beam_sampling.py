@@ -1,0 +1,63 @@
+"""Beam search whose candidates are drawn instead of ranked, as the released code of C-DNPG decodes."""
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.search import BeamSearch
+from torch import Tensor
+
+CONTINUATIONS = 50  # of each hypothesis, from which is drawn
+
+
+class BeamSampling(BeamSearch):
+    """Keep the ``continuations`` best of each hypothesis, and draw candidates by their scores so far.
+
+    The probability of a candidate is the softmax of the summed log-probabilities of its whole hypothesis; nothing is
+    drawn twice. The numbers come from torch's generator, which ``--seed`` sets.
+
+    Args:
+        tgt_dict: as fairseq's.
+        continuations: 1 or more.
+    """
+
+    def __init__(self, tgt_dict: Dictionary, continuations: int = CONTINUATIONS) -> None:
+        super().__init__(tgt_dict)
+        self.continuations = continuations
+
+    def step(
+        self,
+        step: int,
+        lprobs: Tensor,
+        scores: Tensor | None,
+        prev_output_tokens: Tensor | None = None,
+        original_batch_idxs: Tensor | None = None,
+        candidate_multiple: int = 2,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Candidates of a step, best first.
+
+        Args:
+            step: from 0, at which all hypotheses of a sentence are the same.
+            lprobs: log-probabilities of the next word, (B, K, V).
+            scores: sums so far, (B, K, steps).
+            prev_output_tokens: unused.
+            original_batch_idxs: unused.
+            candidate_multiple: candidates for each hypothesis kept.
+
+        Returns:
+            Their sums, words and hypotheses: (B, candidates) each.
+        """
+        beam = lprobs.size(1)
+        if step == 0:
+            totals = lprobs[:, :1]
+        else:
+            assert scores is not None
+            totals = lprobs + scores[:, :, step - 1 : step]
+        kept = min(self.continuations, totals.size(2) - 1)  # never padding, the worst of all
+        best = totals.topk(kept, dim=2)
+        totals = torch.full_like(totals, float("-inf")).scatter(2, best.indices, best.values)
+        count = min(candidate_multiple * beam, totals.size(1) * kept)
+        # The largest of logits plus Gumbel noise are a draw from their softmax without putting back.
+        noise = -torch.empty_like(totals, dtype=torch.float).exponential_().log()
+        drawn = (totals.float() + noise).flatten(1).topk(count).indices  # (B, count)
+        sums, order = totals.flatten(1).gather(1, drawn).sort(dim=1, descending=True)
+        places = drawn.gather(1, order)
+        return sums, places % totals.size(2), places // totals.size(2)
