@@ -9,8 +9,7 @@ set -euo pipefail
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
-need_files "Set DATA to a directory with train/valid/test.{src,tgt}: preprocess/twitter_url.py makes it." \
-  "$DATA"/{train,valid,test}.{src,tgt}
+need_twitter_url
 DATASET=twitter_url
 # shellcheck source=examples/copy_transformer/paraphrase.sh
 source "$(dirname "${BASH_SOURCE[0]}")/paraphrase.sh"

@@ -98,6 +98,12 @@ need_quora() {
       "$DATA"/{train,valid,test}.{src,tgt}
 }
 
+# need_twitter_url: $DATA has the splits of Twitter URL.
+need_twitter_url() {
+  need_files "Set DATA to a directory with train/valid/test.{src,tgt}: preprocess/twitter_url.py makes it." \
+    "$DATA"/{train,valid,test}.{src,tgt}
+}
+
 # need_lcsts: $DATA holds the released parts of LCSTS, or its splits.
 need_lcsts() {
   [[ -f $DATA/PART_I.txt ]] ||

@@ -1,0 +1,76 @@
+"""Print a published table and our own scores of the same systems side by side, averaged over seeds, as Markdown.
+
+    python examples/lib/published_table.py cdnpg-table2 --runs runs/granularity_transformer/table2 --output table2.md
+
+reads RUNS/<data set>/seed<N>/test.json, which recipes leave there.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from wean_fairseq.evaluation.published import TABLES, Table
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("table", choices=sorted(TABLES))
+    parser.add_argument("--runs", type=Path, required=True, metavar="DIR", help="directory of data sets and seeds")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write the table here too")
+    args = parser.parse_args(arguments)
+    published = TABLES[args.table]
+    lines = [line for data in published.rows for line in data_set(published, data, scores_of(args.runs / data))]
+    if not lines:
+        print(
+            f"published_table: no seed<N>/test.json is below {args.runs}: run the recipe first.", file=sys.stderr
+        )
+        return 2
+    text = "\n".join([*lines, f"Published: {published.source}. {published.note}", ""])
+    print(text)
+    if args.output:
+        args.output.write_text(text, encoding="utf-8")
+    return 0
+
+
+def scores_of(folder: Path) -> list[dict[str, Any]]:
+    """The evaluations of all seeds of a data set."""
+    return [json.loads(path.read_text(encoding="utf-8"))["systems"] for path in sorted(folder.glob("seed*/test.json"))]
+
+
+def data_set(published: Table, data: str, seeds: list[dict[str, Any]]) -> Iterator[str]:
+    """The lines of one data set: a row a system, each cell published | ours, mean and deviation over seeds."""
+    if not seeds:
+        return
+    labels = [name for name in seeds[0]["copy-source"] if name.startswith(published.preset + "/")]
+    columns = labels[: len(published.metrics)]
+    ours = [label.removeprefix(published.preset + "/") for label in columns]
+    heads = [head for theirs, own in zip(published.metrics, ours, strict=True) for head in (theirs, f"our {own}")]
+    yield f"## {data}, {len(seeds)} seed(s)"
+    yield ""
+    yield "| system | " + " | ".join(heads) + " | our BLEU (standard) |"
+    yield "|---" + "|--:" * (len(heads) + 1) + "|"
+    rows = {"copy-source": (None,) * len(columns), **published.rows[data]}
+    for system, numbers in rows.items():
+        cells = []
+        for number, column in zip(numbers, columns, strict=True):
+            cells += ["" if number is None else f"{number:.2f}", over_seeds(seeds, system, column)]
+        yield f"| {system} | " + " | ".join(cells) + f" | {over_seeds(seeds, system, 'bleu')} |"
+    yield ""
+
+
+def over_seeds(seeds: list[dict[str, Any]], system: str, metric: str) -> str:
+    """Mean and deviation of a score, or "not run"."""
+    found = [seed[system][metric]["score"] for seed in seeds if system in seed]
+    if not found:
+        return "not run"
+    deviation = f" ± {statistics.stdev(found):.2f}" if len(found) > 1 else ""
+    return f"{statistics.mean(found):.2f}{deviation}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
