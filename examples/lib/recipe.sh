@@ -31,8 +31,9 @@ wean_optimisation=(
   --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --lr 0.001 --clip-norm 5 --batch-size 64
 )
 
-# What a recipe may set otherwise: the criterion of training, and how outputs are searched. An <unk> is replaced by the
+# What a recipe may set otherwise: the task, the criterion of training, and how outputs are searched. An <unk> is replaced by the
 # source word that the model attended to, as both WEAN releases do; models that copy need no such replacement.
+task=paraphrase
 criterion=query_embedding
 search=(--replace-unk --search-preset wean)
 
@@ -148,12 +149,16 @@ prepare() {
 # binary_data: the directory of the binary data and its dictionary: $RUN/bin, or the one that a recipe names in BIN.
 binary_data() { printf '%s' "${BIN:-${RUN:?}/bin}"; }
 
-# binarise WORDS THRESHOLD [ARGUMENTS...]: text -> binary_data, one dictionary of at most WORDS words seen THRESHOLD times.
+# training_text: the directory of the training text: $RUN/text, or the one that a recipe names in TEXT.
+training_text() { printf '%s' "${TEXT:-${RUN:?}/text}"; }
+
+# binarise WORDS THRESHOLD [ARGUMENTS...]: training_text -> binary_data, one dictionary of at most WORDS words seen THRESHOLD times.
 # With --dataset-impl raw the data stays text, in which a model that copies finds the words outside the dictionary.
 # CANDIDATES_FROM=source counts the source side alone, as the WEAN paper words it; the default counts both, as its code.
 binarise() {
-  local words=$1 threshold=$2 counts=() bin
+  local words=$1 threshold=$2 counts=() bin text
   bin=$(binary_data)
+  text=$(training_text)
   shift 2
   if [[ -f $bin/.complete ]]; then
     say "binary data: done before"
@@ -163,7 +168,7 @@ binarise() {
   mkdir -p "$RUN"
   rm -rf "$bin"
   if [[ ${CANDIDATES_FROM:-joint} == source ]]; then
-    fairseq-preprocess --only-source --dict-only --source-lang src --target-lang tgt --trainpref "$RUN/text/train" \
+    fairseq-preprocess --only-source --dict-only --source-lang src --target-lang tgt --trainpref "$text/train" \
       --nwordssrc "$words" --thresholdsrc "$threshold" --destdir "$bin" >"$RUN/preprocess.log" 2>&1 ||
       fail fairseq-preprocess "$RUN/preprocess.log"
     mv "$bin/dict.src.txt" "$RUN/dict.source.txt"
@@ -172,9 +177,20 @@ binarise() {
     counts=(--nwordssrc "$words" --thresholdsrc "$threshold")
   fi
   fairseq-preprocess --source-lang src --target-lang tgt --joined-dictionary "${counts[@]}" \
-    --trainpref "$RUN/text/train" --validpref "$RUN/text/valid" --destdir "$bin" \
+    --trainpref "$text/train" --validpref "$text/valid" --destdir "$bin" \
     --workers "$(nproc)" "$@" >"$RUN/preprocess.log" 2>&1 || fail fairseq-preprocess "$RUN/preprocess.log"
   touch "$bin/.complete"
+}
+
+# weak_labels: which words of $RUN/text's training pairs are details, for DNPG -> $RUN/labels.
+weak_labels() {
+  if [[ -f $RUN/labels/manifest.json ]]; then
+    say "weak labels: done before"
+    return
+  fi
+  say "weak labels: aligning the words of $RUN/text"
+  python "$ROOT/preprocess/weak_labels.py" --data "$RUN/text" --output "$RUN/labels" --seed "$SEED" \
+    >"$RUN/labels.log" 2>&1 || fail "making the weak labels" "$RUN/labels.log"
 }
 
 # train SYSTEM ARCH [ARGUMENTS...]: -> $RUN/SYSTEM/checkpoint_best.pt; resumes from the last checkpoint.
@@ -195,7 +211,7 @@ train() {
     device=(--distributed-world-size "$GPUS")
   fi
   python "$LIB/progress.py" --label "$system" --output "$folder/train.out" --epochs "$EPOCHS" -- \
-    "${launcher[@]}" "$(binary_data)" --user-dir "$ROOT/wean_fairseq" --task paraphrase --arch "$arch" \
+    "${launcher[@]}" "$(binary_data)" --user-dir "$ROOT/wean_fairseq" --task "$task" --arch "$arch" \
     --criterion "$criterion" --seed "$SEED" "${device[@]}" --save-dir "$folder" --max-epoch "$EPOCHS" \
     --log-format simple --log-interval 20 --log-file "$folder/train.log" "$@" || stopped "training" "$folder/train.out"
   [[ -f $folder/checkpoint_best.pt ]] || die "the training ended without a checkpoint, see $folder/train.log."
@@ -226,13 +242,18 @@ test_of_text() {
   [[ -e $RUN/text-$1 ]] || ln -s text "$RUN/text-$1"
 }
 
+# decoded SYSTEM SET: whether the outputs are there and no older than the checkpoint.
+decoded() {
+  [[ -f $RUN/$1/$2.log && ! $RUN/$1/checkpoint_best.pt -nt $RUN/$1/$2.log ]]
+}
+
 # generate SYSTEM SET [ARGUMENTS...]: $RUN/text-SET -> $RUN/SYSTEM/SET.log, from raw text, because replacing or copying
 # an unknown word needs its spelling.
 generate() {
   local system=$1 set=$2 folder=$RUN/$1 raw device=()
   raw=$(binary_data)-$set
   shift 2
-  if [[ -f $folder/$set.log && ! $folder/checkpoint_best.pt -nt $folder/$set.log ]]; then
+  if decoded "$system" "$set"; then
     say "decoding $set with $system: done before"
     return
   fi
@@ -245,7 +266,7 @@ generate() {
   rm -f "$folder/$set.log.part"
   python "$LIB/progress.py" --label "$set" --output "$folder/$set.log.part" --errors "$folder/$set.err" \
     --count '^S-' --total "$(wc -l <"$raw/test.src-tgt.src")" -- \
-    fairseq-generate "$raw" --user-dir "$ROOT/wean_fairseq" --task paraphrase --source-lang src --target-lang tgt \
+    fairseq-generate "$raw" --user-dir "$ROOT/wean_fairseq" --task "$task" --source-lang src --target-lang tgt \
     --dataset-impl raw --path "$folder/checkpoint_best.pt" --seed "$SEED" "${device[@]}" "${search[@]}" \
     --batch-size 64 --no-progress-bar "$@" ||
     stopped "decoding" "$folder/$set.err" "$folder/$set.log.part"
@@ -315,11 +336,11 @@ samples() {
   say "$2 outputs to read: $RUN/$1.samples.txt"
 }
 
-# curves OUTPUT: the validation curves of all systems as one picture.
+# curves OUTPUT [METRIC]: the validation curves of all systems as one picture; METRIC is what fairseq logs (default: bleu).
 curves() {
   local systems=() system
   for system in $SYSTEMS; do
     systems+=("$system=$RUN/$system/train.log")
   done
-  tool -m wean_fairseq.evaluation.curves "${systems[@]}" --output "$1"
+  tool -m wean_fairseq.evaluation.curves "${systems[@]}" --output "$1" --metric "${2:-bleu}"
 }

@@ -17,7 +17,7 @@ def scripts():
     """The folder of the scripts on the path, as it is when one of them runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "benchmarks")
-        for name in ("harness", "workload", "training_step", "copying"):
+        for name in ("harness", "workload", "training_step", "copying", "granularity", "essay_step"):
             patch.delitem(sys.modules, name, raising=False)
         importlib.import_module("training_step").use_plugin()
         yield
@@ -172,7 +172,9 @@ def test_memory_of_one_variant(training_step, threads, capsys):
     answer = json.loads(capsys.readouterr().out.splitlines()[-1])
     # This process is not a fresh one, and Linux counts pages with a lag: only the order of magnitude is certain.
     assert answer["peak_mib"] > 0.9 * answer["idle_mib"] > 0
-    assert answer["above_idle_mib"] == pytest.approx(answer["peak_mib"] - answer["idle_mib"], abs=0.1)
+    assert answer["above_idle_mib"] == pytest.approx(
+        answer["peak_mib"] - answer["idle_mib"], abs=0.16
+    )  # each is rounded
 
 
 def test_memory_only(training_step, monkeypatch, tmp_path, capsys):
@@ -198,3 +200,60 @@ def test_the_copying_benchmark_compares_the_three_systems(threads, tmp_path):
     parameters = {name: row["parameters"] for name, row in data["training"]["1"].items()}
     assert parameters["copynet"] - parameters["rnnsearch"] == 16 * 8 + 3 * 8 * 16
     assert "copying.py --quick" in (tmp_path / "copying.md").read_text()
+
+
+# --- granularity ----------------------------------------------------------------------------------------------------
+
+
+def test_the_granularity_benchmark_compares_the_variants(monkeypatch, threads, tmp_path):
+    granularity = importlib.import_module("granularity")
+    memory = {"idle_mib": 1.0, "peak_mib": 3.0, "above_idle_mib": 2.0}
+    children = []
+    monkeypatch.setattr(granularity.harness, "run_child", lambda script, words: children.append(words) or memory)
+    granularity.main(["--quick", "--threads", "1", "--output", str(tmp_path / "granularity")])
+    data = json.loads((tmp_path / "granularity.json").read_text())
+    names = [variant.name for variant in granularity.VARIANTS]
+    assert [words[-1] for words in children] == names == list(data["memory"])
+    whole, layers = data["time"]["1"]["whole step"], data["time"]["1"]["layers alone"]
+    assert list(whole) == list(layers) == names
+    assert whole["paraphrase_transformer"]["cpu_ratio"] == 1.0
+    # Six heads of 8 weights and a bias, and with cross-attention nine.
+    more = {name: row["parameters"] - whole["paraphrase_transformer"]["parameters"] for name, row in whole.items()}
+    assert set(more.values()) == {0, 54, 81} and more["C-DNPG, as released"] == 81
+    # Two embeddings of 8 and a bias for each of ten words fewer.
+    assert whole["C-DNPG, mean"]["parameters"] - layers["C-DNPG, mean"]["parameters"] == 10 * (2 * 8 + 1)
+    assert "granularity.py --quick" in (tmp_path / "granularity.md").read_text()
+
+
+def test_memory_of_one_granularity_variant(threads, capsys):
+    importlib.import_module("granularity").main(["--quick", "--memory-of", "C-DNPG, mean"])
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["peak_mib"] > 0
+
+
+# --- essays ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_essay_benchmark_compares_pc_san_with_the_transformer(threads, tmp_path):
+    essay_step = importlib.import_module("essay_step")
+    essay_step.main(["--quick", "--threads", "1", "--output", str(tmp_path / "essay")])
+    data = json.loads((tmp_path / "essay.json").read_text())
+    times = data["time"]["1"]
+    assert list(times) == [row.name for row in essay_step.VARIANTS]
+    assert times["essay_transformer"]["cpu_ratio"] == 1.0
+    # At width 8, in both layers: U, V_Q and V_C.
+    parameters = {name: row["parameters"] for name, row in times.items()}
+    assert parameters["pc_san"] - parameters["pc_san --context none"] == 2 * (8 * 8 + 8 + 8)
+    assert "essay_step.py --quick" in (tmp_path / "essay.md").read_text()
+
+
+def test_features_of_a_batch_come_from_the_files_of_the_cache(workload, tmp_path):
+    essay_step = importlib.import_module("essay_step")
+    size = essay_step.TOY
+    workload.write_dictionaries(tmp_path, size.vocabulary)
+    batches = workload.make_batches(size, 2, seed=1)
+    step = essay_step.EssayStep(essay_step.VARIANTS[1], size, tmp_path, batches, seed=1)
+    assert len(list((tmp_path / "features").glob("*/features.npy"))) == 1
+    features = step.sample(1)["net_input"]["topic_features"]
+    assert features.shape == (size.batch_size, size.source_length, essay_step.BERT_LAYERS, size.dim)
+    assert features[:, :-1].any(dim=-1).all() and not features[:, -1].any()  # the end symbol has none
+    assert "topic_features" not in batches[1]["net_input"]

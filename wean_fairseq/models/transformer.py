@@ -149,20 +149,26 @@ class TransformerSourceEncoder(FairseqEncoder):
 
         Returns:
             ``encoder_out`` (B, S, D); ``encoder_padding_mask`` (B, S), ``True`` at padding; ``src_tokens`` as given;
-            ``sentence`` (B,), see ``follow_sentences``.
+            ``sentence`` (B,), see ``follow_sentences``; and what ``describe`` adds.
 
         Raises:
             UserError: if a sentence is longer than the model was made for.
         """
         padding_mask = src_tokens.eq(self.dictionary.pad())
         with user_errors():
-            states = self.network(base_ids(src_tokens, self.num_base, self.dictionary.unk()), padding_mask)
+            known = base_ids(src_tokens, self.num_base, self.dictionary.unk())
+            states = self.network.all_states(known, padding_mask)
         return {
-            "encoder_out": states,
+            "encoder_out": states[-1],
             "encoder_padding_mask": padding_mask,
             "src_tokens": src_tokens,
             "sentence": sentence_numbers(src_tokens),
+            **self.describe(states),
         }
+
+    def describe(self, states: list[Tensor]) -> dict[str, Tensor]:
+        """What a family adds to ``encoder_out``, batch first: ``states`` (B, S, D) each as of ``all_states``."""
+        return {}
 
     def reorder_encoder_out(self, encoder_out: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
         """Pick sentences ``new_order`` (B',) of the batch, for beam search."""

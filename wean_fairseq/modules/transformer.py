@@ -2,15 +2,16 @@
 
 After Vaswani et al. (NeurIPS 2017, "AIAYN") and Devlin et al. (NAACL 2019). Attention takes an additive bias, which is
 where masks go in, and whatever a paper adds to the scores: a layer of such a paper overrides ``forward``, and hands its
-``bias`` plus its own to the layer here. Where the attention's weights are wanted they are float32 logarithms, so that
-what is hardly attended to still gets a gradient.
+``bias`` plus its own to the layer here, or it is given an ``attention`` that knows more of what it reads (``Memory``).
+Where the attention's weights are wanted they are float32 logarithms, so that what is hardly attended to still gets a
+gradient.
 
 Legend: ``B`` batch, ``T`` queries (target length), ``S`` keys (source length), ``D`` width, ``A`` heads, ``d`` = D / A,
 ``F`` inner width of the feed-forward part, ``V`` words.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import torch
@@ -23,13 +24,9 @@ NORM_EPS = 1e-12
 INIT_STD = 0.02
 
 Cache = dict[str, Tensor]
-
-
-class KeyValue(NamedTuple):
-    """Projected states that can be attended to, one set a head: each (B, A, S, d)."""
-
-    keys: Tensor
-    values: Tensor
+# What attention reads of states (B, S, D): ``keys`` and ``values``, (B, A, S, d) each, and what a paper adds, which has
+# the steps in the same place.
+Memory = dict[str, Tensor]
 
 
 class Attended(NamedTuple):
@@ -78,11 +75,11 @@ class MultiHeadAttention(nn.Module):
         self.value_proj = nn.Linear(dim, dim)
         self.out_proj = nn.Linear(dim, dim)
 
-    def project(self, states: Tensor) -> KeyValue:
+    def project(self, states: Tensor) -> Memory:
         """Keys and values of states (B, S, D)."""
-        return KeyValue(self._by_head(self.key_proj(states)), self._by_head(self.value_proj(states)))
+        return {"keys": self._by_head(self.key_proj(states)), "values": self._by_head(self.value_proj(states))}
 
-    def forward(self, states: Tensor, memory: KeyValue, bias: Tensor | None, *, with_weights: bool = False) -> Attended:
+    def forward(self, states: Tensor, memory: Memory, bias: Tensor | None, *, with_weights: bool = False) -> Attended:
         """Attend from every state to the memory.
 
         Args:
@@ -92,21 +89,35 @@ class MultiHeadAttention(nn.Module):
                 -inf.
             with_weights: return the weights, before dropout; costs the fused kernel.
         """
+        if with_weights:
+            return self.read(self.log_weights(states, memory, bias), memory["values"])
         query = self._by_head(self.query_proj(states))  # (B, A, T, d)
         if bias is not None:
             bias = bias.to(query.dtype)
         dropout = self.dropout if self.training else 0.0
-        log_weights = None
-        if with_weights:
-            log_weights = attention_log_weights(query, memory.keys, bias)
-            weights = functional.dropout(log_weights.exp(), dropout)
-            heads = weights.to(memory.values.dtype) @ memory.values  # (B, A, T, d)
-        else:
-            heads = functional.scaled_dot_product_attention(query, *memory, attn_mask=bias, dropout_p=dropout)
-        return Attended(self.out_proj(heads.transpose(1, 2).flatten(2)), log_weights)  # (B, A, T, d) -> (B, T, D)
+        heads = functional.scaled_dot_product_attention(
+            query, memory["keys"], memory["values"], attn_mask=bias, dropout_p=dropout
+        )
+        return Attended(self._output(heads), None)
+
+    def log_weights(self, states: Tensor, memory: Memory, bias: Tensor | None) -> Tensor:
+        """Logarithms of the weights, as ``forward``: (B, A, T, S), float32."""
+        return attention_log_weights(self._by_head(self.query_proj(states)), memory["keys"], bias)
+
+    def read(self, log_weights: Tensor, values: Tensor) -> Attended:
+        """What weights (B, A, T, S), with dropout on them, make of values (B, A, S, d)."""
+        weights = functional.dropout(log_weights.exp(), self.dropout, self.training)
+        return Attended(self._output(weights.to(values.dtype) @ values), log_weights)
+
+    def _output(self, heads: Tensor) -> Tensor:
+        output: Tensor = self.out_proj(heads.transpose(1, 2).flatten(2))  # (B, A, T, d) -> (B, T, D)
+        return output
 
     def _by_head(self, states: Tensor) -> Tensor:
         return states.view(*states.shape[:2], self.heads, -1).transpose(1, 2)  # (B, T, D) -> (B, A, T, d)
+
+
+AttentionMaker = Callable[[int, int, float], MultiHeadAttention]
 
 
 class FeedForward(nn.Sequential):
@@ -125,11 +136,20 @@ class EncoderLayer(nn.Module):
         inner_dim: ``F``.
         dropout: on the output of each part.
         attention_dropout: on the attention weights.
+        attention: makes the self-attention from the arguments of ``MultiHeadAttention``.
     """
 
-    def __init__(self, dim: int, heads: int, inner_dim: int, dropout: float, attention_dropout: float) -> None:
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        inner_dim: int,
+        dropout: float,
+        attention_dropout: float,
+        attention: AttentionMaker = MultiHeadAttention,
+    ) -> None:
         super().__init__()
-        self.self_attention = MultiHeadAttention(dim, heads, attention_dropout)
+        self.self_attention = attention(dim, heads, attention_dropout)
         self.self_norm = nn.LayerNorm(dim, NORM_EPS)
         self.feed_forward = FeedForward(dim, inner_dim)
         self.output_norm = nn.LayerNorm(dim, NORM_EPS)
@@ -160,13 +180,24 @@ class DecoderLayer(nn.Module):
         inner_dim: ``F``.
         dropout: on the output of each part.
         attention_dropout: on the attention weights.
+        attention: makes the self-attention from the arguments of ``MultiHeadAttention``.
+        cross_attention: makes the attention to the source in the same way.
     """
 
-    def __init__(self, dim: int, heads: int, inner_dim: int, dropout: float, attention_dropout: float) -> None:
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        inner_dim: int,
+        dropout: float,
+        attention_dropout: float,
+        attention: AttentionMaker = MultiHeadAttention,
+        cross_attention: AttentionMaker = MultiHeadAttention,
+    ) -> None:
         super().__init__()
-        self.self_attention = MultiHeadAttention(dim, heads, attention_dropout)
+        self.self_attention = attention(dim, heads, attention_dropout)
         self.self_norm = nn.LayerNorm(dim, NORM_EPS)
-        self.cross_attention = MultiHeadAttention(dim, heads, attention_dropout)
+        self.cross_attention = cross_attention(dim, heads, attention_dropout)
         self.cross_norm = nn.LayerNorm(dim, NORM_EPS)
         self.feed_forward = FeedForward(dim, inner_dim)
         self.output_norm = nn.LayerNorm(dim, NORM_EPS)
@@ -200,24 +231,23 @@ class DecoderLayer(nn.Module):
         states = self.output_norm(states + self.dropout(self.feed_forward(states)))
         return Decoded(states, read.output, read.log_weights)
 
-    def _steps(self, states: Tensor, cache: Cache | None) -> KeyValue:
-        """Keys and values of the steps so far, these included."""
+    def _steps(self, states: Tensor, cache: Cache | None) -> Memory:
+        """What the self-attention reads: the steps so far, these included."""
         memory = self.self_attention.project(states)
         if cache is None:
             return memory
         if "keys" in cache:
-            past = KeyValue(cache["keys"], cache["values"])
-            memory = KeyValue(*(torch.cat(pair, dim=2) for pair in zip(past, memory, strict=True)))
-        cache["keys"], cache["values"] = memory
+            memory = {name: torch.cat([cache[name], new], dim=2) for name, new in memory.items()}
+        cache.update(memory)
         return memory
 
-    def _source(self, source: Tensor, cache: Cache | None) -> KeyValue:
-        """Keys and values of the source, projected at the first step only."""
+    def _source(self, source: Tensor, cache: Cache | None) -> Memory:
+        """What is read of the source, projected at the first step only."""
         if cache is not None and "source_keys" in cache:
-            return KeyValue(cache["source_keys"], cache["source_values"])
+            return {name.removeprefix("source_"): kept for name, kept in cache.items() if name.startswith("source_")}
         memory = self.cross_attention.project(source)
         if cache is not None:
-            cache["source_keys"], cache["source_values"] = memory
+            cache.update({f"source_{name}": kept for name, kept in memory.items()})
         return memory
 
 
@@ -286,10 +316,14 @@ class TransformerEncoder(nn.Module):
         Returns:
             States (B, S, D); those at padding mean nothing.
         """
-        states: Tensor = self.embedding(tokens)
+        return self.all_states(tokens, padding_mask)[-1]
+
+    def all_states(self, tokens: Tensor, padding_mask: Tensor) -> list[Tensor]:
+        """As ``forward``: what each layer reads, from the bottom, and last what the last one gives."""
+        states: list[Tensor] = [self.embedding(tokens)]
         bias = padding_bias(padding_mask)
         for layer in self.layers:
-            states = layer(states, bias)
+            states.append(layer(states[-1], bias))
         return states
 
 
@@ -318,19 +352,20 @@ class TransformerDecoder(nn.Module):
         """Read the words written so far.
 
         Args:
-            tokens: the words before each step, shape (B, T), padding on the right only; with ``caches`` only the last
-                step is computed.
+            tokens: the words before each step, shape (B, T), padding on the right only; only the last step is computed
+                if ``caches`` hold the ones before it.
             source: encoder states, shape (B, S, D).
             source_padding_mask: ``True`` at source padding, shape (B, S).
-            caches: one for each layer, filled here step by step.
+            caches: one for each layer, filled here, step by step or at once; batch first.
             with_weights: return the weights of the last layer's attention to the source.
 
         Returns:
             Of the last layer.
         """
-        states = self.embedding(tokens, last_only=caches is not None)
+        last_only = caches is not None and "keys" in caches[0]
+        states = self.embedding(tokens, last_only=last_only)
         # A last step sees all before it; otherwise the future is masked. Padding comes after all that is read.
-        self_bias = causal_bias(tokens.size(1), states) if caches is None else None
+        self_bias = None if last_only else causal_bias(tokens.size(1), states)
         cross_bias = padding_bias(source_padding_mask)
         for number, layer in enumerate(self.layers):
             last = number == len(self.layers) - 1

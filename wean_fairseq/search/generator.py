@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from fairseq.data import Dictionary
+from fairseq.ngram_repeat_block import NGramRepeatBlock
 from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
@@ -40,8 +41,23 @@ class _TopAwareBeamSearch(BeamSearch):
         return scores, indices, beams
 
 
+class _NGramBlock(NGramRepeatBlock):
+    """``--no-repeat-ngram-size`` as it is meant.
+
+    Without its CUDA extension fairseq compares with the end of the token buffer, which is padding until the longest
+    output is written, and so blocks nothing.
+    """
+
+    def forward(self, tokens: Tensor, lprobs: Tensor, bsz: int, beam_size: int, step: int) -> Tensor:
+        """Log-probabilities (B * K, V), -inf where a word would repeat an n-gram of its hypothesis (B * K, steps)."""
+        written = tokens[:, : step + 1]
+        if self.no_repeat_ngram_size > 1:
+            return super().forward(written, lprobs, bsz, beam_size, step)
+        return lprobs.scatter(1, written[:, 1:], float("-inf"))  # no word twice; the first one is no word
+
+
 class PaperSequenceGenerator(SequenceGenerator):
-    """``SequenceGenerator`` with options of its own.
+    """``SequenceGenerator`` with options of its own, and n-grams blocked where fairseq forgets to.
 
     Args:
         models: as fairseq's.
@@ -77,6 +93,8 @@ class PaperSequenceGenerator(SequenceGenerator):
         self.stop_when_best_finished = stop_when_best_finished
         self.stop_when_nothing_better = stop_when_nothing_better
         self._settled: set[int] = set()
+        if self.repeat_ngram_blocker is not None:
+            self.repeat_ngram_blocker = _NGramBlock(self.repeat_ngram_blocker.no_repeat_ngram_size)
         self.source_positions = source_positions
 
     def is_finished(self, step: int, unfin_idx: int, max_len: int, finalized_sent_len: int, beam_size: int) -> bool:

@@ -91,3 +91,33 @@ def test_the_nbest_are_the_best_of_all_that_the_beam_saw(model, dictionary):
 def test_a_search_that_never_ends_is_ended_by_the_longest_output(model, dictionary):
     patient = PaperSequenceGenerator([model], dictionary, stop_when_nothing_better=1, beam_size=2, max_len_b=6)
     assert all(len(hypotheses[0]["tokens"]) <= 7 for hypotheses in search(patient))
+
+
+class Stutter(FairseqIncrementalDecoder):
+    """Wants to write one word for ever, and others with less and less pleasure; never to end."""
+
+    def forward(self, prev_output_tokens: torch.Tensor, **_: Any) -> tuple[torch.Tensor, dict[str, Any]]:
+        wishes = -torch.arange(len(self.dictionary), dtype=torch.float)
+        wishes[:4] = -100.0
+        return wishes.log_softmax(0).repeat(prev_output_tokens.size(0), 1, 1), {"attn": [None]}
+
+    def max_positions(self) -> int:
+        return 1000
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_no_ngram_is_written_twice(dictionary, size):
+    """Without blocking the output is one word throughout."""
+    model = FairseqEncoderDecoderModel(Echo(dictionary), Stutter(dictionary))
+
+    def output(**options: Any) -> list[int]:
+        generator = PaperSequenceGenerator([model], dictionary, beam_size=2, max_len_b=12, **options)
+        return search(generator)[1][0]["tokens"].tolist()[:-1]
+
+    assert len(set(output())) == 1
+    words = output(no_repeat_ngram_size=size)
+    ngrams = [tuple(words[start : start + size]) for start in range(len(words) - size + 1)]
+    assert len(words) == 12
+    assert len(ngrams) == len(set(ngrams))
+    shorter = [tuple(words[start : start + size - 1]) for start in range(len(words) - size + 2)]
+    assert size == 1 or len(shorter) > len(set(shorter))  # nothing more is forbidden

@@ -1,0 +1,153 @@
+"""What granularities cost: training step and peak memory of C-DNPG against the plain Transformer of the same size.
+
+    python benchmarks/granularity.py              the paper's size, 1 and 2 threads, some minutes
+    python benchmarks/granularity.py --quick      a toy size that shows that everything runs; its numbers mean nothing
+
+All systems are built from the same parts and differ in nothing but what the paper adds (Gu et al., COLING 2022). The
+steps are timed twice: whole, and with a dictionary so small that the output layer and the embeddings cost nothing.
+"""
+
+import argparse
+import json
+import logging
+import shlex
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import harness  # noqa: E402 - the files beside this one, wherever it is called from
+import torch  # noqa: E402
+from training_step import measure_memory, shown, size_line, time_rows  # noqa: E402
+from workload import ADAM, PHASES, Size, TrainingStep, Variant, make_batches, use_plugin, write_dictionaries  # noqa: E402
+
+PACKAGES = ("torch", "fairseq-fixed")
+PEER = "paraphrase_transformer"
+# C-DNPG's setting: WordPiece vocabulary, width 450, 3+3 layers, 32 pairs padded to 20 tokens.
+PAPER = Size(30_522, dim=450, layers=3, dropout=0.1, batch_size=32, source_length=20, target_length=20)
+TOY = replace(PAPER, vocabulary=60, dim=8, batch_size=4, source_length=6, target_length=5)
+FEW_WORDS = 50  # a dictionary without an output layer to speak of
+TABLES = {"whole step": None, "layers alone": FEW_WORDS}
+
+
+class TransformerVariant(Variant):
+    """A Transformer in the proportions of the paper: heads of 50 units, an inner width of 1,024 for 450."""
+
+    def command(self, size: Size) -> list[str]:
+        """The options that a user would give to fairseq-train."""
+        sizes = {
+            "embed-dim": size.dim,
+            "ffn-dim": round(size.dim * 1024 / 450),
+            "attention-heads": max(1, size.dim // 50),
+            "encoder-layers": size.layers,
+            "decoder-layers": size.layers,
+            "dropout": size.dropout,
+        }
+        words = [word for name, value in sizes.items() for word in (f"--{name}", str(value))]
+        parts = ["--task", "paraphrase", "--arch", self.arch, "--criterion", self.criterion]
+        return ["--cpu", *parts, *words, *ADAM, *self.flags]
+
+
+def variant(name: str, arch: str, *flags: str) -> TransformerVariant:
+    """A row of the tables."""
+    return TransformerVariant(name, arch, "model_loss", flags)
+
+
+VARIANTS = (
+    variant(PEER, PEER),
+    *(variant(f"C-DNPG, {kind}", f"granularity_transformer_{kind}") for kind in ("resonance", "scope")),
+    *(variant(f"C-DNPG, {kind}", f"granularity_transformer_{kind}") for kind in ("product", "mean")),
+    variant("C-DNPG, as released", "granularity_transformer_release"),
+    variant("C-DNPG, product, eq. 9", "granularity_transformer_product", "--ga-normalize", "none"),
+)
+
+
+def measure_time(size: Size, threads: int, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, Any]]:
+    """Medians and ratios of all variants, interleaved in this process."""
+    torch.set_num_threads(threads)
+    with tempfile.TemporaryDirectory() as folder:
+        write_dictionaries(Path(folder), size.vocabulary)
+        batches = make_batches(size, warmup + rounds, seed)
+        steps = {row.name: TrainingStep(row, size, Path(folder), batches, seed) for row in VARIANTS}
+    summary = harness.summarise(harness.interleave(steps, rounds, warmup), PEER)
+    for name, step in steps.items():
+        summary[name]["parameters"] = step.num_parameters()
+    return summary
+
+
+def report(data: dict[str, Any]) -> list[str]:
+    """The results as Markdown."""
+    rounds = f"; {data['rounds']} rounds after {data['warmup']}, seed {data['seed']}"
+    lines = ["# Granularities", "", *harness.run_lines(data["run"]), size_line(Size(**data["size"])) + rounds]
+    for threads, tables in data["time"].items():
+        header = ["system", "parameters", "CPU ms", "**CPU ratio**", "wall ms", "wall ratio", *PHASES]
+        for title, summary in tables.items():
+            few = TABLES[title]
+            lines += ["", f"## {title.capitalize()}{f' (V = {few})' if few else ''}, threads: {threads}", ""]
+            lines += [*harness.table(header, time_rows(summary)), "", f"Ratios are to `{PEER}`."]
+    if data["memory"]:
+        peer = data["memory"][PEER]["above_idle_mib"]
+        rows = [[name, *row.values(), f"{row['above_idle_mib'] / peer:.3f}"] for name, row in data["memory"].items()]
+        header = ["system", "idle MiB", "peak MiB", "above idle MiB", "**ratio**"]
+        lines += ["", "## Peak memory, a fresh process each, threads: 1", "", *harness.table(header, rows)]
+    return lines
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The options."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="thread counts to time (default: 1 2)")
+    parser.add_argument("--rounds", type=int, default=15, help="rounds that count (default: 15)")
+    parser.add_argument("--warmup", type=int, default=2, help="rounds before (default: 2)")
+    parser.add_argument("--seed", type=int, default=1, help="of parameters, dropout and token ids (default: 1)")
+    parser.add_argument("--no-memory", action="store_true", help="time only")
+    parser.add_argument("--quick", action="store_true", help="a toy size and two rounds, to see that it runs")
+    parser.add_argument(
+        "--output", type=Path, default=ROOT / "benchmarks/results/granularity", help="where .json and .md go"
+    )
+    parser.add_argument("--memory-of", help=argparse.SUPPRESS)  # the fresh process of one variant
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure and write the results."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    args = build_parser().parse_args(words)
+    use_plugin()
+    size = TOY if args.quick else PAPER
+    if args.memory_of:
+        torch.set_num_threads(1)
+        row = next(row for row in VARIANTS if row.name == args.memory_of)
+        print(json.dumps(measure_memory(row, size, args.seed)))
+        return
+    rounds, warmup = (2, 1) if args.quick else (args.rounds, args.warmup)
+    data: dict[str, Any] = {
+        "run": harness.describe_run(shlex.join(["python", "benchmarks/granularity.py", *shown(words)]), PACKAGES),
+        "size": asdict(size),
+        "seed": args.seed,
+        "rounds": rounds,
+        "warmup": warmup,
+        "memory": {},
+        "time": {},
+    }
+    # Memory first: its processes are small and leave nothing behind for the timing.
+    for row in () if args.no_memory else VARIANTS:
+        data["memory"][row.name] = harness.run_child(Path(__file__), [*words, "--memory-of", row.name])
+    for threads in args.threads:
+        data["time"][str(threads)] = {
+            title: measure_time(replace(size, vocabulary=few or size.vocabulary), threads, rounds, warmup, args.seed)
+            for title, few in TABLES.items()
+        }
+    lines = report(data)
+    harness.write_results(args.output, data, lines)
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    logging.disable(logging.INFO)
+    main()

@@ -1,0 +1,93 @@
+# shellcheck shell=bash disable=SC2034,SC2154
+# The systems of C-DNPG's Table 2, all on the same pieces of words; quora.sh, twitter_url.sh and table2.sh source it after
+# recipe.sh and call `compare`.
+#
+# Settings are the paper's where it gives any (section 4): at most 20 pieces a side, beam 8, for the Transformers 3 + 3
+# layers, 450 wide, 9 heads, AdamW with a linear warm-up to 5e-5 and a linear decay to 0 over 100,000 updates of 32 pairs
+# (32 epochs of Quora). The baselines that have papers of their own are trained as those say, or as RBM (Li et al., EMNLP
+# 2018) did on the same data. SIZES, RATE, WARMUP, BATCH and EPOCHS fit the run to the machine.
+#
+#   VOCAB   vocab.txt of bert-base-uncased: the paper's word pieces; without it 8,000 BPE merges are learnt from train
+declare -A arch=(
+  [residual_lstm]=residual_lstm
+  [pointer_generator]=pointer_generator
+  [transformer]=paraphrase_transformer
+  [copy_transformer]=copy_transformer
+  [dnpg]=dnpg
+  [cdnpg_r]=granularity_transformer_resonance
+  [cdnpg_s]=granularity_transformer_scope
+  [cdnpg_rs]=granularity_transformer_product
+  [cdnpg_r+s]=granularity_transformer_mean
+)
+TABLE2="residual_lstm pointer_generator transformer copy_transformer dnpg cdnpg_r cdnpg_s cdnpg_rs cdnpg_r+s"
+if [[ $SMOKE == 1 ]]; then
+  : "${EPOCHS:=1}" "${SIZES:=--embed-dim 32 --ffn-dim 64 --attention-heads 2}" "${WARMUP:=5}" "${EVALUATE:=5}"
+  limit=(--limit 300 --test-limit 20) merges=300
+else
+  : "${EPOCHS:=32}" "${SIZES:=}" "${WARMUP:=5000}" "${EVALUATE:=5000}"
+  limit=() merges=8000
+fi
+: "${RATE:=0.00005}" "${BATCH:=32}"
+criterion=model_loss
+limits=(--max-pair-length 20 --length-policy truncate)
+search=("${limits[@]}")
+validation=(  # the best by validation loss is kept; training stops when more than five have not been better
+  --validate-interval-updates "$EVALUATE" --save-interval-updates "$EVALUATE" --keep-interval-updates 1
+  --no-epoch-checkpoints --patience 6
+)
+read -ra sizes <<<"$SIZES"
+
+# compare DATASET: prepare $DATA, train and decode every one of $SYSTEMS, score them all together.
+compare() {
+  local dataset=$1 pieces=(--bpe "$merges") dump system
+  [[ -n ${VOCAB:-} ]] && pieces=(--unit wordpiece --wordpiece-vocab "$VOCAB")
+  remember "DATA=$(realpath "$DATA")" "SIZES=$SIZES" "RATE=$RATE" "WARMUP=$WARMUP" "BATCH=$BATCH" "pieces=${pieces[*]}"
+  prepare "$dataset" --data "$DATA" --lowercase "${pieces[@]}" "${limit[@]}"
+  test_of_text test
+  binarise -1 0 --dataset-impl raw
+  for system in $SYSTEMS; do
+    [[ -n ${arch[$system]:-} ]] || die "there is no system $system here; choose from $TABLE2."
+    settings "$system"
+    train "$system" "${arch[$system]}" "${optimisation[@]}" "${limits[@]}" "${validation[@]}"
+    dump=()
+    if [[ $system == cdnpg* ]]; then
+      dump=(--granularity-dump "$RUN/$system/granularity.jsonl")
+      decoded "$system" test || rm -f "${dump[1]}"  # of a decoding that was stopped
+    fi
+    generate "$system" test --beam 8 --lenpen 1 --max-len-b 20 "${dump[@]}"
+    if [[ $system == cdnpg* ]]; then
+      say "z per layer of ten questions: $RUN/$system/granularity.png; means of function and content words beside it"
+      tool -m wean_fairseq.evaluation.granularity "${dump[1]}" --output "$RUN/$system/granularity.png" \
+        >"$RUN/$system/granularity.tsv"
+    fi
+  done
+  without_pieces test
+  samples test 20
+  score test "$RUN/plain-test/test.tgt" -- --tokenize none --preset paper:cdnpg-compat paper:cdnpg-fixed standard
+  curves "$RUN/curves.png" nll_loss
+}
+
+# settings SYSTEM: sets the arguments `optimisation`, network sizes included; makes what else the system is trained on.
+settings() {
+  case $1 in
+    residual_lstm) optimisation=(--optimizer adam --lr 0.001 --clip-norm 2 --batch-size "$BATCH") ;;
+    pointer_generator)
+      optimisation=(
+        --optimizer adagrad_accumulator --initial-accumulator-value 0.1 --lr 0.1 --clip-norm 2 --batch-size 80
+      )
+      ;;
+    dnpg)
+      weak_labels
+      optimisation=(
+        --granularity-labels "$RUN/labels" --optimizer adam --lr "0.0005,0.0005,0.0005,0.0001" --lr-scheduler fixed
+        --clip-norm 1 --batch-size "$BATCH" --best-checkpoint-metric nll_loss
+      )
+      ;;
+    *)
+      decay_linearly "$RATE" "$BATCH"
+      optimisation=(
+        "${sizes[@]}" "${schedule[@]}" --warmup-updates "$WARMUP" --optimizer adamw --weight-decay 0.01 --clip-norm 1
+      )
+      ;;
+  esac
+}

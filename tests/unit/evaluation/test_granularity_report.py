@@ -1,0 +1,76 @@
+"""Pictures and means of z from a dump: pieces joined, kinds of words told apart, what is no dump refused."""
+
+import json
+import re
+
+import pytest
+
+from wean_fairseq.evaluation import granularity
+
+ENTRIES = [  # out of order, as batches are
+    {"id": 1, "source": ["##ly", "##s", "7", "</s>"], "source_granularity": {"2": [0.5, 0.7, 0.0, 0.9]}},
+    {
+        "id": 0,
+        "source": ["Is", "ca@@", "t", "in", "<unk>", "</s>"],
+        "source_granularity": {"1": [0.1, 0.2, 0.4, 0.3, 1.0, 1.0], "2": [0.0, 1.0, 0.5, 0.2, 1.0, 1.0]},
+    },
+]
+
+
+@pytest.fixture
+def dump(tmp_path):
+    path = tmp_path / "z.jsonl"
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in ENTRIES))
+    return str(path)
+
+
+def test_pieces_are_joined_and_special_symbols_left_out(dump):
+    first, second = granularity.read_dump(dump)
+    assert first.words == ["Is", "cat", "in"]
+    assert first.granularity["2"] == [0.0, 0.75, 0.2]
+    assert second.words == ["##lys", "7"]  # a piece without a beginning begins a word
+    assert second.granularity == {"2": [pytest.approx(0.6), 0.0]}
+
+
+def test_means_are_of_function_and_content_words(dump, capsys):
+    """By hand: "is" and "in" are function words, "cat" is content, numbers and what is no word are neither."""
+    assert granularity.main([dump]) == 0
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert lines[1] == ["1", "0.2000", "0.3000", "0.1000", "2", "1"]
+    assert lines[2] == ["2", "0.1000", "0.7500", "0.6500", "2", "1"]
+
+
+def test_a_picture_is_written(dump, tmp_path):
+    assert granularity.main([dump, "--output", str(tmp_path / "z.png")]) == 0
+    assert (tmp_path / "z.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_sentences_are_spread_over_the_file():
+    sentences = [granularity.Sentence([str(number)], {}) for number in range(10)]
+    assert [sentence.words[0] for sentence in granularity.spread(sentences, 3)] == ["0", "3", "6"]
+    assert granularity.spread(sentences[:2], 5) == sentences[:2]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            '{"id": 0, "source": ["a"]}\n',
+            "line 1 of .* has no granularities: give a file that --granularity-dump wrote",
+        ),
+        ("no json\n", "line 1 of .* has no granularities"),
+        ('{"id": 0, "source": ["</s>"], "source_granularity": {"1": [0.5]}}\n', "has no words with granularities"),
+    ],
+)
+def test_what_is_no_dump_is_refused(tmp_path, capsys, content, message):
+    path = tmp_path / "dump"
+    path.write_text(content)
+    assert granularity.main([str(path)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("granularity: error: ")
+    assert re.search(message, error)
+
+
+def test_a_picture_that_cannot_be_written_is_one_sentence(dump, tmp_path, capsys):
+    assert granularity.main([dump, "--output", str(tmp_path / "no" / "z.png")]) == 2
+    assert "cannot write" in capsys.readouterr().err

@@ -1,0 +1,200 @@
+"""What a trained C-DNPG calls a detail: pictures of z for some sentences (the paper's figure 2), and a number.
+
+    fairseq-generate ... --granularity-dump z.jsonl
+    python -m wean_fairseq.evaluation.granularity z.jsonl --output z.png > z.tsv
+
+Draws a row a layer of the encoder for sentences spread over the file, and prints, tab-separated, the mean z of function
+words and of content words in every layer. Pieces of a word (``@@`` or ``##``) are joined, and the word has their mean.
+A function word is one of a fixed list of English articles, prepositions, pronouns, auxiliaries, conjunctions and
+question words; numbers and punctuation are neither.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from itertools import zip_longest
+from statistics import mean
+from typing import NamedTuple
+
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.text_files import read_lines
+
+FUNCTION_WORDS = frozenset(
+    """
+    a an the this that these those some any no every each all both either neither another such what which whose
+    i you he she it we they me him her us them my your his its our their mine yours hers ours theirs
+    myself yourself himself herself itself ourselves themselves one ones someone anyone everyone something anything
+    who whom when where why how whether if because although though while until unless since than as so
+    and or but nor yet not of in on at by for from to with without about into onto over under between among through
+    during before after above below up down out off against across around behind beside near within toward towards upon
+    is are was were be been being am do does did done have has had having can could will would shall should may might
+    must ought there here very too also just only then
+    """.split()
+)
+SPECIAL = ("<s>", "</s>", "<pad>", "<unk>")
+
+
+class Sentence(NamedTuple):
+    """Words, and their z in each layer: ``granularity[layer][word]``."""
+
+    words: list[str]
+    granularity: dict[str, list[float]]
+
+
+def read_dump(path: str) -> list[Sentence]:
+    """The sources of a dump, in the order of the test set.
+
+    Raises:
+        EvaluationError: if the file is no dump.
+    """
+    found: dict[int, Sentence] = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        try:
+            entry = json.loads(line)
+            found[int(entry["id"])] = _joined(entry["source"], entry["source_granularity"])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise EvaluationError(
+                f"line {number} of {path} has no granularities: give a file that --granularity-dump wrote."
+            ) from None
+    sentences = [found[number] for number in sorted(found)]
+    if not any(sentence.words and sentence.granularity for sentence in sentences):
+        raise EvaluationError(f"{path} has no words with granularities: was it dumped by another model?")
+    return sentences
+
+
+def _joined(pieces: list[str], granularity: dict[str, list[float]]) -> Sentence:
+    """Whole words, special symbols left out."""
+    words: list[str] = []
+    members: list[list[int]] = []
+    goes_on = False
+    for place, piece in enumerate(pieces):
+        if piece in SPECIAL:
+            goes_on = False
+            continue
+        if (goes_on or piece.startswith("##")) and words:
+            words[-1] += piece.removesuffix("@@").removeprefix("##")
+            members[-1].append(place)
+        else:
+            words.append(piece.removesuffix("@@"))
+            members.append([place])
+        goes_on = piece.endswith("@@")
+    joined = {
+        layer: [mean(values[place] for place in word) for word in members] for layer, values in granularity.items()
+    }
+    return Sentence(words, joined)
+
+
+class LayerMeans(NamedTuple):
+    """Mean z in a layer, and how many words it is over; ``None`` where there is none."""
+
+    layer: str
+    function: float | None
+    content: float | None
+    function_words: int
+    content_words: int
+
+
+def layer_means(sentences: Sequence[Sentence]) -> list[LayerMeans]:
+    """The means of every layer, from the bottom."""
+    layers = sorted({layer for sentence in sentences for layer in sentence.granularity}, key=int)
+    rows = []
+    for layer in layers:
+        function: list[float] = []
+        content: list[float] = []
+        for sentence in sentences:
+            for word, z in zip(sentence.words, sentence.granularity.get(layer, []), strict=False):
+                if word.lower() in FUNCTION_WORDS:
+                    function.append(z)
+                elif word.isalpha():
+                    content.append(z)
+        rows.append(
+            LayerMeans(
+                layer,
+                mean(function) if function else None,
+                mean(content) if content else None,
+                len(function),
+                len(content),
+            )
+        )
+    return rows
+
+
+def render(rows: Sequence[LayerMeans]) -> list[str]:
+    """Lines of a tab-separated table."""
+    head = "layer function_words content_words difference number_of_function_words number_of_content_words"
+    lines = ["\t".join(head.split())]
+    for row in rows:
+        difference = None if row.function is None or row.content is None else row.content - row.function
+        values = ["" if value is None else f"{value:.4f}" for value in (row.function, row.content, difference)]
+        lines.append("\t".join([row.layer, *values, str(row.function_words), str(row.content_words)]))
+    return lines
+
+
+def spread(sentences: Sequence[Sentence], number: int) -> list[Sentence]:
+    """At most ``number`` sentences, spread evenly."""
+    number = min(number, len(sentences))
+    return [sentences[index * len(sentences) // number] for index in range(number)]
+
+
+def draw(sentences: Sequence[Sentence], output: str) -> None:
+    """Draw z, a sentence a panel and a layer a row, the lowest at the bottom.
+
+    Raises:
+        EvaluationError: if the picture cannot be written.
+    """
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    columns = 2 if len(sentences) > 1 else 1
+    rows = -(-len(sentences) // columns)
+    figure, axes = plt.subplots(rows, columns, figsize=(7.2 * columns, 1.9 * rows), squeeze=False, layout="constrained")
+    image = None
+    for panel, sentence in zip_longest(axes.flat, sentences):
+        if sentence is None:
+            panel.axis("off")
+            continue
+        layers = sorted(sentence.granularity, key=int)
+        # cividis reads the same for the colour-blind, and in grey; one scale for all panels.
+        values = [sentence.granularity[layer] for layer in layers]
+        image = panel.imshow(values, aspect="auto", origin="lower", cmap="cividis", vmin=0, vmax=1)
+        panel.set_xticks(range(len(sentence.words)), sentence.words, rotation=40, ha="right", fontsize="small")
+        panel.set_yticks(range(len(layers)), layers, fontsize="small")
+        panel.set_ylabel("layer", fontsize="small")
+    if image is not None:
+        figure.colorbar(image, ax=axes, label="z: 0 = template, 1 = detail", shrink=0.6)
+    try:
+        figure.savefig(output, dpi=150)
+    except OSError as error:
+        raise EvaluationError(f"cannot write {output}: {error.strerror}.") from error
+    finally:
+        plt.close(figure)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m wean_fairseq.evaluation.granularity",
+        description="Draw and average the granularities that a trained C-DNPG gives to words.",
+    )
+    parser.add_argument("dump", help="file that --granularity-dump wrote")
+    parser.add_argument("--output", metavar="FILE.png", help="picture to write")
+    parser.add_argument("--sentences", type=int, default=10, help="how many are drawn (default: 10)")
+    args = parser.parse_args(arguments)
+    if args.sentences < 1:
+        parser.error("--sentences must be 1 or more")
+    try:
+        sentences = read_dump(args.dump)
+        if args.output:
+            draw(spread(sentences, args.sentences), args.output)
+    except EvaluationError as error:
+        print(f"granularity: error: {error}", file=sys.stderr)
+        return 2
+    print("\n".join(render(layer_means(sentences))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

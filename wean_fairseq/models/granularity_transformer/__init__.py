@@ -1,0 +1,6 @@
+"""C-DNPG: a Transformer whose attention depends on the granularity of words (Gu et al., COLING 2022)."""
+
+from .config import GranularityTransformerConfig
+from .model import GranularityDecoder, GranularityEncoder, GranularityTransformerModel
+
+__all__ = ["GranularityDecoder", "GranularityEncoder", "GranularityTransformerConfig", "GranularityTransformerModel"]

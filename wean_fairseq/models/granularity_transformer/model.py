@@ -1,0 +1,134 @@
+"""``granularity_transformer``: the Transformer of the C-DNPG table with granularity-aware attention.
+
+Legend: ``B`` batch, ``S`` source length, ``T`` target length, ``L`` layers that have granularities, ``D`` width.
+"""
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from fairseq.models import register_model
+from fairseq.tasks import FairseqTask
+from torch import Tensor
+
+from ...errors import UserError
+from ...modules import (
+    DecoderLayer,
+    EncoderLayer,
+    GranularCrossAttention,
+    GranularityAttention,
+    GranularSelfAttention,
+    init_granularity,
+)
+from ..checks import check_joined
+from ..copying import CopyingModel, State
+from ..transformer import PlainDecoder, TransformerSourceEncoder, build_network
+from .config import GranularityTransformerConfig, register_presets
+
+
+class GranularityEncoder(TransformerSourceEncoder):
+    """An encoder whose ``encoder_out`` has ``granularity`` (B, L, S), if it has any."""
+
+    @torch.no_grad()
+    def describe(self, states: list[Tensor]) -> dict[str, Tensor]:
+        """See ``TransformerSourceEncoder``; nothing is learnt from what is only shown."""
+        heads = [layer.self_attention for layer in self.network.layers]
+        shown = [
+            attention.granularity(read).squeeze(-1)
+            for attention, read in zip(heads, states, strict=False)
+            if isinstance(attention, GranularityAttention)
+        ]
+        return {"granularity": torch.stack(shown, dim=1)} if shown else {}
+
+
+class GranularityDecoder(PlainDecoder):
+    """A decoder whose extra output has ``granularity`` (B, L, T) of the steps computed, if it has any."""
+
+    def forward(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: dict[str, Tensor],
+        incremental_state: State | None = None,
+        **unused: Any,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """See ``CopyingDecoder``."""
+        state: State = {} if incremental_state is None else incremental_state  # where the granularities are kept
+        lprobs, extra = super().forward(prev_output_tokens, encoder_out, state, **unused)
+        caches = [self._cache(state, name) for name in self._layer_names()]
+        shown = [cache["granularity"][:, 0, -lprobs.size(1) :, 0] for cache in caches if "granularity" in cache]
+        if shown:
+            extra["granularity"] = torch.stack(shown, dim=1)
+        return lprobs, extra
+
+
+@register_model("granularity_transformer", dataclass=GranularityTransformerConfig)
+class GranularityTransformerModel(CopyingModel):
+    """C-DNPG; without any granularities the arch ``paraphrase_transformer``, parameter for parameter."""
+
+    copies_words = False
+    encoder: GranularityEncoder
+    decoder: GranularityDecoder
+
+    @classmethod
+    def build_model(cls, cfg: GranularityTransformerConfig, task: FairseqTask) -> "GranularityTransformerModel":
+        """Build the model that ``cfg`` describes for the dictionary of ``task``.
+
+        Raises:
+            UserError: if the options contradict each other or the task.
+        """
+        check_joined(task, "granularity_transformer")
+        _check(cfg)
+        dictionary = task.source_dictionary
+        network = build_network(cfg, dictionary, *_layer_makers(cfg))
+        for part in (network.encoder, network.decoder):
+            init_granularity(part)  # after the rest: a seed starts all variants from the same network
+        return cls(
+            GranularityEncoder(dictionary, network.encoder, cfg.max_positions),
+            GranularityDecoder(dictionary, network.decoder, network.output_layer, cfg.max_positions),
+        )
+
+    @property
+    def has_granularity(self) -> bool:
+        """Whether words have granularities that the layers' self-attention depends on."""
+        return any(isinstance(module, GranularSelfAttention) for module in self.modules())
+
+
+def _check(cfg: GranularityTransformerConfig) -> None:
+    for name in ("ga_encoder_length", "ga_decoder_length"):
+        if getattr(cfg, name) < 1:
+            raise UserError(f"--{name.replace('_', '-')} must be at least 1, but is {getattr(cfg, name)}.")
+    last = min(cfg.encoder_layers, cfg.decoder_layers)
+    if not 1 <= cfg.ga_start_layer <= max(last, 1):
+        raise UserError(
+            f"--ga-start-layer must be a layer of encoder and decoder, 1 to {last}, but is {cfg.ga_start_layer}; for "
+            "plain attention use --ga-variant none."
+        )
+
+
+def _layer_makers(
+    cfg: GranularityTransformerConfig,
+) -> tuple[Callable[..., EncoderLayer], Callable[..., DecoderLayer]]:
+    """What makes the layers of encoder and decoder."""
+    normalize = str(cfg.ga_normalize) == "softmax"
+    padded = str(cfg.ga_length) == "padded"
+    encoder: dict[str, Callable[..., GranularityAttention]] = {}
+    decoder: dict[str, Callable[..., GranularityAttention]] = {}
+    if str(cfg.ga_variant) != "none":
+        attention = partial(GranularSelfAttention, kind=str(cfg.ga_variant), normalize=normalize)
+        encoder["attention"] = partial(attention, length=cfg.ga_encoder_length if padded else 0)
+        decoder["attention"] = partial(attention, length=cfg.ga_decoder_length if padded else 0)
+    if str(cfg.ga_cross) == "resonance":
+        decoder["cross_attention"] = partial(GranularCrossAttention, normalize=normalize)
+    start = cfg.ga_start_layer
+    return _starting_at(start, EncoderLayer, encoder), _starting_at(start, DecoderLayer, decoder)
+
+
+def _starting_at(start: int, layer: Callable[..., Any], attentions: dict[str, Any]) -> Callable[..., Any]:
+    """Makes plain layers, and from number ``start`` on, counted from 1, those with ``attentions``."""
+    numbers = itertools.count(1)
+    return lambda *sizes: layer(*sizes, **(attentions if next(numbers) >= start else {}))
+
+
+register_presets()

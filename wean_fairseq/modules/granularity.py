@@ -1,0 +1,169 @@
+"""C-DNPG: attention that looks at words of its own granularity (Gu et al., COLING 2022).
+
+Every word has, at every attention, a granularity z between 0, a part of the sentence's template, and 1, a detail. A
+mask M made of granularities multiplies the weights of attention: resonance C lets words of like granularity see each
+other, scope S lets details see their neighbours only and templates the whole sentence. As the authors' code does it,
+log M is added to the scores, so that the weights of a row sum to 1 again; the paper's eq. 9 multiplies after the
+softmax.
+
+Legend: ``B`` batch, ``T`` queries, ``S`` keys, ``D`` width, ``A`` heads, ``N`` length of the sentence. The mask is one
+for all heads, (B, 1, T, S); granularities of queries are (B, 1, T, 1), of keys (B, 1, 1, S).
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from .transformer import INIT_STD, Attended, Memory, MultiHeadAttention
+
+EPSILON = 2.0  # words on either side that a detail sees
+MASK_FLOOR = 1e-32  # before the logarithm
+GRANULARITY_MASKS = ("resonance", "scope", "product", "mean")  # R, S, R * S and R + S of the paper
+
+
+def resonance(query: Tensor, key: Tensor) -> Tensor:
+    """How well two granularities go together; not symmetric, and at least 1/2 of a granularity with itself.
+
+    Args:
+        query: z_i, in [0, 1].
+        key: z_j, broadcast with ``query``.
+    """
+    coarse = 1.0 - query
+    return coarse * (coarse - key).clamp(min=0.0) + query * (coarse + key).clamp(max=1.0)  # eq. 6
+
+
+def scope(query: Tensor, distance: Tensor, length: Tensor) -> Tensor:
+    """1 within reach of the query, 0 beyond; 1 everywhere in a sentence of up to 3 words.
+
+    Args:
+        query: z_i, in [0, 1].
+        distance: \\|i - j\\|, broadcast with ``query``.
+        length: N, broadcast with ``query``. The paper's power needs N > 2; here the reach is never below that of z = 1.
+    """
+    reach = (length - EPSILON).clamp(min=1.0).pow(1.0 - query) + EPSILON
+    return (reach - distance).clamp(0.0, 1.0)  # eq. 8
+
+
+def granularity_mask(kind: str, query: Tensor, key: Tensor, distance: Tensor, length: Tensor) -> Tensor:
+    """M: resonance, scope, their product or their mean; resonance alone in a sentence of up to 2 words.
+
+    Args:
+        kind: one of ``GRANULARITY_MASKS``.
+        query: z_i, shape (B, 1, T, 1).
+        key: z_j, shape (B, 1, 1, S).
+        distance: shape (T, S).
+        length: N, broadcast to (B, 1, T, 1).
+
+    Returns:
+        Shape (B, 1, T, S).
+    """
+    resonant = resonance(query, key)
+    if kind == "resonance":
+        return resonant
+    near = scope(query, distance, length)
+    if kind == "product":
+        return resonant * near  # the scope of 2 words is 1
+    mask = near if kind == "scope" else 0.5 * (resonant + near)
+    return torch.where(length <= EPSILON, resonant, mask)
+
+
+class GranularityHead(nn.Module):
+    """z = sigmoid(H w_G + b_G), a granularity for every state (eq. 4).
+
+    Args:
+        dim: ``D``.
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        # Not a linear layer: the network around it starts from the same values with and without heads.
+        self.weight = nn.Parameter(torch.zeros(1, dim))  # w_G
+        self.bias = nn.Parameter(torch.zeros(1))  # b_G
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Granularities, float32: (B, S, D) -> (B, S, 1)."""
+        return functional.linear(states, self.weight, self.bias).float().sigmoid()
+
+
+class GranularityAttention(MultiHeadAttention):
+    """Attention whose weights are multiplied by a mask that depends on granularities; a subclass says which.
+
+    What is read (``Memory``) has its granularities beside its keys and values, shape (B, 1, S, 1).
+
+    Args:
+        dim: ``D``.
+        heads: ``A``.
+        dropout: on the weights.
+        normalize: let the weights of a row sum to 1 (the authors' code), or not (eq. 9).
+    """
+
+    def __init__(self, dim: int, heads: int, dropout: float, *, normalize: bool = True) -> None:
+        super().__init__(dim, heads, dropout)
+        self.normalize = normalize
+        self.granularity = GranularityHead(dim)
+
+    def mask(self, states: Tensor, memory: Memory, bias: Tensor | None) -> Tensor:
+        """M, (B, 1, T, S), float32, from the arguments of ``forward``."""
+        raise NotImplementedError
+
+    def project(self, states: Tensor) -> Memory:
+        """Keys, values and granularities of states (B, S, D)."""
+        return super().project(states) | {"granularity": self.granularity(states).unsqueeze(1)}
+
+    def forward(self, states: Tensor, memory: Memory, bias: Tensor | None, *, with_weights: bool = False) -> Attended:
+        """As ``MultiHeadAttention``."""
+        log_mask = self.mask(states, memory, bias).clamp(min=MASK_FLOOR).log()
+        if self.normalize:
+            bias = log_mask if bias is None else bias + log_mask
+            return super().forward(states, memory, bias, with_weights=with_weights)
+        return self.read(self.log_weights(states, memory, bias) + log_mask, memory["values"])  # eq. 9
+
+
+class GranularSelfAttention(GranularityAttention):
+    """Self-attention under the mask of ``kind``.
+
+    Args:
+        dim: ``D``.
+        heads: ``A``.
+        dropout: on the weights.
+        kind: one of ``GRANULARITY_MASKS``.
+        length: N for every sentence; 0 = the words that a query can see. In an encoder these are the words of its
+            sentence, in a decoder those up to itself, so that N does not depend on what is still to be written.
+        normalize: as ``GranularityAttention``.
+    """
+
+    def __init__(
+        self, dim: int, heads: int, dropout: float, *, kind: str, length: int = 0, normalize: bool = True
+    ) -> None:
+        super().__init__(dim, heads, dropout, normalize=normalize)
+        self.kind = kind
+        self.length = length
+
+    def mask(self, states: Tensor, memory: Memory, bias: Tensor | None) -> Tensor:
+        """See ``GranularityAttention``; the states are the last T of the S that are read."""
+        granularity = memory["granularity"]
+        queries, keys = states.size(1), granularity.size(2)
+        place = torch.arange(keys, device=states.device)
+        distance = (place[-queries:, None] - place).abs()
+        if self.length or bias is None:
+            length = granularity.new_full((1,), self.length or keys)
+        else:
+            length = (bias > float("-inf")).sum(dim=-1, keepdim=True)
+        return granularity_mask(self.kind, granularity[:, :, -queries:], granularity.transpose(2, 3), distance, length)
+
+
+class GranularCrossAttention(GranularityAttention):
+    """Attention to another sentence under resonance, as in the authors' code; there is no distance between the two."""
+
+    def mask(self, states: Tensor, memory: Memory, bias: Tensor | None) -> Tensor:
+        """See ``GranularityAttention``."""
+        query = self.granularity(states).unsqueeze(1)  # (B, 1, T, 1)
+        return resonance(query, memory["granularity"].transpose(2, 3))
+
+
+def init_granularity(network: nn.Module) -> None:
+    """Start the heads of a network like its other maps: w_G from N(0, 0.02), b_G 0, so that z is about 1/2."""
+    for module in network.modules():
+        if isinstance(module, GranularityHead):
+            nn.init.normal_(module.weight, std=INIT_STD)
+            nn.init.zeros_(module.bias)
