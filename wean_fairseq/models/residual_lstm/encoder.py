@@ -1,0 +1,50 @@
+"""The encoder of Residual LSTM (Prakash et al., COLING 2016): only its last states are used.
+
+Legend: ``B`` batch, ``S`` source length, ``E`` embedding width, ``H`` hidden width, ``L`` layers.
+"""
+
+from typing import Any
+
+from fairseq.data import Dictionary
+from fairseq.models import FairseqEncoder
+from torch import Tensor, nn
+
+from ...modules import ResidualLstm
+
+
+class ResidualLstmEncoder(FairseqEncoder):
+    """A residual LSTM over the words of the source.
+
+    Args:
+        dictionary: of the source.
+        embed_tokens: (V, E).
+        stack: the layers, E -> H.
+    """
+
+    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, stack: ResidualLstm) -> None:
+        super().__init__(dictionary)
+        self.padding_idx = dictionary.pad()
+        self.embed_tokens = embed_tokens
+        self.stack = stack
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
+        """Encode a batch.
+
+        Args:
+            src_tokens: shape (B, S), padded on either side.
+            src_lengths: ignored; the lengths are read off the padding.
+
+        Returns:
+            ``final_hidden`` and ``final_cell`` of every layer, each (L, B, H).
+        """
+        padding_mask = src_tokens.eq(self.padding_idx)
+        _, (hidden, cell) = self.stack(self.embed_tokens(src_tokens), padding_mask=padding_mask)
+        return {"final_hidden": hidden, "final_cell": cell}
+
+    def reorder_encoder_out(self, encoder_out: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
+        """Pick sentences ``new_order`` (B',) of the batch, for beam search."""
+        return {name: state.index_select(1, new_order) for name, state in encoder_out.items()}
+
+    def max_positions(self) -> int:
+        """An LSTM has no longest input; the task sets the limits."""
+        return int(1e5)

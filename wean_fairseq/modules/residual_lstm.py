@@ -1,0 +1,145 @@
+"""A stack of LSTM layers with residual connections between them (Prakash et al., COLING 2016, section 2.3).
+
+After every n layers the input of these n layers is added to their output. The sum goes upward only: within a layer the
+recurrence goes on with what the layer itself gave, as in the paper's figure 3, so the n layers between two sums run as
+one fused LSTM. The text can also be read as adding to h_t itself, which the recurrence then goes on with, step by step.
+
+Legend: ``B`` batch, ``T`` steps, ``E`` input width, ``H`` hidden width, ``L`` layers.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from .recurrent import run_over_words
+
+LstmState = tuple[Tensor, Tensor]
+
+
+class ResidualLstm(nn.Module):
+    """h^(l) = LSTM_l(h^(l-1)) + x_(l-n) for l = n, 2n, ..., where x_l is what layer l + 1 reads.
+
+    Where E and H differ, the first min(E, H) units are added, as in the paper. Layers above the last multiple of n have
+    no residual.
+
+    Args:
+        input_dim: ``E``.
+        hidden_size: ``H``.
+        num_layers: ``L``.
+        residual_every: n; 0 = no residuals.
+        dropout: after every layer, before the sum.
+        recurrent: the recurrence goes on with the sum.
+
+    Raises:
+        ValueError: if there is no layer, or n is negative.
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        hidden_size: int,
+        num_layers: int,
+        residual_every: int,
+        dropout: float,
+        *,
+        recurrent: bool = False,
+    ) -> None:
+        super().__init__()
+        if num_layers < 1 or residual_every < 0:
+            raise ValueError(
+                "a residual LSTM needs at least 1 layer, and a residual every n >= 0 layers (0 = none), but was given "
+                f"{num_layers} layers and n = {residual_every}."
+            )
+        self.residual_every = residual_every
+        self.block_sizes = _block_sizes(num_layers, residual_every)
+        widths = [input_dim] + [hidden_size] * (len(self.block_sizes) - 1)
+        self.blocks = nn.ModuleList(
+            nn.LSTM(width, hidden_size, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0)
+            for width, layers in zip(widths, self.block_sizes, strict=True)
+        )
+        self.dropout = nn.Dropout(dropout)
+        self.recurrent = recurrent
+
+    def forward(
+        self, inputs: Tensor, start: LstmState | None = None, padding_mask: Tensor | None = None
+    ) -> tuple[Tensor, LstmState]:
+        """Run over all steps.
+
+        Args:
+            inputs: shape (B, T, E).
+            start: h and c of every layer before the first step, each (L, B, H); zero if ``None``.
+            padding_mask: ``True`` at padding on either side, which is skipped, shape (B, T); such sentences start from
+                zero. ``None`` if every step counts.
+
+        Returns:
+            The outputs (B, T, H), meaningless at padding, and h and c of every layer after the last step, (L, B, H).
+        """
+        hidden, cell = [], []
+        states = _by_block(start, self.block_sizes)
+        for block, layers, state in zip(self.blocks, self.block_sizes, states, strict=True):
+            assert isinstance(block, nn.LSTM)
+            residual = None
+            if layers == self.residual_every:
+                # Negative padding cuts: a wider input loses its last units, a narrower one gets zeros.
+                residual = functional.pad(inputs, (0, block.hidden_size - inputs.size(-1)))  # (B, T, H)
+            if residual is not None and self.recurrent:
+                outputs, final = _run_with_sums(block, inputs, residual, state, padding_mask)
+            else:
+                outputs, final = _run(block, inputs, state, padding_mask)
+            inputs = self.dropout(outputs) if residual is None else self.dropout(outputs) + residual
+            hidden.append(final[0])
+            cell.append(final[1])
+        return inputs, (torch.cat(hidden), torch.cat(cell))
+
+
+def _run(
+    block: nn.LSTM, inputs: Tensor, start: LstmState | None, padding_mask: Tensor | None
+) -> tuple[Tensor, LstmState]:
+    """Run a block as one fused LSTM."""
+    if padding_mask is None:
+        outputs, final = block(inputs, start)
+    else:
+        outputs, final = run_over_words(block, inputs, padding_mask)
+    return outputs, final
+
+
+def _run_with_sums(
+    block: nn.LSTM, inputs: Tensor, residual: Tensor, start: LstmState | None, padding_mask: Tensor | None
+) -> tuple[Tensor, LstmState]:
+    """Run a block whose top layer goes on with its output plus ``residual`` (B, T, H); returns outputs without it."""
+    if start is None:
+        zeros = residual.new_zeros(block.num_layers, inputs.size(0), block.hidden_size)
+        start = (zeros, zeros)
+    hidden, cell = list(start[0]), list(start[1])
+    outputs = []
+    for step, given in enumerate(inputs.unbind(dim=1)):
+        below = given
+        for layer in range(block.num_layers):
+            weights = block.all_weights[layer]
+            new_hidden, new_cell = torch.lstm_cell(below, (hidden[layer], cell[layer]), *weights)
+            if layer < block.num_layers - 1:
+                below = functional.dropout(new_hidden, block.dropout, block.training)
+            else:
+                outputs.append(new_hidden)
+                new_hidden = new_hidden + residual[:, step]
+            if padding_mask is not None:
+                skip = padding_mask[:, step, None]
+                new_hidden = torch.where(skip, hidden[layer], new_hidden)
+                new_cell = torch.where(skip, cell[layer], new_cell)
+            hidden[layer], cell[layer] = new_hidden, new_cell
+    return torch.stack(outputs, dim=1), (torch.stack(hidden), torch.stack(cell))
+
+
+def _block_sizes(num_layers: int, residual_every: int) -> list[int]:
+    """Layers of each block: n each, and what is left over."""
+    if residual_every == 0:
+        return [num_layers]
+    full, rest = divmod(num_layers, residual_every)
+    return [residual_every] * full + [rest] * (rest > 0)
+
+
+def _by_block(state: LstmState | None, sizes: list[int]) -> list[LstmState | None]:
+    if state is None:
+        return [None] * len(sizes)
+    parts = (torch.split(part, sizes) for part in state)  # (L, B, H) -> (n, B, H) each
+    return [(hidden.contiguous(), cell.contiguous()) for hidden, cell in zip(*parts, strict=True)]
