@@ -26,11 +26,12 @@ from ..data import (
     check_data_dir,
     check_pairs,
     is_raw_text,
+    label_pairs,
     limit_pairs,
 )
 from ..errors import UserError
 from ..modules import base_ids
-from ..search import PaperSequenceGenerator, ProvenanceWriter
+from ..search import GranularityWriter, PaperSequenceGenerator, ProvenanceWriter
 
 logger = logging.getLogger(__name__)
 
@@ -59,8 +60,8 @@ class ParaphraseConfig(TranslationConfig):
         metadata={
             "help": "wean: scores are plain sums of log-probabilities (whatever --lenpen says) and a sentence is done "
             "when its best hypothesis is and --nbest are; copynet: <unk> is never written and a sentence goes on "
-            "until no unfinished hypothesis can be one of the --nbest; cdnpg-sampling: candidates of a beam are drawn by "
-            "their scores from the 50 best continuations of each hypothesis; "
+            "until no unfinished hypothesis can be one of the --nbest; cdnpg-sampling: candidates of a beam are drawn "
+            "by their scores from the 50 best continuations of each hypothesis; "
             "fairseq: as the generation options say"
         },
     )
@@ -86,6 +87,14 @@ class ParaphraseConfig(TranslationConfig):
         default=None,
         metadata={"help": "write here, as JSON lines, for each output word whether and from where it was copied"},
     )
+    granularity_dump: Optional[str] = field(
+        default=None,
+        metadata={"help": "write here, as JSON lines, the granularity of each word in every layer (C-DNPG)"},
+    )
+    granularity_labels: Optional[str] = field(
+        default=None,
+        metadata={"help": "directory with the words' weak labels, which dnpg trains with (preprocess/weak_labels.py)"},
+    )
     # fairseq's -1 makes it fail on data of several parts (train, train1, ...).
     upsample_primary: int = field(default=1, metadata={"help": "how often the first part of the data is repeated"})
 
@@ -102,6 +111,7 @@ class ParaphraseTask(TranslationTask):
         super().__init__(cfg, source, source if joined else ExtendedDictionary(tgt_dict))
         self._model_slots: int | None = None  # of the models built so far
         self._provenance = None if cfg.copy_provenance is None else ProvenanceWriter(cfg.copy_provenance)
+        self._granularity = None if cfg.granularity_dump is None else GranularityWriter(cfg.granularity_dump)
 
     @property
     def limits(self) -> PairLimits:
@@ -151,7 +161,13 @@ class ParaphraseTask(TranslationTask):
             raise UserError("an ensemble is of archs that copy words or of archs that do not: --path has both.")
         self._model_slots = slots
         self.source_dictionary.reserve_slots(slots)
-        return super().build_model(cfg, from_checkpoint)
+        built = super().build_model(cfg, from_checkpoint)
+        if self._granularity is not None and not getattr(built, "has_granularity", False):
+            raise UserError(
+                "--granularity-dump is for models whose words have a granularity, such as granularity_transformer, "
+                f"and this {name} has none: leave it out."
+            )
+        return built
 
     def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> Any:
         """Build the criterion.
@@ -217,6 +233,8 @@ class ParaphraseTask(TranslationTask):
         finalized = super().inference_step(generator, models, with_slots, prefix_tokens, constraints)
         if self._provenance is not None:
             self._provenance.write(models[0], sample, slot_map, finalized)
+        if self._granularity is not None:
+            self._granularity.write(models[0], sample, slot_map, finalized)
         for row, hypotheses in enumerate(finalized):
             for hypothesis in hypotheses:
                 hypothesis["tokens"] = slot_map.spell(row, hypothesis["tokens"])
@@ -255,7 +273,17 @@ class ParaphraseTask(TranslationTask):
         _warn_of_other_limits(kwargs.get("task_cfg"), self.limits)
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
         self._warn_of_lost_spellings(split)
-        self.datasets[split] = limit_pairs(self.datasets[split], self.limits, split == self.cfg.train_subset)
+        pairs = self.datasets[split]
+        training = split == self.cfg.train_subset
+        limited = limit_pairs(pairs, self.limits, training)
+        languages = (self.cfg.source_lang, self.cfg.target_lang)
+        labels = self.cfg.granularity_labels
+        self.datasets[split] = label_pairs(labels, split, languages, limited, pairs, required=training)
+
+    def begin_epoch(self, epoch: int, model: torch.nn.Module) -> None:
+        """Tell the model, whose loss may have a schedule."""
+        super().begin_epoch(epoch, model)
+        model.set_epoch(epoch)
 
     def _warn_of_lost_spellings(self, split: str) -> None:
         """Binary data holds ``<unk>`` in the place of unknown words: nothing is left to copy."""
@@ -340,7 +368,8 @@ class ParaphraseTask(TranslationTask):
         if preset == "copynet":
             logger.info("search preset copynet: <unk> is never written, no better hypothesis is cut off")
             args = Namespace(**{**_options(args), "unkpen": math.inf})
-        if seq_gen_cls is None and (preset != "fairseq" or replaces_unk):
+        blocks = getattr(args, "no_repeat_ngram_size", 0) > 0 and not getattr(args, "print_alignment", None)
+        if seq_gen_cls is None and (preset != "fairseq" or replaces_unk or blocks):
             seq_gen_cls = PaperSequenceGenerator
             wanted = getattr(args, "nbest", 1)
             extra.update(

@@ -1,0 +1,169 @@
+"""Weak labels for DNPG (Li et al., ACL 2019, section 3.2): which words of a pair are of the phrase level.
+
+    python preprocess/weak_labels.py --data data/quora --output data/quora-labels
+
+The words of train and, if it is there, valid are aligned; in every pair the 1, 2 or 3 aligned phrases with the rarest
+words get the label 0 on both sides, all other words 1. ``{train,valid}.{src,tgt}.z`` have a label for every word of the
+text, which the task ``paraphrase`` reads with ``--granularity-labels``. The text must be the one that
+fairseq-preprocess is given.
+"""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+
+from corpus.alignment import Block, Links, align, number_words, smallest_blocks, symmetrise
+from corpus.chance import between
+from corpus.command import exit_status, whole_number
+from corpus.errors import InputError
+from corpus.output import SIDES, Output, check_free
+from corpus.reading import read_aligned
+from tqdm import tqdm
+
+NAME = "weak_labels"
+VERSION = "1.0"  # raise it with every change that changes the bytes
+LABELLED = ("train", "valid")
+PHRASE, SENTENCE = "0", "1"
+
+
+def parser() -> ArgumentParser:
+    """The options."""
+    options = ArgumentParser(prog=f"{NAME}.py", description=(__doc__ or "").partition("\n\n")[0])
+    options.add_argument("--data", type=Path, required=True, metavar="DIR", help="where train.src and train.tgt are")
+    options.add_argument("--output", type=Path, required=True, metavar="DIR", help="directory to write")
+    options.add_argument("--overwrite", action="store_true", help="replace an earlier output of this script")
+    count = whole_number(1)
+    options.add_argument("--phrases", type=count, default=3, metavar="N", help="phrases of a pair, at most (3)")
+    options.add_argument("--phrase-length", type=count, default=3, metavar="N", help="words of a phrase, at most (3)")
+    options.add_argument(
+        "--symmetrise", choices=("grow-diag", "intersection"), default="grow-diag", help="of both directions' links"
+    )
+    options.add_argument("--iterations", type=count, default=5, metavar="N", help="of the aligner (5)")
+    options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="of the number of phrases (1)")
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the script; return the exit status."""
+    options = parser().parse_args(arguments)
+    return exit_status(NAME, options.output, lambda: label(options))
+
+
+def label(options: Namespace) -> None:
+    """Write the labels, unless they are there already from the same options and the same text.
+
+    Raises:
+        InputError: if the text is missing, does not pair up, or has empty lines.
+    """
+    files = {split: [options.data / f"{split}.{side}" for side in SIDES] for split in LABELLED}
+    if not any(path.exists() for path in files["valid"]):
+        del files["valid"]
+    sources = [path for paths in files.values() for path in paths]
+    kept = {key: value for key, value in vars(options).items() if key not in ("data", "output", "overwrite")}
+    output = Output(options.output, script=NAME, version=VERSION, options=kept, overwrite=options.overwrite)
+    if output.finished(sources):
+        print(f"{NAME}: {options.output} is complete already: nothing to do")
+        return
+    check_free(options.output, NAME, options.overwrite)
+    with output:
+        for path in sources:
+            output.source(path)
+        links = list(align_both(files, options.iterations, grow=options.symmetrise == "grow-diag"))
+        output.facts = write_labels(output, files, links, options)
+    sizes = " + ".join(f"{output.splits[split].kept:,} {split}" for split in files)
+    share = output.facts["phrase_words"] / output.facts["words"]
+    print(f"{NAME}: wrote labels of {sizes} pairs to {options.output}; {share:.1%} of the words are of phrases")
+
+
+def read_pairs(paths: list[Path]) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the words of both sides.
+
+    Raises:
+        InputError: if a line is empty.
+    """
+    for where, lines in read_aligned(paths):
+        source, target = (line.split() for line in lines)
+        if not source or not target:
+            raise InputError(f"{where} has an empty side: leave such pairs out.")
+        yield source, target
+
+
+def align_both(files: dict[str, list[Path]], iterations: int, *, grow: bool) -> Iterator[Links]:
+    """Align all splits together; yield the links of every pair."""
+    numbers: dict[str, int] = {}
+    # Twice through the files, so that the text itself is never held.
+    sides = [
+        number_words((pair[side] for paths in files.values() for pair in read_pairs(paths)), numbers)
+        for side in range(len(SIDES))
+    ]
+    if not len(sides[0].words):
+        raise InputError(f"{files['train'][0]} is empty.")
+    forward = align(sides[0], sides[1], iterations).tolist()
+    backward = align(sides[1], sides[0], iterations).tolist()
+    starts = zip(*(side.starts.tolist() for side in sides), strict=True)
+    first = next(starts)
+    for last in starts:
+        yield symmetrise(forward[first[1] : last[1]], backward[first[0] : last[0]], grow=grow)
+        first = last
+
+
+def write_labels(
+    output: Output, files: dict[str, list[Path]], links: list[Links], options: Namespace
+) -> dict[str, int]:
+    """Choose the phrases of every pair, write the labels, and count words."""
+    counts = Counter(word for pair in read_pairs(files["train"]) for side in pair for word in side)
+    rng, left = Random(options.seed), iter(tqdm(links, desc="labels", leave=False, file=sys.stderr, disable=None))
+    words = Counter[str]()
+    for split, paths in files.items():
+        with output.split(split, [f"{side}.z" for side in SIDES]) as writer:
+            for (source, target), pair_links in zip(read_pairs(paths), left, strict=False):
+                number = between(rng, 1, options.phrases)
+                blocks = rarest_blocks(source, target, pair_links, counts, number, options.phrase_length)
+                labels = [
+                    mark(len(source), [block.source for block in blocks]),
+                    mark(len(target), [block.target for block in blocks]),
+                ]
+                for side in labels:
+                    words.update(side)
+                writer.write(*(" ".join(side) for side in labels))
+    return {"words": words.total(), "phrase_words": words[PHRASE]}
+
+
+def rarest_blocks(
+    source: list[str], target: list[str], links: Links, counts: Counter[str], number: int, longest: int
+) -> list[Block]:
+    """The ``number`` phrase pairs with the rarest words, none overlapping, at most ``longest`` words on a side."""
+
+    def rarity(block: Block) -> tuple[int, Block]:
+        words = source[slice(*block.source)] + target[slice(*block.target)]
+        return min(counts[word] for word in words), block
+
+    short = {block for block in smallest_blocks(links) if max(map(length, block)) <= longest}
+    chosen: list[Block] = []
+    for block in sorted(short, key=rarity):
+        if len(chosen) == number:
+            break
+        # Blocks that no link leaves overlap on both sides or on none.
+        if all(block.source[1] <= other.source[0] or other.source[1] <= block.source[0] for other in chosen):
+            chosen.append(block)
+    return chosen
+
+
+def length(span: tuple[int, int]) -> int:
+    """Words of a span."""
+    return span[1] - span[0]
+
+
+def mark(words: int, spans: list[tuple[int, int]]) -> list[str]:
+    """The label of every word."""
+    labels = [SENTENCE] * words
+    for first, last in spans:
+        labels[first:last] = [PHRASE] * (last - first)
+    return labels
+
+
+if __name__ == "__main__":
+    sys.exit(main())

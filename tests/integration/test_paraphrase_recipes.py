@@ -1,0 +1,72 @@
+"""The recipes of the C-DNPG table's baselines: one sentence where data is missing, and (slow) a small run of each."""
+
+import json
+
+import pytest
+
+from tests.integration.commands import ROOT
+from tests.integration.test_copying_recipes import run_recipe
+from tests.integration.test_recipes import write_layout
+
+# Recipe -> the systems that it trains.
+RECIPES = {
+    "residual_lstm/quora": ["residual_lstm", "residual_lstm_adam"],
+    "residual_lstm/twitter_url": ["residual_lstm", "residual_lstm_adam"],
+    "dnpg/quora": ["dnpg", "dnpg_query"],
+    "dnpg/twitter_url": ["dnpg", "dnpg_query"],
+}
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_missing_data_is_one_sentence(recipe, tmp_path):
+    done = run_recipe(recipe, tmp_path / "run", DATA=tmp_path / "nowhere")
+    assert done.returncode != 0
+    assert done.stdout == ""
+    assert f"there is no {tmp_path}/nowhere/" in done.stderr
+    assert "Set DATA to" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_an_unknown_system_is_one_sentence(recipe, tmp_path):
+    layout = write_layout("quora", tmp_path / "data")
+    done = run_recipe(recipe, tmp_path / "run", SMOKE=1, SYSTEMS="residual_lstm sgd dnpg", **layout)
+    assert done.returncode != 0
+    assert done.stdout == ""
+    assert "there is no system " in done.stderr
+    assert RECIPES[recipe][0] in done.stderr.partition("choose from")[2]
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_recipe_from_text_to_scores_and_again(recipe, tmp_path):
+    layout = write_layout("quora", tmp_path / "data")
+    run = tmp_path / "run"
+    done = run_recipe(recipe, run, SMOKE=1, **layout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (run / "test.samples.txt").stat().st_size > 0
+    systems = json.loads((run / "test.json").read_text(encoding="utf-8"))["systems"]
+    assert len(systems) == 1 + len(RECIPES[recipe])  # the copy of the source is one more
+    for system in RECIPES[recipe]:
+        assert "<oov" not in (run / system / "test.log").read_text(encoding="utf-8")
+    if recipe.startswith("dnpg"):
+        log = (run / "dnpg" / "train.log").read_text(encoding="utf-8")
+        assert "source_label_loss" in log
+        assert "target_label_loss" in log
+    before = {path: path.stat().st_mtime_ns for path in run.rglob("checkpoint_best.pt")}
+    again = run_recipe(recipe, run, SMOKE=1, **layout)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert again.stdout.count("done before") >= 1 + 2 * len(before)
+    assert {path: path.stat().st_mtime_ns for path in run.rglob("checkpoint_best.pt")} == before
+
+
+def test_recipe_files_are_all_covered():
+    families = {recipe.partition("/")[0] for recipe in RECIPES}
+    found = {
+        f"{family}/{path.stem}"
+        for family in families
+        for path in (ROOT / "examples" / family).glob("*.sh")
+        if path.read_text(encoding="utf-8").startswith("#!")  # the others are parts of recipes
+    }
+    assert found == set(RECIPES)

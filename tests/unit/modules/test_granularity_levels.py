@@ -1,0 +1,135 @@
+"""The parts of DNPG one by one: soft labels, fractional positions, what the levels see, the mixture."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from wean_fairseq.modules import (
+    NO_LABEL,
+    CopyDistribution,
+    FractionalEmbedding,
+    GranularitySeparator,
+    label_loss,
+    mix_levels,
+)
+from wean_fairseq.modules.fractional_positions import sinusoid
+from wean_fairseq.modules.granularity_levels import label_bias, neighbour_bias, past_neighbour_bias, source_bias
+from wean_fairseq.modules.soft_labels import both_labels, even_labels, soft_labels
+
+NEVER = float("-inf")
+
+
+def test_a_label_without_noise_is_a_softmax_at_its_temperature():
+    """Expected: exp(x / tau), normalised, by hand: x = (0, ln 3), tau = 1 and 1/2 -> (1, 3) / 4 and (1, 9) / 10."""
+    logits = torch.tensor([0.0, math.log(3)])
+    for temperature, expected in ((1.0, [0.25, 0.75]), (0.5, [0.1, 0.9])):
+        found = soft_labels(logits, temperature, noisy=False).exp()
+        torch.testing.assert_close(found, torch.tensor(expected))
+
+
+def test_the_larger_part_of_a_noisy_label_is_drawn_from_the_softmax():
+    """The Gumbel-max trick: argmax of (x + g) has the probabilities softmax(x), whatever the temperature."""
+    torch.manual_seed(1)
+    logits = torch.tensor([0.0, math.log(3)]).expand(20000, 2)
+    for temperature in (0.1, 1.0, 5.0):
+        labels = soft_labels(logits, temperature, noisy=True).exp()
+        torch.testing.assert_close(labels.sum(-1), torch.ones(20000))
+        assert abs(labels.argmax(-1).float().mean() - 0.75) < 0.01  # three standard deviations
+    assert soft_labels(logits, 0.01, noisy=True).exp().max(-1).values.mean() > 0.98
+    assert soft_labels(logits, 100.0, noisy=True).exp().max(-1).values.max() < 0.6
+
+
+def test_labels_are_float32_and_finite_for_extreme_scores():
+    logits = torch.tensor([[0.0, 6e4], [6e4, -6e4]], dtype=torch.float16)
+    labels = both_labels(logits, torch.tensor(0.9, dtype=torch.float16), noisy=True)
+    assert all(part.dtype == torch.float32 and torch.isfinite(part).all() for part in labels)
+    torch.testing.assert_close(even_labels(2, torch.device("cpu")).exp(), torch.full((2, 2), 0.5))
+
+
+@pytest.mark.parametrize("dim", [2, 6])
+def test_sinusoids_equal_the_formula_also_between_whole_numbers(dim):
+    """Expected: sin(p / 10000^(2k / D)) and cos, a number at a time."""
+    positions = torch.tensor([[0.0, 0.25, 1.0, 17.5]])
+    found = sinusoid(positions, dim)
+    for place, p in enumerate(positions[0].tolist()):
+        for k in range(dim // 2):
+            angle = p / 10000 ** (2 * k / dim)
+            expected = torch.tensor([math.sin(angle), math.cos(angle)])
+            torch.testing.assert_close(found[0, place, 2 * k : 2 * k + 2], expected)
+
+
+def test_a_position_gets_a_gradient():
+    embedding = FractionalEmbedding(nn.Embedding(5, 4, 1), 0.0)
+    positions = torch.tensor([[0.5, 1.25]], requires_grad=True)
+    (embedding(torch.tensor([[2, 3]]), positions) * torch.arange(4.0)).sum().backward()
+    assert (positions.grad != 0).all()
+
+
+def test_half_precision_keeps_positions_exact():
+    """Angles are taken in float32: at position 900.5 a half would be off by up to a quarter."""
+    embedding = FractionalEmbedding(nn.Embedding(5, 4, 1), 0.0).half()
+    found = embedding(torch.tensor([[1]]), torch.tensor([[900.5]]))[0, 0]
+    torch.testing.assert_close(found.float(), sinusoid(torch.tensor(900.5), 4), rtol=0, atol=1e-3)
+
+
+def test_neighbours_by_hand():
+    """Window 2, four places, the first is padding: words see themselves and the next, padding only itself."""
+    padding = torch.tensor([[True, False, False, False]])
+    visible = neighbour_bias(padding, 2)[0, 0] == 0.0
+    assert visible.int().tolist() == [[1, 1, 0, 0], [0, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
+    before = past_neighbour_bias(4, 2, torch.device("cpu")) == 0.0
+    assert before.int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
+
+
+def test_padding_that_is_far_from_words_reads_itself():
+    """Else its row would be empty, and NaN would spread to the words."""
+    padding = torch.tensor([[True] * 5 + [False] * 2])
+    bias = neighbour_bias(padding, 2)
+    assert torch.isfinite(torch.softmax(bias, dim=-1)).all()
+    assert (bias[0, 0, 5:, :5] == NEVER).all()
+
+
+def test_a_label_as_bias_renormalises_attention():
+    """Expected: alpha'_l = P_l alpha_l / sum P alpha, over the words that are no padding."""
+    torch.manual_seed(2)
+    scores, probability = torch.randn(1, 1, 3, 4), torch.tensor([[0.2, 0.9, 1e-9, 0.5]])
+    padding = torch.tensor([[False, False, False, True]])
+    found = torch.softmax(scores + source_bias(probability.log(), padding), dim=-1)
+    alpha = torch.softmax(scores[..., :3], dim=-1) * probability[:, :3]
+    torch.testing.assert_close(found[..., :3], alpha / alpha.sum(-1, keepdim=True))
+    assert (found[..., 3] == 0).all()
+    assert label_bias(probability).shape == (1, 1, 1, 4)
+
+
+def test_the_label_loss_counts_words_alone():
+    log_probs = torch.tensor([[[0.25, 0.75], [0.5, 0.5], [0.9, 0.1]]]).log()
+    labels = torch.tensor([[1, 0, NO_LABEL]])
+    torch.testing.assert_close(label_loss(log_probs, labels), torch.tensor(-math.log(0.75) - math.log(0.5)))
+
+
+def test_the_mixture_by_hand():
+    """P = 0.4 P_0 + 0.6 P_1, where P_0 generates (0.5, 0.25) and copies 0.25; copies are of the phrase level alone."""
+    labels = torch.tensor([[[0.4, 0.6]]]).log()
+    phrase = CopyDistribution(
+        torch.tensor([[[0.5, 0.25]]]).log(), torch.tensor([[[0.25, 0.0]]]).log(), torch.tensor([[2, 1]])
+    )
+    mixed = mix_levels(labels, phrase, torch.tensor([[[0.1, 0.9]]]).log() + 7.0)
+    found = mixed.log_probs(num_slots=1).exp()
+    torch.testing.assert_close(found, torch.tensor([[[0.4 * 0.5 + 0.6 * 0.1, 0.4 * 0.25 + 0.6 * 0.9, 0.4 * 0.25]]]))
+
+
+def test_the_separator_reads_its_own_last_label():
+    """A label that is drawn differently changes the labels after it, and none before."""
+    torch.manual_seed(4)
+    separator = GranularitySeparator(nn.Embedding(9, 6, 1), 6)
+    nn.init.normal_(separator.label_proj.weight, std=9.0)
+    nn.init.normal_(separator.cell.weight_ih, std=3.0)
+    tokens, padding = torch.tensor([[4, 5, 6, 7]]), torch.zeros(1, 4, dtype=torch.bool)
+    torch.manual_seed(5)
+    drawn = separator(tokens, padding, 1.0, noisy=True)
+    plain = separator(tokens, padding, 1.0, noisy=False)
+    torch.testing.assert_close(drawn.expected[:, 0], plain.expected[:, 0])
+    assert (drawn.expected[:, 1:] - plain.expected[:, 1:]).abs().max() > 0.01
+    assert torch.equal(plain.used, plain.expected)

@@ -1,0 +1,135 @@
+"""Weak labels of words (DNPG): read from the files of preprocess/weak_labels.py and put into the batches.
+
+Legend: ``B`` batch, ``S`` source length, ``T`` target length.
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from fairseq.data import FairseqDataset, LanguagePairDataset
+from fairseq.data.base_wrapper_dataset import BaseWrapperDataset
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..errors import UserError
+from ..modules import NO_LABEL
+
+SENTENCE_LEVEL = 1  # the label of the end symbol, which no file has
+
+
+class _SideLabels(NamedTuple):
+    """Labels of all words of a side, one sentence after another, and where each sentence starts, and the end."""
+
+    labels: NDArray[np.int8]
+    starts: NDArray[np.int64]
+
+    def of(self, sentence: int, length: int) -> list[int]:
+        """Labels of the first ``length`` - 1 words of a sentence, and of its end symbol."""
+        first = int(self.starts[sentence])
+        return [*self.labels[first : first + length - 1].tolist(), SENTENCE_LEVEL]
+
+
+class LabelledPairs(BaseWrapperDataset):
+    """Sentence pairs whose batches have ``source_labels`` (B, S) and ``target_labels`` (B, T) in ``net_input``.
+
+    A label is 0 or 1, and ``NO_LABEL`` at padding. Sentences may have been cut, at the end, since the labels were made.
+
+    Args:
+        dataset: the pairs.
+        source: labels of the sources.
+        target: labels of the targets.
+    """
+
+    def __init__(self, dataset: LanguagePairDataset, source: _SideLabels, target: _SideLabels) -> None:
+        super().__init__(dataset)
+        self.source = source
+        self.target = target
+
+    def collater(self, samples: list[dict[str, Any]], **layout: Any) -> dict[str, Any]:
+        """A batch of ``dataset``, and the labels."""
+        batch: dict[str, Any] = self.dataset.collater(samples, **layout)
+        if batch:
+            ids, net_input = batch["id"].tolist(), batch["net_input"]
+            net_input["source_labels"] = _in_place(
+                self.source, ids, net_input["src_tokens"], self.dataset.src_dict.pad()
+            )
+            net_input["target_labels"] = _in_place(self.target, ids, batch["target"], self.dataset.tgt_dict.pad())
+        return batch
+
+
+def _in_place(side: _SideLabels, ids: list[int], tokens: Tensor, padding_idx: int) -> Tensor:
+    """The labels of sentences ``ids`` where their words stand in ``tokens`` (B, S), padded on either side: (B, S)."""
+    words = tokens.ne(padding_idx)
+    labels = torch.full_like(tokens, NO_LABEL)
+    rows = zip(ids, words.sum(dim=1).tolist(), strict=True)
+    labels[words] = torch.tensor([label for number, length in rows for label in side.of(number, length)])
+    return labels
+
+
+def label_pairs(
+    folder: str | None,
+    split: str,
+    languages: tuple[str, str],
+    pairs: LanguagePairDataset,
+    uncut: LanguagePairDataset,
+    *,
+    required: bool,
+) -> FairseqDataset:
+    """Add the labels of a split to its pairs, if the folder has some.
+
+    Args:
+        folder: with ``<split>.<language>.z``, a line a sentence, 0 or 1 for each word; ``None`` = add nothing.
+        split: name of the split.
+        languages: suffixes of source and target.
+        pairs: as they are used.
+        uncut: the same before their ends were cut: the labels are of these.
+        required: refuse a folder without labels of this split.
+
+    Raises:
+        UserError: if a side is missing, or the labels are not those of this text.
+    """
+    if folder is None:
+        return pairs
+    if not Path(folder).is_dir():
+        raise UserError(f"--granularity-labels {folder} is no directory; preprocess/weak_labels.py writes one.")
+    paths = [Path(folder) / f"{split}.{language}.z" for language in languages]
+    if not required and not any(path.exists() for path in paths):
+        return pairs
+    sides = []
+    for path, sizes in zip(paths, (uncut.src_sizes, uncut.tgt_sizes), strict=True):
+        if not path.is_file():
+            raise UserError(
+                f"there is no {path}, which --granularity-labels asks for: preprocess/weak_labels.py makes both sides."
+            )
+        if sizes is None:
+            raise UserError(f"{path} has labels of a side that the data does not have: leave --granularity-labels out.")
+        sides.append(_read(path, np.asarray(sizes) - 1))
+    return LabelledPairs(pairs, *sides)
+
+
+def _read(path: Path, words: NDArray[np.int64]) -> _SideLabels:
+    """Read a file that must have a label for each of so many ``words`` a line.
+
+    Raises:
+        UserError: naming the first line that is wrong.
+    """
+    lines = path.read_bytes().splitlines()
+    if len(lines) != len(words):
+        raise UserError(
+            f"{path} has labels of {len(lines)} sentences, but the data has {len(words)}: make them again with "
+            "preprocess/weak_labels.py from the text that fairseq-preprocess was given."
+        )
+    labels = []
+    for number, (line, expected) in enumerate(zip(lines, words.tolist(), strict=True), start=1):
+        row = line.split()
+        if len(row) != expected or not {b"0", b"1"}.issuperset(row):
+            found = f"{len(row)} labels for {expected} words" if len(row) != expected else "labels other than 0 and 1"
+            raise UserError(
+                f"line {number} of {path} has {found}: make the labels again with preprocess/weak_labels.py from the "
+                "text that fairseq-preprocess was given."
+            )
+        labels.append(np.array(row, dtype=np.int8))
+    starts = np.concatenate([[0], np.cumsum(words)])
+    return _SideLabels(np.concatenate(labels) if labels else np.empty(0, dtype=np.int8), starts)

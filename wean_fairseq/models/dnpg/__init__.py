@@ -1,0 +1,8 @@
+"""DNPG, the decomposable neural paraphrase generator (Li et al., ACL 2019)."""
+
+from .config import DnpgConfig
+from .decoder import DnpgDecoder
+from .encoder import DnpgEncoder
+from .model import DnpgModel
+
+__all__ = ["DnpgConfig", "DnpgDecoder", "DnpgEncoder", "DnpgModel"]

@@ -1,0 +1,53 @@
+"""The schedule of DNPG (Li et al., ACL 2019, section 3.2): temperature and label weight fall once, after some epochs.
+
+fairseq calls ``set_epoch`` at the start of every epoch, also of a resumed one. The temperature is saved with the model,
+because generation needs it.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import UserError
+from .config import DnpgConfig
+
+
+class Annealing(nn.Module):
+    """Holds the values in force.
+
+    Args:
+        cfg: first and final values, and when they change.
+
+    Attributes:
+        temperature: of the labels, a scalar buffer.
+        label_weight: of the loss of the weak labels.
+
+    Raises:
+        UserError: if a value is out of range.
+    """
+
+    temperature: Tensor
+
+    def __init__(self, cfg: DnpgConfig) -> None:
+        super().__init__()
+        for name in ("temperature", "final_temperature"):
+            if getattr(cfg, name) <= 0:
+                raise UserError(f"--{name.replace('_', '-')} must be above 0, but is {getattr(cfg, name)}.")
+        for name in ("label_weight", "final_label_weight", "anneal_after"):
+            if getattr(cfg, name) < 0:
+                raise UserError(f"--{name.replace('_', '-')} must be 0 or more, but is {getattr(cfg, name)}.")
+        self.first = (cfg.temperature, cfg.label_weight)
+        self.final = (cfg.final_temperature, cfg.final_label_weight)
+        self.after = cfg.anneal_after
+        self.register_buffer("temperature", torch.tensor(1.0))
+        self.label_weight = 0.0
+        self.set_epoch(1)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Take the values of an epoch, counted from 1."""
+        temperature, self.label_weight = self.first if epoch <= self.after else self.final
+        self.temperature.fill_(temperature)
+
+    @property
+    def uses_labels(self) -> bool:
+        """Whether weak labels are ever wanted."""
+        return self.first[1] > 0 or self.final[1] > 0

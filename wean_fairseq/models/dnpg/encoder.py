@@ -1,0 +1,77 @@
+"""The encoder of ``dnpg``: slots are read as ``<unk>``, everything else is in ``modules/granularity_encoder.py``.
+
+Legend: ``B`` batch, ``S`` source length, ``D_0``, ``D_1`` widths of the phrase and the sentence level.
+"""
+
+from typing import Any
+
+from fairseq.data import Dictionary
+from fairseq.models import FairseqEncoder
+from torch import Tensor
+
+from ...modules import EncodedLevels, GranularityEncoder, Labels, base_ids
+from ..copying import follow_sentences, num_base_words, sentence_numbers
+from .annealing import Annealing
+
+
+class DnpgEncoder(FairseqEncoder):
+    """Labels every word, and encodes the source for both levels.
+
+    Args:
+        dictionary: with its slots.
+        network: over the base words.
+        annealing: the temperature of the labels.
+        noisy_inference: draw labels outside of training too.
+    """
+
+    def __init__(
+        self, dictionary: Dictionary, network: GranularityEncoder, annealing: Annealing, noisy_inference: bool
+    ) -> None:
+        super().__init__(dictionary)
+        self.network = network
+        self.annealing = annealing
+        self.noisy_inference = noisy_inference
+        self.num_base = num_base_words(dictionary)
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
+        """Encode a batch.
+
+        Args:
+            src_tokens: shape (B, S), slots included, padded on either side.
+            src_lengths: ignored; the lengths are read off the padding.
+
+        Returns:
+            ``phrase_states`` (B, S, D_0), ``sentence_states`` (B, S, D_1), ``labels`` and ``expected_labels``
+            (B, S, 2), see ``Labels``; ``encoder_padding_mask`` (B, S), ``True`` at padding; ``src_tokens`` as given;
+            ``sentence`` (B,), see ``follow_sentences``.
+        """
+        padding_mask = src_tokens.eq(self.dictionary.pad())
+        encoded = self.network(
+            base_ids(src_tokens, self.num_base, self.dictionary.unk()),
+            padding_mask,
+            self.annealing.temperature,
+            noisy=self.training or self.noisy_inference,
+        )
+        return {
+            "phrase_states": encoded.phrase,
+            "sentence_states": encoded.sentence,
+            "labels": encoded.labels.used,
+            "expected_labels": encoded.labels.expected,
+            "encoder_padding_mask": padding_mask,
+            "src_tokens": src_tokens,
+            "sentence": sentence_numbers(src_tokens),
+        }
+
+    def reorder_encoder_out(self, encoder_out: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
+        """Pick sentences ``new_order`` (B',) of the batch, for beam search."""
+        return follow_sentences(encoder_out, new_order)
+
+    def max_positions(self) -> int:
+        """Sinusoids have no longest input; the task sets the limits."""
+        return int(1e5)
+
+
+def encoded_levels(encoder_out: dict[str, Tensor]) -> EncodedLevels:
+    """What the decoder's network reads of ``encoder_out``."""
+    labels = Labels(encoder_out["labels"], encoder_out["expected_labels"])
+    return EncodedLevels(encoder_out["phrase_states"], encoder_out["sentence_states"], labels)

@@ -1,0 +1,146 @@
+"""``dnpg``: decomposable neural paraphrase generation (Li et al., ACL 2019, arXiv 1906.09741)."""
+
+from typing import Any
+
+from fairseq.data import Dictionary
+from fairseq.models import register_model
+from fairseq.tasks import FairseqTask
+from torch import Tensor
+
+from ...errors import UserError, user_errors
+from ...modules import (
+    DecoderLayer,
+    DecoderLevel,
+    EncoderLayer,
+    EncoderLevel,
+    FractionalEmbedding,
+    GranularityAggregator,
+    GranularityDecoder,
+    GranularityEncoder,
+    GranularitySeparator,
+    MixtureLoss,
+    init_transformer,
+)
+from ..checks import check_joined
+from ..copying import CopyingModel, build_output_layer, embedding
+from .annealing import Annealing
+from .config import DnpgConfig
+from .decoder import DnpgDecoder, WeakLabels
+from .encoder import DnpgEncoder
+
+_AT_LEAST_ONE = (
+    "phrase_dim",
+    "phrase_heads",
+    "sentence_dim",
+    "sentence_heads",
+    "encoder_layers",
+    "decoder_layers",
+    "ffn_factor",
+    "window",
+    "separator_dim",
+    "aggregator_dim",
+)
+
+
+@register_model("dnpg", dataclass=DnpgConfig)
+class DnpgModel(CopyingModel):
+    """A separator of levels, an encoder and a decoder for each, and an aggregator of what they write."""
+
+    encoder: DnpgEncoder
+    decoder: DnpgDecoder
+
+    @classmethod
+    def build_model(cls, cfg: DnpgConfig, task: FairseqTask) -> "DnpgModel":
+        """Build the model that ``cfg`` describes for the dictionary of ``task``.
+
+        Raises:
+            UserError: if the options contradict each other or the task.
+        """
+        check_joined(task, "dnpg")
+        for name in _AT_LEAST_ONE:
+            if getattr(cfg, name) < 1:
+                raise UserError(f"--{name.replace('_', '-')} must be at least 1, but is {getattr(cfg, name)}.")
+        annealing = Annealing(cfg)
+        with user_errors():
+            return cls(
+                _build_encoder(cfg, task.source_dictionary, annealing),
+                _build_decoder(cfg, task.source_dictionary, annealing),
+            )
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor,
+        prev_output_tokens: Tensor,
+        target: Tensor | None = None,
+        label_smoothing: float = 0.0,
+        source_labels: Tensor | None = None,
+        target_labels: Tensor | None = None,
+        **_unused: Any,
+    ) -> tuple[Tensor, dict[str, Any]] | MixtureLoss:
+        """As ``CopyingModel``, and with the weak labels of the words.
+
+        Args:
+            src_tokens: shape (B, S), slots included.
+            src_lengths: shape (B,).
+            prev_output_tokens: shape (B, T), slots included.
+            target: shape (B, T), slots included.
+            label_smoothing: used with ``target``.
+            source_labels: level of each source word, 0, 1, or negative at padding, (B, S); used with ``target``.
+            target_labels: the same of ``target``, shape (B, T).
+        """
+        encoder_out = self.encoder(src_tokens, src_lengths)
+        if target is None:
+            return self.decoder(prev_output_tokens, encoder_out)
+        labels = None
+        if source_labels is not None and target_labels is not None:
+            labels = WeakLabels(source_labels, target_labels)
+        return self.decoder.loss(prev_output_tokens, encoder_out, target, label_smoothing, labels)
+
+
+def _build_encoder(cfg: DnpgConfig, dictionary: Dictionary, annealing: Annealing) -> DnpgEncoder:
+    phrase, sentence = (
+        EncoderLevel(EncoderLayer(*sizes) for _ in range(cfg.encoder_layers)) for sizes in _layer_sizes(cfg)
+    )
+    init_transformer(phrase)
+    init_transformer(sentence)
+    network = GranularityEncoder(
+        GranularitySeparator(embedding(dictionary, cfg.separator_dim), cfg.separator_dim),
+        FractionalEmbedding(embedding(dictionary, cfg.phrase_dim), cfg.dropout),
+        phrase,
+        FractionalEmbedding(embedding(dictionary, cfg.sentence_dim), cfg.dropout),
+        sentence,
+        cfg.window,
+    )
+    return DnpgEncoder(dictionary, network, annealing, cfg.noisy_inference)
+
+
+def _build_decoder(cfg: DnpgConfig, dictionary: Dictionary, annealing: Annealing) -> DnpgDecoder:
+    phrase, sentence = (
+        DecoderLevel(DecoderLayer(*sizes) for _ in range(cfg.decoder_layers)) for sizes in _layer_sizes(cfg)
+    )
+    init_transformer(phrase)
+    init_transformer(sentence)
+    network = GranularityDecoder(
+        FractionalEmbedding(embedding(dictionary, cfg.phrase_dim), cfg.dropout),
+        phrase,
+        FractionalEmbedding(embedding(dictionary, cfg.sentence_dim), cfg.dropout),
+        sentence,
+        GranularityAggregator(2 * cfg.phrase_dim + cfg.sentence_dim, cfg.aggregator_dim),
+        cfg.window,
+    )
+    return DnpgDecoder(
+        dictionary,
+        network,
+        build_output_layer(cfg, cfg.phrase_dim, cfg.phrase_dim, dictionary),
+        build_output_layer(cfg, cfg.sentence_dim, cfg.sentence_dim, dictionary),
+        annealing,
+        reads_weak_labels=str(cfg.decoder_labels) == "weak",
+        noisy_inference=cfg.noisy_inference,
+    )
+
+
+def _layer_sizes(cfg: DnpgConfig) -> list[tuple[int, int, int, float, float]]:
+    """The arguments of a layer of each level."""
+    levels = ((cfg.phrase_dim, cfg.phrase_heads), (cfg.sentence_dim, cfg.sentence_heads))
+    return [(dim, heads, cfg.ffn_factor * dim, cfg.dropout, cfg.attention_dropout) for dim, heads in levels]

@@ -1,0 +1,58 @@
+"""Sinusoidal positions that need not be whole numbers (DNPG, Li et al., ACL 2019, section 2.2).
+
+Words of phrases are invisible to the sentence level, so they should take no place there: a word's position is the
+number of sentence-level words up to it, each counted with its probability.
+
+Legend: ``B`` batch, ``T`` words, ``D`` width, ``V`` dictionary size.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+LONGEST_WAVE = 10000.0
+
+
+def sinusoid(positions: Tensor, dim: int) -> Tensor:
+    """sin(p / 10000^(2k / D)) in dimension 2k, the cosine in 2k + 1 (Vaswani et al., NeurIPS 2017, section 3.5).
+
+    Args:
+        positions: any numbers, shape (...).
+        dim: ``D``, even.
+
+    Returns:
+        Shape (..., D), float32.
+    """
+    twice_k = torch.arange(0, dim, 2, device=positions.device)
+    angles = positions.float().unsqueeze(-1) * LONGEST_WAVE ** (-twice_k / dim)  # (..., D / 2)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
+
+
+class FractionalEmbedding(nn.Module):
+    """sqrt(D) word + sinusoid(position), with dropout (Vaswani et al., sections 3.4 and 5.4).
+
+    Args:
+        words: (V, D); initialised here.
+        dropout: on the sum.
+
+    Raises:
+        ValueError: if D is odd.
+    """
+
+    def __init__(self, words: nn.Embedding, dropout: float) -> None:
+        super().__init__()
+        if words.embedding_dim % 2:
+            raise ValueError(f"sinusoidal positions need an even width, but it is {words.embedding_dim}.")
+        self.words = words
+        self.scale = math.sqrt(words.embedding_dim)
+        self.dropout = nn.Dropout(dropout)
+        nn.init.normal_(words.weight, std=1 / self.scale)
+        if words.padding_idx is not None:
+            nn.init.zeros_(words.weight[words.padding_idx].detach())
+
+    def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """Embed tokens (B, T) at positions (B, T): (B, T, D)."""
+        words = self.words(tokens) * self.scale
+        embedded: Tensor = self.dropout(words + sinusoid(positions, words.size(-1)).to(words.dtype))
+        return embedded

@@ -1,0 +1,96 @@
+"""The two levels of DNPG (Li et al., ACL 2019, section 2.2): what each of them sees, and their layers.
+
+A Transformer for the phrase level reads neighbouring words only; one for the sentence level reads all words, each by
+its probability of belonging to the sentence level. Renormalising attention by P(z_l = k) is adding log P(z_l = k) to
+the scores before their softmax.
+
+Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``D`` width.
+"""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from .transformer import Cache, Decoded, DecoderLayer, EncoderLayer, padding_bias
+
+
+class EncoderLevel(nn.Module):
+    """The encoder layers of a level, from the bottom."""
+
+    def __init__(self, layers: Iterable[EncoderLayer]) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, states: Tensor, bias: Tensor) -> Tensor:
+        """Embedded words (B, S, D), and the bias of the self-attention, broadcast to (B, A, S, S) -> (B, S, D)."""
+        for layer in self.layers:
+            states = layer(states, bias)
+        return states
+
+
+class DecoderLevel(nn.Module):
+    """The decoder layers of a level, from the bottom."""
+
+    def __init__(self, layers: Iterable[DecoderLayer]) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+
+    def forward(
+        self,
+        states: Tensor,
+        source: Tensor,
+        self_bias: Tensor,
+        cross_bias: Tensor,
+        caches: list[Cache] | None = None,
+        *,
+        with_weights: bool = False,
+    ) -> Decoded:
+        """Read words, and the source.
+
+        Args:
+            states: embedded words, shape (B, T, D).
+            source: this level's encoder states, shape (B, S, D).
+            self_bias: of the self-attention, broadcast to (B, A, T, T'), T' being the words in ``caches`` and these.
+            cross_bias: of the attention to the source, broadcast to (B, A, T, S).
+            caches: what earlier steps left, one for each layer.
+            with_weights: return those of the last layer's attention to the source.
+        """
+        last = len(self.layers) - 1
+        for number, layer in enumerate(self.layers):
+            cache = None if caches is None else caches[number]
+            decoded = layer(states, source, self_bias, cross_bias, cache, with_weights=with_weights and number == last)
+            states = decoded.states
+        return Decoded(*decoded)
+
+
+def label_bias(log_probs: Tensor) -> Tensor:
+    """Log-probabilities (B, S) of the keys' level as a bias, which renormalises attention by them: (B, 1, 1, S)."""
+    return log_probs[:, None, None, :]
+
+
+def source_bias(log_probs: Tensor, padding_mask: Tensor) -> Tensor:
+    """``label_bias`` with -inf at padding: (B, S), both -> (B, 1, 1, S)."""
+    return padding_bias(padding_mask) + label_bias(log_probs.masked_fill(padding_mask, 0.0))
+
+
+def neighbour_bias(padding_mask: Tensor, window: int) -> Tensor:
+    """0 where |i - j| < window and j is no padding, else -inf; (B, S) -> (B, 1, S, S).
+
+    Padding reads itself, because a row must read something; no word reads it.
+    """
+    place = torch.arange(padding_mask.size(1), device=padding_mask.device)
+    near = (place.unsqueeze(1) - place).abs() < window  # (S, S)
+    visible = near & ~padding_mask.unsqueeze(1) | place.unsqueeze(1).eq(place)  # (B, S, S)
+    return _bias(visible).unsqueeze(1)
+
+
+def past_neighbour_bias(length: int, window: int, device: torch.device) -> Tensor:
+    """0 where 0 <= i - j < window, else -inf: (T, T)."""
+    place = torch.arange(length, device=device)
+    distance = place.unsqueeze(1) - place
+    return _bias((distance >= 0) & (distance < window))
+
+
+def _bias(visible: Tensor) -> Tensor:
+    return torch.zeros(visible.shape, device=visible.device).masked_fill(~visible, float("-inf"))
