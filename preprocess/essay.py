@@ -49,20 +49,31 @@ def inputs(options: Namespace) -> list[Path]:
 
 
 def read_essays(preparation: Preparation, path: Path, *, first: bool = False) -> Iterator[tuple[str, str] | None]:
-    """Yield (topics, essay) for each line, None for a line that is not an essay, one separator and topics."""
+    """Yield (topics, essay) for each line, None for a line that is not an essay, one separator and topics.
+
+    Raises:
+        InputError: if no line is.
+    """
+    found = False
     for line in preparation.lines(path, count=first):
         words = line.split()
         if words.count(SEPARATOR) != 1:
             yield None
             continue
+        found = True
         end = words.index(SEPARATOR)
         yield " ".join(words[end + 1 :]), " ".join(words[:end])
+    if not found:
+        raise InputError(
+            f"no line of {path} is an essay, {SEPARATOR} and its topics, as the corpora are released: "
+            "give --data a directory with {train,valid,test}.{src,tgt} if topics and essays are in files of their own."
+        )
 
 
 def objection(options: Namespace, essay: tuple[str, str] | None) -> str:
     """Why an essay is to be left out; empty if it is not."""
     if essay is None:
-        return "not_one_separator"
+        return f"essays_without_one_{SEPARATOR}"
     topics, words = (part.count(" ") + 1 if part else 0 for part in essay)
     if topics < options.min_topics or 0 < options.max_topics < topics:
         return "number_of_topics"

@@ -7,11 +7,15 @@ and known noise is not shown. The safe loader always stays on: never set TORCH_F
 
 import argparse
 import collections
+import logging
 import os
 import sys
 import typing
 import warnings
 from types import TracebackType
+
+# Importing fairseq's tasks says on every start that tensorboardX, which nothing here uses, is not installed.
+logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 
 import numpy as np
 import omegaconf
@@ -103,9 +107,26 @@ def install_error_reports() -> None:
     previous = sys.excepthook
 
     def report(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        if type(error) is Exception and isinstance(error.__context__, UserError):
+            error = error.__context__  # the trainer wraps what goes wrong while it loads a checkpoint
         if isinstance(error, UserError) and not os.environ.get("WEAN_TRACEBACK"):
             sys.stderr.write(f"wean_fairseq: error: {error}\n")
         else:
             previous(kind, error, traceback)
 
     sys.excepthook = report
+
+
+def hide_broken_torchaudio() -> None:
+    """Make a torchaudio that cannot be loaded look like one that is not installed.
+
+    fairseq asks for torchaudio, and one that was built for another torch may stand beside this torch. transformers sees
+    that it is there and imports it even for text models, where nothing needs it; the text model then fails to load.
+    """
+    try:
+        import torchaudio  # noqa: F401
+    except (ImportError, OSError, RuntimeError, AttributeError):
+        sys.modules["torchaudio"] = None  # type: ignore[assignment] # Python's own mark for "not to be found"
+        looked = sys.modules.get("transformers.utils.import_utils")
+        if looked is not None:  # transformers is imported already and remembers that it saw torchaudio
+            looked.is_torchaudio_available.cache_clear()

@@ -17,7 +17,7 @@ from corpus.preparation import Preparation, describe
 _NOT_CONTENT = ("output", "overwrite", "binarise", "words", "threshold", "workers", "separate_dictionaries")
 
 
-class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
+class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
     """Shows a default where there is one."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
@@ -46,7 +46,7 @@ def build_parser(name: str, doc: str | None) -> ArgumentParser:
     parser = ArgumentParser(
         prog=f"{name}.py",
         description=(doc or "").strip().partition("\n\n")[0],
-        formatter_class=_HelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="directory to write")
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier output of this script")

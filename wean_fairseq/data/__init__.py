@@ -1,16 +1,31 @@
-"""What the tasks load: checks of sentence pairs, their length limits, and the vocabulary that copying extends."""
+"""What the tasks load: checks of pairs and topics, length limits, copying's vocabulary, BERT features, word vectors."""
 
+from .bert_features import TopicBert
 from .extended_vocabulary import DEFAULT_SLOTS, ExtendedDictionary, SlotMap
+from .granularity_labels import LabelledPairs, label_pairs
 from .pairs import LENGTH_POLICIES, PairLimits, check_data_dir, check_pairs, is_raw_text, limit_pairs
+from .topic_features import TopicFeatures
+from .topics import SEPARATOR, check_essays, check_known, check_topics, topic_ids
+from .word_vectors import load_word_vectors
 
 __all__ = [
     "DEFAULT_SLOTS",
     "LENGTH_POLICIES",
+    "SEPARATOR",
     "ExtendedDictionary",
+    "LabelledPairs",
     "PairLimits",
     "SlotMap",
+    "TopicBert",
+    "TopicFeatures",
     "check_data_dir",
+    "check_essays",
+    "check_known",
     "check_pairs",
+    "check_topics",
     "is_raw_text",
+    "label_pairs",
     "limit_pairs",
+    "load_word_vectors",
+    "topic_ids",
 ]

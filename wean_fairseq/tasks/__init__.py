@@ -1,5 +1,5 @@
 """Tasks; importing one registers it."""
 
-from . import paraphrase
+from . import paraphrase, topic_essay
 
-__all__ = ["paraphrase"]
+__all__ = ["paraphrase", "topic_essay"]

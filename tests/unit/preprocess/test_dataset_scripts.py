@@ -543,8 +543,19 @@ def test_essays_as_released(tmp_path):
     assert len(found["valid.src"]) == 2  # a hundredth of what is kept
     assert set(found["train.src"]) == {"音乐 旅游"} and "</d>" not in " ".join(found["train.tgt"])
     splits = manifest_of(tmp_path / "out")["splits"]
-    assert splits["train"]["dropped"] == {"not_one_separator": 2, "number_of_topics": 1, "length": 2}
+    assert splits["train"]["dropped"] == {"essays_without_one_</d>": 2, "number_of_topics": 1, "length": 2}
     assert splits["valid"]["dropped"] == {}
+
+
+def test_essays_without_a_separator_are_counted_and_files_of_them_refused(tmp_path, capsys):
+    train = write(tmp_path / "TrainingData.txt", ["文 章 </d> 音乐", "没 有 主题", "文 </d> 音乐"])
+    assert run("essay", "--train", train, "--output", tmp_path / "out", "--limit", 5) == 0
+    assert "train: 1 lines; left out: 1 essays without one </d>" in capsys.readouterr().out
+    plain = write(tmp_path / "plain.txt", ["没 有 主题", "也 没 有"])
+    assert run("essay", "--train", plain, "--output", tmp_path / "other") == 2
+    said = capsys.readouterr().err
+    assert "plain.txt is an essay, </d> and its topics, as the corpora are released: give --data a directory" in said
+    assert len(said.splitlines()) == 1 and not (tmp_path / "other").exists()
 
 
 def test_essays_as_plain_files(tmp_path):

@@ -4,13 +4,13 @@ An extra (``pip install wean_fairseq[bert]``); nothing is ever downloaded. No id
 number depends on model, layer and transformers version, so all three are in the signature.
 """
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from wean_fairseq.compat import hide_broken_torchaudio
 from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.evaluation.metrics.base import MeanMetric, SignatureItems
 from wean_fairseq.evaluation.text_files import sha256_of
@@ -20,21 +20,6 @@ Vectors = npt.NDArray[np.floating[Any]]
 
 _BATCH = 64
 _MAX_POSITIONS = 512
-
-
-def hide_broken_torchaudio() -> None:
-    """Make a torchaudio that cannot be loaded look like one that is not installed.
-
-    fairseq asks for torchaudio, and one that was built for another torch may stand beside this torch. transformers sees
-    that it is there and imports it even for text models, where nothing needs it; the text model then fails to load.
-    """
-    try:
-        import torchaudio  # noqa: F401
-    except (ImportError, OSError, RuntimeError, AttributeError):
-        sys.modules["torchaudio"] = None  # type: ignore[assignment] # Python's own mark for "not to be found"
-        looked = sys.modules.get("transformers.utils.import_utils")
-        if looked is not None:  # transformers is imported already and remembers that it saw torchaudio
-            looked.is_torchaudio_available.cache_clear()
 
 
 def load_model(folder: str) -> tuple[Any, Any]:

@@ -1,0 +1,160 @@
+"""Essays cut into one chunk of clauses a topic, for ``ppg``, which writes the i-th chunk from the i-th topic.
+
+    python preprocess/clause_chunks.py --data data/zhihu --output data/zhihu-chunks
+    python preprocess/clause_chunks.py --generated LOG --output outputs.txt
+
+The first reads {train,valid,test}.{src,tgt}, topic words and essays that are in tokens already, and puts ``<chunk>``
+between the chunks. Topics are put into the order in which they first occur in the essay, those that do not behind
+them, except in the test split, whose essays nobody has seen. The second takes the symbol out of outputs again; LOG is
+the output of fairseq-generate, and ``--input`` takes plain text instead, an output a line.
+"""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections import Counter
+from collections.abc import Sequence
+from itertools import accumulate
+from pathlib import Path
+
+from corpus.command import build_parser, exit_status, run
+from corpus.errors import InputError
+from corpus.output import write_atomically
+from corpus.outputs import read_outputs
+from corpus.plain import plain_files
+from corpus.preparation import Preparation
+
+# No enumeration comma: what it separates are words.
+CLAUSE_ENDS = frozenset(",.;:!?，。；：！？…")
+CLOSERS = frozenset("'’”」』)）")
+
+
+def parser() -> ArgumentParser:
+    """The options."""
+    options = build_parser("clause_chunks", __doc__)
+    given = options.add_mutually_exclusive_group(required=True)
+    given.add_argument("--data", type=Path, metavar="DIR", help="directory with {train,valid,test}.{src,tgt}")
+    given.add_argument("--generated", type=Path, metavar="LOG", help="take the symbol out of fairseq-generate's output")
+    given.add_argument("--input", type=Path, metavar="FILE", help="take the symbol out of a file, an output a line")
+    options.add_argument("--chunk-symbol", default="<chunk>", metavar="WORD", help="what stands between chunks")
+    options.add_argument("--given-order", action="store_true", help="leave all topics in the order they have")
+    return options
+
+
+def inputs(options: Namespace) -> list[Path]:
+    """The source files."""
+    if options.unit != "words" or options.bpe:
+        raise InputError("the essays must be in tokens already: use --unit and --bpe in the script that prepares them.")
+    files = [path for paths in plain_files(options.data).values() for path in paths]
+    if not files:
+        raise InputError(f"{options.data} has no {{train,valid,test}}.{{src,tgt}}.")
+    return files
+
+
+def split_clauses(tokens: list[str]) -> list[int]:
+    """The lengths of the clauses: each ends with its punctuation, and what closes quotes or brackets after it."""
+    lengths, ended = [0], False
+    for token in tokens:
+        ends = set(token) <= CLAUSE_ENDS
+        if ended and not ends and not set(token) <= CLOSERS:
+            lengths.append(0)
+            ended = False
+        ended = ended or ends
+        lengths[-1] += 1
+    return lengths
+
+
+def near_equal(lengths: list[int], parts: int) -> list[int]:
+    """Group neighbours into ``parts`` groups whose lengths are as equal as can be; return the groups' lengths.
+
+    As equal as can be: the sum of squares is least, which for a given total is the least variance. Of several such
+    groupings it is the one whose last group is longest, then the one before, and so on.
+    """
+    place = [0, *accumulate(lengths)]
+    best = [size * size for size in place]  # the least sum for the first n clauses in one group, then in two, ...
+    choices = []
+    for group in range(2, parts + 1):
+        sums, begins = [0] * len(place), [0] * len(place)
+        for end in range(group, len(place)):
+            sums[end], begins[end] = min(
+                (best[begin] + (place[end] - place[begin]) ** 2, begin) for begin in range(group - 1, end)
+            )
+        best = sums
+        choices.append(begins)
+    groups, end = [], len(lengths)
+    for begins in reversed(choices):
+        groups.append(place[end] - place[begins[end]])
+        end = begins[end]
+    return [place[end], *reversed(groups)]
+
+
+def cut(tokens: list[str], parts: int, symbol: str) -> tuple[list[str], bool]:
+    """An essay with the symbol between its chunks, and whether it was cut inside of clauses, having too few of them.
+
+    Args:
+        tokens: the essay.
+        parts: chunks wanted; an essay of fewer words has one a word.
+        symbol: what to put between chunks.
+    """
+    clauses = split_clauses(tokens)
+    inside = len(clauses) < parts
+    pieces = [1] * len(tokens) if inside else clauses
+    chunked, place = [], 0
+    for size in near_equal(pieces, min(parts, len(pieces))):
+        chunked += [*tokens[place : place + size], symbol]
+        place += size
+    return chunked[:-1], inside
+
+
+def order_topics(topics: list[str], essay: list[str]) -> list[str]:
+    """The topics in the order in which they first occur, those that do not behind them as they were given."""
+    first = {token: place for place, token in reversed(list(enumerate(essay)))}
+    return sorted(topics, key=lambda topic: first.get(topic, len(essay)))
+
+
+def build(options: Namespace, preparation: Preparation) -> None:
+    """Write the splits."""
+    counts: Counter[str] = Counter()
+    symbol = options.chunk_symbol
+    for split, paths in plain_files(options.data).items():
+        with preparation.split(split) as writer:
+            for where, (source, target) in preparation.aligned(paths):
+                if writer.full:
+                    break
+                topics, essay = (preparation.clean(line).split() for line in (source, target))
+                if symbol in essay or symbol in topics:
+                    raise InputError(f"{where} has the word {symbol}: choose another --chunk-symbol.")
+                if not topics or not essay:
+                    writer.drop("empty_side")
+                    continue
+                counts["topics"] += len(topics)
+                counts["topics_in_their_essay"] += len([topic for topic in topics if topic in essay])
+                chunked, inside = cut(essay, len(topics), symbol)
+                counts["essays_cut_inside_of_clauses"] += inside
+                if split != "test" and not options.given_order:
+                    topics = order_topics(topics, essay)
+                writer.add(" ".join(topics), " ".join(chunked))
+    preparation.output.facts["chunks"] = dict(sorted(counts.items()))
+
+
+def remove(options: Namespace) -> int:
+    """Take the symbol out of outputs; return the exit status."""
+
+    def without(line: str) -> str:
+        return " ".join(token for token in line.split() if token != options.chunk_symbol) + "\n"
+
+    def work() -> None:
+        write_atomically(options.output, (without(line) for line in read_outputs(options.generated, options.input)))
+
+    return exit_status("clause_chunks", options.output, work)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    options = parser().parse_args(arguments)
+    if options.data is None:
+        return remove(options)
+    return run(parser(), build, arguments, inputs=inputs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

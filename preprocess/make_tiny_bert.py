@@ -1,0 +1,214 @@
+"""A tiny BERT with a vocabulary from the text at hand, and on request pre-trained on it -> a transformers directory.
+
+    python preprocess/make_tiny_bert.py --text data/essays/train.tgt --output data/bert --updates 2000
+
+For tests, smoke runs and machines that have no published BERT: what reads a real one (--bert DIR) reads this. Without
+--updates the weights are random. Pre-training is masked-word prediction as in BERT (Devlin et al., 2019, section 3.1,
+task 1): of 15 in 100 pieces, 80 in 100 become [MASK], 10 another piece, 10 stay. The loss is that of held-out lines.
+"""
+
+import contextlib
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from corpus.command import whole_number
+from corpus.errors import InputError
+from corpus.learning import learn, learner_parser, text_lines
+from corpus.output import Output
+from tqdm import tqdm
+
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+HELD_OUT_EVERY, MOST_HELD_OUT = 20, 512
+MASKED, UNCHANGED, OTHER_PIECE = 0.15, 0.1, 0.1
+_IGNORED = -100  # transformers' label of a piece that is not to be guessed
+
+
+def parser() -> ArgumentParser:
+    """The options."""
+    options = learner_parser("make_tiny_bert", __doc__)
+    options.add_argument("--lowercase", action="store_true", help="an uncased BERT, which strips accents too")
+    group = options.add_argument_group("model")
+    group.add_argument("--vocabulary", type=whole_number(6), default=8000, metavar="N", help="most word pieces")
+    group.add_argument("--layers", type=whole_number(1), default=2, metavar="N", help="layers")
+    group.add_argument("--dim", type=whole_number(1), default=128, metavar="N", help="width")
+    group.add_argument("--heads", type=whole_number(1), default=4, metavar="N", help="heads of attention")
+    group.add_argument("--max-positions", type=whole_number(8), default=128, metavar="N", help="longest line")
+    group = options.add_argument_group("pre-training")
+    group.add_argument("--updates", type=whole_number(0), default=0, metavar="N", help="steps, 0 = random weights")
+    group.add_argument("--batch-size", type=whole_number(1), default=32, metavar="N", help="lines a step")
+    group.add_argument("--lr", type=float, default=1e-3, metavar="X", help="highest learning rate")
+    return options
+
+
+def write(options: Namespace, output: Output) -> None:
+    """Make the vocabulary and the model, train it, and write both."""
+    if options.dim % options.heads:
+        raise InputError(f"--dim must be a multiple of --heads, but {options.dim} is none of {options.heads}.")
+    transformers = _import_transformers()
+    import torch
+
+    vocabulary = learn_vocabulary(options)
+    tokenizer = transformers.BertTokenizer(
+        vocab={piece: number for number, piece in enumerate(vocabulary)}, do_lower_case=options.lowercase
+    )
+    torch.manual_seed(options.seed)
+    model = transformers.BertForMaskedLM(
+        transformers.BertConfig(
+            vocab_size=len(vocabulary),
+            hidden_size=options.dim,
+            num_hidden_layers=options.layers,
+            num_attention_heads=options.heads,
+            intermediate_size=4 * options.dim,
+            max_position_embeddings=options.max_positions,
+        )
+    )
+    print(f"make_tiny_bert: {len(vocabulary):,} pieces, {model.num_parameters():,} parameters")
+    if options.updates:
+        output.facts["pretraining"] = pretrain(options, tokenizer, model)
+    tokenizer.save_pretrained(output.folder)
+    model.save_pretrained(output.folder)
+    # transformers writes tokenizer.json alone; --wordpiece-vocab and older readers look for this one.
+    output.write_text("vocab.txt", "".join(f"{piece}\n" for piece in vocabulary))
+
+
+def _import_transformers() -> Any:
+    """transformers, where a torchaudio that cannot be loaded is in its way, and without its bars and advice."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    with contextlib.suppress(ImportError):
+        from wean_fairseq.compat import hide_broken_torchaudio
+
+        hide_broken_torchaudio()
+    import transformers
+
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    return transformers
+
+
+def learn_vocabulary(options: Namespace) -> list[str]:
+    """Word pieces in the order of their numbers; Chinese characters are pieces of their own, as in BERT.
+
+    The trainer of tokenizers numbers the characters inside of words by chance, and by numbers it settles ties: they are
+    given to it as special tokens, in the order of the alphabet, so that a text has one vocabulary.
+    """
+    from tokenizers import BertWordPieceTokenizer
+
+    learner = BertWordPieceTokenizer(lowercase=options.lowercase)
+    inner: set[str] = set()
+    for line in text_lines(options.text):
+        for word, _ in learner.pre_tokenizer.pre_tokenize_str(learner.normalizer.normalize_str(line)):
+            inner.update(word[1:])
+    learner.train_from_iterator(
+        text_lines(options.text),
+        vocab_size=options.vocabulary,
+        limit_alphabet=options.vocabulary,
+        min_frequency=1,
+        special_tokens=[*SPECIAL, *(f"##{character}" for character in sorted(inner))],
+        show_progress=False,
+    )
+    pieces = learner.get_vocab()
+    if len(pieces) == len(SPECIAL):
+        raise InputError("there is no word in the text.")
+    return sorted(pieces, key=pieces.__getitem__)
+
+
+# --- pre-training ---------------------------------------------------------------------------------------------------
+
+
+def pretrain(options: Namespace, tokenizer: Any, model: Any) -> dict[str, float]:
+    """Train by masked-word prediction; return the loss on held-out lines before and after, nats a masked piece."""
+    import torch
+
+    lines = [ids for ids in _encoded(options, tokenizer) if len(ids) > 2]  # more than [CLS] and [SEP]
+    out = set(range(0, len(lines), HELD_OUT_EVERY)[:MOST_HELD_OUT])
+    held_out = [lines[number] for number in sorted(out)]
+    training = [ids for number, ids in enumerate(lines) if number not in out]
+    if not training:
+        raise InputError("pre-training needs two lines of text at least.")
+    model.to("cuda" if torch.cuda.is_available() else "cpu")
+    before = held_out_loss(model, tokenizer, held_out, options.batch_size)
+    chance = torch.Generator().manual_seed(options.seed)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=options.lr, weight_decay=0.01)
+    warm_up = max(1, options.updates // 10)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer,
+        lambda step: min((step + 1) / warm_up, max(0.0, (options.updates - step) / (options.updates - warm_up + 1))),
+    )
+    model.train()
+    for _ in tqdm(range(options.updates), desc="pre-training", unit=" updates", disable=None):
+        chosen = torch.randint(len(training), (options.batch_size,), generator=chance).tolist()
+        loss = model(**masked_batch([training[number] for number in chosen], tokenizer, chance, model.device)).loss
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+    after = held_out_loss(model, tokenizer, held_out, options.batch_size)
+    print(f"make_tiny_bert: loss on {len(held_out)} held-out lines: {before:.3f} before, {after:.3f} after")
+    return {"lines": len(training), "loss_before": round(before, 3), "loss_after": round(after, 3)}
+
+
+def _encoded(options: Namespace, tokenizer: Any) -> Iterator[list[int]]:
+    """The ids of each line, cut where the model's positions end."""
+    for line in text_lines(options.text):
+        yield tokenizer(line, truncation=True, max_length=options.max_positions).input_ids
+
+
+def held_out_loss(model: Any, tokenizer: Any, lines: list[list[int]], batch_size: int) -> float:
+    """Mean loss of a masked piece, the same pieces every time."""
+    import torch
+
+    chance = torch.Generator().manual_seed(0)
+    total, masked = 0.0, 0
+    model.eval()
+    with torch.inference_mode():
+        for start in range(0, len(lines), batch_size):
+            batch = masked_batch(lines[start : start + batch_size], tokenizer, chance, model.device)
+            number = int(batch["labels"].ne(_IGNORED).sum())
+            total += float(model(**batch).loss) * number if number else 0.0
+            masked += number
+    return total / max(1, masked)
+
+
+def masked_batch(lines: list[list[int]], tokenizer: Any, chance: Any, device: Any) -> dict[str, Any]:
+    """Input with some pieces hidden, and labels that are those pieces: shapes (lines, pieces).
+
+    Args:
+        lines: ids of each.
+        tokenizer: of the model.
+        chance: a ``torch.Generator``.
+        device: of the model.
+    """
+    import torch
+
+    width = max(map(len, lines))
+    ids = torch.tensor([line + [tokenizer.pad_token_id] * (width - len(line)) for line in lines])
+    lengths = torch.tensor([len(line) for line in lines])
+    place = torch.arange(width)
+    is_piece = (place > 0) & (place < lengths.unsqueeze(1) - 1)  # neither [CLS] nor [SEP] nor padding
+    hidden = is_piece & (torch.rand(ids.shape, generator=chance) < MASKED)
+    hidden[:, 1] |= ~hidden.any(dim=1)  # at least one of a line: a step must have something to learn
+    way = torch.rand(ids.shape, generator=chance)
+    others = torch.randint(len(SPECIAL), len(tokenizer), ids.shape, generator=chance)
+    inputs = torch.where(hidden & (way >= UNCHANGED), tokenizer.mask_token_id, ids)
+    inputs = torch.where(hidden & (way >= 1 - OTHER_PIECE), others, inputs)
+    batch = {
+        "input_ids": inputs,
+        "attention_mask": (place < lengths.unsqueeze(1)).long(),
+        "labels": torch.where(hidden, ids, _IGNORED),
+    }
+    return {name: tensor.to(device) for name, tensor in batch.items()}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    return learn(
+        parser(), write, arguments, version="1", libraries={"transformers": "bert", "tokenizers": "bert", "torch": ""}
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

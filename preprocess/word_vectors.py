@@ -1,0 +1,76 @@
+"""Word vectors learnt from text with word2vec (gensim), for --topic-vectors and other embeddings -> vectors.txt.
+
+    python preprocess/word_vectors.py --text data/essays/train.src data/essays/train.tgt --output data/vectors --dim 300
+
+PC-SAN starts from GloVe vectors of BERT's width and MTA-LSTM from word2vec's, both of corpora that were not published:
+these are learnt from the corpus at hand. One worker and a seed: the same options give the same bytes on a machine.
+"""
+
+import logging
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from corpus.command import whole_number
+from corpus.errors import InputError
+from corpus.learning import learn, learner_parser, text_lines
+from corpus.output import Output
+
+METHODS = ("skip-gram", "cbow")
+
+
+class _Sentences:
+    """The lines of the files as words, from the beginning whenever they are asked for."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self.paths = paths
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for line in text_lines(self.paths):
+            yield line.split(" ")
+
+
+def parser() -> ArgumentParser:
+    """The options."""
+    options = learner_parser("word_vectors", __doc__)
+    options.add_argument("--dim", type=whole_number(1), default=300, metavar="N", help="width of the vectors")
+    options.add_argument("--method", choices=METHODS, default=METHODS[0], help="of word2vec")
+    options.add_argument("--window", type=whole_number(1), default=5, metavar="N", help="words on either side")
+    options.add_argument("--negative", type=whole_number(1), default=5, metavar="N", help="noise words for each word")
+    options.add_argument("--min-count", type=whole_number(1), default=2, metavar="N", help="rarer words have no vector")
+    options.add_argument("--epochs", type=whole_number(1), default=10, metavar="N", help="times that the text is read")
+    return options
+
+
+def write(options: Namespace, output: Output) -> None:
+    """Learn the vectors, and write them as text."""
+    logging.getLogger("gensim").setLevel(logging.WARNING)
+    from gensim.models import Word2Vec
+
+    sentences = _Sentences(options.text)
+    model = Word2Vec(
+        vector_size=options.dim,
+        window=options.window,
+        min_count=options.min_count,
+        sg=int(options.method == "skip-gram"),
+        negative=options.negative,
+        seed=options.seed,
+        workers=1,  # several would learn in an order that chance decides
+    )
+    model.build_vocab(sentences)
+    if not len(model.wv):
+        raise InputError(f"no word of the text is seen {options.min_count} times: lower --min-count.")
+    model.train(sentences, total_examples=model.corpus_count, epochs=options.epochs)
+    model.wv.save_word2vec_format(str(output.folder / "vectors.txt"), binary=False)
+    output.facts["vocabulary"] = len(model.wv)
+    print(f"word_vectors: {len(model.wv):,} words of {options.dim} numbers, from {model.corpus_total_words:,} words")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    return learn(parser(), write, arguments, version="1", libraries={"gensim": "vectors", "numpy": ""})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,198 @@
+"""BERT's features against transformers called on one sentence at a time, and every directory that is refused."""
+
+import json
+import shutil
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from tests.bert_directory import LAYERS, WIDTH, write_bert
+from wean_fairseq.data import TopicBert
+from wean_fairseq.errors import UserError
+
+transformers = pytest.importorskip("transformers")
+
+PIECES = ["tea", "red", "##s", "##ish", "blue", "北", "京", "[unused1]"]
+TOPICS = [("tea",), ("reds", "北京", "blue"), ("blue", "tea"), ("redish", "<unk>"), ("tea", "tea", "tea", "reds")]
+# The pieces of each word by hand, from PIECES.
+PIECES_OF = {"tea": ["tea"], "reds": ["red", "##s"], "redish": ["red", "##ish"], "blue": ["blue"]}
+PIECES_OF |= {"北京": ["北", "京"], "<unk>": ["[UNK]"], "[SEP]": ["[UNK]"] * 3}
+HALF = {"rtol": 1e-3, "atol": 1e-3}  # what half precision keeps
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_bert(tmp_path_factory.mktemp("bert"), PIECES)
+
+
+@pytest.fixture
+def copy(folder, tmp_path):
+    """A BERT to be broken."""
+    return shutil.copytree(folder, tmp_path / "copy")
+
+
+def features(bert, topics):
+    found = dict(bert.features(topics))
+    return [found[number] for number in range(len(topics))]
+
+
+@torch.no_grad()
+def one_by_one(folder, words, separator="[PAD]", masked=()):
+    """The naive reference: one sentence, no padding, a loop over words: shape (k, L, H)."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    tokens, places = ["[CLS]"], []
+    for number, word in enumerate(words):
+        tokens += [separator] if number and separator else []
+        places.append([len(tokens) + offset for offset in range(len(PIECES_OF[word]))])
+        tokens += PIECES_OF[word]
+    tokens.append("[SEP]")
+    ids = torch.tensor([tokenizer.convert_tokens_to_ids(tokens)])
+    mask = torch.tensor([[int(token not in masked) for token in tokens]])
+    states = model(ids, attention_mask=mask, output_hidden_states=True).hidden_states
+    assert len(states) == LAYERS + 1  # the embeddings are the first
+    return torch.stack([torch.stack([layer[0, place].mean(0) for layer in states[1:]]) for place in places]).numpy()
+
+
+@pytest.mark.parametrize("separator", ["[PAD]", "[SEP]", "[unused1]", ""])
+def test_features_are_the_layers_outputs_of_the_joint_sequence(folder, separator):
+    """In one batch of sentences of different lengths, against each alone: batch padding must not be attended."""
+    for words, rows in zip(TOPICS, features(TopicBert(str(folder), separator), TOPICS), strict=True):
+        assert rows.shape == (len(words), LAYERS, WIDTH)
+        np.testing.assert_allclose(rows, one_by_one(folder, words, separator), **HALF)
+
+
+def test_separators_are_attended(folder):
+    """Masked ones, the other reading of the paper, give something else."""
+    rows = features(TopicBert(str(folder)), TOPICS)[1]
+    assert np.abs(rows - one_by_one(folder, TOPICS[1], masked=["[PAD]"])).max() > 0.05
+
+
+def test_a_word_that_is_spelt_like_a_special_token_is_a_word(folder):
+    rows = features(TopicBert(str(folder)), [("tea", "[SEP]")])[0]
+    np.testing.assert_allclose(rows, one_by_one(folder, ("tea", "[SEP]")), **HALF)
+
+
+def test_more_sentences_than_a_batch_come_out_in_their_places(folder):
+    many = [TOPICS[number * 7 % 5] for number in range(150)]
+    for words, rows in zip(many, features(TopicBert(str(folder)), many), strict=True):
+        np.testing.assert_allclose(rows, features(TopicBert(str(folder)), [words])[0], **HALF)
+
+
+def test_bert_is_frozen(folder):
+    """In training mode dropout would make two calls differ."""
+    bert = TopicBert(str(folder))
+    first, second = features(bert, TOPICS), features(bert, TOPICS)
+    assert all(np.array_equal(*pair) for pair in zip(first, second, strict=True))
+    bert.release()
+    assert np.array_equal(features(bert, TOPICS)[1], first[1])
+
+
+def test_the_digest_is_of_config_weights_and_tokenizer(folder, copy):
+    digest = TopicBert(str(folder)).digest
+    (copy / "README.md").write_text("another file")
+    assert TopicBert(str(copy)).digest == digest
+    for name in ("config.json", "tokenizer.json", "model.safetensors"):
+        content = (copy / name).read_bytes()
+        (copy / name).write_bytes(content + b" ")
+        assert TopicBert(str(copy)).digest != digest
+        (copy / name).write_bytes(content)
+    assert TopicBert(str(copy)).digest == digest
+    assert len(digest) == 64
+
+
+def test_sizes_are_those_of_the_config(folder):
+    bert = TopicBert(str(folder))
+    assert (bert.num_layers, bert.dim, bert.path) == (LAYERS, WIDTH, str(folder))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("config.json", "has no config.json"),
+        ("model.safetensors", "has no weights"),
+        ("tokenizer.json", "has no vocab.txt or tokenizer.json"),
+    ],
+)
+def test_a_directory_without_all_files_is_refused(copy, name, message):
+    (copy / name).unlink()
+    with pytest.raises(UserError, match=message):
+        TopicBert(str(copy))
+
+
+def test_a_missing_directory_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"there is no BERT directory '.*nowhere'"):
+        TopicBert(str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("text", ["not json", "[]", '{"hidden_size": 10, "vocab_size": 9}', '{"hidden_size": "x"}'])
+def test_a_config_of_something_else_is_refused(copy, text):
+    (copy / "config.json").write_text(text)
+    with pytest.raises(UserError, match=r"config.json does not describe a BERT"):
+        TopicBert(str(copy))
+
+
+def assert_refused(path, message, topics=(("tea",),), separator="[PAD]"):
+    with pytest.raises(UserError, match=message) as caught:
+        features(TopicBert(str(path), separator), list(topics))
+    assert "\n" not in str(caught.value)
+
+
+def change_config(path, **changes):
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps(config | changes))
+
+
+@pytest.mark.parametrize(("layers", "message"), [(2, "is too many"), (4, "is missing")])
+def test_weights_of_another_depth_are_refused(copy, layers, message):
+    change_config(copy, num_hidden_layers=layers)
+    assert_refused(copy, rf"do not fit its config.json \(.*layer.*{message}\)")
+
+
+def test_weights_of_another_width_are_refused(copy):
+    change_config(copy, intermediate_size=16)
+    assert_refused(copy, "cannot be loaded: ")
+
+
+def test_broken_weights_are_refused(copy):
+    (copy / "model.safetensors").write_bytes(b"broken")
+    assert_refused(copy, "cannot be loaded: ")
+
+
+@pytest.mark.parametrize(("own", "foreign"), [(8, 40), (30, 2)])
+def test_a_tokenizer_of_another_model_is_refused(tmp_path, own, foreign):
+    """The smaller one may be transformers' own: it makes up an empty one where the files have none."""
+    copy = write_bert(tmp_path / "copy", [f"w{number}" for number in range(own)])
+    other = write_bert(tmp_path / "other", [f"w{number}" for number in range(foreign)])
+    shutil.copy(other / "tokenizer.json", copy)
+    assert_refused(copy, f"knows {foreign + 5} pieces, but the model's vocab_size is {own + 5}")
+
+
+def test_a_model_may_have_rows_for_a_round_size(copy):
+    """Rows beyond the vocabulary, as models made for fast hardware have."""
+    model = transformers.BertForMaskedLM.from_pretrained(copy)
+    model.resize_token_embeddings(16)
+    model.save_pretrained(copy)
+    assert len(features(TopicBert(str(copy)), TOPICS)) == len(TOPICS)
+
+
+def test_a_separator_outside_the_vocabulary_is_refused(folder):
+    assert_refused(folder, r"--topic-separator \[NONE\] is no token", separator="[NONE]")
+
+
+def test_topics_longer_than_bert_reads_are_refused(folder):
+    assert_refused(folder, "are 27 pieces long, but .* reads 24", topics=[("tea",) * 13])
+
+
+def test_outputs_that_are_no_numbers_are_refused(copy):
+    model = transformers.BertForMaskedLM.from_pretrained(copy)
+    model.bert.encoder.layer[1].output.dense.bias.data.fill_(float("nan"))
+    model.save_pretrained(copy)
+    assert_refused(copy, "are not finite numbers")
+
+
+def test_a_missing_library_is_named(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    assert_refused(folder, r"pip install wean_fairseq\[bert\]")

@@ -1,0 +1,221 @@
+"""The kept features: in their places in a batch, read without BERT, written again when damaged, by one process."""
+
+import json
+import logging
+import shutil
+import threading
+from collections import namedtuple
+
+import pytest
+import torch
+
+from tests.bert_directory import LAYERS, WIDTH, write_bert
+from tests.model_contract import EOS, PAD, make_dictionary
+from wean_fairseq.data import TopicBert, TopicFeatures
+from wean_fairseq.errors import UserError
+
+pytest.importorskip("transformers")
+
+DICTIONARY = make_dictionary(9)  # w0 is 4
+TOPICS = [("w1", "w0"), ("w3",), ("w2", "w1", "w5"), ("w3",)]  # one of them twice
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_bert(tmp_path_factory.mktemp("bert"), [f"w{number}" for number in range(8)])
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return tmp_path / "cache"
+
+
+class CountingBert(TopicBert):
+    """Counts the sentences that are read."""
+
+    read = 0
+
+    def features(self, topics):
+        for found in super().features(topics):
+            self.read += 1
+            yield found
+
+
+def prepared(folder, cache, topics=TOPICS, separator="[PAD]"):
+    """Features that are ready, and how many sentences BERT read for it."""
+    bert = CountingBert(str(folder), separator)
+    features = TopicFeatures(bert, cache)
+    features.prepare("train", topics)
+    return features, bert.read
+
+
+def ids(*sentences, left_pad):
+    """Shape (B, S)."""
+    rows = [[DICTIONARY.index(word) for word in words] + [EOS] for words in sentences]
+    width = max(map(len, rows))
+    return torch.tensor([[PAD] * (width - len(row)) * left_pad + row + [PAD] * (width - len(row)) * (not left_pad)
+                         for row in rows])  # fmt: skip
+
+
+def entries(cache):
+    return sorted(path for path in cache.iterdir() if not path.name.startswith("."))
+
+
+@pytest.mark.parametrize("left_pad", [True, False])
+def test_features_stand_where_their_words_do(folder, cache, left_pad):
+    """Each sentence's rows, found by a loop, are those of BERT; everything else is 0."""
+    features, _ = prepared(folder, cache)
+    sentences = [TOPICS[2], TOPICS[1], TOPICS[0]]
+    src_tokens = ids(*sentences, left_pad=left_pad)
+    aligned = features.aligned(src_tokens, DICTIONARY)
+    assert aligned.shape == (*src_tokens.shape, LAYERS, WIDTH)
+    assert aligned.dtype == torch.float32
+    for row, words, places in zip(aligned, sentences, src_tokens, strict=True):
+        expected = dict(TopicBert(str(folder)).features([words]))[0]
+        topic = 0
+        for place, index in enumerate(places.tolist()):
+            if index in (PAD, EOS):
+                assert not row[place].any()
+            else:
+                torch.testing.assert_close(row[place], torch.from_numpy(expected[topic]).float(), rtol=1e-3, atol=1e-3)
+                topic += 1
+        assert topic == len(words)
+
+
+def test_bert_reads_distinct_topics_once_and_never_again(folder, cache):
+    features, read = prepared(folder, cache)
+    assert read == 3
+    again, read_again = prepared(folder, cache)
+    assert read_again == 0
+    src_tokens = ids(*TOPICS, left_pad=True)
+    assert torch.equal(again.aligned(src_tokens, DICTIONARY), features.aligned(src_tokens, DICTIONARY))
+    assert again.bert.read == 0
+
+
+def test_topics_that_nobody_prepared_are_read_at_once(folder, cache):
+    """As fairseq-interactive does; the same numbers as those that were kept."""
+    features, _ = prepared(folder, cache)
+    known, new = ids(TOPICS[2], ("w6", "w7"), left_pad=True), ids(("w6", "w7"), left_pad=False)
+    fresh = TopicFeatures(TopicBert(str(folder)), cache)
+    torch.testing.assert_close(
+        features.aligned(known, DICTIONARY), fresh.aligned(known, DICTIONARY), rtol=1e-3, atol=1e-3
+    )
+    assert features.bert.read == 3 + 1
+    assert fresh.aligned(new, DICTIONARY)[0, :2].abs().sum() > 1
+
+
+def test_a_batch_without_topics_is_zero(folder, cache):
+    features, _ = prepared(folder, cache)
+    assert not features.aligned(torch.tensor([[PAD, EOS], [PAD, EOS]]), DICTIONARY).any()
+
+
+def test_what_changes_the_features_asks_for_another_file(folder, cache, tmp_path):
+    other = write_bert(tmp_path / "other", [f"w{number}" for number in range(8)], seed=4)
+    makers = [
+        lambda: prepared(folder, cache),
+        lambda: prepared(folder, cache, separator="[SEP]"),
+        lambda: prepared(other, cache),
+        lambda: prepared(folder, cache, TOPICS[:2]),
+        lambda: prepared(folder, cache, [("w1", "w0"), ("w3",), ("w2", "w1"), ("w5",)]),
+    ]
+    for number, make in enumerate(makers, start=1):
+        assert make()[1] > 0
+        assert len(entries(cache)) == number
+    assert [make()[1] for make in makers] == [0] * len(makers)
+
+
+def flip_a_bit(path):
+    content = bytearray((path / "features.npy").read_bytes())
+    content[-3] ^= 1
+    (path / "features.npy").write_bytes(content)
+
+
+def cut(path):
+    content = (path / "features.npy").read_bytes()
+    (path / "features.npy").write_bytes(content[:-7])
+
+
+def claim_another_bert(path):
+    manifest = json.loads((path / "manifest.json").read_text())
+    (path / "manifest.json").write_text(json.dumps(manifest | {"bert": "0" * 64}))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [flip_a_bit, cut, claim_another_bert, shutil.rmtree, lambda path: (path / "manifest.json").unlink()],
+    ids=["flipped bit", "cut off", "foreign", "gone", "no manifest"],
+)
+def test_a_damaged_or_foreign_file_is_computed_again(folder, cache, damage, caplog):
+    prepared(folder, cache)
+    good = {path.name: path.read_bytes() for path in entries(cache)[0].iterdir()}
+    damage(entries(cache)[0])
+    _, read = prepared(folder, cache)
+    assert read == 3
+    assert {path.name: path.read_bytes() for path in entries(cache)[0].iterdir()} == good
+    assert ("is damaged or was written by something else" in caplog.text) == (damage is not shutil.rmtree)
+
+
+def test_a_run_that_is_stopped_leaves_nothing(folder, cache, monkeypatch):
+    def stopped(self, topics):
+        yield from list(super(CountingBert, self).features(topics))[:1]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(CountingBert, "features", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        prepared(folder, cache)
+    assert [path.name for path in cache.iterdir() if not path.name.endswith(".lock")] == []
+    monkeypatch.undo()
+    assert prepared(folder, cache)[1] == 3
+
+
+def test_what_a_killed_run_left_does_not_hinder(folder, cache):
+    prepared(folder, cache)
+    (complete,) = entries(cache)
+    complete.rename(cache / f".{complete.name}.partial")
+    (cache / f".{complete.name}.partial" / "manifest.json").unlink()
+    assert prepared(folder, cache)[1] == 3
+    assert [path.name for path in cache.iterdir() if path.name.endswith(".partial")] == []
+
+
+def test_two_at_once_compute_once(folder, cache, monkeypatch, caplog):
+    """The second waits for the first, which holds its lock until the file is there."""
+    caplog.set_level(logging.INFO)
+    started, go_on = threading.Event(), threading.Event()
+    read = []
+
+    def slow(self, topics):
+        started.set()
+        assert go_on.wait(60)
+        for found in TopicBert.features(self, topics):
+            read.append(found[0])
+            yield found
+
+    monkeypatch.setattr(CountingBert, "features", slow)
+    threads = [threading.Thread(target=prepared, args=(folder, cache)) for _ in range(2)]
+    threads[0].start()
+    assert started.wait(60)
+    threads[1].start()
+    while "waiting for it" not in caplog.text and threads[1].is_alive():
+        threads[1].join(0.01)
+    go_on.set()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert sorted(read) == [0, 1, 2]
+    assert len(entries(cache)) == 1
+    assert "waiting for it" in caplog.text
+
+
+def test_a_directory_that_cannot_be_used_is_named(folder, cache):
+    cache.write_text("a file")
+    with pytest.raises(UserError, match=r"cannot be kept in .*cache \(File exists\): .* --bert-cache"):
+        prepared(folder, cache)
+
+
+def test_a_full_disk_is_named_before_bert_runs(folder, cache, monkeypatch):
+    usage = namedtuple("usage", "total used free")(100, 1, 99)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
+    bert = CountingBert(str(folder))
+    with pytest.raises(UserError, match=r"which .*cache has no room for"):
+        TopicFeatures(bert, cache).prepare("train", TOPICS)
+    assert bert.read == 0

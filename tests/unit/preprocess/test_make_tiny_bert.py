@@ -1,0 +1,106 @@
+"""The tiny BERT: the task's own loading takes it, its vocabulary is the text's, pre-training lowers the loss."""
+
+import json
+
+import pytest
+import torch
+
+from wean_fairseq.data import TopicBert
+
+pytest.importorskip("transformers")
+
+import make_tiny_bert as script
+
+TINY = ["--dim", "16", "--heads", "2", "--layers", "3", "--vocabulary", "300", "--max-positions", "24"]
+ENGLISH = [f"the {thing} of {place} is very Blue" for thing in ("tea", "sea", "bee") for place in ("Rome", "Oslo")] * 9
+CHINESE = ["我们 在 北京 喝茶", "他们 在 上海 看海", "北京 的 茶 很 好"]
+
+
+@pytest.fixture
+def text(tmp_path):
+    def write(lines):
+        path = tmp_path / "text.txt"
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_what_reads_a_real_bert_reads_it(text, tmp_path, capsys):
+    """Words of both languages; Chinese ones are pieces of their own characters, none is unknown."""
+    path = text(ENGLISH + CHINESE)
+    assert script.main(["--text", str(path), "--output", str(tmp_path / "bert"), *TINY]) == 0
+    bert = TopicBert(str(tmp_path / "bert"))
+    assert (bert.num_layers, bert.dim) == (3, 16)
+    found = dict(bert.features([("tea", "北京"), ("Rome",)]))
+    assert found[0].shape == (2, 3, 16)
+    pieces = (tmp_path / "bert" / "vocab.txt").read_text(encoding="utf-8").split("\n")[:-1]
+    assert pieces[:5] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    assert {"北", "京", "tea", "Rome"} <= set(pieces)
+    assert "北京" not in pieces
+    assert f"{len(pieces)} pieces" in capsys.readouterr().out
+
+
+def test_an_uncased_one_reads_words_in_any_case_alike(text, tmp_path):
+    path = text(ENGLISH)
+    rows = {}
+    for name, options in (("cased", []), ("uncased", ["--lowercase"])):
+        assert script.main(["--text", str(path), "--output", str(tmp_path / name), *TINY, *options]) == 0
+        found = dict(TopicBert(str(tmp_path / name)).features([("Rome",), ("rome",)]))
+        rows[name] = torch.from_numpy(found[0] - found[1]).abs().max()
+    assert rows["uncased"] == 0 < rows["cased"]
+
+
+def test_pretraining_lowers_the_loss_and_is_repeatable(text, tmp_path, capsys):
+    """The same bytes twice, although the library's own numbers are drawn anew; what is printed is what is recorded."""
+    arguments = ["--text", str(text(ENGLISH)), *TINY, "--updates", "60", "--lr", "0.01", "--output"]
+    assert script.main([*arguments, str(tmp_path / "one")]) == script.main([*arguments, str(tmp_path / "two")]) == 0
+    assert TopicBert(str(tmp_path / "one")).digest == TopicBert(str(tmp_path / "two")).digest
+    facts = json.loads((tmp_path / "one" / "manifest.json").read_text(encoding="utf-8"))["pretraining"]
+    assert facts["lines"] == 54 - 3
+    assert facts["loss_after"] < facts["loss_before"] - 1
+    losses = f"{facts['loss_before']:.3f} before, {facts['loss_after']:.3f} after"
+    assert f"loss on 3 held-out lines: {losses}" in capsys.readouterr().out
+    assert script.main([*arguments, str(tmp_path / "one")]) == 0
+    assert "is complete already: nothing to do" in capsys.readouterr().out
+    assert script.main([*arguments, str(tmp_path / "one"), "--seed", "2"]) == 2  # never over another one
+
+
+def test_as_many_pieces_are_hidden_as_bert_hides():
+    """15% of the pieces are guessed; of them 80% are [MASK], 10% stay, 10% are another piece; no special one is."""
+    tokenizer = type("Tokenizer", (), {"pad_token_id": 0, "mask_token_id": 4, "__len__": lambda self: 1000})()
+    lines = [[2, *range(10, 10 + length), 3] for length in (100, 40, 90)] * 400
+    batch = script.masked_batch(lines, tokenizer, torch.Generator().manual_seed(1), "cpu")
+    ids = torch.tensor([line + [0] * (102 - len(line)) for line in lines])
+    inputs, labels = batch["input_ids"], batch["labels"]
+    guessed = labels != -100
+    assert torch.equal(labels[guessed], ids[guessed])
+    assert torch.equal(inputs[~guessed], ids[~guessed])
+    assert torch.equal(batch["attention_mask"].bool(), ids != 0)
+    assert not (guessed & (ids < 5)).any()
+    pieces = (ids >= 5).sum()
+    assert float(guessed.sum() / pieces) == pytest.approx(0.15, abs=0.005)
+    shares = [inputs[guessed].eq(4), inputs[guessed].eq(ids[guessed])]
+    assert [float(share.float().mean()) for share in shares] == pytest.approx([0.8, 0.1], abs=0.01)
+    others = inputs[guessed & (inputs != 4) & (inputs != ids)]
+    assert int(others.min()) >= 5 and len(others.unique()) > 500
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "message"),
+    [
+        (["a b"], ["--heads", "3"], "--dim must be a multiple of --heads, but 16 is none of 3"),
+        ([" "], [], "there is no word in the text"),
+        (["a b"], ["--updates", "1"], "pre-training needs two lines of text at least"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(text, tmp_path, capsys, lines, options, message):
+    arguments = ["--text", str(text(lines)), "--output", str(tmp_path / "bert"), *TINY, *options]
+    assert script.main(arguments) == 2
+    assert f"make_tiny_bert: error: {message}" in capsys.readouterr().err
+    assert not (tmp_path / "bert").exists()
+
+
+def test_a_missing_text_is_named(tmp_path, capsys):
+    assert script.main(["--text", str(tmp_path / "nowhere"), "--output", str(tmp_path / "bert")]) == 2
+    assert "there is no file" in capsys.readouterr().err

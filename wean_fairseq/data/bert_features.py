@@ -1,0 +1,243 @@
+"""Topic words as BERT reads them: one joint sequence ``[CLS] t1 [PAD] t2 ... [SEP]``, the outputs of all layers.
+
+PC-SAN (KSII TIIS 14(8), 2020), section 3.2. The paper draws the sequence, but leaves open what separates topics: here
+the separator is an option and is attended like a word, because a masked one would carry nothing. BERT is frozen, so
+what it says about given topics never changes: it is computed once, outside of the model (``topic_features.py``).
+
+Legend: ``k`` topics of a sentence, ``L`` layers of BERT, ``H`` its width.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from ..compat import hide_broken_torchaudio
+from ..errors import UserError
+
+Topics = tuple[str, ...]  # the topic words of one sentence
+STORED = np.float16  # half the disk of float32; BERT's outputs are of order 1, so that 3 digits stay right
+
+UNKNOWN_WORD = "<unk>"  # fairseq's word whose spelling is lost
+_BATCH = 64
+_MANY = 1000  # sentences worth a progress bar
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "tokenizer_config.json", "special_tokens_map.json")
+_TOKENIZER_FILES += ("added_tokens.json",)
+_WEIGHTS = ("*.safetensors", "pytorch_model*.bin")  # the first kind that is there is what transformers loads
+_LARGEST_PADDING = 128  # rows that a model may have more than its tokenizer has pieces
+
+
+class TopicBert:
+    """A BERT in a local ``transformers`` directory, loaded when it is first needed and never trained.
+
+    Args:
+        path: the directory.
+        separator: token between two topics; empty = none.
+
+    Attributes:
+        path: as given.
+        separator: as given.
+        num_layers: ``L``; the embeddings are not counted.
+        dim: ``H``.
+        digest: SHA-256 over config, weights and tokenizer files.
+
+    Raises:
+        UserError: if the directory is not one of a BERT.
+    """
+
+    def __init__(self, path: str, separator: str = "[PAD]") -> None:
+        self.path = path
+        self.separator = separator
+        files = _model_files(Path(path))
+        config = _read_config(Path(path, "config.json"))
+        self.num_layers = int(config["num_hidden_layers"])
+        self.dim = int(config["hidden_size"])
+        self.digest = _digest(files)
+        self._tokenizer: Any = None
+        self._model: Any = None
+
+    def features(self, topics: Sequence[Topics]) -> Iterator[tuple[int, np.ndarray]]:
+        """Run BERT over ``topics``, in batches of similar length, with a progress bar if there are many.
+
+        Args:
+            topics: the topic words of each sentence, at least one.
+
+        Yields:
+            The number of a sentence and the outputs of all layers, the pieces of a word averaged: shape (k, L, H).
+
+        Raises:
+            UserError: if BERT cannot be loaded, or cannot read the topics.
+        """
+        self._load()
+        sequences = [self._sequence(words) for words in topics]
+        order = sorted(range(len(topics)), key=lambda number: len(sequences[number][0]))
+        shown = None if len(order) > _MANY else True  # None: on a terminal
+        with tqdm(total=len(order), desc="BERT", unit=" topic lines", leave=False, disable=shown) as bar:
+            for start in range(0, len(order), _BATCH):
+                batch = order[start : start + _BATCH]
+                hidden = self._hidden_states([sequences[number][0] for number in batch])
+                for number, states in zip(batch, hidden, strict=True):
+                    yield number, self._pooled(states, sequences[number][1])
+                bar.update(len(batch))
+
+    def release(self) -> None:
+        """Give the memory of the model back; it is loaded again when it is needed."""
+        self._model = None
+
+    def _load(self) -> None:
+        if self._model is not None:
+            return
+        self._tokenizer, self._model = _load_bert(self.path)
+        if self.separator and self.separator not in self._tokenizer.get_vocab():
+            raise UserError(
+                f"--topic-separator {self.separator} is no token of the BERT in {self.path}: take one of its "
+                "vocabulary, as [PAD], [SEP] or [unused1], or an empty one for none."
+            )
+        self._model.to("cuda" if torch.cuda.is_available() else "cpu")
+
+    def _sequence(self, words: Topics) -> tuple[list[int], list[slice]]:
+        """The ids of the joint sequence, and where in it the pieces of each word are."""
+        tokenizer = self._tokenizer
+        ids, places = [tokenizer.cls_token_id], []
+        for word in words:
+            if places and self.separator:
+                ids.append(tokenizer.convert_tokens_to_ids(self.separator))
+            pieces = [] if word == UNKNOWN_WORD else _pieces(tokenizer, word)
+            pieces = pieces or [tokenizer.unk_token_id]  # BERT leaves control characters out
+            places.append(slice(len(ids), len(ids) + len(pieces)))
+            ids += pieces
+        ids.append(tokenizer.sep_token_id)
+        limit = self._model.config.max_position_embeddings
+        if len(ids) > limit:
+            raise UserError(
+                f"the topics {' '.join(words)[:60]!r} ... are {len(ids)} pieces long, but the BERT in {self.path} "
+                f"reads {limit}: shorten this line."
+            )
+        return ids, places
+
+    @torch.inference_mode()
+    def _hidden_states(self, sequences: list[list[int]]) -> torch.Tensor:
+        """The outputs of all layers but the embeddings: shape (sentences, pieces, L, H)."""
+        device = self._model.device
+        width = max(map(len, sequences))
+        input_ids = torch.full((len(sequences), width), self._tokenizer.pad_token_id)
+        attended = torch.zeros_like(input_ids)  # 0 for padding of the batch alone: a [PAD] between topics is attended
+        for row, ids in enumerate(sequences):
+            input_ids[row, : len(ids)] = torch.tensor(ids)
+            attended[row, : len(ids)] = 1
+        out = self._model(input_ids=input_ids.to(device), attention_mask=attended.to(device), output_hidden_states=True)
+        return torch.stack(out.hidden_states[1:], dim=2).float()
+
+    def _pooled(self, states: torch.Tensor, places: list[slice]) -> np.ndarray:
+        """The mean over the pieces of each word: shape (pieces, L, H) -> (k, L, H)."""
+        means = torch.stack([states[place].mean(dim=0) for place in places])
+        rows = means.cpu().numpy().astype(STORED)
+        if not np.isfinite(rows).all():
+            raise UserError(f"the outputs of the BERT in {self.path} are not finite numbers: its weights are broken.")
+        return rows
+
+
+def _pieces(tokenizer: Any, word: str) -> list[int]:
+    """Ids of the pieces of a word; a word that is spelt like a special token is a word."""
+    return list(tokenizer(word, add_special_tokens=False, split_special_tokens=True).input_ids)
+
+
+def _model_files(folder: Path) -> list[Path]:
+    """Config, weights and tokenizer files of a directory; the weights last."""
+    if not folder.is_dir():
+        raise UserError(f"there is no BERT directory {str(folder)!r}: give --bert a local transformers directory.")
+    tokenizer = [folder / name for name in _TOKENIZER_FILES if (folder / name).is_file()]
+    weights = next((found for found in (sorted(folder.glob(kind)) for kind in _WEIGHTS) if found), [])
+    missing = [] if (folder / "config.json").is_file() else ["config.json"]
+    missing += [] if weights else ["weights (model.safetensors or pytorch_model.bin)"]
+    missing += [] if any(path.name in _TOKENIZER_FILES[:2] for path in tokenizer) else ["vocab.txt or tokenizer.json"]
+    if missing:
+        raise UserError(
+            f"{folder} has no {', no '.join(missing)}: give --bert a directory with all files of a transformers BERT."
+        )
+    return [folder / "config.json", *tokenizer, *weights]
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+        if all(int(config[name]) > 0 for name in ("num_hidden_layers", "hidden_size", "vocab_size")):
+            return dict(config)
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    raise UserError(
+        f"{path} does not describe a BERT: num_hidden_layers, hidden_size and vocab_size must be there and above 0."
+    )
+
+
+def _digest(files: list[Path]) -> str:
+    """SHA-256 over the names and contents of ``files``."""
+    total = hashlib.sha256()
+    for path in files:
+        with path.open("rb") as file:
+            total.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+    return total.hexdigest()
+
+
+def _load_bert(path: str) -> tuple[Any, Any]:
+    """Tokenizer and model of a directory, checked to belong together; nothing is ever downloaded."""
+    hide_broken_torchaudio()
+    try:
+        import transformers
+        from safetensors import SafetensorError
+    except ImportError as error:
+        raise UserError("--bert needs transformers: install it with `pip install wean_fairseq[bert]`.") from error
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(path, local_files_only=True)
+        with _quiet(transformers):
+            model, report = transformers.AutoModel.from_pretrained(
+                path, local_files_only=True, output_loading_info=True, dtype=torch.float32
+            )
+    except (ImportError, OSError, ValueError, RuntimeError, LookupError, UnpicklingError, SafetensorError) as error:
+        reason = str(error).strip().partition("\n")[0].rstrip(".")
+        raise UserError(f"the BERT in {path} cannot be loaded: {reason or type(error).__name__}.") from error
+    _check_weights(path, report)
+    _check_tokenizer(path, tokenizer, model.config.vocab_size)
+    return tokenizer, model.eval().requires_grad_(False)
+
+
+@contextmanager
+def _quiet(transformers: Any) -> Iterator[None]:
+    """No bar for a model that loads in seconds, and no report about the heads that are left out on purpose."""
+    logging = transformers.utils.logging
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+
+
+def _check_weights(path: str, report: dict[str, Any]) -> None:
+    """Refuse weights that are not those of the config; the pooler is not used, and other heads are not loaded."""
+    missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
+    surplus = sorted(name for name in report["unexpected_keys"] if ".layer." in name)
+    if missing or surplus:
+        which = f"{missing[0]} is missing" if missing else f"{surplus[0]} is too many"
+        raise UserError(f"the weights in {path} do not fit its config.json ({which}): give --bert files of one model.")
+
+
+def _check_tokenizer(path: str, tokenizer: Any, vocab_size: int) -> None:
+    """Refuse a tokenizer of another model, and the empty one that transformers makes up where the files have none."""
+    pieces = len(tokenizer)
+    if pieces > vocab_size or 2 * pieces < vocab_size or vocab_size - pieces >= _LARGEST_PADDING:
+        raise UserError(
+            f"the tokenizer in {path} knows {pieces} pieces, but the model's vocab_size is {vocab_size}: "
+            "give --bert files of one model."
+        )
+    names = ("cls_token_id", "sep_token_id", "pad_token_id", "unk_token_id")
+    if any(getattr(tokenizer, name, None) is None for name in names):
+        raise UserError(f"the tokenizer in {path} lacks [CLS], [SEP], [PAD] or [UNK]: give --bert a BERT.")

@@ -1,0 +1,202 @@
+"""What a frozen BERT says about the topics of a data set: computed once, kept in files that are memory-mapped.
+
+A file holds the features of all distinct topics of a split, sorted. Its name is a checksum over BERT's digest, the
+separator and the topics, so that whatever changes asks for another file. It appears when it is complete; a second
+process that needs the same one waits for it. Half precision: 12 layers of 768 are 18 KiB a topic word.
+
+Legend: ``B`` batch, ``S`` source length, ``N`` topic words of a split, ``L`` layers of BERT, ``H`` its width.
+"""
+
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import shutil
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor
+
+from ..errors import UserError
+from .bert_features import STORED, TopicBert, Topics
+from .topics import topic_positions
+
+logger = logging.getLogger(__name__)
+
+_FORMAT = 1
+_BLOCK = 1 << 24  # bytes read at a time for a checksum
+
+
+class TopicFeatures:
+    """The features of topics, from files for the data sets that were prepared, else computed at once.
+
+    Args:
+        bert: computes what no file has.
+        folder: of the files.
+    """
+
+    def __init__(self, bert: TopicBert, folder: Path) -> None:
+        self.bert = bert
+        self.folder = folder
+        self._splits: dict[str, tuple[np.ndarray, dict[Topics, int]]] = {}
+
+    def prepare(self, split: str, topics: Iterable[Topics]) -> None:
+        """Make the features of a split ready: from its file, which is written first if need be.
+
+        Raises:
+            UserError: if the directory cannot be used, or BERT cannot.
+        """
+        distinct = sorted(set(topics))
+        starts = np.cumsum([0, *map(len, distinct)])
+        cache = _CacheFile(self.folder, self.bert, distinct, int(starts[-1]))
+        try:
+            features = cache.read()
+            if features is None:
+                with cache.locked():
+                    features = cache.read(warn=True)  # another process may have written it in the meantime
+                    if features is None:
+                        cache.write(split, starts)
+                        self.bert.release()
+                        features = cache.read()
+        except OSError as error:
+            raise UserError(
+                f"the BERT features cannot be kept in {self.folder} ({error.strerror or error}): "
+                "choose another directory with --bert-cache."
+            ) from error
+        if features is None:
+            raise UserError(f"what was written to {self.folder} reads back differently: the disk is faulty.")
+        self._splits[split] = features, dict(zip(distinct, starts[:-1].tolist(), strict=True))
+
+    def aligned(self, src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
+        """The features of the topic words of a batch, in their places; 0 at end symbols and padding.
+
+        Args:
+            src_tokens: shape (B, S), padded on either side.
+            dictionary: of the source; knows how words are spelt.
+
+        Returns:
+            Shape (B, S, L, H), float32.
+        """
+        is_topic = topic_positions(src_tokens, dictionary)  # (B, S)
+        rows = zip(src_tokens.tolist(), is_topic.tolist(), strict=True)
+        topics = [tuple(dictionary[index] for index, kept in zip(*row, strict=True) if kept) for row in rows]
+        aligned = torch.zeros(*src_tokens.shape, self.bert.num_layers, self.bert.dim, device=src_tokens.device)
+        if is_topic.any():
+            features = torch.from_numpy(np.concatenate(self._rows(topics)))
+            aligned[is_topic] = features.to(src_tokens.device).float()
+        return aligned
+
+    def _rows(self, topics: Sequence[Topics]) -> list[np.ndarray]:
+        """The features of each sentence's topics: shape (k, L, H) each; sentences without any are left out."""
+        topics = [words for words in topics if words]
+        found = [self._find(words) for words in topics]
+        missing = [number for number, rows in enumerate(found) if rows is None]
+        if missing:
+            for number, rows in self.bert.features([topics[number] for number in missing]):
+                found[missing[number]] = rows
+        return [rows for rows in found if rows is not None]
+
+    def _find(self, words: Topics) -> np.ndarray | None:
+        for features, starts in self._splits.values():
+            start = starts.get(words)
+            if start is not None:
+                return features[start : start + len(words)]
+        return None
+
+
+class _CacheFile:
+    """A directory with the features of given topics, shape (N, L, H), and a manifest that tells whose they are."""
+
+    def __init__(self, folder: Path, bert: TopicBert, topics: list[Topics], words: int) -> None:
+        self.bert = bert
+        self.topics = topics
+        self.shape = (words, bert.num_layers, bert.dim)
+        content = {"bert": bert.digest, "separator": bert.separator, "sentences": len(topics)}
+        text = hashlib.sha256("".join(f"{' '.join(words)}\n" for words in topics).encode()).hexdigest()
+        self.manifest: dict[str, Any] = {"format": _FORMAT, **content, "topics": text, "shape": list(self.shape)}
+        key = hashlib.sha256(json.dumps(self.manifest, sort_keys=True).encode()).hexdigest()[:24]
+        self.folder = folder
+        self.path = folder / key
+
+    def read(self, *, warn: bool = False) -> np.ndarray | None:
+        """The features, memory-mapped; ``None`` if they are not there, are damaged or are others.
+
+        Args:
+            warn: say so if something is there that cannot be used.
+        """
+        if not self.path.exists():
+            return None
+        try:
+            manifest = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
+            features = np.load(self.path / "features.npy", mmap_mode="r", allow_pickle=False)
+            fits = features.shape == self.shape and features.dtype == STORED
+            if fits and manifest == {**self.manifest, "crc32": _checksum(self.path / "features.npy")}:
+                return np.asarray(features)
+        except (OSError, ValueError, EOFError):
+            pass
+        if warn:
+            logger.warning(f"{self.path} is damaged or was written by something else: BERT computes it again")
+        return None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold others off who want to write the same; the lock ends with the process, however it ends."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / f".{self.path.name}.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                logger.info(f"another process computes {self.path}: waiting for it")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def write(self, split: str, starts: np.ndarray) -> None:
+        """Compute the features and put them there, complete or not at all.
+
+        Args:
+            split: for the log.
+            starts: the row of each sentence's first topic.
+        """
+        size = int(np.prod(self.shape)) * np.dtype(STORED).itemsize
+        logger.info(
+            f"{split}: BERT reads {len(self.topics)} distinct topic lines ({self.shape[0]} words), {size / 1e6:.1f} MB "
+            f"into {self.path}"
+        )
+        if size > shutil.disk_usage(self.folder).free:
+            raise UserError(
+                f"the BERT features of {split} take {size / 1e9:.1f} GB, which {self.folder} has no room for: "
+                "choose another directory with --bert-cache."
+            )
+        partial = self.folder / f".{self.path.name}.partial"
+        shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed: the lock is ours now
+        try:
+            partial.mkdir()
+            self._fill(partial, starts)
+            shutil.rmtree(self.path, ignore_errors=True)
+            os.replace(partial, self.path)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+    def _fill(self, folder: Path, starts: np.ndarray) -> None:
+        features = np.lib.format.open_memmap(folder / "features.npy", mode="w+", dtype=STORED, shape=self.shape)
+        for number, rows in self.bert.features(self.topics):
+            features[starts[number] : starts[number + 1]] = rows
+        features.flush()
+        del features
+        manifest = {**self.manifest, "crc32": _checksum(folder / "features.npy")}
+        (folder / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+
+
+def _checksum(path: Path) -> int:
+    total = 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            total = zlib.crc32(block, total)
+    return total

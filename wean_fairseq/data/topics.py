@@ -1,0 +1,107 @@
+"""Checks of topic lines: how many topics, none, unknown ones, and the separator of the released format.
+
+Legend: ``B`` batch, ``S`` source length.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from fairseq.data import Dictionary
+from torch import Tensor
+
+from ..errors import UserError
+
+logger = logging.getLogger(__name__)
+
+#: Between essay and topics in the corpora as MTA-LSTM's authors released them.
+SEPARATOR = "</d>"
+
+
+def topic_positions(src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
+    """Where the topic words are: true but for end symbols and padding, same shape."""
+    return src_tokens.ne(dictionary.pad()) & src_tokens.ne(dictionary.eos())
+
+
+def topic_ids(sources: Iterable[Tensor], dictionary: Dictionary) -> list[tuple[int, ...]]:
+    """The ids of the topic words of every line."""
+    return [tuple(line[topic_positions(line, dictionary)].tolist()) for line in sources]
+
+
+def check_topics(name: str, topics: Sequence[tuple[int, ...]], max_topics: int, separator: int) -> None:
+    """Refuse lines without a topic, with more than ``max_topics``, and lines that hold an essay as well.
+
+    Args:
+        name: of the lines, for the messages.
+        topics: ids of each line.
+        max_topics: the limit.
+        separator: id of ``</d>``.
+
+    Raises:
+        UserError: naming the first line at fault.
+    """
+    empty = [number for number, line in enumerate(topics, start=1) if not line]
+    if empty:
+        raise UserError(f"{name} has {len(empty)} line(s) without a topic (line {empty[0]}): remove these pairs.")
+    both = [number for number, line in enumerate(topics, start=1) if separator in line]
+    if both:
+        raise UserError(_not_split(f"{name} has {len(both)} topic line(s)", both[0]))
+    long = [(number, len(line)) for number, line in enumerate(topics, start=1) if len(line) > max_topics]
+    if long:
+        raise UserError(
+            f"{name} has {len(long)} line(s) with more than {max_topics} topics (line {long[0][0]} has {long[0][1]}): "
+            "raise --max-topics, or leave these pairs out."
+        )
+
+
+def check_essays(name: str, essays: Iterable[Tensor], separator: int) -> None:
+    """Refuse essays that still have their topics behind them.
+
+    Args:
+        name: of the essays, for the message.
+        essays: ids of each.
+        separator: id of ``</d>``.
+
+    Raises:
+        UserError: naming the first.
+    """
+    both = [number for number, essay in enumerate(essays, start=1) if essay.eq(separator).any()]
+    if both:
+        raise UserError(_not_split(f"{name} has {len(both)} essay(s)", both[0]))
+
+
+def _not_split(which: str, line: int) -> str:
+    return (
+        f"{which} with {SEPARATOR} (line {line}), which parts an essay from its topics in the released corpora: "
+        "split them with preprocess/essay.py and preprocess again."
+    )
+
+
+def check_known(
+    name: str, topics: Sequence[tuple[int, ...]], dictionary: Dictionary, *, required: bool, bert_reads_unk: bool
+) -> None:
+    """Say how many topic words the dictionary does not have.
+
+    Args:
+        name: of the lines, for the messages.
+        topics: ids of each line.
+        dictionary: of the topics.
+        required: nothing but the dictionary tells topics apart.
+        bert_reads_unk: BERT reads them too, but their spelling is lost.
+
+    Raises:
+        UserError: if it is required and has none at all.
+    """
+    words = sum(map(len, topics))
+    unknown = sum(index == dictionary.unk() or index >= len(dictionary) for line in topics for index in line)
+    if not unknown:
+        return
+    if unknown == words and required:
+        raise UserError(
+            f"none of the {words} topic words of {name} is in the dictionary, so that all topics are the same to a "
+            "model: preprocess these files with the dictionary that belongs to them."
+        )
+    count = f"{name}: {unknown} of {words} topic words ({unknown / words:.1%}) are not in the dictionary"
+    if bert_reads_unk:
+        count += ", and binary data forgets how they are spelt, so that BERT reads [UNK]: run fairseq-preprocess "
+        count += "again with --dataset-impl raw"
+    logger.warning(count)
