@@ -17,6 +17,7 @@ from fairseq import criterions, optim, options, tasks, utils
 from fairseq.data import Dictionary
 from fairseq.data.language_pair_dataset import collate
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.tasks import FairseqTask
 
 PHASES = ("forward", "backward", "update")
 ADAM = ("--optimizer", "adam", "--lr", "0.001", "--clip-norm", "5")
@@ -80,20 +81,28 @@ class TrainingStep:
     def __init__(
         self, variant: Variant, size: Size, data_dir: Path, batches: Sequence[dict[str, Any]], seed: int
     ) -> None:
+        self.batches = batches
         parser = options.get_training_parser()
         words = [str(data_dir), "--source-lang", "src", "--target-lang", "tgt", *variant.command(size)]
         cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, input_args=words))
         torch.manual_seed(seed)
-        task = tasks.setup_task(cfg.task)
+        task = self.setup_task(cfg.task)
         self.model = task.build_model(cfg.model).train()
         self.criterion = criterions.build_criterion(cfg.criterion, task)
         self.optimizer = optim.build_optimizer(cfg.optimizer, list(self.model.parameters()))
         self.clip_norm = cfg.optimization.clip_norm
-        self.batches = batches
+
+    def setup_task(self, cfg: Any) -> FairseqTask:
+        """The task that the model is built for."""
+        return tasks.setup_task(cfg)
+
+    def sample(self, index: int) -> dict[str, Any]:
+        """Batch ``index``, complete."""
+        return self.batches[index % len(self.batches)]
 
     def __call__(self, index: int) -> dict[str, float]:
         """Train on batch ``index``; returns the CPU seconds of the phases."""
-        sample = self.batches[index % len(self.batches)]
+        sample = self.sample(index)
         marks = [time.process_time()]
         self.optimizer.zero_grad()
         loss, sample_size, _ = self.criterion(self.model, sample)

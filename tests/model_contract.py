@@ -73,9 +73,17 @@ def unpad(batch: dict[str, torch.Tensor]) -> tuple[list[torch.Tensor], list[torc
     return tuple([row[row != PAD] for row in batch[name]] for name in ("src_tokens", "target"))
 
 
+def task_inputs(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """What a model asks its task to put into net_input beside the sentences, computed as the task would."""
+    if getattr(model, "needs_essay_length", False):
+        return {"essay_lengths": batch["target"].ne(PAD).sum(dim=1)}
+    return {}
+
+
 def log_probs(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
     """Teacher-forced log-probabilities (B, T, V)."""
-    out = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])
+    more = task_inputs(model, batch)
+    out = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"], **more)
     return model.get_normalized_probs(out, log_probs=True)
 
 
@@ -113,12 +121,13 @@ class ModelContract:
     def test_the_loss_in_forward_is_the_nll_of_the_scores(self, model):
         batch = make_batch()
         expected = -sum(row.sum() for row in token_log_probs(model, batch))
-        sums = model(**batch)
+        sums = model(**batch, **task_inputs(model, batch))
         torch.testing.assert_close(sums.loss, expected, rtol=1e-5, atol=1e-5)
         torch.testing.assert_close(sums.nll_loss, expected, rtol=1e-5, atol=1e-5)
 
     def test_every_parameter_gets_a_gradient(self, model):
-        model(**make_batch()).loss.backward()
+        batch = make_batch()
+        model(**batch, **task_inputs(model, batch)).loss.backward()
         without = [
             name for name, p in model.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())
         ]
@@ -146,10 +155,11 @@ class ModelContract:
 
     def test_generation_steps_equal_teacher_forcing_after_a_reorder(self, model):
         batch = make_batch()
-        full = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])
+        more = task_inputs(model, batch)
+        full = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"], **more)
         expected, attention = full[0], full[1]["attn"][0]
         order = torch.tensor([2, 0, 0, 1])  # sentences dropped, doubled and moved, as a beam does
-        encoder_out = model.encoder(batch["src_tokens"], batch["src_lengths"])
+        encoder_out = model.encoder(batch["src_tokens"], batch["src_lengths"], **more)
         state: dict[str, Any] = {}
         rows = torch.arange(3)
         for step in range(batch["target"].size(1)):
@@ -178,7 +188,8 @@ class ModelContract:
     @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
     def test_half_precision_stays_finite(self, model, dtype):
         model = model.to(dtype)
-        sums = model(**make_batch())
+        batch = make_batch()
+        sums = model(**batch, **task_inputs(model, batch))
         sums.loss.backward()
         assert torch.isfinite(sums.loss)
         assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)

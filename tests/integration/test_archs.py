@@ -45,10 +45,42 @@ COPYING = {
     "copy_transformer": {"copy_mode": "gate", **TRANSFORMER},
     "paraphrase_transformer": {"copy_mode": "none", **TRANSFORMER},
 }
+GRANULARITY = {"ga_length": "true", "ga_cross": "none", **TRANSFORMER}
+# DNPG (Li et al., ACL 2019), sec. 4: the table of its two levels; it copies.
+COPYING["dnpg"] = {"phrase_dim": 300, "phrase_heads": 6, "sentence_dim": 150, "sentence_heads": 3, "encoder_layers": 3}
+# Residual LSTM (Prakash et al., COLING 2016), sec. 3.2.
+STACK = {"embed_dim": 512, "hidden_size": 512, "num_layers": 4, "dropout": 0.5}
+# Archs whose dictionary has no slots.
+PLAIN = {
+    "granularity_transformer": {"ga_variant": "product", **GRANULARITY},
+    **{
+        f"granularity_transformer_{kind}": {"ga_variant": kind, **GRANULARITY}
+        for kind in ("resonance", "scope", "product", "mean")
+    },
+    "granularity_transformer_release": GRANULARITY | {"ga_length": "padded", "ga_cross": "resonance"},
+    "residual_lstm": {"residual_every": 2, **STACK},
+    "stacked_lstm": {"residual_every": 0, **STACK},
+}
+# MTA-LSTM (Feng et al., IJCAI 2018), sec. 4.2, which trains SC-LSTM in its own sizes; PPG (Wang et al., 2016); PC-SAN.
+LSTM = {"embed_dim": 300, "hidden_size": 800, "num_layers": 2}
+SMALL = {"embed_dim": 128, "hidden_size": 256}
+SMALL_TRANSFORMER = {"embed_dim": 128, "ffn_dim": 512, "decoder_layers": 2, "attention_heads": 4}
+ESSAYS = {
+    "mta_lstm": {"topic_mode": "mta", "init_range": 0.04, **LSTM},
+    "tat_lstm": {"topic_mode": "tat", **LSTM},
+    "tav_lstm": {"topic_mode": "tav", **LSTM},
+    "mta_lstm_small": {"topic_mode": "mta", **SMALL},
+    "sc_lstm": {"control_loss_weight": 0.0, **LSTM},
+    "sc_lstm_small": SMALL,
+    "ppg": {"embed_dim": 512, "hidden_size": 512},
+    "ppg_small": SMALL,
+    "pc_san": {"embed_dim": 768, "ffn_dim": 3072, "decoder_layers": 6, "attention_heads": 8},
+    "pc_san_small": SMALL_TRANSFORMER,
+}
 
 
-def configuration(data, *arguments: str) -> DictConfig:
-    line = [str(data), "--user-dir", USER_DIR, "--task", "paraphrase", "--criterion", "query_embedding", *arguments]
+def configuration(data, *arguments: str, task: str = "paraphrase") -> DictConfig:
+    line = [str(data), "--user-dir", USER_DIR, "--task", task, "--criterion", "query_embedding", *arguments]
     args = options.parse_args_and_arch(options.get_training_parser(), input_args=line)
     return convert_namespace_to_omegaconf(args)
 
@@ -56,7 +88,12 @@ def configuration(data, *arguments: str) -> DictConfig:
 def test_every_arch_of_this_package_is_listed_here():
     assert wean_fairseq.models is not None
     models = {arch: model.__module__.split(".")[0] for arch, model in ARCH_MODEL_REGISTRY.items()}
-    assert {arch for arch, package in models.items() if package == "wean_fairseq"} == {*EXPECTED, *COPYING}
+    assert {arch for arch, package in models.items() if package == "wean_fairseq"} == {
+        *EXPECTED,
+        *COPYING,
+        *PLAIN,
+        *ESSAYS,
+    }
 
 
 @pytest.mark.parametrize("arch", EXPECTED)
@@ -76,6 +113,25 @@ def test_copying_arch_has_the_settings_of_the_paper_and_builds(data, arch):
     words = len(task.source_dictionary)
     model = task.build_model(cfg.model)
     assert (model.decoder.num_base, model.decoder.num_slots) == (words, 64)
+
+
+@pytest.mark.parametrize("arch", PLAIN)
+def test_plain_arch_has_the_settings_of_the_paper_and_builds(data, arch):
+    cfg = configuration(data, "--arch", arch)
+    assert {name: cfg.model[name] for name in PLAIN[arch]} == PLAIN[arch]
+    task = tasks.setup_task(cfg.task)
+    task.build_model(cfg.model)
+    assert task.source_dictionary.num_slots == 0
+
+
+@pytest.mark.parametrize("arch", ESSAYS)
+def test_essay_arch_has_the_settings_of_the_paper_and_builds(data, arch):
+    word = (data / "dict.src.txt").read_text().split()[0]  # data without a BERT, and without chunks
+    needs = {"pc_san": ["--bert-layers", "none"], "ppg": ["--chunk-symbol", word]}.get(arch.removesuffix("_small"), [])
+    cfg = configuration(data, "--arch", arch, *needs, task="topic_essay")
+    assert {name: cfg.model[name] for name in ESSAYS[arch]} == ESSAYS[arch]
+    model = tasks.setup_task(cfg.task).build_model(cfg.model)
+    assert model.computes_loss
 
 
 def test_the_command_line_wins_over_the_preset(data):

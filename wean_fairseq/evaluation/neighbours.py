@@ -9,7 +9,6 @@ safe loader.
 
 import argparse
 import logging
-import pickle
 import random
 import sys
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from wean_fairseq.evaluation.checkpoint import load_parameters
 from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.evaluation.text_files import read_lines
 
@@ -49,13 +49,7 @@ def load_embedding(checkpoint: str, dictionary: str, name: str = EMBEDDING) -> t
         EvaluationError: if a file cannot be read, there is no such embedding, or it has another number of words.
     """
     words = load_words(dictionary)
-    try:
-        content = torch.load(checkpoint, map_location="cpu", weights_only=True)
-    except OSError as error:
-        raise EvaluationError(f"cannot read {checkpoint}: {error.strerror}.") from error
-    except (RuntimeError, pickle.UnpicklingError, EOFError) as error:
-        raise EvaluationError(f"{checkpoint} is not a checkpoint that can be read: it may be cut off.") from error
-    weights = content.get("model", {}) if isinstance(content, dict) else {}
+    weights = load_parameters(checkpoint)
     if name not in weights:
         matrices = [key for key in weights if "embed" in key]
         raise EvaluationError(f"{checkpoint} has no {name!r}; it has {', '.join(matrices) or 'no embedding at all'}.")

@@ -1,5 +1,29 @@
 """Model families; importing one registers its archs."""
 
-from . import copy_transformer, copynet, pointer_generator, wean_lstm
+from . import (
+    copy_transformer,
+    copynet,
+    dnpg,
+    granularity_transformer,
+    mta_lstm,
+    pc_san,
+    pointer_generator,
+    ppg,
+    residual_lstm,
+    sc_lstm,
+    wean_lstm,
+)
 
-__all__ = ["copy_transformer", "copynet", "pointer_generator", "wean_lstm"]
+__all__ = [
+    "copy_transformer",
+    "copynet",
+    "dnpg",
+    "granularity_transformer",
+    "mta_lstm",
+    "pc_san",
+    "pointer_generator",
+    "ppg",
+    "residual_lstm",
+    "sc_lstm",
+    "wean_lstm",
+]

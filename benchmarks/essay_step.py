@@ -1,0 +1,182 @@
+"""What PC-SAN costs: its training step with cached BERT features against the plain Transformer of the same size.
+
+    python benchmarks/essay_step.py              the paper's size, 1 and 2 threads, some ten minutes
+    python benchmarks/essay_step.py --quick      a toy size that shows that everything runs; its numbers mean nothing
+
+A step reads the features of its topics from the memory-mapped files that ``topic_essay --bert`` keeps; BERT itself does
+not run, so that random numbers stand in for what it would have said.
+"""
+
+import argparse
+import logging
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import harness  # noqa: E402 - the files beside this one, wherever it is called from
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+from fairseq.tasks import FairseqTask  # noqa: E402
+from training_step import shown, time_rows  # noqa: E402
+from workload import ADAM, PHASES, Size, TrainingStep, Variant, make_batches, use_plugin, write_dictionaries  # noqa: E402
+
+PACKAGES = ("torch", "fairseq-fixed")
+PEER = "essay_transformer"
+# PC-SAN's decoder, and 50,000 words; essays have 50 to 120 words and 5 topics, end symbols come on top.
+PAPER = Size(50_000, dim=768, layers=6, dropout=0.1, batch_size=32, source_length=6, target_length=90)
+TOY = replace(PAPER, vocabulary=60, dim=8, layers=2, batch_size=4, target_length=7)
+HEADS = 8
+BERT_LAYERS = 12
+
+
+class EssayVariant(Variant):
+    """A system in the sizes of the paper's decoder; the Transformer has an encoder of as many layers besides."""
+
+    def command(self, size: Size) -> list[str]:
+        """The options that a user would give to fairseq-train."""
+        sizes = {"embed-dim": size.dim, "layers": size.layers, "attention-heads": HEADS}
+        if self.arch == PEER:
+            sizes["ffn-embed-dim"] = 4 * size.dim
+            flags = [f"--{side}-{name}={value}" for side in ("encoder", "decoder") for name, value in sizes.items()]
+        else:
+            sizes["ffn-dim"] = 4 * size.dim
+            sizes["decoder-layers"] = sizes.pop("layers")
+            flags = [f"--{name}={value}" for name, value in sizes.items()]
+        parts = ["--task", "topic_essay", "--arch", self.arch, "--dropout", str(size.dropout)]
+        loss = ["--criterion", self.criterion, "--label-smoothing", "0.1"]
+        return ["--cpu", *parts, *loss, *flags, *ADAM, *self.flags]
+
+
+VARIANTS = (
+    EssayVariant(PEER, PEER, "query_embedding"),
+    EssayVariant("pc_san", "pc_san", "model_loss"),
+    EssayVariant("pc_san --context none", "pc_san", "model_loss", ("--context=none",)),
+)
+
+
+@dataclass
+class RandomBert:
+    """Stands in for a BERT of ``dim`` units: random numbers for every word."""
+
+    dim: int
+    num_layers: int = BERT_LAYERS
+    digest: str = "00" * 32
+    path: str = "random"
+    separator: str = ""
+
+    def features(self, topics: Sequence[tuple[str, ...]]) -> Iterator[tuple[int, np.ndarray]]:
+        """The number of every sentence and its features, shape (k, L, H)."""
+        generator = np.random.default_rng(1)
+        for number, words in enumerate(topics):
+            yield number, generator.standard_normal((len(words), self.num_layers, self.dim)).astype(np.float16)
+
+    def release(self) -> None:
+        """There is nothing to free."""
+
+
+class EssayStep(TrainingStep):
+    """A step that finds the features of its topics in the cache, if its model reads them."""
+
+    def __init__(
+        self, variant: EssayVariant, size: Size, folder: Path, batches: list[dict[str, Any]], seed: int
+    ) -> None:
+        self.reads_bert = variant.arch == "pc_san"
+        self.bert = RandomBert(size.dim)
+        self.cache = folder / "features"
+        super().__init__(variant, size, folder, batches, seed)
+
+    def setup_task(self, cfg: Any) -> FairseqTask:
+        """As the base class, with a BERT."""
+        from wean_fairseq.data import TopicFeatures, topic_ids
+
+        task = super().setup_task(cfg)
+        if self.reads_bert:
+            task.bert = self.bert
+            self.features = TopicFeatures(self.bert, self.cache)
+            self.dictionary = task.source_dictionary
+            lines = (row for batch in self.batches for row in batch["net_input"]["src_tokens"])
+            topics = topic_ids(lines, self.dictionary)
+            self.features.prepare("train", {tuple(self.dictionary[index] for index in line) for line in topics})
+        return task
+
+    def sample(self, index: int) -> dict[str, Any]:
+        """As the base class, with features."""
+        batch = super().sample(index)
+        if not self.reads_bert:
+            return batch
+        net_input = batch["net_input"]
+        features = self.features.aligned(net_input["src_tokens"], self.dictionary)
+        return {**batch, "net_input": {**net_input, "topic_features": features}}
+
+
+def measure_time(size: Size, threads: int, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, Any]]:
+    """Medians and ratios of all variants, interleaved in this process."""
+    torch.set_num_threads(threads)
+    with tempfile.TemporaryDirectory() as folder:
+        write_dictionaries(Path(folder), size.vocabulary)
+        batches = make_batches(size, warmup + rounds, seed)
+        steps = {row.name: EssayStep(row, size, Path(folder), batches, seed) for row in VARIANTS}
+        summary = harness.summarise(harness.interleave(steps, rounds, warmup), PEER)
+    for name, step in steps.items():
+        summary[name]["parameters"] = step.num_parameters()
+    return summary
+
+
+def report(data: dict[str, Any]) -> list[str]:
+    """The results as Markdown."""
+    size = Size(**data["size"])
+    setting = (
+        f"* V = {size.vocabulary:,}, d = {size.dim}, {size.layers} decoder layers (`{PEER}`: {size.layers} encoder "
+        f"layers as well), {BERT_LAYERS} layers of BERT, dropout {size.dropout}, batch {size.batch_size}, "
+        f"{size.source_length - 1} topics and {size.target_length} target tokens, float32; "
+        f"{data['rounds']} rounds after {data['warmup']}, seed {data['seed']}"
+    )
+    lines = ["# Essays", "", *harness.run_lines(data["run"]), setting]
+    for threads, summary in data["time"].items():
+        header = ["system", "parameters", "CPU ms", "**CPU ratio**", "wall ms", "wall ratio", *PHASES]
+        lines += ["", f"## Training step, threads: {threads}", "", *harness.table(header, time_rows(summary)), ""]
+        lines += [f"Ratios are to `{PEER}`. The time to read features is in the totals, and in no phase."]
+    return lines
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure and write the results."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="thread counts to time (default: 1 2)")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds that count (default: 5)")
+    parser.add_argument("--warmup", type=int, default=1, help="rounds before (default: 1)")
+    parser.add_argument("--batch-size", type=int, help=f"essays (default: {PAPER.batch_size})")
+    parser.add_argument("--seed", type=int, default=1, help="of parameters, dropout and token ids (default: 1)")
+    parser.add_argument("--quick", action="store_true", help="a toy size and two rounds, to see that it runs")
+    parser.add_argument(
+        "--output", type=Path, default=ROOT / "benchmarks/results/essay_step", help="where .json and .md go"
+    )
+    args = parser.parse_args(words)
+    use_plugin()
+    size = TOY if args.quick else PAPER
+    size = replace(size, batch_size=args.batch_size or size.batch_size)
+    rounds, warmup = (2, 1) if args.quick else (args.rounds, args.warmup)
+    data: dict[str, Any] = {
+        "run": harness.describe_run(shlex.join(["python", "benchmarks/essay_step.py", *shown(words)]), PACKAGES),
+        "size": asdict(size),
+        "seed": args.seed,
+        "rounds": rounds,
+        "warmup": warmup,
+        "time": {str(threads): measure_time(size, threads, rounds, warmup, args.seed) for threads in args.threads},
+    }
+    lines = report(data)
+    harness.write_results(args.output, data, lines)
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    logging.disable(logging.INFO)
+    main()

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# PC-SAN's Tables 4 and 5: what is read of BERT, and what the queries are mixed with.
+#
+#   DATA=path/to/zhihu BERT=path/to/bert-base-chinese bash examples/pc_san/ablations.sh
+#
+# SET says what DATA is: zhihu, essay or commongen (see the recipes of these names).
+set -euo pipefail
+: "${DATA:=data/zhihu}" "${SYSTEMS:=pc_san no_bert last_layer static_mixture no_context source_context}" "${SET:=zhihu}"
+[[ $SET == commongen ]] && : "${LENGTH:=30}"
+# shellcheck source=examples/lib/recipe.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
+# shellcheck source=examples/pc_san/essays.sh
+source "$(dirname "${BASH_SOURCE[0]}")/essays.sh"
+need_tools
+case $SET in
+  commongen) commongen ;;
+  zhihu | essay) essays "$SET" ;;
+  *) die "SET must be zhihu, essay or commongen, but is $SET." ;;
+esac

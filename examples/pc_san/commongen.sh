@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# PC-SAN and its baselines on CommonGen: 3 to 5 concept words -> an English sentence that has them all.
+#
+#   DATA=path/to/commongen BERT=path/to/bert-base-uncased bash examples/pc_san/commongen.sh
+#
+# DATA holds {train,valid}.{src,tgt}: concepts and a sentence a line. Not a data set of the paper: a larger one in English.
+set -euo pipefail
+: "${DATA:=data/commongen}" "${SYSTEMS:=pc_san transformer mta_lstm}" "${LENGTH:=30}"
+# shellcheck source=examples/lib/recipe.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
+# shellcheck source=examples/pc_san/essays.sh
+source "$(dirname "${BASH_SOURCE[0]}")/essays.sh"
+need_tools
+commongen

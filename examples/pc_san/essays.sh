@@ -1,0 +1,206 @@
+# shellcheck shell=bash disable=SC2034,SC2154
+# Essays from topic words: what zhihu.sh, essay.sh, commongen.sh, ablations.sh and the baselines' recipes share; they
+# source it after recipe.sh, and call `essays NAME` or `commongen`.
+#
+#   BERT     local transformers directory (the paper: BERT-base, Chinese); without it a tiny BERT is trained on the text
+#   VECTORS  word vectors for topics and LSTMs as text; train = word2vec on the training text (the default); none
+#   SIZE     paper or small: the presets of that size
+#   LENGTH   longest output (150 words); NGRAM: no n-gram of this length twice in an output (0 = any)
+#   WARMUP   updates until the rate of Transformers is highest; BERT_UPDATES: of the tiny BERT
+declare -A arch=(
+  [pc_san]=pc_san [transformer]=essay_transformer [mta_lstm]=mta_lstm [tat_lstm]=mta_lstm [tav_lstm]=mta_lstm
+  [sc_lstm]=sc_lstm [ppg]=ppg
+  # The paper's ablations, Tables 4 and 5.
+  [no_bert]=pc_san [last_layer]=pc_san [static_mixture]=pc_san [no_context]=pc_san [source_context]=pc_san
+)
+declare -A change=(
+  [tat_lstm]="--topic-mode tat" [tav_lstm]="--topic-mode tav"
+  [no_bert]="--bert-layers none" [last_layer]="--bert-layers last" [static_mixture]="--bert-layers static"
+  [no_context]="--context none" [source_context]="--context source"
+)
+if [[ $SMOKE == 1 ]]; then
+  : "${EPOCHS:=1}" "${SIZE:=small}" "${BERT_UPDATES:=5}" "${LENGTH:=20}"
+  limit=(--limit 300 --test-limit 10)
+else
+  : "${EPOCHS:=20}" "${SIZE:=paper}" "${BERT_UPDATES:=2000}" "${LENGTH:=150}"
+  limit=()
+fi
+: "${BERT:=}" "${VECTORS:=train}" "${NGRAM:=0}" "${WARMUP:=4000}"
+task=topic_essay
+case $SIZE in
+  paper) suffix='' transformer_width=768 lstm_width=300 ppg_width=512 ;;
+  small) suffix=_small transformer_width=128 lstm_width=128 ppg_width=128 ;;
+  *) die "SIZE must be paper or small, but is $SIZE." ;;
+esac
+# The best checkpoint is the one with the best likelihood: MTA-LSTM has a loss of its own beside it.
+validation=(--best-checkpoint-metric nll_loss --patience 5)
+
+# essays NAME: zhihu or essay, as released with MTA-LSTM or in plain files.
+essays() {
+  local source=(--data "$DATA")
+  if [[ -f $DATA/TrainingData.txt ]]; then
+    source=(--train "$DATA/TrainingData.txt" --test "$DATA/TestData.txt")
+  else
+    need_files "Set DATA to a directory with the $1 corpus: TrainingData.txt and TestData.txt as released with MTA-LSTM, \
+or {train,valid,test}.{src,tgt}." "$DATA"/{train,valid,test}.{src,tgt}
+  fi
+  begin
+  prepare essay "${source[@]}" --seed "$SEED" --max-topics 5 "${limit[@]}"
+  test_of_text test
+  references=("$RUN/text-test/test.tgt")
+  compare
+}
+
+# commongen: 3 to 5 concept words -> a sentence. The public development set, whose references are known, is the test set;
+# nothing is chosen on it: training is validated at the end alone, and the last checkpoint counts as the best.
+commongen() {
+  need_files "Set DATA to a directory with CommonGen: {train,valid}.{src,tgt}." "$DATA"/{train,valid}.{src,tgt}
+  begin
+  prepare commongen --data "$DATA" --unit moses --lowercase "${limit[@]}"
+  prepare_test test commongen --data "$DATA" --unit moses --lowercase --references "${limit[@]}"
+  ln -sf valid.src "$RUN/text-test/test.src"
+  ln -sf valid.ref0 "$RUN/text-test/test.tgt"
+  references=("$RUN"/text-test/valid.ref*)
+  validation=(--best-checkpoint-metric num_updates --maximize-best-checkpoint-metric --validate-interval "$EPOCHS")
+  compare
+}
+
+# begin: end with one sentence if what was asked for cannot be, before anything is made; remember the rest.
+begin() {
+  local system width
+  for system in $SYSTEMS; do
+    [[ -n ${arch[$system]:-} ]] || die "there is no system $system here; choose from ${!arch[*]}."
+  done
+  if [[ -n $BERT ]]; then
+    [[ -d $BERT ]] || die "there is no directory $BERT: set BERT to a local transformers directory, or leave it out."
+    BERT=$(realpath "$BERT")
+  fi
+  if [[ $VECTORS != train && $VECTORS != none ]]; then
+    need_files "Set VECTORS to a text file of word vectors, to train, or to none." "$VECTORS"
+    VECTORS=$(realpath "$VECTORS")
+    width=$(awk '{ print NF == 2 ? $2 : NF - 1; exit }' "$VECTORS")
+    for system in $SYSTEMS; do
+      [[ $system == transformer || $width == "$(width_of "$system")" ]] ||
+        die "$VECTORS has $width numbers a word, but $system reads $(width_of "$system"): name SYSTEMS that they fit."
+    done
+  fi
+  remember "DATA=$(realpath "$DATA")" "SIZE=$SIZE" "BERT=$BERT" "VECTORS=$VECTORS" "WARMUP=$WARMUP" \
+    ${OPTIMISER:+"OPTIMISER=$OPTIMISER"}
+  # Outputs of another search are written again.
+  [[ ! -f $RUN/search || $(<"$RUN/search") == "$LENGTH $NGRAM" ]] || rm -f "$RUN"/*/test.log
+  echo "$LENGTH $NGRAM" >"$RUN/search"
+}
+
+# width_of SYSTEM: of the word vectors that it starts from.
+width_of() {
+  case $1 in
+    mta_lstm | tat_lstm | tav_lstm | sc_lstm) echo "$lstm_width" ;;
+    ppg) echo "$ppg_width" ;;
+    *) echo "$transformer_width" ;;
+  esac
+}
+
+# compare: train and decode every one of $SYSTEMS on $RUN/text, score them on the test set "test" against $references.
+compare() {
+  local system
+  binarise 50000 0 --dataset-impl raw
+  for system in $SYSTEMS; do
+    BIN=$RUN/bin
+    settings "$system"
+    train "$system" "${arch[$system]}$suffix" "${optimisation[@]}" "${inputs[@]}" --no-epoch-checkpoints "${validation[@]}"
+    generate "$system" test --beam 5 --lenpen 1 --max-len-b "$LENGTH" --no-repeat-ngram-size "$NGRAM"
+    [[ $system != ppg ]] || tool "$ROOT/preprocess/clause_chunks.py" --generated "$RUN/ppg/test.log" \
+      --output "$RUN/ppg/test.txt"
+    # The paper's figure 3.
+    [[ ! $system =~ ^(pc_san|static_mixture|no_context|source_context)$ ]] ||
+      tool -m wean_fairseq.evaluation.layer_mixture "$RUN/$system/checkpoint_best.pt" >"$RUN/$system/mixture.tsv"
+  done
+  samples test 20
+  score test "${references[@]}" -- --tokenize none --preset paper:pc-san standard
+}
+
+# settings SYSTEM: sets the arguments `criterion`, `optimisation`, `inputs` (of training alone) and `search`, and makes
+# what the system reads.
+settings() {
+  local system=$1
+  criterion=model_loss search=(--max-topics 5) inputs=(--max-topics 5)
+  case $system in
+    transformer)
+      criterion=query_embedding
+      optimisation=("${noam[@]}")
+      ;;
+    mta_lstm | tat_lstm | tav_lstm | sc_lstm | ppg)
+      optimisation=("${recurrent[@]}")
+      vectors "$(width_of "$system")"
+      [[ $system == mta_lstm ]] && search+=(--essay-length "$(mean_length)")
+      if [[ $system == ppg ]]; then
+        chunks
+      fi
+      ;;
+    *)
+      optimisation=("${noam[@]}")
+      vectors "$(width_of "$system")"
+      if [[ $system != no_bert ]]; then
+        tiny_bert
+        search+=(--bert "$BERT" --bert-cache "$RUN/bert-features")
+      fi
+      inputs=("${search[@]}" "${inputs[@]:2}")
+      ;;
+  esac
+  # shellcheck disable=SC2206
+  inputs+=(${change[$system]:-})
+}
+
+# PC-SAN's settings (section 4.2), its rate and warm-up those of Vaswani et al. for its width; and those of the released
+# MTA-LSTM. OPTIMISER=adadelta trains the LSTMs as the papers of MTA-LSTM and PPG say.
+noam=(
+  --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9 --lr 0.0005 --lr-scheduler inverse_sqrt
+  --warmup-updates "$WARMUP" --batch-size 32 --label-smoothing 0.1
+)
+recurrent=(--optimizer adam --lr 0.001 --clip-norm 10 --batch-size 32)
+case ${OPTIMISER:-adam} in
+  adam) ;;
+  adadelta) recurrent=(--optimizer adadelta --lr 1 --clip-norm 10 --batch-size 32) ;;
+  *) die "OPTIMISER must be adam or adadelta, but is $OPTIMISER." ;;
+esac
+
+# tiny_bert: $BERT, or one made from the training text, which stands in for it.
+tiny_bert() {
+  [[ -z $BERT ]] || return 0
+  BERT=$RUN/bert
+  [[ -f $BERT/manifest.json ]] && return
+  say "BERT: training a tiny one on the essays (BERT_UPDATES=$BERT_UPDATES); give a real one as BERT=DIR"
+  python "$ROOT/preprocess/make_tiny_bert.py" --text "$RUN/text/train.tgt" "$RUN/text/train.src" --output "$BERT" \
+    --updates "$BERT_UPDATES" --seed "$SEED" >"$RUN/bert.log" 2>&1 || fail "training the tiny BERT" "$RUN/bert.log"
+}
+
+# vectors WIDTH: adds $VECTORS, or vectors trained on the text, to `inputs`.
+vectors() {
+  local file=$VECTORS
+  [[ $VECTORS != none ]] || return 0
+  if [[ $VECTORS == train ]]; then
+    file=$RUN/vectors-$1/vectors.txt
+    if [[ ! -f $RUN/vectors-$1/manifest.json ]]; then
+      say "word vectors: training $1 dimensions on the text (word2vec)"
+      python "$ROOT/preprocess/word_vectors.py" --text "$RUN/text/train.tgt" "$RUN/text/train.src" --dim "$1" \
+        --seed "$SEED" --output "$RUN/vectors-$1" >"$RUN/vectors.log" 2>&1 ||
+        fail "training the word vectors" "$RUN/vectors.log"
+    fi
+  fi
+  inputs+=(--topic-vectors "$file")
+}
+
+# chunks: the essays cut into chunks for PPG, and binary data of them.
+chunks() {
+  BIN=$RUN/bin-chunks
+  if [[ ! -f $RUN/chunks/manifest.json ]]; then
+    python "$ROOT/preprocess/clause_chunks.py" --data "$RUN/text" --output "$RUN/chunks" >"$RUN/chunks.log" 2>&1 ||
+      fail "cutting the essays" "$RUN/chunks.log"
+  fi
+  TEXT=$RUN/chunks binarise 50000 0 --dataset-impl raw
+}
+
+# mean_length: of the training essays, end symbol included: what MTA-LSTM plans for.
+mean_length() {
+  awk '{ words += NF + 1 } END { printf "%d", words / NR + 0.5 }' "$RUN/text/train.tgt"
+}

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# PC-SAN and its baselines on ZhiHu: topic words -> an essay of 50 to 120 words, in Chinese.
+#
+#   DATA=path/to/zhihu BERT=path/to/bert-base-chinese bash examples/pc_san/zhihu.sh
+#
+# DATA holds TrainingData.txt and TestData.txt as released with MTA-LSTM, or {train,valid,test}.{src,tgt}.
+set -euo pipefail
+: "${DATA:=data/zhihu}" "${SYSTEMS:=pc_san transformer mta_lstm sc_lstm ppg}"
+# shellcheck source=examples/lib/recipe.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
+# shellcheck source=examples/pc_san/essays.sh
+source "$(dirname "${BASH_SOURCE[0]}")/essays.sh"
+need_tools
+essays zhihu

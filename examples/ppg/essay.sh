@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# PPG (Wang et al., COLING 2016), a clause chunk a topic, on topic-to-essay data.
+#
+#   DATA=path/to/zhihu bash examples/ppg/essay.sh
+#
+# DATA holds TrainingData.txt and TestData.txt as released with MTA-LSTM, or {train,valid,test}.{src,tgt}.
+# OPTIMISER=adadelta trains as the paper says; the default is Adam, as MTA-LSTM's released code.
+set -euo pipefail
+: "${DATA:=data/zhihu}" "${SYSTEMS:=ppg}"
+# shellcheck source=examples/lib/recipe.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
+# shellcheck source=examples/pc_san/essays.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../pc_san/essays.sh"
+need_tools
+essays zhihu

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# SC-LSTM (Wen et al., EMNLP 2015), as MTA-LSTM is compared with it, on topic-to-essay data.
+#
+#   DATA=path/to/zhihu bash examples/sc_lstm/essay.sh
+#
+# DATA holds TrainingData.txt and TestData.txt as released with MTA-LSTM, or {train,valid,test}.{src,tgt}.
+# OPTIMISER=adadelta trains as the paper says; the default is Adam, as MTA-LSTM's released code.
+set -euo pipefail
+: "${DATA:=data/zhihu}" "${SYSTEMS:=sc_lstm}"
+# shellcheck source=examples/lib/recipe.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
+# shellcheck source=examples/pc_san/essays.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../pc_san/essays.sh"
+need_tools
+essays zhihu

@@ -1,0 +1,59 @@
+"""SC-LSTM (Wen et al., 2015), an essay and a step at a time, with a keyword vector as long as the dictionary.
+
+Gates, reading and the loss are plain formulas here; no row of any weight is left out.
+"""
+
+import itertools
+
+import torch
+from torch import Tensor
+
+ETA, XI, ALPHA = 1e-4, 100.0, 0.5
+
+
+def run(model: torch.nn.Module, topics: list[int], previous: list[int]) -> tuple[Tensor, list[Tensor]]:
+    """Probabilities after each of ``previous`` (T, V), and d_0 ... d_T, each (V,)."""
+    decoder = model.decoder
+    layers, size = decoder.lstm.num_layers, decoder.lstm.hidden_size
+    read_hidden = decoder.gate.hidden_read.weight.split(size, dim=1)  # W_hr of each layer, (V, H)
+    write = decoder.gate.write.weight.split(size, dim=1)  # W_d of each layer, transposed
+    hidden, cell = [torch.zeros(size)] * layers, [torch.zeros(size)] * layers
+    keywords = torch.zeros(decoder.embed_tokens.num_embeddings)
+    for topic in topics:
+        keywords[topic] = 1.0
+    trajectory, probabilities = [keywords], []
+    for word in previous:
+        given = decoder.embed_tokens.weight[word]
+        reading = decoder.gate.word_read.weight @ given
+        for layer in range(layers):
+            reading = reading + ALPHA * read_hidden[layer] @ hidden[layer]
+        keywords = torch.sigmoid(reading) * keywords
+        trajectory.append(keywords)
+        for layer in range(layers):
+            enter, forget, content, leave = gates(decoder.lstm, layer, given, hidden[layer])
+            cell[layer] = forget * cell[layer] + enter * content + torch.tanh(keywords @ write[layer])
+            hidden[layer] = leave * torch.tanh(cell[layer])
+            given = hidden[layer]
+        projection = decoder.output.score.out_proj
+        probabilities.append(torch.softmax(projection.weight @ torch.cat(hidden) + projection.bias, dim=0))
+    return torch.stack(probabilities), trajectory
+
+
+def gates(lstm: torch.nn.LSTM, layer: int, given: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """i, f, c-hat, o of one layer; the weights are stacked in this order."""
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    weight_ih, weight_hh, bias_ih, bias_hh = (getattr(lstm, f"{name}_l{layer}") for name in names)
+    size = len(hidden)
+    total = [
+        weight_ih[unit] @ given + weight_hh[unit] @ hidden + bias_ih[unit] + bias_hh[unit] for unit in range(4 * size)
+    ]
+    enter, forget, content, leave = (torch.stack(total[part * size : (part + 1) * size]) for part in range(4))
+    return torch.sigmoid(enter), torch.sigmoid(forget), torch.tanh(content), torch.sigmoid(leave)
+
+
+def control_loss(trajectory: list[Tensor], weight: float) -> Tensor:
+    """weight * (|d_T| + sum_t eta xi^|d_t+1 - d_t|) of one essay."""
+    loss = (trajectory[-1] ** 2).sum() ** 0.5
+    for before, after in itertools.pairwise(trajectory):
+        loss = loss + ETA * XI ** (((after - before) ** 2).sum() ** 0.5)
+    return weight * loss

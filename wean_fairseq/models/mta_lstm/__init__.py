@@ -1,0 +1,8 @@
+"""MTA-LSTM (Feng et al., IJCAI 2018), and the TAV-LSTM and TAT-LSTM that it is compared with."""
+
+from .config import MtaLstmConfig
+from .decoder import TopicAttentionDecoder, TopicAverageDecoder
+from .encoder import MtaLstmEncoder
+from .model import MtaLstmModel
+
+__all__ = ["MtaLstmConfig", "MtaLstmEncoder", "MtaLstmModel", "TopicAttentionDecoder", "TopicAverageDecoder"]

@@ -1,0 +1,73 @@
+"""``mta_lstm``: topic-to-essay generation with neural networks (Feng et al., IJCAI 2018)."""
+
+from fairseq.models import register_model
+from fairseq.tasks import FairseqTask
+from torch import nn
+
+from ...errors import UserError
+from ...modules import AdditiveAttention, TopicImportance
+from ..checks import check_joined
+from ..copying import embedding
+from ..topics import TopicDecoder, TopicModel, check_topic_config, initialise
+from .config import MtaLstmConfig, register_presets
+from .decoder import TopicAttentionDecoder, TopicAverageDecoder
+from .encoder import MtaLstmEncoder
+
+
+@register_model("mta_lstm", dataclass=MtaLstmConfig)
+class MtaLstmModel(TopicModel):
+    """An LSTM language model that attends to topic words, with a memory of what it has told of each."""
+
+    encoder: MtaLstmEncoder
+
+    @property
+    def needs_essay_length(self) -> bool:
+        """Whether the task is to put ``essay_lengths`` into the batch: for phi."""
+        return self.encoder.importance is not None
+
+    @classmethod
+    def build_model(cls, cfg: MtaLstmConfig, task: FairseqTask) -> "MtaLstmModel":
+        """Build the model that ``cfg`` describes for the dictionary of ``task``.
+
+        Raises:
+            UserError: if the options make no sense, or contradict the task.
+        """
+        check_joined(task, "mta_lstm")
+        _check(cfg)
+        dictionary = task.source_dictionary
+        embed_tokens = embedding(dictionary, cfg.embed_dim)
+        covers = str(cfg.topic_mode) == "mta"
+        importance = TopicImportance(cfg.topic_slots, cfg.embed_dim) if covers else None
+        encoder = MtaLstmEncoder(dictionary, embed_tokens, cfg.topic_slots if covers else None, importance)
+        model = cls(encoder, _build_decoder(cfg, task, embed_tokens))
+        initialise(model, cfg)
+        return model
+
+
+def _check(cfg: MtaLstmConfig) -> None:
+    check_topic_config(cfg)
+    least = {"num_layers": 1, "topic_slots": 1, "attention_dim": 0, "coverage_loss_weight": 0}
+    for name, minimum in least.items():
+        if getattr(cfg, name) < minimum:
+            option = f"--{name.replace('_', '-')}"
+            raise UserError(f"{option} must be at least {minimum}, but is {getattr(cfg, name)}.")
+
+
+def _build_decoder(cfg: MtaLstmConfig, task: FairseqTask, embed_tokens: nn.Embedding) -> TopicDecoder:
+    dictionary, embed_dim, hidden = task.target_dictionary, cfg.embed_dim, cfg.hidden_size
+    if str(cfg.topic_mode) == "tav":
+        between = cfg.dropout if cfg.num_layers > 1 else 0.0
+        lstm = nn.LSTM(embed_dim, hidden, cfg.num_layers, batch_first=True, dropout=between)
+        return TopicAverageDecoder(dictionary, embed_tokens, lstm, cfg.dropout)
+    return TopicAttentionDecoder(
+        dictionary,
+        embed_tokens,
+        lstm=nn.LSTM(2 * embed_dim, hidden, cfg.num_layers, batch_first=True),
+        attention=AdditiveAttention(hidden, embed_dim, cfg.attention_dim or hidden, query_bias=True),
+        covers=str(cfg.topic_mode) == "mta",
+        coverage_loss_weight=cfg.coverage_loss_weight,
+        dropout=cfg.dropout,
+    )
+
+
+register_presets()

@@ -1,0 +1,9 @@
+"""PC-SAN, essays from topic words with a mixture of BERT's layers, and the Transformer that it is compared with."""
+
+from . import baseline
+from .config import PcSanConfig
+from .decoder import PcSanDecoder
+from .encoder import PcSanEncoder
+from .model import PcSanModel
+
+__all__ = ["PcSanConfig", "PcSanDecoder", "PcSanEncoder", "PcSanModel", "baseline"]

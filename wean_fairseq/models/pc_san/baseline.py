@@ -1,0 +1,31 @@
+"""The Transformer that PC-SAN is compared with: fairseq's own, 6 + 6 layers, in the sizes of PC-SAN's decoder.
+
+It reads the topic words alone. The paper gives the number of layers; post-norm, sinusoidal positions and ReLU are those
+of Vaswani et al. (NeurIPS 2017), one embedding for topics, essay and output is chosen as in ``pc_san``.
+"""
+
+from argparse import Namespace
+from typing import Any
+
+from fairseq.models import register_model_architecture
+from fairseq.models.transformer import base_architecture
+
+FULL = {"embed_dim": 768, "ffn_embed_dim": 3072, "layers": 6, "attention_heads": 8}
+SMALL = {"embed_dim": 128, "ffn_embed_dim": 512, "layers": 2, "attention_heads": 4}
+
+
+def register_baseline(name: str, sizes: dict[str, int]) -> None:
+    """Register the arch ``name`` of fairseq's ``transformer`` with ``sizes`` on both sides."""
+    values: dict[str, Any] = {f"{side}_{key}": value for side in ("encoder", "decoder") for key, value in sizes.items()}
+    values |= {"dropout": 0.1, "attention_dropout": 0.1, "share_all_embeddings": True}
+
+    def apply(args: Namespace) -> None:
+        for key, value in values.items():
+            setattr(args, key, getattr(args, key, value))
+        base_architecture(args)
+
+    register_model_architecture("transformer", name)(apply)
+
+
+register_baseline("essay_transformer", FULL)
+register_baseline("essay_transformer_small", SMALL)

@@ -1,0 +1,172 @@
+"""``pc_san``: PC-SAN, a pre-training based contextual self-attention model for topic essay generation."""
+
+from typing import Any
+
+import torch
+from fairseq.models import FairseqEncoderDecoderModel, register_model
+from fairseq.tasks import FairseqTask
+from torch import Tensor, nn
+
+from ...data.word_vectors import load_word_vectors
+from ...errors import UserError, user_errors
+from ...modules import (
+    ContextualDecoderLayer,
+    LastLayer,
+    LayerMixture,
+    MixtureLoss,
+    QueryEmbedding,
+    SinusoidalEmbedding,
+    SourceContext,
+    TargetContext,
+    TopicFusion,
+    TransformerDecoder,
+)
+from .config import PcSanConfig, register_presets
+from .decoder import PcSanDecoder
+from .encoder import Bert, BertStates, PcSanEncoder
+
+DIGEST = "encoder.bert_states.digest"
+
+
+@register_model("pc_san", dataclass=PcSanConfig)
+class PcSanModel(FairseqEncoderDecoderModel):
+    """Topic vectors and mixtures of a frozen BERT's layers, and a Transformer decoder whose queries know the context.
+
+    Each decoder layer reads a mixture of its own. BERT's states come with the batch: see ``PcSanEncoder``.
+    """
+
+    computes_loss = True  # see criterions/model_loss.py
+    encoder: PcSanEncoder
+    decoder: PcSanDecoder
+
+    @classmethod
+    def build_model(cls, cfg: PcSanConfig, task: FairseqTask) -> "PcSanModel":
+        """Build the model that ``cfg`` describes for the dictionaries and the BERT of ``task``.
+
+        Raises:
+            UserError: if the options contradict each other or the task.
+        """
+        _check(cfg, task)
+        with user_errors():
+            encoder = _build_encoder(cfg, task)
+            decoder = _build_decoder(cfg, task, encoder.bert_states)
+        model = cls(encoder, decoder)
+        initialise(model)
+        if cfg.topic_vectors:
+            vectors, found = load_word_vectors(cfg.topic_vectors, task.source_dictionary, cfg.embed_dim)
+            with torch.no_grad():
+                encoder.words.weight[found] = vectors[found]
+        return model
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor,
+        prev_output_tokens: Tensor,
+        topic_features: Tensor | None = None,
+        target: Tensor | None = None,
+        label_smoothing: float = 0.0,
+        **_unused: Any,
+    ) -> tuple[Tensor, dict[str, Any]] | MixtureLoss:
+        """Log-probabilities of every next word, or with ``target`` the loss, which never builds them.
+
+        Args:
+            src_tokens: topics and the end symbol, shape (B, S).
+            src_lengths: shape (B,).
+            prev_output_tokens: shape (B, T).
+            topic_features: BERT's states of the topics, shape (B, S, L, H); not needed without BERT.
+            target: shape (B, T).
+            label_smoothing: used with ``target``.
+
+        Returns:
+            Log-probabilities (B, T, V) and ``{"attn": [weights (B, T, S)]}``; with ``target`` the summed losses.
+        """
+        encoder_out = self.encoder(src_tokens, src_lengths, topic_features)
+        if target is None:
+            return self.decoder(prev_output_tokens, encoder_out)
+        return self.decoder.loss(prev_output_tokens, encoder_out, target, label_smoothing)
+
+    def load_state_dict(self, state_dict: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """As fairseq's, but refuse what was trained with another BERT.
+
+        Raises:
+            UserError: naming both.
+        """
+        if self.encoder.bert_states is not None and DIGEST in state_dict:
+            self.encoder.bert_states.check_digest(state_dict[DIGEST])
+        return super().load_state_dict(state_dict, *args, **kwargs)
+
+
+def _check(cfg: PcSanConfig, task: FairseqTask) -> None:
+    for name in ("embed_dim", "ffn_dim", "decoder_layers", "attention_heads", "max_positions"):
+        if getattr(cfg, name) < 1:
+            raise UserError(f"--{name.replace('_', '-')} must be at least 1, but is {getattr(cfg, name)}.")
+    if getattr(task, "bert", None) is None and str(cfg.bert_layers) != "none":
+        raise UserError(
+            "pc_san reads BERT's states of the topics, but the task has no BERT: give --task topic_essay --bert with "
+            "the directory of one, or --bert-layers none."
+        )
+    if cfg.context_inclusive and str(cfg.context) != "target":
+        raise UserError(f"--context-inclusive belongs to --context target, but the context is {cfg.context}.")
+    if getattr(task.cfg, "left_pad_target", False):
+        raise UserError("pc_san reads the target from the left: do not use --left-pad-target.")
+
+
+def _build_encoder(cfg: PcSanConfig, task: FairseqTask) -> PcSanEncoder:
+    dictionary = task.source_dictionary
+    words = nn.Embedding(len(dictionary), cfg.embed_dim, dictionary.pad())
+    bert_states = None if str(cfg.bert_layers) == "none" else _build_bert_states(cfg, task.bert)
+    return PcSanEncoder(dictionary, words, bert_states, cfg.dropout)
+
+
+def _build_bert_states(cfg: PcSanConfig, bert: Bert) -> BertStates:
+    mixtures = cfg.decoder_layers if str(cfg.bert_layers) == "dynamic" else 1
+    if str(cfg.bert_layers) == "last":
+        mixture: LayerMixture | LastLayer = LastLayer()
+    else:
+        mixture = LayerMixture(str(cfg.bert_mix), bert.num_layers, mixtures)
+    return BertStates(mixture, TopicFusion(str(cfg.topic_fuse), cfg.embed_dim, bert.dim), bert)
+
+
+def _build_decoder(cfg: PcSanConfig, task: FairseqTask, bert_states: BertStates | None) -> PcSanDecoder:
+    dictionary = task.target_dictionary
+    words = nn.Embedding(len(dictionary), cfg.embed_dim, dictionary.pad())
+    layers = [
+        ContextualDecoderLayer(
+            cfg.embed_dim,
+            cfg.attention_heads,
+            cfg.ffn_dim,
+            cfg.dropout,
+            cfg.attention_dropout,
+            memory_index=number if str(cfg.bert_layers) == "dynamic" else 0,
+            memory_dim=cfg.embed_dim if bert_states is None else bert_states.fusion.output_dim,
+            context=_build_context(cfg),
+        )
+        for number in range(cfg.decoder_layers)
+    ]
+    network = TransformerDecoder(SinusoidalEmbedding(words, cfg.max_positions, cfg.dropout), layers)
+    # Scores are the products with the embeddings, and nothing else.
+    output_layer = QueryEmbedding("dot", cfg.embed_dim, cfg.embed_dim, len(dictionary), unk_index=dictionary.unk())
+    in_sequence = bert_states is not None and bert_states.fusion.kind == "sequence"
+    return PcSanDecoder(dictionary, network, output_layer, cfg.max_positions, positions_a_topic=1 + in_sequence)
+
+
+def _build_context(cfg: PcSanConfig) -> TargetContext | SourceContext | None:
+    if str(cfg.context) == "target":
+        return TargetContext(inclusive=cfg.context_inclusive)
+    return SourceContext() if str(cfg.context) == "source" else None
+
+
+def initialise(model: nn.Module) -> None:
+    """Start as fairseq's Transformer does: Glorot's uniform maps, embeddings N(0, 1 / D); biases and padding 0."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        if isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+            nn.init.zeros_(module.weight[module.padding_idx].detach())
+
+
+register_presets()

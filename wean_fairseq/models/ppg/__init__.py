@@ -1,0 +1,8 @@
+"""PPG, planning-based generation line by line (Wang et al., COLING 2016), for essays."""
+
+from .config import PpgConfig
+from .decoder import PpgDecoder
+from .encoder import PpgEncoder
+from .model import PpgModel
+
+__all__ = ["PpgConfig", "PpgDecoder", "PpgEncoder", "PpgModel"]

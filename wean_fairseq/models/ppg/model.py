@@ -1,0 +1,52 @@
+"""``ppg``: planning-based generation (Wang et al., COLING 2016, arXiv 1610.09889), line by line from a topic each.
+
+The paper writes poems. The mapping to essays, a chunk of clauses for a line, is this project's own.
+"""
+
+from fairseq.data import Dictionary
+from fairseq.models import register_model
+from fairseq.tasks import FairseqTask
+
+from ...errors import UserError
+from ..checks import check_joined
+from ..copying import embedding
+from ..topics import TopicModel, check_topic_config, initialise
+from .config import PpgConfig, register_presets
+from .decoder import PpgDecoder
+from .encoder import PpgEncoder
+
+
+@register_model("ppg", dataclass=PpgConfig)
+class PpgModel(TopicModel):
+    """Encodes each topic and the text so far; writes one chunk from each topic."""
+
+    @classmethod
+    def build_model(cls, cfg: PpgConfig, task: FairseqTask) -> "PpgModel":
+        """Build the model that ``cfg`` describes for the dictionary of ``task``.
+
+        Raises:
+            UserError: if the options make no sense, or the dictionary has no chunk symbol.
+        """
+        check_joined(task, "ppg")
+        check_topic_config(cfg)
+        dictionary = task.source_dictionary
+        chunk_index = _chunk_index(dictionary, cfg.chunk_symbol)
+        embed_tokens = embedding(dictionary, cfg.embed_dim)
+        encoder = PpgEncoder(dictionary, embed_tokens, cfg.hidden_size)
+        decoder = PpgDecoder(dictionary, embed_tokens, cfg.hidden_size, chunk_index, cfg.dropout)
+        model = cls(encoder, decoder)
+        initialise(model, cfg)
+        return model
+
+
+def _chunk_index(dictionary: Dictionary, symbol: str) -> int:
+    index = int(dictionary.index(symbol))
+    if index < dictionary.nspecial:
+        raise UserError(
+            f"ppg needs the chunk symbol {symbol!r} in its dictionary, which does not have it: write the essays with "
+            "preprocess/clause_chunks.py, or name another word with --chunk-symbol."
+        )
+    return index
+
+
+register_presets()

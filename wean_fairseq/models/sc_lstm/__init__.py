@@ -1,0 +1,8 @@
+"""SC-LSTM (Wen et al., EMNLP 2015) as it writes essays from topic words in Feng et al., IJCAI 2018."""
+
+from .config import ScLstmConfig
+from .decoder import ScLstmDecoder
+from .encoder import ScLstmEncoder
+from .model import ScLstmModel
+
+__all__ = ["ScLstmConfig", "ScLstmDecoder", "ScLstmEncoder", "ScLstmModel"]

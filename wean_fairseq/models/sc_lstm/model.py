@@ -1,0 +1,49 @@
+"""``sc_lstm``: semantically conditioned LSTM (Wen et al., EMNLP 2015, arXiv 1508.01745), keywords for dialogue acts."""
+
+from fairseq.models import register_model
+from fairseq.tasks import FairseqTask
+from torch import nn
+
+from ...errors import UserError
+from ...modules import KeywordGate
+from ..checks import check_joined
+from ..copying import embedding
+from ..topics import TopicModel, check_topic_config, initialise
+from .config import ScLstmConfig, register_presets
+from .decoder import ScLstmDecoder
+from .encoder import ScLstmEncoder
+
+
+@register_model("sc_lstm", dataclass=ScLstmConfig)
+class ScLstmModel(TopicModel):
+    """An LSTM language model with a vector of keywords that its cells are told of until they are read out."""
+
+    @classmethod
+    def build_model(cls, cfg: ScLstmConfig, task: FairseqTask) -> "ScLstmModel":
+        """Build the model that ``cfg`` describes for the dictionary of ``task``.
+
+        Raises:
+            UserError: if the options make no sense, or contradict the task.
+        """
+        check_joined(task, "sc_lstm")
+        check_topic_config(cfg)
+        for name, minimum in {"num_layers": 1, "control_loss_weight": 0}.items():
+            if getattr(cfg, name) < minimum:
+                option = f"--{name.replace('_', '-')}"
+                raise UserError(f"{option} must be at least {minimum}, but is {getattr(cfg, name)}.")
+        dictionary = task.source_dictionary
+        embed_tokens = embedding(dictionary, cfg.embed_dim)
+        decoder = ScLstmDecoder(
+            dictionary,
+            embed_tokens,
+            lstm=nn.LSTM(cfg.embed_dim, cfg.hidden_size, cfg.num_layers, batch_first=True),
+            gate=KeywordGate(embed_tokens.num_embeddings, cfg.embed_dim, cfg.num_layers, cfg.hidden_size),
+            control_loss_weight=cfg.control_loss_weight,
+            dropout=cfg.dropout,
+        )
+        model = cls(ScLstmEncoder(dictionary), decoder)
+        initialise(model, cfg)
+        return model
+
+
+register_presets()

@@ -1,0 +1,109 @@
+"""Semantically conditioned LSTM (Wen et al., EMNLP 2015): a vector of keywords is read out by the cell, step by step.
+
+d_0 has a 1 for every keyword of the essay and 0 for all others; a reading gate keeps the share r_t of it,
+d_t = r_t * d_{t-1}, and tanh(W_d d_t) is added to the cell. As d is 0 wherever d_0 is, only the essay's own k keywords
+are computed: the rows of the weights that belong to them are picked once a batch, which changes nothing.
+
+Legend: ``B`` batch, ``T`` steps, ``k`` topic slots, ``V`` keywords of all essays (here the dictionary), ``E`` embedding
+width, ``L`` layers, ``H`` hidden width.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+HIDDEN_SCALE = 0.5  # alpha
+STEP_WEIGHT = 1e-4  # eta
+STEP_BASE = 100.0  # xi
+
+
+class KeywordRows(NamedTuple):
+    """The weights of the essay's own keywords."""
+
+    hidden_read: Tensor  # rows of alpha W_hr, all layers, (B, k, L * H)
+    write: Tensor  # rows of W_d, all layers, (B, k, L * H)
+
+
+class KeywordGate(nn.Module):
+    """The reading gate r_t = sigmoid(W_wr w_t + alpha sum_l W_hr^l h^l_{t-1}) and what the cells get, tanh(W_d d_t).
+
+    Args:
+        num_keywords: ``V``.
+        embed_dim: ``E``.
+        num_layers: ``L``.
+        hidden_size: ``H``.
+    """
+
+    def __init__(self, num_keywords: int, embed_dim: int, num_layers: int, hidden_size: int) -> None:
+        super().__init__()
+        width = num_layers * hidden_size
+        self.word_read = nn.Embedding(num_keywords, embed_dim)  # W_wr, a row a keyword
+        self.hidden_read = nn.Embedding(num_keywords, width)  # W_hr^1 ... W_hr^L, side by side
+        self.write = nn.Embedding(num_keywords, width)  # W_d of every layer, transposed, side by side
+        for rows, fan in ((self.word_read, embed_dim), (self.hidden_read, hidden_size), (self.write, hidden_size)):
+            nn.init.uniform_(rows.weight, -(fan**-0.5), fan**-0.5)
+
+    def pick(self, keywords: Tensor) -> KeywordRows:
+        """The rows of the keywords (B, k) that every step needs."""
+        return KeywordRows(HIDDEN_SCALE * self.hidden_read(keywords), self.write(keywords))
+
+    def word_part(self, keywords: Tensor, words: Tensor) -> Tensor:
+        """W_wr w_t for all steps at once: keywords (B, k) and embedded words (B, T, E) -> (B, T, k)."""
+        return torch.bmm(words, self.word_read(keywords).transpose(1, 2))
+
+    @staticmethod
+    def step(keywords: Tensor, word_part: Tensor, outputs: Tensor, rows: KeywordRows) -> tuple[Tensor, Tensor]:
+        """Read keywords out.
+
+        Args:
+            keywords: d_{t-1}, float32, shape (B, k).
+            word_part: of this step, shape (B, k).
+            outputs: h_{t-1} of all layers, shape (B, L * H).
+            rows: from ``pick``.
+
+        Returns:
+            d_t, float32, shape (B, k), and what is added to the cells of all layers, shape (B, L * H).
+        """
+        hidden_part = torch.bmm(rows.hidden_read, outputs.unsqueeze(2)).squeeze(2)  # (B, k)
+        keywords = torch.sigmoid((word_part + hidden_part).float()) * keywords
+        written = torch.bmm(keywords.to(rows.write.dtype).unsqueeze(1), rows.write).squeeze(1)
+        return keywords, torch.tanh(written)
+
+
+def first_keywords(keywords: Tensor, padding_mask: Tensor) -> Tensor:
+    """d_0: 1 in each slot with a keyword, but 0 where an earlier slot has the same, as d has one place a keyword.
+
+    Args:
+        keywords: shape (B, k).
+        padding_mask: ``True`` at slots without a keyword, shape (B, k).
+
+    Returns:
+        float32, shape (B, k).
+    """
+    same = keywords.unsqueeze(2).eq(keywords.unsqueeze(1)).tril(diagonal=-1)  # (B, k, k): with an earlier one
+    return (~padding_mask & ~same.any(dim=2)).float()
+
+
+def control_loss(keywords: Tensor, first: Tensor, step_padding_mask: Tensor) -> Tensor:
+    """|d_T| + sum_t eta xi^|d_t - d_{t-1}|, over all essays: nothing is left unread, nor read all at once.
+
+    The norms are Euclidean; eta and xi are ``STEP_WEIGHT`` and ``STEP_BASE``.
+
+    Args:
+        keywords: d_1 ... d_T, shape (B, T, k).
+        first: d_0, shape (B, k).
+        step_padding_mask: ``True`` after the end of an essay, shape (B, T).
+
+    Returns:
+        A float32 scalar.
+    """
+    before = torch.cat([first.unsqueeze(1), keywords[:, :-1]], dim=1)
+    change = torch.linalg.vector_norm(keywords - before, dim=-1)  # (B, T)
+    growth = torch.exp(math.log(STEP_BASE) * change)
+    steps = (STEP_WEIGHT * growth).masked_fill(step_padding_mask, 0.0).sum()
+    last = (~step_padding_mask).sum(dim=1).clamp(min=1) - 1  # (B,)
+    left = keywords[torch.arange(keywords.size(0), device=keywords.device), last]  # (B, k)
+    loss: Tensor = torch.linalg.vector_norm(left, dim=-1).sum() + steps
+    return loss

@@ -1,0 +1,56 @@
+"""The input of the original Transformer: scaled word embeddings and sinusoidal positions (AIAYN, sections 3.4, 3.5).
+
+Legend: ``B`` batch, ``T`` length, ``D`` width, ``V`` words.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+class SinusoidalEmbedding(nn.Module):
+    """sqrt(D) e(word) + PE(position), followed by dropout. It stands where ``PositionedEmbedding`` does.
+
+    Positions count from the first column, so padding must be on the right.
+
+    Args:
+        words: (V, D).
+        max_positions: length of the longest sentence.
+        dropout: on the result.
+    """
+
+    positions: Tensor
+
+    def __init__(self, words: nn.Embedding, max_positions: int, dropout: float) -> None:
+        super().__init__()
+        self.words = words
+        self.scale = math.sqrt(words.embedding_dim)
+        # A formula's values, not a state: they are in no checkpoint.
+        self.register_buffer("positions", sinusoids(max_positions, words.embedding_dim), persistent=False)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, tokens: Tensor, *, last_only: bool = False) -> Tensor:
+        """Embed tokens (B, T), or with ``last_only`` the last of each row: (B, T, D) or (B, 1, D).
+
+        Raises:
+            ValueError: if there are more tokens than positions.
+        """
+        length = tokens.size(1)
+        if length > self.positions.size(0):
+            raise ValueError(
+                f"a sentence has {length} tokens, the end symbol among them, but the model was made for at most "
+                f"{self.positions.size(0)} (max_positions): split or truncate it, or train with more."
+            )
+        positions = self.positions[:length]
+        if last_only:
+            tokens, positions = tokens[:, -1:], positions[-1:]
+        embedded: Tensor = self.dropout(self.scale * self.words(tokens) + positions)
+        return embedded
+
+
+def sinusoids(length: int, dim: int) -> Tensor:
+    """PE(t, 2i) = sin(t / 10000^(2i/D)), PE(t, 2i+1) = cos of the same (AIAYN, section 3.5): (T, D), float32."""
+    rates = torch.exp(torch.arange(0, dim, 2) * (-math.log(10_000.0) / dim))  # (D / 2, rounded up)
+    angles = torch.arange(length).unsqueeze(1) * rates
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :dim]

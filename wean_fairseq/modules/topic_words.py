@@ -1,0 +1,62 @@
+"""The topic words of a source: wherever padding stands, topic j is in slot j, as a list and not as a sentence.
+
+Legend: ``B`` batch, ``S`` source length, ``T`` target length, ``k`` topic slots.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class TopicWords(NamedTuple):
+    """The topics of a batch.
+
+    Attributes:
+        tokens: the topic in each slot, ``padding_idx`` in the slots that are left over, (B, k).
+        padding_mask: ``True`` at the slots that are left over, (B, k).
+        slot: where the topic of a source position stands, -1 where there is none, (B, S).
+    """
+
+    tokens: Tensor
+    padding_mask: Tensor
+    slot: Tensor
+
+
+def topic_words(src_tokens: Tensor, padding_idx: int, eos_idx: int, num_slots: int | None = None) -> TopicWords:
+    """Put the words of each source, end symbol and padding left out, into slots.
+
+    Args:
+        src_tokens: topic words and end symbols, padded on either side, shape (B, S).
+        padding_idx: id of padding.
+        eos_idx: id of the end symbol.
+        num_slots: ``k``; ``None`` = as many as the batch may need.
+
+    Raises:
+        ValueError: if a source has more topics than there are slots.
+    """
+    is_topic = src_tokens.ne(padding_idx) & src_tokens.ne(eos_idx)
+    batch, length = src_tokens.shape
+    slots = length if num_slots is None else num_slots
+    if length > slots and (most := int(is_topic.sum(dim=1).max())) > slots:
+        raise ValueError(f"a source has {most} topic words, but there are only {slots} slots for them.")
+    slot = (is_topic.cumsum(dim=1) - 1).masked_fill(~is_topic, -1)
+    # One column more takes whatever is no topic, and is cut off again.
+    tokens = src_tokens.new_full((batch, slots + 1), padding_idx)
+    tokens = tokens.scatter(1, slot.masked_fill(~is_topic, slots), src_tokens)[:, :slots]
+    return TopicWords(tokens, tokens.eq(padding_idx), slot)
+
+
+def at_source_positions(values: Tensor, slot: Tensor) -> Tensor:
+    """Move what belongs to topics to where the topics stand in the source, with zero elsewhere.
+
+    Args:
+        values: one for each step and slot, shape (B, T, k).
+        slot: of ``TopicWords``, shape (B, S).
+
+    Returns:
+        Shape (B, T, S).
+    """
+    slot = slot.unsqueeze(1)  # (B, 1, S)
+    index = slot.clamp(min=0).expand(-1, values.size(1), -1)
+    return torch.gather(values, 2, index).masked_fill(slot < 0, 0.0)
