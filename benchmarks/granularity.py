@@ -3,8 +3,9 @@
     python benchmarks/granularity.py              the paper's size, 1 and 2 threads, some minutes
     python benchmarks/granularity.py --quick      a toy size that shows that everything runs; its numbers mean nothing
 
-All systems are built from the same parts and differ in nothing but what the paper adds (Gu et al., COLING 2022). The
-steps are timed twice: whole, and with a dictionary so small that the output layer and the embeddings cost nothing.
+The variants of C-DNPG are built from the same parts as the Transformer and differ in nothing but what the paper adds
+(Gu et al., COLING 2022); DNPG, which it is compared with, is a network of its own in the sizes of its paper. The steps
+are timed twice: whole, and with a dictionary so small that the output layer and the embeddings cost nothing.
 """
 
 import argparse
@@ -53,6 +54,33 @@ class TransformerVariant(Variant):
         return ["--cpu", *parts, *words, *ADAM, *self.flags]
 
 
+class DnpgVariant(Variant):
+    """DNPG in the proportions of its paper: 2/3 of the width for phrases, 1/3 for sentences (300 and 150 for 450).
+
+    Without weak labels, whose loss is a vanishing part of the step.
+    """
+
+    def command(self, size: Size) -> list[str]:
+        """The options that a user would give to fairseq-train."""
+        third = size.dim // 3
+        heads = max(1, third // 50)
+        sizes = {
+            "phrase-dim": 2 * third,
+            "phrase-heads": 2 * heads,
+            "sentence-dim": third,
+            "sentence-heads": heads,
+            "separator-dim": 2 * third,
+            "aggregator-dim": 2 * third,
+            "encoder-layers": size.layers,
+            "decoder-layers": size.layers,
+            "dropout": size.dropout,
+            "label-weight": 0,
+            "final-label-weight": 0,
+        }
+        words = [word for name, value in sizes.items() for word in (f"--{name}", str(value))]
+        return ["--cpu", "--task", "paraphrase", "--arch", "dnpg", "--criterion", self.criterion, *words, *ADAM]
+
+
 def variant(name: str, arch: str, *flags: str) -> TransformerVariant:
     """A row of the tables."""
     return TransformerVariant(name, arch, "model_loss", flags)
@@ -64,6 +92,7 @@ VARIANTS = (
     *(variant(f"C-DNPG, {kind}", f"granularity_transformer_{kind}") for kind in ("product", "mean")),
     variant("C-DNPG, as released", "granularity_transformer_release"),
     variant("C-DNPG, product, eq. 9", "granularity_transformer_product", "--ga-normalize", "none"),
+    DnpgVariant("DNPG", "dnpg", "model_loss"),
 )
 
 

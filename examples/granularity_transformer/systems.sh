@@ -33,26 +33,36 @@ limits=(--max-pair-length 20 --length-policy truncate)
 search=("${limits[@]}")
 validation=(  # the best by validation loss is kept; training stops when more than five have not been better
   --validate-interval-updates "$EVALUATE" --save-interval-updates "$EVALUATE" --keep-interval-updates 1
-  --no-epoch-checkpoints --patience 6
+  --validate-interval "$EPOCHS" --no-epoch-checkpoints --patience 6  # not after every epoch, but at the very end
 )
 read -ra sizes <<<"$SIZES"
+
+# check_systems: end with one sentence if $SYSTEMS names what is not here.
+check_systems() {
+  local system
+  for system in $SYSTEMS; do
+    [[ -n ${arch[$system]:-} ]] || die "there is no system $system here; choose from $TABLE2."
+  done
+}
 
 # compare DATASET: prepare $DATA, train and decode every one of $SYSTEMS, score them all together.
 compare() {
   local dataset=$1 pieces=(--bpe "$merges") dump system
   [[ -n ${VOCAB:-} ]] && pieces=(--unit wordpiece --wordpiece-vocab "$VOCAB")
+  check_systems
   remember "DATA=$(realpath "$DATA")" "SIZES=$SIZES" "RATE=$RATE" "WARMUP=$WARMUP" "BATCH=$BATCH" "pieces=${pieces[*]}"
   prepare "$dataset" --data "$DATA" --lowercase "${pieces[@]}" "${limit[@]}"
   test_of_text test
   binarise -1 0 --dataset-impl raw
   for system in $SYSTEMS; do
-    [[ -n ${arch[$system]:-} ]] || die "there is no system $system here; choose from $TABLE2."
     settings "$system"
     train "$system" "${arch[$system]}" "${optimisation[@]}" "${limits[@]}" "${validation[@]}"
     dump=()
     if [[ $system == cdnpg* ]]; then
       dump=(--granularity-dump "$RUN/$system/granularity.jsonl")
-      decoded "$system" test || rm -f "${dump[1]}"  # of a decoding that was stopped
+      if ! decoded "$system" test || [[ ! -f ${dump[1]} ]]; then
+        rm -f "${dump[1]}" "$RUN/$system/test.log"  # of a decoding that was stopped: both are made by the same one
+      fi
     fi
     generate "$system" test --beam 8 --lenpen 1 --max-len-b 20 "${dump[@]}"
     if [[ $system == cdnpg* ]]; then

@@ -14,10 +14,29 @@ source "$(dirname "${BASH_SOURCE[0]}")/systems.sh"
 : "${SYSTEMS:=$TABLE2}"
 need_tools
 
+# data_of SET: sets DATA; ends with one sentence if there is none.
+data_of() {
+  case $1 in
+    quora)
+      DATA=$QUORA
+      need_quora
+      ;;
+    twitter_url)
+      DATA=$TWITTER_URL
+      need_twitter_url
+      ;;
+    *) die "there is no data set $1 here; choose from quora and twitter_url." ;;
+  esac
+}
+
+# Before the first training, not days later.
+check_systems
+for set in $SETS; do
+  data_of "$set"
+done
 table=$RUN
 for set in $SETS; do
-  if [[ $set == quora ]]; then DATA=$QUORA; else DATA=$TWITTER_URL; fi
-  "need_$set"
+  data_of "$set"
   for SEED in $SEEDS; do
     RUN=$table/$set/seed$SEED
     compare "$set"

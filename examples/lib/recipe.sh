@@ -48,11 +48,13 @@ validate_by_bleu() {
   )
 }
 
-# decay_linearly RATE BATCH: sets the arguments `schedule`: from RATE to 0 over EPOCHS epochs of batches of BATCH pairs.
+# decay_linearly RATE BATCH: sets the arguments `schedule`: from RATE to 0 over EPOCHS epochs of batches of BATCH pairs
+# on each GPU.
 decay_linearly() {
-  local pairs batches
+  local pairs batch batches
   pairs=$(wc -l <"$RUN/text/train.src")
-  batches=$(((pairs + $2 - 1) / $2))
+  batch=$(($2 * (GPUS > 1 ? GPUS : 1)))
+  batches=$(((pairs + batch - 1) / batch))
   # shellcheck disable=SC2034
   schedule=(
     --lr "$1" --lr-scheduler polynomial_decay --total-num-update "$((batches * EPOCHS))" --batch-size "$2"

@@ -1,4 +1,4 @@
-"""The recipes of the C-DNPG table's baselines: one sentence where data is missing, and (slow) a small run of each."""
+"""The recipes of the C-DNPG table: one sentence where data is missing, and (slow) a small run of each."""
 
 import json
 
@@ -14,7 +14,10 @@ RECIPES = {
     "residual_lstm/twitter_url": ["residual_lstm", "residual_lstm_adam"],
     "dnpg/quora": ["dnpg", "dnpg_query"],
     "dnpg/twitter_url": ["dnpg", "dnpg_query"],
+    "granularity_transformer/quora": ["transformer", "cdnpg_r", "cdnpg_rs"],
+    "granularity_transformer/twitter_url": ["transformer", "cdnpg_r", "cdnpg_rs"],
 }
+TABLE = "granularity_transformer/table2"
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -69,4 +72,36 @@ def test_recipe_files_are_all_covered():
         for path in (ROOT / "examples" / family).glob("*.sh")
         if path.read_text(encoding="utf-8").startswith("#!")  # the others are parts of recipes
     }
-    assert found == set(RECIPES)
+    assert found == {*RECIPES, TABLE}
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"TWITTER_URL": "nowhere"}, "there is no nowhere/train.src."),
+        ({"SETS": "quora mscoco"}, "there is no data set mscoco here; choose from quora and twitter_url."),
+        ({"SETS": "quora", "SYSTEMS": "transformer cdnpg"}, "there is no system cdnpg here; choose from residual_lstm"),
+    ],
+)
+def test_the_table_refuses_what_it_cannot_run_before_it_begins(variables, message, tmp_path):
+    layout = write_layout("quora", tmp_path / "data")
+    done = run_recipe(TABLE, tmp_path / "run", SMOKE=1, QUORA=layout["DATA"], **variables)
+    assert done.returncode != 0
+    assert done.stdout == ""
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_the_table_has_a_row_a_system_and_a_second_run_skips_what_is_done(tmp_path):
+    layout = write_layout("quora", tmp_path / "data")
+    variables = {"SMOKE": 1, "SETS": "quora", "SEEDS": "1 2", "SYSTEMS": "cdnpg_s", "QUORA": layout["DATA"]}
+    for number in (1, 2):
+        done = run_recipe(TABLE, tmp_path / "run", **variables)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.stdout.count("done before") == (0 if number == 1 else 2 * 4)
+    rows = {line.split("|")[1].strip(): line for line in done.stdout.splitlines() if line.startswith("| ")}
+    assert "## quora, 2 seed(s)" in done.stdout
+    assert "not run" not in rows["cdnpg_s"]
+    assert "not run" in rows["transformer"]
+    assert (tmp_path / "run" / "table2.md").read_text(encoding="utf-8").strip() in done.stdout

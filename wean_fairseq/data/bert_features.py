@@ -198,7 +198,11 @@ def _load_bert(path: str) -> tuple[Any, Any]:
         tokenizer = transformers.AutoTokenizer.from_pretrained(path, local_files_only=True)
         with _quiet(transformers):
             model, report = transformers.AutoModel.from_pretrained(
-                path, local_files_only=True, output_loading_info=True, dtype=torch.float32
+                path,
+                local_files_only=True,
+                output_loading_info=True,
+                dtype=torch.float32,
+                ignore_mismatched_sizes=True,  # they are refused below, by name
             )
     except (ImportError, OSError, ValueError, RuntimeError, LookupError, UnpicklingError, SafetensorError) as error:
         reason = str(error).strip().partition("\n")[0].rstrip(".")
@@ -225,8 +229,10 @@ def _check_weights(path: str, report: dict[str, Any]) -> None:
     """Refuse weights that are not those of the config; the pooler is not used, and other heads are not loaded."""
     missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
     surplus = sorted(name for name in report["unexpected_keys"] if ".layer." in name)
-    if missing or surplus:
-        which = f"{missing[0]} is missing" if missing else f"{surplus[0]} is too many"
+    resized = sorted(name for name, *_ in report["mismatched_keys"])
+    found = {"is missing": missing, "is too many": surplus, "has another size": resized}
+    which = next((f"{names[0]} {fault}" for fault, names in found.items() if names), "")
+    if which:
         raise UserError(f"the weights in {path} do not fit its config.json ({which}): give --bert files of one model.")
 
 

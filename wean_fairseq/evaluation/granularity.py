@@ -53,7 +53,7 @@ def read_dump(path: str) -> list[Sentence]:
         try:
             entry = json.loads(line)
             found[int(entry["id"])] = _joined(entry["source"], entry["source_granularity"])
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, LookupError, TypeError, AttributeError):
             raise EvaluationError(
                 f"line {number} of {path} has no granularities: give a file that --granularity-dump wrote."
             ) from None

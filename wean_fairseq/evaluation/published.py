@@ -12,7 +12,7 @@ class Table(NamedTuple):
     Attributes:
         source: paper and table.
         preset: the preset of this package that follows its protocol most closely.
-        metrics: its columns, by the labels of that preset.
+        metrics: its columns, in the order of that preset's.
         rows: data set -> system -> a score a column; ``None`` where the paper has none.
         note: what a reader of the numbers must know.
     """

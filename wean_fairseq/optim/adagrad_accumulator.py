@@ -48,6 +48,6 @@ class AccumulatorAdagrad(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
-        """What the command line sets even where a checkpoint says otherwise."""
+        """Arguments of torch's optimiser; a training that goes on keeps those of its checkpoint."""
         lr = self.cfg.lr
         return {"lr": lr[0] if isinstance(lr, Collection) else lr, "weight_decay": self.cfg.weight_decay}

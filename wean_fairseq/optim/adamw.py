@@ -62,7 +62,7 @@ class AdamW(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
-        """What the command line sets even where a checkpoint says otherwise, for every group."""
+        """Arguments of torch's optimiser, for every group; a training that goes on keeps those of its checkpoint."""
         lr = self.cfg.lr
         return {
             "lr": lr[0] if isinstance(lr, Collection) else lr,
@@ -71,7 +71,7 @@ class AdamW(FairseqOptimizer):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None) -> None:
-        """As fairseq's; the weight decay is the command line's too."""
+        """As fairseq's, but the weight decay is the command line's: an override would reach biases too."""
         super().load_state_dict(state_dict, optimizer_overrides)
         for group, decay in zip(self.param_groups, self._decays, strict=True):
             group["weight_decay"] = decay

@@ -52,12 +52,11 @@ class BeamSampling(BeamSearch):
             assert scores is not None
             totals = lprobs + scores[:, :, step - 1 : step]
         kept = min(self.continuations, totals.size(2) - 1)  # never padding, the worst of all
-        best = totals.topk(kept, dim=2)
-        totals = torch.full_like(totals, float("-inf")).scatter(2, best.indices, best.values)
-        count = min(candidate_multiple * beam, totals.size(1) * kept)
+        best, words = totals.topk(kept, dim=2)  # (B, K, kept); at step 0 (B, 1, kept)
+        count = min(candidate_multiple * beam, best.size(1) * kept)
         # The largest of logits plus Gumbel noise are a draw from their softmax without putting back.
-        noise = -torch.empty_like(totals, dtype=torch.float).exponential_().log()
-        drawn = (totals.float() + noise).flatten(1).topk(count).indices  # (B, count)
-        sums, order = totals.flatten(1).gather(1, drawn).sort(dim=1, descending=True)
+        noise = -torch.empty_like(best, dtype=torch.float).exponential_().log()
+        drawn = (best.float() + noise).flatten(1).topk(count).indices  # (B, count)
+        sums, order = best.flatten(1).gather(1, drawn).sort(dim=1, descending=True)
         places = drawn.gather(1, order)
-        return sums, places % totals.size(2), places // totals.size(2)
+        return sums, words.flatten(1).gather(1, places), places // kept

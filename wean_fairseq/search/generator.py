@@ -17,7 +17,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 from ..errors import UserError
-from .beam_sampling import BeamSampling
+from .beam_sampling import CONTINUATIONS, BeamSampling
 
 
 class _TopAwareBeamSearch(BeamSearch):
@@ -50,7 +50,7 @@ class _NGramBlock(NGramRepeatBlock):
 
     def forward(self, tokens: Tensor, lprobs: Tensor, bsz: int, beam_size: int, step: int) -> Tensor:
         """Log-probabilities (B * K, V), -inf where a word would repeat an n-gram of its hypothesis (B * K, steps)."""
-        written = tokens[:, : step + 1]
+        written = tokens[:, : step + 1].contiguous()  # the extension reads it as it lies in memory
         if self.no_repeat_ngram_size > 1:
             return super().forward(written, lprobs, bsz, beam_size, step)
         return lprobs.scatter(1, written[:, 1:], float("-inf"))  # no word twice; the first one is no word
@@ -72,6 +72,9 @@ class PaperSequenceGenerator(SequenceGenerator):
             which is what ``--replace-unk`` needs.
         beam_sampling: draw candidates instead of ranking them; goes with none of the stop rules.
         kwargs: as fairseq's.
+
+    Raises:
+        UserError: if the beam is too wide for ``beam_sampling``.
     """
 
     def __init__(
@@ -88,6 +91,11 @@ class PaperSequenceGenerator(SequenceGenerator):
         if stop_when_best_finished or stop_when_nothing_better:
             search_strategy = _TopAwareBeamSearch(tgt_dict)
         if beam_sampling:
+            if kwargs.get("beam_size", 1) >= CONTINUATIONS:
+                raise UserError(
+                    f"beam sampling begins with draws from the {CONTINUATIONS} best words, so --beam must be less than "
+                    f"{CONTINUATIONS}, but is {kwargs['beam_size']}."
+                )
             search_strategy = BeamSampling(tgt_dict)
         super().__init__(models, tgt_dict, search_strategy=search_strategy, **kwargs)
         self.stop_when_best_finished = stop_when_best_finished

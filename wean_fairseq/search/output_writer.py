@@ -13,7 +13,8 @@ from ..errors import UserError
 class OutputWriter:
     """Writes lines to a file that is made with the first of them.
 
-    ``fairseq-interactive`` does not number its batches; then the number of a sentence is that of its line.
+    ``fairseq-interactive`` does not number its batches; then the number of a sentence is that of its line here, and
+    with a ``--buffer-size`` above 1 the lines of a buffer come by length.
 
     Args:
         path: file to write; must not exist.

@@ -84,6 +84,8 @@ class TopicEssayTask(ParaphraseTask):
             raise UserError(f"--max-topics must be 1 or more, but is {cfg.max_topics}.")
         if cfg.essay_length < 0:
             raise UserError(f"--essay-length must be 0 (not given) or more, but is {cfg.essay_length}.")
+        if cfg.granularity_labels:
+            raise UserError("--granularity-labels is for dnpg on the task paraphrase: leave it out.")
         if cfg.bert is None and cfg.bert_cache:
             raise UserError("--bert-cache is for --bert DIR, which is not given: leave it out.")
         return super().setup_task(cfg, **kwargs)
@@ -105,6 +107,8 @@ class TopicEssayTask(ParaphraseTask):
         if self._needs_length not in (None, needs_length):
             raise UserError("an ensemble is of archs that plan by length or of archs that do not: --path has both.")
         self._needs_length = needs_length
+        if self.cfg.eval_bleu:  # not after an epoch
+            self._check_length()
         return model
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
@@ -163,10 +167,14 @@ class TopicEssayTask(ParaphraseTask):
         Raises:
             UserError: if it is needed and not given.
         """
-        if self._needs_length and not self.cfg.essay_length:
-            raise UserError("this arch plans its essay by length: say with --essay-length N how many words to write.")
+        self._check_length()
         sample = self._with_topics(sample, self.cfg.essay_length)
         return super().inference_step(generator, models, sample, prefix_tokens, constraints)
+
+    def _check_length(self) -> None:
+        """Refuse to search without the length that a model plans for."""
+        if self._needs_length and not self.cfg.essay_length:
+            raise UserError("this arch plans its essay by length: say with --essay-length N how many words to write.")
 
     def _with_topics(self, sample: dict[str, Any], length: int = 0) -> dict[str, Any]:
         """A new batch with the features of its topics, and ``length`` for all its essays, or 0 for those they have."""

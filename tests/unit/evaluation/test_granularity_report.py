@@ -59,6 +59,7 @@ def test_sentences_are_spread_over_the_file():
             "line 1 of .* has no granularities: give a file that --granularity-dump wrote",
         ),
         ("no json\n", "line 1 of .* has no granularities"),
+        ('{"id": 0, "source": ["a", "b"], "source_granularity": {"1": [0.5]}}\n', "line 1 of .* has no granularities"),
         ('{"id": 0, "source": ["</s>"], "source_granularity": {"1": [0.5]}}\n', "has no words with granularities"),
     ],
 )

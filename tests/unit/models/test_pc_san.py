@@ -14,6 +14,7 @@ from tests.model_contract import EOS, PAD, ModelContract, build_model, collate, 
 from tests.reference import pc_san as reference
 from tests.reference.transformer import lively
 from wean_fairseq.errors import UserError
+from wean_fairseq.evaluation.layer_mixture import load_mixture
 
 LAYERS, WIDTH = 3, 6  # of BERT
 TINY = {"embed_dim": 6, "ffn_dim": 10, "attention_heads": 3, "decoder_layers": 2}
@@ -189,6 +190,14 @@ def test_each_decoder_layer_reads_its_own_mixture():
     assert [torch.equal(*pair) for pair in zip(before, heard, strict=True)] == [True, False, True]
 
 
+@pytest.mark.parametrize("options", [{}, {"bert_mix": "free"}, {"bert_layers": "static"}], ids=str)
+def test_the_mixtures_of_a_checkpoint_can_be_exported(options, tmp_path):
+    model = lively(build(**options))
+    torch.save({"model": model.state_dict()}, tmp_path / "checkpoint.pt")
+    exported = load_mixture(str(tmp_path / "checkpoint.pt"))
+    torch.testing.assert_close(exported, model.encoder.bert_states.mixture.alphas().detach())
+
+
 def test_bert_is_in_no_checkpoint_but_for_its_digest():
     state = build().state_dict()
     assert [name for name, value in state.items() if not value.is_floating_point()] == ["encoder.bert_states.digest"]
@@ -206,13 +215,6 @@ def test_dropout_falls_on_what_the_decoder_reads():
     there = kept.ne(0)
     assert 0.2 < dropped[there].eq(0).float().mean() < 0.3
     torch.testing.assert_close(dropped[dropped.ne(0)], kept[dropped.ne(0)] / 0.75)
-
-
-def test_no_gradient_is_kept_of_berts_states():
-    batch = make_batch()
-    states = features(batch["src_tokens"])
-    build()(**batch, topic_features=states).loss.backward()
-    assert states.grad is None and not states.requires_grad
 
 
 def test_another_bert_is_refused_at_load():
@@ -285,7 +287,7 @@ def test_a_flag_wins_over_its_preset():
     assert model.encoder.words.embedding_dim == 128
 
 
-def test_the_start_is_that_of_fairseqs_transformer():
+def test_maps_start_from_glorots_bound_and_words_with_length_one():
     """N(0, 1 / D) for words, so that they have length 1; padding 0; Glorot's bound for maps; biases 0."""
     model = build_model("pc_san_small", essay_task())
     for words in (model.encoder.words, model.decoder.network.embedding.words):

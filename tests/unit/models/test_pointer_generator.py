@@ -10,8 +10,8 @@ from tests.copy_contract import BASE, CopyContract, copy_batch, copy_task
 from tests.model_contract import EOS, PAD, UNK, build_model, collate, make_dictionary, make_task
 from tests.reference import pointer_generator as reference
 from wean_fairseq.errors import UserError
-from wean_fairseq.optim.adagrad_accumulator import AccumulatorAdagrad, AccumulatorAdagradConfig
 from wean_fairseq.modules import attended_again
+from wean_fairseq.optim.adagrad_accumulator import AccumulatorAdagrad, AccumulatorAdagradConfig
 
 TINY = {"embed_dim": 6, "hidden_size": 5, "attention_dim": 7, "weight_init": "pytorch"}
 COVERED = {"coverage": True, "coverage_weight": 0.0}  # the contract's loss is the likelihood alone

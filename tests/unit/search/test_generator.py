@@ -10,6 +10,7 @@ from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIn
 from fairseq.sequence_generator import SequenceGenerator
 
 from tests.model_contract import EOS, make_dictionary
+from wean_fairseq.errors import UserError
 from wean_fairseq.search import PaperSequenceGenerator
 
 WORDS = list(range(4, 16))  # what the model wants to write, twelve words
@@ -121,3 +122,20 @@ def test_no_ngram_is_written_twice(dictionary, size):
     assert len(ngrams) == len(set(ngrams))
     shorter = [tuple(words[start : start + size - 1]) for start in range(len(words) - size + 2)]
     assert size == 1 or len(shorter) > len(set(shorter))  # nothing more is forbidden
+
+
+@pytest.mark.parametrize("beam", [1, 11, 49])
+def test_beam_sampling_finishes_at_the_longest_output_at_any_width(beam):
+    """Nothing but the end may be written there, and nothing but padding is left to draw from."""
+    dictionary = make_dictionary(120)
+    model = FairseqEncoderDecoderModel(Echo(dictionary), Stutter(dictionary))
+    generator = PaperSequenceGenerator([model], dictionary, beam_size=beam, max_len_b=4, beam_sampling=True)
+    for hypotheses in search(generator):
+        assert len(hypotheses) == beam
+        assert all(hypothesis["tokens"].tolist().index(EOS) <= 4 for hypothesis in hypotheses)
+        assert all(math.isfinite(hypothesis["score"]) for hypothesis in hypotheses)
+
+
+def test_a_beam_too_wide_to_draw_is_refused(model, dictionary):
+    with pytest.raises(UserError, match="--beam must be less than 50, but is 50"):
+        PaperSequenceGenerator([model], dictionary, beam_size=50, beam_sampling=True)

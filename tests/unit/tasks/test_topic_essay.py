@@ -212,6 +212,8 @@ def test_a_length_that_is_needed_and_not_given_is_asked_for(data, monkeypatch):
     model = build(task, "plans", monkeypatch)
     with pytest.raises(UserError, match="say with --essay-length N"):
         task.inference_step(Generator(), [model], batch_of(task, "test"))
+    with pytest.raises(UserError, match="say with --essay-length N"):  # before training, not at its first validation
+        build(make_task(data, eval_bleu=True), "plans", monkeypatch)
 
 
 def test_a_model_that_reads_no_features_is_refused_with_bert(data, bert, monkeypatch):
@@ -234,6 +236,7 @@ def test_an_ensemble_of_models_that_want_different_batches_is_refused(data, monk
         ({"essay_length": -1}, "--essay-length must be 0"),
         ({"bert_cache": "somewhere"}, "--bert-cache is for --bert DIR"),
         ({"bert": "nowhere"}, "there is no BERT directory 'nowhere'"),
+        ({"granularity_labels": "labels"}, "--granularity-labels is for dnpg on the task paraphrase"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(data, options, message):

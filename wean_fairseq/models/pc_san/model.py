@@ -158,7 +158,10 @@ def _build_context(cfg: PcSanConfig) -> TargetContext | SourceContext | None:
 
 
 def initialise(model: nn.Module) -> None:
-    """Start as fairseq's Transformer does: Glorot's uniform maps, embeddings N(0, 1 / D); biases and padding 0."""
+    """Glorot's uniform maps, embeddings N(0, 1 / D), biases and padding 0.
+
+    As fairseq's Transformer, but for its attention, whose maps start smaller by sqrt(2).
+    """
     for module in model.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
