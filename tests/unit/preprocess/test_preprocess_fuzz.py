@@ -65,6 +65,11 @@ FORMATS = {
         ["--data", "."],
         [b'{"concept_set": "a#b", "scene": ["c \\ud800 d", "\\u0000"]}\n', b"[" * 5000],
     ),
+    "clause_chunks": (
+        [f"{split}.{side}" for split in ("train", "valid", "test") for side in ("src", "tgt")],
+        ["--data", "."],
+        [b"a b\n", "c , b d 。 a\n".encode(), b"<chunk> "],
+    ),
     "multi_reference": (["s", "r0", "r1"], ["--valid", "s", "r0", "r1", "--train-on-valid"], []),
 }  # fmt: skip
 
