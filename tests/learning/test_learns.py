@@ -6,8 +6,11 @@ import pytest
 
 from tests.integration.commands import TASK, USER_DIR, generate, preprocess, random_sentences, train, write_pairs
 
-SIZE = ["--embed-dim", 32, "--hidden-size", 64, "--encoder-layers", 1, "--decoder-layers", 1, "--dropout", 0.1]
-SIZE += ["--encoder-bidirectional"]
+LSTM = ["--criterion", "query_embedding", "--embed-dim", 32, "--hidden-size", 64, "--dropout", 0.1]
+LSTM += ["--encoder-layers", 1, "--decoder-layers", 1, "--encoder-bidirectional"]
+TRANSFORMER = ["--criterion", "model_loss", "--embed-dim", 32, "--ffn-dim", 64, "--attention-heads", 4]
+TRANSFORMER += ["--encoder-layers", 2, "--decoder-layers", 2]
+MODELS = {"wean_lstm": LSTM, "seq2seq_lstm": LSTM, "granularity_transformer": TRANSFORMER}
 UPDATES = 1000
 
 
@@ -24,10 +27,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin"
 
 
-@pytest.mark.parametrize("arch", ["wean_lstm", "seq2seq_lstm"])
+@pytest.mark.parametrize("arch", MODELS)
 def test_synonyms_are_learnt(data: Path, tmp_path: Path, arch: str) -> None:
     rate = ["--lr", 0.003, "--lr-scheduler", "polynomial_decay", "--total-num-update", UPDATES]
-    model = ["--user-dir", USER_DIR, "--arch", arch, "--criterion", "query_embedding", *TASK, *SIZE]
+    model = ["--user-dir", USER_DIR, "--arch", arch, *TASK, *MODELS[arch]]
     train(data, tmp_path, *rate, "--max-update", UPDATES, "--no-epoch-checkpoints", model=model)
     expected = (data.parent / "text" / "test.tgt").read_text(encoding="utf-8").splitlines()
     hypotheses = generate(data, tmp_path / "checkpoint_best.pt").hypotheses
