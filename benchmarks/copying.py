@@ -11,7 +11,6 @@ import logging
 import shlex
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -23,7 +22,8 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import harness  # noqa: E402 - the files beside this one, wherever it is called from
 import torch  # noqa: E402
-from workload import ADAM, PHASES, Size, TrainingStep, Variant, make_batches, use_plugin, write_dictionaries  # noqa: E402
+from training_step import add_run_options, shown, time_steps, time_table  # noqa: E402
+from workload import ADAM, Size, TrainingStep, Variant, built_steps, use_plugin  # noqa: E402
 
 PACKAGES = ("torch", "fairseq-fixed")
 PEER = "rnnsearch"
@@ -46,26 +46,21 @@ class CopyingVariant(Variant):
 VARIANTS = tuple(CopyingVariant(arch, arch, "model_loss") for arch in ("copynet", PEER, "enc_dec"))
 
 
-def build_steps(size: Size, count: int, seed: int) -> dict[str, TrainingStep]:
-    """One training step a system."""
-    with tempfile.TemporaryDirectory() as folder:
-        write_dictionaries(Path(folder), size.vocabulary)
-        batches = make_batches(size, count, seed)
-        return {variant.name: TrainingStep(variant, size, Path(folder), batches, seed) for variant in VARIANTS}
-
-
 def measure_training(size: Size, threads: int, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, Any]]:
     """Medians and ratios of all systems, interleaved in this process."""
     torch.set_num_threads(threads)
-    steps = build_steps(size, warmup + rounds, seed)
-    summary = harness.summarise(harness.interleave(steps, rounds, warmup), PEER)
-    for name, step in steps.items():
-        summary[name]["parameters"] = step.num_parameters()
-    return summary
+    with built_steps(VARIANTS, size, warmup + rounds, seed) as steps:
+        return time_steps(steps, rounds, warmup, PEER)
+
+
+def measure_decoding(size: Size, length: int, seed: int) -> dict[str, list[float]]:
+    """``time_decoding`` of all systems."""
+    with built_steps(VARIANTS, size, 1, seed) as steps:
+        return {name: time_decoding(step, length) for name, step in steps.items()}
 
 
 @torch.no_grad()
-def measure_decoding(step: TrainingStep, length: int) -> list[float]:
+def time_decoding(step: TrainingStep, length: int) -> list[float]:
     """Milliseconds of CPU a decoding step of 10 hypotheses of each sentence, the median of every ten steps."""
     torch.set_num_threads(1)
     model = step.model.eval()
@@ -97,17 +92,7 @@ def report(data: dict[str, Any]) -> list[str]:
     )
     lines = ["# Copying", "", *harness.run_lines(data["run"]), setting]
     for threads, summary in data["training"].items():
-        header = ["system", "parameters", "CPU ms", "**CPU ratio**", "wall ms", "wall ratio", *PHASES]
-        rows = [
-            [
-                name,
-                f"{row['parameters']:,}",
-                *(f"{row[key]:{form}}" for key, form in zip(KEYS, FORMS, strict=True)),
-                *(f"{row['phases_cpu_ms'][phase]:.0f}" for phase in PHASES),
-            ]
-            for name, row in summary.items()
-        ]
-        lines += ["", f"## Training step, threads: {threads}", "", *harness.table(header, rows), ""]
+        lines += ["", f"## Training step, threads: {threads}", "", *time_table("system", summary), ""]
         lines += [f"Ratios are to `{PEER}`."]
     header = [
         "system",
@@ -118,30 +103,18 @@ def report(data: dict[str, Any]) -> list[str]:
     return lines
 
 
-KEYS = ("cpu_ms", "cpu_ratio", "wall_ms", "wall_ratio")
-FORMS = (".0f", ".3f", ".0f", ".3f")
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure and write the results."""
     words = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="thread counts to time (default: 1 2)")
-    parser.add_argument("--rounds", type=int, default=9, help="rounds that count (default: 9)")
-    parser.add_argument("--warmup", type=int, default=2, help="rounds before (default: 2)")
+    add_run_options(parser, "copying", rounds=9)
     parser.add_argument("--length", type=int, default=60, help="words to decode (default: 60)")
-    parser.add_argument("--seed", type=int, default=1, help="of parameters and token ids (default: 1)")
-    parser.add_argument("--quick", action="store_true", help="a toy size and two rounds, to see that it runs")
-    parser.add_argument(
-        "--output", type=Path, default=ROOT / "benchmarks/results/copying", help="where .json and .md go"
-    )
     args = parser.parse_args(words)
     use_plugin()
     size = TOY if args.quick else PAPER
     rounds, warmup = (2, 1) if args.quick else (args.rounds, args.warmup)
-    shown = [word for word in words if word not in ("--output", str(args.output))]
     data: dict[str, Any] = {
-        "run": harness.describe_run(shlex.join(["python", "benchmarks/copying.py", *shown]), PACKAGES),
+        "run": harness.describe_run(shlex.join(["python", "benchmarks/copying.py", *shown(words)]), PACKAGES),
         "size": asdict(size),
         "seed": args.seed,
         "rounds": rounds,
@@ -149,9 +122,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "training": {
             str(threads): measure_training(size, threads, rounds, warmup, args.seed) for threads in args.threads
         },
-        "decoding": {
-            name: measure_decoding(step, args.length) for name, step in build_steps(size, 1, args.seed).items()
-        },
+        "decoding": measure_decoding(size, args.length, args.seed),
     }
     lines = report(data)
     harness.write_results(args.output, data, lines)

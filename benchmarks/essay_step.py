@@ -11,7 +11,6 @@ import argparse
 import logging
 import shlex
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -24,8 +23,8 @@ import harness  # noqa: E402 - the files beside this one, wherever it is called 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from fairseq.tasks import FairseqTask  # noqa: E402
-from training_step import shown, time_rows  # noqa: E402
-from workload import ADAM, PHASES, Size, TrainingStep, Variant, make_batches, use_plugin, write_dictionaries  # noqa: E402
+from training_step import add_run_options, shown, time_steps, time_table  # noqa: E402
+from workload import ADAM, Size, TrainingStep, Variant, built_steps, use_plugin  # noqa: E402
 
 PACKAGES = ("torch", "fairseq-fixed")
 PEER = "essay_transformer"
@@ -119,14 +118,8 @@ class EssayStep(TrainingStep):
 def measure_time(size: Size, threads: int, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, Any]]:
     """Medians and ratios of all variants, interleaved in this process."""
     torch.set_num_threads(threads)
-    with tempfile.TemporaryDirectory() as folder:
-        write_dictionaries(Path(folder), size.vocabulary)
-        batches = make_batches(size, warmup + rounds, seed)
-        steps = {row.name: EssayStep(row, size, Path(folder), batches, seed) for row in VARIANTS}
-        summary = harness.summarise(harness.interleave(steps, rounds, warmup), PEER)
-    for name, step in steps.items():
-        summary[name]["parameters"] = step.num_parameters()
-    return summary
+    with built_steps(VARIANTS, size, warmup + rounds, seed, EssayStep) as steps:
+        return time_steps(steps, rounds, warmup, PEER)
 
 
 def report(data: dict[str, Any]) -> list[str]:
@@ -140,8 +133,7 @@ def report(data: dict[str, Any]) -> list[str]:
     )
     lines = ["# Essays", "", *harness.run_lines(data["run"]), setting]
     for threads, summary in data["time"].items():
-        header = ["system", "parameters", "CPU ms", "**CPU ratio**", "wall ms", "wall ratio", *PHASES]
-        lines += ["", f"## Training step, threads: {threads}", "", *harness.table(header, time_rows(summary)), ""]
+        lines += ["", f"## Training step, threads: {threads}", "", *time_table("system", summary), ""]
         lines += [f"Ratios are to `{PEER}`. The time to read features is in the totals, and in no phase."]
     return lines
 
@@ -150,15 +142,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Measure and write the results."""
     words = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="thread counts to time (default: 1 2)")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds that count (default: 5)")
-    parser.add_argument("--warmup", type=int, default=1, help="rounds before (default: 1)")
+    add_run_options(parser, "essay_step", rounds=5, warmup=1)
     parser.add_argument("--batch-size", type=int, help=f"essays (default: {PAPER.batch_size})")
-    parser.add_argument("--seed", type=int, default=1, help="of parameters, dropout and token ids (default: 1)")
-    parser.add_argument("--quick", action="store_true", help="a toy size and two rounds, to see that it runs")
-    parser.add_argument(
-        "--output", type=Path, default=ROOT / "benchmarks/results/essay_step", help="where .json and .md go"
-    )
     args = parser.parse_args(words)
     use_plugin()
     size = TOY if args.quick else PAPER

@@ -13,7 +13,6 @@ import json
 import logging
 import shlex
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -24,8 +23,8 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import harness  # noqa: E402 - the files beside this one, wherever it is called from
 import torch  # noqa: E402
-from training_step import measure_memory, shown, size_line, time_rows  # noqa: E402
-from workload import ADAM, PHASES, Size, TrainingStep, Variant, make_batches, use_plugin, write_dictionaries  # noqa: E402
+from training_step import add_run_options, measure_memory, memory_table, shown, size_line, time_steps, time_table  # noqa: E402
+from workload import ADAM, Size, Variant, built_steps, use_plugin  # noqa: E402
 
 PACKAGES = ("torch", "fairseq-fixed")
 PEER = "paraphrase_transformer"
@@ -99,14 +98,8 @@ VARIANTS = (
 def measure_time(size: Size, threads: int, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, Any]]:
     """Medians and ratios of all variants, interleaved in this process."""
     torch.set_num_threads(threads)
-    with tempfile.TemporaryDirectory() as folder:
-        write_dictionaries(Path(folder), size.vocabulary)
-        batches = make_batches(size, warmup + rounds, seed)
-        steps = {row.name: TrainingStep(row, size, Path(folder), batches, seed) for row in VARIANTS}
-    summary = harness.summarise(harness.interleave(steps, rounds, warmup), PEER)
-    for name, step in steps.items():
-        summary[name]["parameters"] = step.num_parameters()
-    return summary
+    with built_steps(VARIANTS, size, warmup + rounds, seed) as steps:
+        return time_steps(steps, rounds, warmup, PEER)
 
 
 def report(data: dict[str, Any]) -> list[str]:
@@ -114,31 +107,19 @@ def report(data: dict[str, Any]) -> list[str]:
     rounds = f"; {data['rounds']} rounds after {data['warmup']}, seed {data['seed']}"
     lines = ["# Granularities", "", *harness.run_lines(data["run"]), size_line(Size(**data["size"])) + rounds]
     for threads, tables in data["time"].items():
-        header = ["system", "parameters", "CPU ms", "**CPU ratio**", "wall ms", "wall ratio", *PHASES]
         for title, summary in tables.items():
             few = TABLES[title]
             lines += ["", f"## {title.capitalize()}{f' (V = {few})' if few else ''}, threads: {threads}", ""]
-            lines += [*harness.table(header, time_rows(summary)), "", f"Ratios are to `{PEER}`."]
-    if data["memory"]:
-        peer = data["memory"][PEER]["above_idle_mib"]
-        rows = [[name, *row.values(), f"{row['above_idle_mib'] / peer:.3f}"] for name, row in data["memory"].items()]
-        header = ["system", "idle MiB", "peak MiB", "above idle MiB", "**ratio**"]
-        lines += ["", "## Peak memory, a fresh process each, threads: 1", "", *harness.table(header, rows)]
+            lines += [*time_table("system", summary), "", f"Ratios are to `{PEER}`."]
+    lines += memory_table("system", data["memory"], PEER)
     return lines
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The options."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="thread counts to time (default: 1 2)")
-    parser.add_argument("--rounds", type=int, default=15, help="rounds that count (default: 15)")
-    parser.add_argument("--warmup", type=int, default=2, help="rounds before (default: 2)")
-    parser.add_argument("--seed", type=int, default=1, help="of parameters, dropout and token ids (default: 1)")
+    add_run_options(parser, "granularity", rounds=15)
     parser.add_argument("--no-memory", action="store_true", help="time only")
-    parser.add_argument("--quick", action="store_true", help="a toy size and two rounds, to see that it runs")
-    parser.add_argument(
-        "--output", type=Path, default=ROOT / "benchmarks/results/granularity", help="where .json and .md go"
-    )
     parser.add_argument("--memory-of", help=argparse.SUPPRESS)  # the fresh process of one variant
     return parser
 

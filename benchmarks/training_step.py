@@ -11,8 +11,7 @@ import json
 import logging
 import shlex
 import sys
-import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -29,9 +28,8 @@ from workload import (  # noqa: E402
     Size,
     TrainingStep,
     Variant,
-    make_batches,
+    built_steps,
     use_plugin,
-    write_dictionaries,
 )
 
 PACKAGES = ("torch", "fairseq-fixed", "numpy")
@@ -53,15 +51,19 @@ def measure_time(
 ) -> dict[str, dict[str, Any]]:
     """Medians and ratios of all variants, interleaved in this process."""
     torch.set_num_threads(threads)
-    with tempfile.TemporaryDirectory() as folder:
-        write_dictionaries(Path(folder), size.vocabulary)
-        batches = make_batches(size, warmup + rounds, seed)
-        steps = {variant.name: TrainingStep(variant, size, Path(folder), batches, seed) for variant in variants}
     floor = OutputProducts(size, seed)
-    summary = harness.summarise(harness.interleave({**steps, FLOOR: floor}, rounds, warmup), PEER)
-    for name, step in steps.items():
-        summary[name]["parameters"] = step.num_parameters()
+    with built_steps(variants, size, warmup + rounds, seed) as steps:
+        summary = time_steps({**steps, FLOOR: floor}, rounds, warmup, PEER)
     summary[FLOOR]["gflop_per_s"] = round(floor.flops / summary[FLOOR]["cpu_ms"] / 1e6, 1)
+    return summary
+
+
+def time_steps(steps: Mapping[str, harness.Step], rounds: int, warmup: int, peer: str) -> dict[str, dict[str, Any]]:
+    """Medians and ratios to ``peer`` of all steps, interleaved in this process, and their numbers of parameters."""
+    summary = harness.summarise(harness.interleave(steps, rounds, warmup), peer)
+    for name, step in steps.items():
+        if isinstance(step, TrainingStep):
+            summary[name]["parameters"] = step.num_parameters()
     return summary
 
 
@@ -79,9 +81,8 @@ def measure_memory(variant: Variant, size: Size, seed: int, steps: int = 3) -> d
 
 def train(variant: Variant, size: Size, seed: int, steps: int) -> None:
     """Build the model and run ``steps`` steps."""
-    with tempfile.TemporaryDirectory() as folder:
-        write_dictionaries(Path(folder), size.vocabulary)
-        step = TrainingStep(variant, size, Path(folder), make_batches(size, steps, seed), seed)
+    with built_steps([variant], size, steps, seed) as built:
+        step = built[variant.name]
     for index in range(steps):
         step(index)
 
@@ -95,16 +96,11 @@ def report(data: dict[str, Any]) -> list[str]:
         size_line(Size(**data["size"])) + f"; {data['rounds']} rounds after {data['warmup']}, seed {data['seed']}",
     ]
     for threads, summary in data["time"].items():
-        header = ["variant", "parameters", "CPU ms", "**CPU ratio**", "wall ms", "wall ratio", *PHASES]
-        lines += ["", f"## Time, threads: {threads}", "", *harness.table(header, time_rows(summary)), ""]
+        lines += ["", f"## Time, threads: {threads}", "", *time_table("variant", summary), ""]
         lines += [
             f"Ratios are to `{PEER}`. {FLOOR.capitalize()}: {summary[FLOOR]['gflop_per_s']} GFLOP per CPU second."
         ]
-    if data["memory"]:
-        peer = data["memory"][PEER]["above_idle_mib"]
-        rows = [[name, *row.values(), f"{row['above_idle_mib'] / peer:.3f}"] for name, row in data["memory"].items()]
-        header = ["variant", "idle MiB", "peak MiB", "above idle MiB", "**ratio**"]
-        lines += ["", "## Peak memory, a fresh process each, threads: 1", "", *harness.table(header, rows)]
+    lines += memory_table("variant", data["memory"], PEER)
     return lines
 
 
@@ -116,9 +112,9 @@ def size_line(size: Size) -> str:
     )
 
 
-def time_rows(summary: dict[str, dict[str, Any]]) -> list[list[str]]:
-    """One row a variant."""
-    return [
+def time_table(what: str, summary: dict[str, dict[str, Any]]) -> list[str]:
+    """A table of times, one row a variant; ``what`` is the head of its names."""
+    rows = [
         [
             name,
             f"{row['parameters']:,}" if "parameters" in row else "",
@@ -130,21 +126,46 @@ def time_rows(summary: dict[str, dict[str, Any]]) -> list[list[str]]:
         ]
         for name, row in summary.items()
     ]
+    header = [what, "parameters", "CPU ms", "**CPU ratio**", "wall ms", "wall ratio", *PHASES]
+    return harness.table(header, rows)
+
+
+def memory_table(what: str, memory: dict[str, dict[str, float]], peer: str) -> list[str]:
+    """A section on peak memory, with ratios to ``peer``; nothing where it was not measured."""
+    if not memory:
+        return []
+    least = memory[peer]["above_idle_mib"]
+    rows = [[name, *row.values(), f"{row['above_idle_mib'] / least:.3f}"] for name, row in memory.items()]
+    header = [what, "idle MiB", "peak MiB", "above idle MiB", "**ratio**"]
+    return ["", "## Peak memory, a fresh process each, threads: 1", "", *harness.table(header, rows)]
+
+
+def add_run_options(parser: argparse.ArgumentParser, name: str, rounds: int, warmup: int = 2, hint: str = "") -> None:
+    """The options of every benchmark of steps.
+
+    Args:
+        parser: gets them.
+        name: of the result files.
+        rounds: that count, by default.
+        warmup: rounds before, by default.
+        hint: what else to say about rounds.
+    """
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="thread counts to time (default: 1 2)")
+    parser.add_argument("--rounds", type=int, default=rounds, help=f"rounds that count{hint} (default: {rounds})")
+    parser.add_argument("--warmup", type=int, default=warmup, help=f"rounds before (default: {warmup})")
+    parser.add_argument("--seed", type=int, default=1, help="of parameters, dropout and token ids (default: 1)")
+    parser.add_argument("--quick", action="store_true", help="a toy size and two rounds, to see that it runs")
+    parser.add_argument(
+        "--output", type=Path, default=ROOT / "benchmarks/results" / name, help="where .json and .md go"
+    )
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The options."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="thread counts to time (default: 1 2)")
-    parser.add_argument("--rounds", type=int, default=7, help="rounds that count; 0 = memory only (default: 7)")
-    parser.add_argument("--warmup", type=int, default=2, help="rounds before (default: 2)")
+    add_run_options(parser, "training_step", rounds=7, hint="; 0 = memory only")
     parser.add_argument("--batch-size", type=int, help=f"sentences (default: {Size.batch_size})")
-    parser.add_argument("--seed", type=int, default=1, help="of parameters, dropout and token ids (default: 1)")
     parser.add_argument("--no-memory", action="store_true", help="time only")
-    parser.add_argument("--quick", action="store_true", help="a toy size and two rounds, to see that it runs")
-    parser.add_argument(
-        "--output", type=Path, default=ROOT / "benchmarks/results/training_step", help="where .json and .md go"
-    )
     parser.add_argument("--memory-of", help=argparse.SUPPRESS)  # the fresh process of one variant
     return parser
 

@@ -5,8 +5,10 @@ clip, optimiser. The trainer's own overhead is left out, for every arch alike.
 """
 
 import argparse
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -145,6 +147,17 @@ class OutputProducts:
             torch.mm(scores, self.weight, out=self.grad_query[: len(chunk)])
             self.grad_weight.addmm_(scores.t(), chunk)
         return {}
+
+
+@contextmanager
+def built_steps(
+    variants: Iterable[Variant], size: Size, count: int, seed: int, step: type[TrainingStep] = TrainingStep
+) -> Iterator[dict[str, TrainingStep]]:
+    """A ``step`` for each variant, on the same ``count`` batches; what it keeps in files is there until the end."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_dictionaries(Path(folder), size.vocabulary)
+        batches = make_batches(size, count, seed)
+        yield {variant.name: step(variant, size, Path(folder), batches, seed) for variant in variants}
 
 
 def write_dictionaries(folder: Path, vocabulary: int) -> None:

@@ -13,13 +13,13 @@ from typing import Any
 import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.models import FairseqEncoderDecoderModel, FairseqIncrementalDecoder
+from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
 
 from ..modules import CopyDistribution, MixtureLoss, QueryEmbedding, base_ids, nothing_to_copy
+from .base import LossModel, State
 
 OUTPUT_LAYERS = ("linear", "query_embedding")
-State = dict[str, dict[str, Tensor | None]]
 
 
 @dataclass
@@ -102,38 +102,11 @@ class CopyingDecoder(FairseqIncrementalDecoder):
         return int(1e5)
 
 
-class CopyingModel(FairseqEncoderDecoderModel):
-    """An encoder and a ``CopyingDecoder``."""
+class CopyingModel(LossModel):
+    """An encoder and a ``CopyingDecoder``; ``src_tokens``, ``prev_output_tokens`` and ``target`` may hold slots."""
 
     copies_words = True  # the task gives the dictionary slots
-    computes_loss = True  # see criterions/model_loss.py
     decoder: CopyingDecoder
-
-    def forward(
-        self,
-        src_tokens: Tensor,
-        src_lengths: Tensor,
-        prev_output_tokens: Tensor,
-        target: Tensor | None = None,
-        label_smoothing: float = 0.0,
-        **_unused: Any,
-    ) -> tuple[Tensor, dict[str, Any]] | MixtureLoss:
-        """Log-probabilities of every next word, or with ``target`` the loss, which builds only those it needs.
-
-        Args:
-            src_tokens: shape (B, S), slots included.
-            src_lengths: shape (B,).
-            prev_output_tokens: shape (B, T), slots included.
-            target: shape (B, T), slots included.
-            label_smoothing: used with ``target``.
-
-        Returns:
-            Log-probabilities (B, T, V + K) and ``{"attn": [weights (B, T, S)]}``; with ``target`` the summed losses.
-        """
-        encoder_out = self.encoder(src_tokens, src_lengths)
-        if target is None:
-            return self.decoder(prev_output_tokens, encoder_out)
-        return self.decoder.loss(prev_output_tokens, encoder_out, target, label_smoothing)
 
     def get_targets(self, sample: dict[str, Any], net_output: Any) -> Tensor:
         """Targets (B, T) for fairseq's own criterions."""

@@ -12,13 +12,14 @@ from typing import Any, Optional
 import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass import FairseqDataclass
-from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder
+from fairseq.models import FairseqEncoder
 from torch import Tensor, nn
 
 from ..data import load_word_vectors
-from ..errors import UserError
 from ..modules import LossSums, MixtureLoss, QueryEmbedding
-from .copying import State, follow_sentences
+from .base import FeatureDecoder, LossModel, State, start_uniform
+from .checks import check_at_least, check_init_range
+from .copying import follow_sentences
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ class TopicEncoder(FairseqEncoder):
         return int(1e5)
 
 
-class TopicDecoder(FairseqIncrementalDecoder):
+class TopicDecoder(FeatureDecoder):
     """A decoder with an untied linear output layer; a family implements ``extract_features``.
 
     Args:
@@ -68,53 +69,10 @@ class TopicDecoder(FairseqIncrementalDecoder):
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, feature_dim: int) -> None:
-        super().__init__(dictionary)
-        self.padding_idx = dictionary.pad()
-        self.embed_tokens = embed_tokens
-        self.output = QueryEmbedding(
+        output = QueryEmbedding(
             "linear", feature_dim, embed_tokens.embedding_dim, len(dictionary), unk_index=dictionary.unk()
         )
-
-    def extract_features(
-        self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: State | None = None
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """What words are scored from, (B, T, D), and ``{"attn": [weights (B, T, S) or None], ...}``."""
-        raise NotImplementedError
-
-    def forward(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: dict[str, Tensor],
-        incremental_state: State | None = None,
-        **_unused: Any,
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """Scores of the next word at every step.
-
-        Args:
-            prev_output_tokens: shape (B, T); with ``incremental_state`` only the last step is computed.
-            encoder_out: what the encoder returned.
-            incremental_state: the state between steps of generation.
-
-        Returns:
-            Logits (B, T, V), and what ``extract_features`` says beside the features.
-        """
-        features, extra = self.extract_features(prev_output_tokens, encoder_out, incremental_state)
-        return self.output.scores(features, self.embed_tokens.weight), extra
-
-    def loss(
-        self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
-    ) -> LossSums | MixtureLoss:
-        """Loss sums against ``target`` (B, T), without building the logits; a family adds its own losses here."""
-        features, _ = self.extract_features(prev_output_tokens, encoder_out)
-        return self.word_loss(features, target, label_smoothing)
-
-    def word_loss(self, features: Tensor, target: Tensor, label_smoothing: float) -> LossSums:
-        """Cross entropy of features (B, T, D) against ``target`` (B, T)."""
-        return self.output.loss(features, self.embed_tokens.weight, target, self.padding_idx, label_smoothing)
-
-    def max_positions(self) -> int:
-        """No longest output; the task sets the limits."""
-        return int(1e5)
+        super().__init__(dictionary, embed_tokens, output)
 
 
 class SteppingDecoder(TopicDecoder):
@@ -143,39 +101,11 @@ class SteppingDecoder(TopicDecoder):
             self.keep(incremental_state, follow_sentences(memory, new_order), moved)
 
 
-class TopicModel(FairseqEncoderDecoderModel):
+class TopicModel(LossModel):
     """A ``TopicEncoder`` and a ``TopicDecoder``."""
 
-    computes_loss = True  # see criterions/model_loss.py
     encoder: TopicEncoder
     decoder: TopicDecoder
-
-    def forward(
-        self,
-        src_tokens: Tensor,
-        src_lengths: Tensor,
-        prev_output_tokens: Tensor,
-        target: Tensor | None = None,
-        label_smoothing: float = 0.0,
-        **task_inputs: Any,
-    ) -> tuple[Tensor, dict[str, Any]] | LossSums | MixtureLoss:
-        """Score every next word, or with ``target`` compute the loss without building the scores.
-
-        Args:
-            src_tokens: topic words, shape (B, S).
-            src_lengths: shape (B,).
-            prev_output_tokens: shape (B, T).
-            target: shape (B, T).
-            label_smoothing: used with ``target``.
-            task_inputs: what else the task gives; the encoder takes what it needs of it.
-
-        Returns:
-            Logits (B, T, V) and ``{"attn": [weights (B, T, S) or None]}``; with ``target`` the summed losses.
-        """
-        encoder_out = self.encoder(src_tokens, src_lengths, **task_inputs)
-        if target is None:
-            return self.decoder(prev_output_tokens, encoder_out)
-        return self.decoder.loss(prev_output_tokens, encoder_out, target, label_smoothing)
 
 
 def with_auxiliary(sums: LossSums, name: str, auxiliary: Tensor, weight: float) -> MixtureLoss:
@@ -189,21 +119,23 @@ def check_topic_config(cfg: TopicConfig) -> None:
     Raises:
         UserError: naming the option.
     """
-    for name in ("embed_dim", "hidden_size"):
-        if getattr(cfg, name) < 1:
-            raise UserError(f"--{name.replace('_', '-')} must be at least 1, but is {getattr(cfg, name)}.")
-    if cfg.init_range < 0:
-        raise UserError(f"--init-range must be 0 (PyTorch's defaults) or more, but is {cfg.init_range}.")
+    check_at_least(1, cfg, "embed_dim", "hidden_size")
+    check_init_range(cfg)
 
 
 def initialise(model: TopicModel, cfg: TopicConfig) -> None:
     """Start the weights as ``cfg`` says: uniform, the padding word 0, known words from their vectors."""
-    if cfg.init_range:
-        for parameter in model.parameters():
-            nn.init.uniform_(parameter, -cfg.init_range, cfg.init_range)
-    embed_tokens = model.decoder.embed_tokens
-    with torch.no_grad():
-        embed_tokens.weight[model.decoder.padding_idx].zero_()
-        if cfg.topic_vectors:
-            vectors, found = load_word_vectors(cfg.topic_vectors, model.decoder.dictionary, cfg.embed_dim)
-            embed_tokens.weight[found] = vectors[found].to(embed_tokens.weight)
+    start_uniform(model, cfg.init_range)
+    start_from_vectors(model.decoder.embed_tokens, cfg.topic_vectors, model.decoder.dictionary)
+
+
+@torch.no_grad()
+def start_from_vectors(words: nn.Embedding, path: str | None, dictionary: Dictionary) -> None:
+    """Let the words of ``dictionary`` that the file of vectors has start from there; nothing without a file.
+
+    Raises:
+        UserError: if the vectors cannot be used.
+    """
+    if path:
+        vectors, found = load_word_vectors(path, dictionary, words.embedding_dim)
+        words.weight[found] = vectors[found].to(words.weight)

@@ -16,7 +16,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.models import FairseqEncoder
 from torch import Tensor, nn
 
-from ..errors import UserError, user_errors
+from ..errors import user_errors
 from ..modules import (
     CopyDistribution,
     DecoderLayer,
@@ -32,6 +32,7 @@ from ..modules import (
     mean_over_heads,
 )
 from ..modules.transformer import Cache, Decoded
+from .checks import check_at_least
 from .copying import (
     OUTPUT_LAYERS,
     CopyingConfig,
@@ -96,9 +97,8 @@ def build_network(
     Raises:
         UserError: if a size makes no sense, or the heads do not divide the width.
     """
-    for name in ("embed_dim", "ffn_dim", "encoder_layers", "decoder_layers", "attention_heads", "max_positions"):
-        if getattr(cfg, name) < 1:
-            raise UserError(f"--{name.replace('_', '-')} must be at least 1, but is {getattr(cfg, name)}.")
+    sizes = ("embed_dim", "ffn_dim", "encoder_layers", "decoder_layers", "attention_heads", "max_positions")
+    check_at_least(1, cfg, *sizes)
     layer = (cfg.embed_dim, cfg.attention_heads, cfg.ffn_dim, cfg.dropout, cfg.attention_dropout)
     source_words = embedding(dictionary, cfg.embed_dim)
     target_words = source_words if cfg.share_embeddings else embedding(dictionary, cfg.embed_dim)

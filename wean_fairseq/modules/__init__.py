@@ -6,7 +6,16 @@ from .bridge import BRIDGES, StateBridge
 from .chunked_loss import LossSums, additive_cross_entropy, product_cross_entropy
 from .chunks import Chunks, find_chunks, text_before
 from .contextual_attention import ContextualDecoderLayer, SourceContext, TargetContext
-from .copying import CopyDistribution, MixtureLoss, base_ids, gated, mean_over_heads, nothing_to_copy, shared_softmax
+from .copying import (
+    CopyDistribution,
+    CopyGate,
+    MixtureLoss,
+    base_ids,
+    gated,
+    mean_over_heads,
+    nothing_to_copy,
+    shared_softmax,
+)
 from .layer_mixture import MIXTURES, LastLayer, LayerMixture, mixture_weights
 from .gates import gru_update, lstm_update
 from .granularity import (
@@ -54,6 +63,7 @@ __all__ = [
     "Chunks",
     "ContextualDecoderLayer",
     "CopyDistribution",
+    "CopyGate",
     "DecodedLevels",
     "DecoderLayer",
     "DecoderLevel",

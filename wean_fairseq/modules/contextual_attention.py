@@ -163,13 +163,11 @@ class ContextualDecoderLayer(DecoderLayer):
             with_weights: as ``DecoderLayer``.
         """
         memory = source[:, self.memory_index]
-        asking = states
-        if self.context is not None:
-            assert cross_bias is not None
-            asking = torch.cat([states, self.context(states, memory, cross_bias, cache)], dim=-1)
-        attended = self.self_attention(asking, self._steps(states, cache), self_bias)
-        states = self.self_norm(states + self.dropout(attended.output))
-        read = self.cross_attention(states, self._source(memory, cache), cross_bias, with_weights=with_weights)
-        states = self.cross_norm(states + self.dropout(read.output))
-        states = self.output_norm(states + self.dropout(self.feed_forward(states)))
-        return Decoded(states, read.output, read.log_weights)
+        return super().forward(states, memory, self_bias, cross_bias, cache, with_weights=with_weights)
+
+    def asking(self, states: Tensor, source: Tensor, cross_bias: Tensor | None, cache: Cache | None) -> Tensor:
+        """The states, and beside each what its context is the mean of: (B, T, D + X)."""
+        if self.context is None:
+            return states
+        assert cross_bias is not None
+        return torch.cat([states, self.context(states, source, cross_bias, cache)], dim=-1)

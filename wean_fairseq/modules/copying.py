@@ -136,6 +136,22 @@ def gated(gate: Tensor, generate: Tensor, copy: Tensor, source: Tensor, no_copy:
     return CopyDistribution(generate, copy.masked_fill(no_copy.unsqueeze(1), NEVER), source)
 
 
+class CopyGate(nn.Linear):
+    """rho_t = sigmoid(w [o_t; c_t; e(y_{t-1})] + b), the probability of copying (DNPG, Li et al. 2019, eq. 8).
+
+    Args:
+        dim: width of the states o_t, of the context c_t and of the word before: the same.
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__(3 * dim, 1)
+
+    def generating(self, states: Tensor, context: Tensor, before: Tensor) -> Tensor:
+        """Logit of generating, as ``gated`` wants it: (B, T, dim) each -> (B, T)."""
+        copying: Tensor = self(torch.cat([states, context, before], dim=-1))  # (B, T, 1)
+        return -copying.squeeze(-1)  # 1 - sigmoid(x) = sigmoid(-x)
+
+
 def mean_over_heads(log_weights: Tensor) -> Tensor:
     """Log of the mean of the heads' attention: log-weights (B, A, T, S) -> (B, T, S)."""
     heads = log_weights.size(1)

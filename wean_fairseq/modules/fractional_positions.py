@@ -8,25 +8,9 @@ Legend: ``B`` batch, ``T`` words, ``D`` width, ``V`` dictionary size.
 
 import math
 
-import torch
 from torch import Tensor, nn
 
-LONGEST_WAVE = 10000.0
-
-
-def sinusoid(positions: Tensor, dim: int) -> Tensor:
-    """sin(p / 10000^(2k / D)) in dimension 2k, the cosine in 2k + 1 (Vaswani et al., NeurIPS 2017, section 3.5).
-
-    Args:
-        positions: any numbers, shape (...).
-        dim: ``D``, even.
-
-    Returns:
-        Shape (..., D), float32.
-    """
-    twice_k = torch.arange(0, dim, 2, device=positions.device)
-    angles = positions.float().unsqueeze(-1) * LONGEST_WAVE ** (-twice_k / dim)  # (..., D / 2)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
+from .sinusoidal_positions import sinusoid
 
 
 class FractionalEmbedding(nn.Module):

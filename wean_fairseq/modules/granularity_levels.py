@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from .transformer import Cache, Decoded, DecoderLayer, EncoderLayer, padding_bias
+from .transformer import Cache, Decoded, DecoderLayer, EncoderLayer, decode, padding_bias
 
 
 class EncoderLevel(nn.Module):
@@ -46,22 +46,8 @@ class DecoderLevel(nn.Module):
         *,
         with_weights: bool = False,
     ) -> Decoded:
-        """Read words, and the source.
-
-        Args:
-            states: embedded words, shape (B, T, D).
-            source: this level's encoder states, shape (B, S, D).
-            self_bias: of the self-attention, broadcast to (B, A, T, T'), T' being the words in ``caches`` and these.
-            cross_bias: of the attention to the source, broadcast to (B, A, T, S).
-            caches: what earlier steps left, one for each layer.
-            with_weights: return those of the last layer's attention to the source.
-        """
-        last = len(self.layers) - 1
-        for number, layer in enumerate(self.layers):
-            cache = None if caches is None else caches[number]
-            decoded = layer(states, source, self_bias, cross_bias, cache, with_weights=with_weights and number == last)
-            states = decoded.states
-        return Decoded(*decoded)
+        """Read words, and this level's encoder states: see ``decode``."""
+        return decode(self.layers, states, source, self_bias, cross_bias, caches, with_weights=with_weights)
 
 
 def label_bias(log_probs: Tensor) -> Tensor:

@@ -8,6 +8,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+LONGEST_WAVE = 10000.0
+
 
 class SinusoidalEmbedding(nn.Module):
     """sqrt(D) e(word) + PE(position), followed by dropout. It stands where ``PositionedEmbedding`` does.
@@ -27,7 +29,7 @@ class SinusoidalEmbedding(nn.Module):
         self.words = words
         self.scale = math.sqrt(words.embedding_dim)
         # A formula's values, not a state: they are in no checkpoint.
-        self.register_buffer("positions", sinusoids(max_positions, words.embedding_dim), persistent=False)
+        self.register_buffer("positions", sinusoid(torch.arange(max_positions), words.embedding_dim), persistent=False)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, tokens: Tensor, *, last_only: bool = False) -> Tensor:
@@ -49,8 +51,16 @@ class SinusoidalEmbedding(nn.Module):
         return embedded
 
 
-def sinusoids(length: int, dim: int) -> Tensor:
-    """PE(t, 2i) = sin(t / 10000^(2i/D)), PE(t, 2i+1) = cos of the same (AIAYN, section 3.5): (T, D), float32."""
-    rates = torch.exp(torch.arange(0, dim, 2) * (-math.log(10_000.0) / dim))  # (D / 2, rounded up)
-    angles = torch.arange(length).unsqueeze(1) * rates
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :dim]
+def sinusoid(positions: Tensor, dim: int) -> Tensor:
+    """sin(p / 10000^(2k / D)) in dimension 2k, the cosine in 2k + 1 (AIAYN, section 3.5).
+
+    Args:
+        positions: any numbers, whole or not, shape (...).
+        dim: ``D``.
+
+    Returns:
+        Shape (..., D), float32.
+    """
+    twice_k = torch.arange(0, dim, 2, device=positions.device)
+    angles = positions.float().unsqueeze(-1) * LONGEST_WAVE ** (-twice_k / dim)  # (..., D / 2, rounded up)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., :dim]

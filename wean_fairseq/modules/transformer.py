@@ -224,12 +224,17 @@ class DecoderLayer(nn.Module):
                 steps are given at once.
             with_weights: return those of the attention to the source.
         """
-        attended = self.self_attention(states, self._steps(states, cache), self_bias)
+        asking = self.asking(states, source, cross_bias, cache)
+        attended = self.self_attention(asking, self._steps(states, cache), self_bias)
         states = self.self_norm(states + self.dropout(attended.output))
         read = self.cross_attention(states, self._source(source, cache), cross_bias, with_weights=with_weights)
         states = self.cross_norm(states + self.dropout(read.output))
         states = self.output_norm(states + self.dropout(self.feed_forward(states)))
         return Decoded(states, read.output, read.log_weights)
+
+    def asking(self, states: Tensor, source: Tensor, cross_bias: Tensor | None, cache: Cache | None) -> Tensor:
+        """What the queries of the self-attention are made of: the states; a paper may put more beside them."""
+        return states
 
     def _steps(self, states: Tensor, cache: Cache | None) -> Memory:
         """What the self-attention reads: the steps so far, these included."""
@@ -367,12 +372,7 @@ class TransformerDecoder(nn.Module):
         # A last step sees all before it; otherwise the future is masked. Padding comes after all that is read.
         self_bias = None if last_only else causal_bias(tokens.size(1), states)
         cross_bias = padding_bias(source_padding_mask)
-        for number, layer in enumerate(self.layers):
-            last = number == len(self.layers) - 1
-            cache = None if caches is None else caches[number]
-            decoded = layer(states, source, self_bias, cross_bias, cache, with_weights=with_weights and last)
-            states = decoded.states
-        return Decoded(*decoded)
+        return decode(self.layers, states, source, self_bias, cross_bias, caches, with_weights=with_weights)
 
 
 class TiedOutput(nn.Module):
@@ -409,6 +409,38 @@ class TiedOutput(nn.Module):
         keep = target.ne(padding_idx)
         query = self.transform(states[keep])  # (N, D)
         return product_cross_entropy(query, embeddings, self.bias, target[keep], label_smoothing)
+
+
+def decode(
+    layers: nn.ModuleList,
+    states: Tensor,
+    source: Tensor,
+    self_bias: Tensor | None,
+    cross_bias: Tensor,
+    caches: list[Cache] | None = None,
+    *,
+    with_weights: bool = False,
+) -> Decoded:
+    """Run decoder layers one after the other.
+
+    Args:
+        layers: ``DecoderLayer`` or what overrides it, from the bottom.
+        states: embedded words, shape (B, T, D).
+        source: encoder states, shape (B, S, D).
+        self_bias: of the self-attention, broadcast to (B, A, T, T'), T' being the words in ``caches`` and these.
+        cross_bias: of the attention to the source, broadcast to (B, A, T, S).
+        caches: what earlier steps left, one for each layer.
+        with_weights: return those of the last layer's attention to the source.
+
+    Returns:
+        What the last layer gives.
+    """
+    last = len(layers) - 1
+    for number, layer in enumerate(layers):
+        cache = None if caches is None else caches[number]
+        decoded = layer(states, source, self_bias, cross_bias, cache, with_weights=with_weights and number == last)
+        states = decoded.states
+    return Decoded(*decoded)
 
 
 def attention_log_weights(query: Tensor, keys: Tensor, bias: Tensor | None) -> Tensor:

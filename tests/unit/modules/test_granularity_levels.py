@@ -14,8 +14,8 @@ from wean_fairseq.modules import (
     label_loss,
     mix_levels,
 )
-from wean_fairseq.modules.fractional_positions import sinusoid
 from wean_fairseq.modules.granularity_levels import label_bias, neighbour_bias, past_neighbour_bias, source_bias
+from wean_fairseq.modules.sinusoidal_positions import sinusoid
 from wean_fairseq.modules.soft_labels import both_labels, even_labels, soft_labels
 
 NEVER = float("-inf")

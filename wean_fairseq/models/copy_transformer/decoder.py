@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ...modules import (
     CopyDistribution,
+    CopyGate,
     QueryEmbedding,
     TiedOutput,
     TransformerDecoder,
@@ -20,7 +21,8 @@ from ...modules import (
     shared_softmax,
 )
 from ...modules.transformer import Decoded
-from ..copying import State, no_copy_mask
+from ..base import State
+from ..copying import no_copy_mask
 from ..transformer import TransformerTargetDecoder
 
 
@@ -47,7 +49,7 @@ class GateDecoder(TransformerTargetDecoder):
         max_positions: int,
     ) -> None:
         super().__init__(dictionary, network, output_layer, max_positions)
-        self.copy_gate = nn.Linear(3 * network.embedding.words.embedding_dim, 1)  # w, b
+        self.copy_gate = CopyGate(network.embedding.words.embedding_dim)
         init_transformer(self.copy_gate)
 
     def choices(
@@ -60,8 +62,7 @@ class GateDecoder(TransformerTargetDecoder):
         """See ``TransformerTargetDecoder``."""
         assert decoded.log_weights is not None
         embedded = self.network.embedding.words(previous)  # (B, T, D)
-        features = torch.cat([decoded.states, decoded.context, embedded], dim=-1)  # (B, T, 3 D)
-        generate_gate = -self.copy_gate(features).squeeze(-1)  # (B, T); 1 - sigmoid(x) = sigmoid(-x)
+        generate_gate = self.copy_gate.generating(decoded.states, decoded.context, embedded)  # (B, T)
         source = encoder_out["src_tokens"]
         no_copy = no_copy_mask(source, self.dictionary)
         copy = mean_over_heads(decoded.log_weights)

@@ -15,7 +15,8 @@ from fairseq.data import Dictionary
 from torch import Tensor, nn
 
 from ...modules import AdditiveAttention, CopyDistribution, QueryEmbedding, base_ids, masked_softmax, shared_softmax
-from ..copying import CopyingDecoder, State, follow_sentences, no_copy_mask
+from ..base import State
+from ..copying import CopyingDecoder, follow_sentences, no_copy_mask
 
 
 class _Memory(NamedTuple):

@@ -6,13 +6,13 @@ level, ``V`` base vocabulary.
 
 from typing import Any, NamedTuple
 
-import torch
 from fairseq.data import Dictionary
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...errors import UserError
 from ...modules import (
     CopyDistribution,
+    CopyGate,
     DecodedLevels,
     GranularityDecoder,
     MixtureLoss,
@@ -25,7 +25,8 @@ from ...modules import (
     mix_levels,
 )
 from ...modules.transformer import Cache
-from ..copying import CopyingDecoder, State, no_copy_mask
+from ..base import State
+from ..copying import CopyingDecoder, no_copy_mask
 from .annealing import Annealing
 from .encoder import encoded_levels
 
@@ -67,7 +68,7 @@ class DnpgDecoder(CopyingDecoder):
         self.annealing = annealing
         self.reads_weak_labels = reads_weak_labels
         self.noisy_inference = noisy_inference
-        self.copy_gate = nn.Linear(3 * network.phrase_embedding.words.embedding_dim, 1)  # w, b of rho
+        self.copy_gate = CopyGate(network.phrase_embedding.words.embedding_dim)
         init_transformer(self.copy_gate)
 
     def distribution_and_extra(
@@ -143,8 +144,7 @@ class DnpgDecoder(CopyingDecoder):
         assert phrase.log_weights is not None
         words = self.network.phrase_embedding.words
         embedded = words(base_ids(prev_output_tokens, self.num_base, self.unk_index))  # (B, T, D_0)
-        features = torch.cat([phrase.states, phrase.context, embedded], dim=-1)  # (B, T, 3 D_0)
-        generate_gate = -self.copy_gate(features).squeeze(-1)  # (B, T); 1 - sigmoid(x) = sigmoid(-x)
+        generate_gate = self.copy_gate.generating(phrase.states, phrase.context, embedded)  # (B, T)
         source = encoder_out["src_tokens"]
         of_phrase = gated(
             generate_gate,

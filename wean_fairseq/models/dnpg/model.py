@@ -7,7 +7,7 @@ from fairseq.models import register_model
 from fairseq.tasks import FairseqTask
 from torch import Tensor
 
-from ...errors import UserError, user_errors
+from ...errors import user_errors
 from ...modules import (
     DecoderLayer,
     DecoderLevel,
@@ -21,7 +21,7 @@ from ...modules import (
     MixtureLoss,
     init_transformer,
 )
-from ..checks import check_joined
+from ..checks import check_at_least, check_joined
 from ..copying import CopyingModel, build_output_layer, embedding
 from .annealing import Annealing
 from .config import DnpgConfig
@@ -57,9 +57,7 @@ class DnpgModel(CopyingModel):
             UserError: if the options contradict each other or the task.
         """
         check_joined(task, "dnpg")
-        for name in _AT_LEAST_ONE:
-            if getattr(cfg, name) < 1:
-                raise UserError(f"--{name.replace('_', '-')} must be at least 1, but is {getattr(cfg, name)}.")
+        check_at_least(1, cfg, *_AT_LEAST_ONE)
         annealing = Annealing(cfg)
         with user_errors():
             return cls(

@@ -22,8 +22,9 @@ from ...modules import (
     GranularSelfAttention,
     init_granularity,
 )
-from ..checks import check_joined
-from ..copying import CopyingModel, State
+from ..base import State
+from ..checks import check_at_least, check_joined
+from ..copying import CopyingModel
 from ..transformer import PlainDecoder, TransformerSourceEncoder, build_network
 from .config import GranularityTransformerConfig, register_presets
 
@@ -96,9 +97,7 @@ class GranularityTransformerModel(CopyingModel):
 
 
 def _check(cfg: GranularityTransformerConfig) -> None:
-    for name in ("ga_encoder_length", "ga_decoder_length"):
-        if getattr(cfg, name) < 1:
-            raise UserError(f"--{name.replace('_', '-')} must be at least 1, but is {getattr(cfg, name)}.")
+    check_at_least(1, cfg, "ga_encoder_length", "ga_decoder_length")
     last = min(cfg.encoder_layers, cfg.decoder_layers)
     if not 1 <= cfg.ga_start_layer <= max(last, 1):
         raise UserError(

@@ -26,11 +26,11 @@ from ...modules import (
     lstm_update,
     masked_softmax,
 )
-from ..copying import State
+from ..base import LstmStates, State
 from ..topics import SteppingDecoder, TopicDecoder, with_auxiliary
 
 
-class TopicAverageDecoder(TopicDecoder):
+class TopicAverageDecoder(LstmStates, TopicDecoder):
     """TAV-LSTM: the mean of the topics, through a feed-forward map, is the first state.
 
     Args:
@@ -50,14 +50,11 @@ class TopicAverageDecoder(TopicDecoder):
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: State | None = None
     ) -> tuple[Tensor, dict[str, Any]]:
         """Outputs of the top layer, (B, T, H), and ``{"attn": [None]}``; arguments as ``forward``."""
-        cached = None
         if incremental_state is not None:
             prev_output_tokens = prev_output_tokens[:, -1:]
-            cached = self.get_incremental_state(incremental_state, "state")
-        start = self._start(encoder_out) if cached is None else (cached["hidden"], cached["cell"])
+        start = self.kept_states(incremental_state) or self._start(encoder_out)
         outputs, (hidden, cell) = self.lstm(self.dropout(self.embed_tokens(prev_output_tokens)), start)
-        if incremental_state is not None:
-            self.set_incremental_state(incremental_state, "state", {"hidden": hidden, "cell": cell})
+        self.keep_states(incremental_state, hidden, cell)
         return self.dropout(outputs), {"attn": [None]}
 
     def _start(self, encoder_out: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
@@ -67,13 +64,6 @@ class TopicAverageDecoder(TopicDecoder):
         start = torch.tanh(self.start_proj(mean)).unflatten(1, (2, self.lstm.num_layers, -1))  # (B, 2, L, H)
         hidden, cell = start.permute(1, 2, 0, 3).contiguous()
         return hidden, cell
-
-    def reorder_incremental_state(self, incremental_state: State, new_order: Tensor) -> None:
-        """Let the states follow the hypotheses ``new_order`` (B',) that beam search kept."""
-        cached = self.get_incremental_state(incremental_state, "state")
-        if cached is not None:
-            moved = {name: state.index_select(1, new_order) for name, state in cached.items()}
-            self.set_incremental_state(incremental_state, "state", moved)
 
 
 class _Memory(NamedTuple):

@@ -4,9 +4,8 @@ from fairseq.models import register_model
 from fairseq.tasks import FairseqTask
 from torch import nn
 
-from ...errors import UserError
 from ...modules import AdditiveAttention, TopicImportance
-from ..checks import check_joined
+from ..checks import check_at_least, check_joined
 from ..copying import embedding
 from ..topics import TopicDecoder, TopicModel, check_topic_config, initialise
 from .config import MtaLstmConfig, register_presets
@@ -46,11 +45,8 @@ class MtaLstmModel(TopicModel):
 
 def _check(cfg: MtaLstmConfig) -> None:
     check_topic_config(cfg)
-    least = {"num_layers": 1, "topic_slots": 1, "attention_dim": 0, "coverage_loss_weight": 0}
-    for name, minimum in least.items():
-        if getattr(cfg, name) < minimum:
-            option = f"--{name.replace('_', '-')}"
-            raise UserError(f"{option} must be at least {minimum}, but is {getattr(cfg, name)}.")
+    check_at_least(1, cfg, "num_layers", "topic_slots")
+    check_at_least(0, cfg, "attention_dim", "coverage_loss_weight")
 
 
 def _build_decoder(cfg: MtaLstmConfig, task: FairseqTask, embed_tokens: nn.Embedding) -> TopicDecoder:

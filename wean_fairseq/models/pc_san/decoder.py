@@ -9,7 +9,7 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from ...modules import QueryEmbedding, TransformerDecoder
-from ..copying import State
+from ..base import State
 from ..transformer import PlainDecoder
 
 

@@ -2,18 +2,15 @@
 
 from typing import Any
 
-import torch
-from fairseq.models import FairseqEncoderDecoderModel, register_model
+from fairseq.models import register_model
 from fairseq.tasks import FairseqTask
-from torch import Tensor, nn
+from torch import nn
 
-from ...data.word_vectors import load_word_vectors
 from ...errors import UserError, user_errors
 from ...modules import (
     ContextualDecoderLayer,
     LastLayer,
     LayerMixture,
-    MixtureLoss,
     QueryEmbedding,
     SinusoidalEmbedding,
     SourceContext,
@@ -21,6 +18,9 @@ from ...modules import (
     TopicFusion,
     TransformerDecoder,
 )
+from ..base import LossModel
+from ..checks import check_at_least
+from ..topics import start_from_vectors
 from .config import PcSanConfig, register_presets
 from .decoder import PcSanDecoder
 from .encoder import Bert, BertStates, PcSanEncoder
@@ -29,13 +29,12 @@ DIGEST = "encoder.bert_states.digest"
 
 
 @register_model("pc_san", dataclass=PcSanConfig)
-class PcSanModel(FairseqEncoderDecoderModel):
+class PcSanModel(LossModel):
     """Topic vectors and mixtures of a frozen BERT's layers, and a Transformer decoder whose queries know the context.
 
     Each decoder layer reads a mixture of its own. BERT's states come with the batch: see ``PcSanEncoder``.
     """
 
-    computes_loss = True  # see criterions/model_loss.py
     encoder: PcSanEncoder
     decoder: PcSanDecoder
 
@@ -52,39 +51,8 @@ class PcSanModel(FairseqEncoderDecoderModel):
             decoder = _build_decoder(cfg, task, encoder.bert_states)
         model = cls(encoder, decoder)
         initialise(model)
-        if cfg.topic_vectors:
-            vectors, found = load_word_vectors(cfg.topic_vectors, task.source_dictionary, cfg.embed_dim)
-            with torch.no_grad():
-                encoder.words.weight[found] = vectors[found]
+        start_from_vectors(encoder.words, cfg.topic_vectors, task.source_dictionary)
         return model
-
-    def forward(
-        self,
-        src_tokens: Tensor,
-        src_lengths: Tensor,
-        prev_output_tokens: Tensor,
-        topic_features: Tensor | None = None,
-        target: Tensor | None = None,
-        label_smoothing: float = 0.0,
-        **_unused: Any,
-    ) -> tuple[Tensor, dict[str, Any]] | MixtureLoss:
-        """Log-probabilities of every next word, or with ``target`` the loss, which never builds them.
-
-        Args:
-            src_tokens: topics and the end symbol, shape (B, S).
-            src_lengths: shape (B,).
-            prev_output_tokens: shape (B, T).
-            topic_features: BERT's states of the topics, shape (B, S, L, H); not needed without BERT.
-            target: shape (B, T).
-            label_smoothing: used with ``target``.
-
-        Returns:
-            Log-probabilities (B, T, V) and ``{"attn": [weights (B, T, S)]}``; with ``target`` the summed losses.
-        """
-        encoder_out = self.encoder(src_tokens, src_lengths, topic_features)
-        if target is None:
-            return self.decoder(prev_output_tokens, encoder_out)
-        return self.decoder.loss(prev_output_tokens, encoder_out, target, label_smoothing)
 
     def load_state_dict(self, state_dict: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """As fairseq's, but refuse what was trained with another BERT.
@@ -98,9 +66,7 @@ class PcSanModel(FairseqEncoderDecoderModel):
 
 
 def _check(cfg: PcSanConfig, task: FairseqTask) -> None:
-    for name in ("embed_dim", "ffn_dim", "decoder_layers", "attention_heads", "max_positions"):
-        if getattr(cfg, name) < 1:
-            raise UserError(f"--{name.replace('_', '-')} must be at least 1, but is {getattr(cfg, name)}.")
+    check_at_least(1, cfg, "embed_dim", "ffn_dim", "decoder_layers", "attention_heads", "max_positions")
     if getattr(task, "bert", None) is None and str(cfg.bert_layers) != "none":
         raise UserError(
             "pc_san reads BERT's states of the topics, but the task has no BERT: give --task topic_essay --bert with "

@@ -25,7 +25,8 @@ from ...modules import (
     gated,
     masked_softmax,
 )
-from ..copying import CopyingDecoder, State
+from ..base import State
+from ..copying import CopyingDecoder
 
 logger = logging.getLogger(__name__)
 

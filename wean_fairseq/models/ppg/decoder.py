@@ -30,7 +30,7 @@ from ...modules import (
     run_over_words,
     text_before,
 )
-from ..copying import State
+from ..base import State
 from ..topics import TopicDecoder
 
 

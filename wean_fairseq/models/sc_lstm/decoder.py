@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from ...modules import KeywordGate, KeywordRows, LossSums, MixtureLoss, control_loss, lstm_update
-from ..copying import State
+from ..base import State
 from ..topics import SteppingDecoder, with_auxiliary
 
 

@@ -10,15 +10,13 @@ from typing import Any
 
 import torch
 from fairseq.data import Dictionary
-from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
 
 from ...modules import BilinearAttention, LossSums, QueryEmbedding, StateBridge
+from ..base import LstmStates, State
 
-State = dict[str, dict[str, Tensor | None]]
 
-
-class WeanLstmDecoder(FairseqIncrementalDecoder):
+class WeanLstmDecoder(LstmStates):
     """LSTM, attention, and the query that is put to the word embeddings.
 
     Args:
@@ -84,11 +82,12 @@ class WeanLstmDecoder(FairseqIncrementalDecoder):
         """The queries: arguments as ``forward``; returns (B, T, H), and ``{"attn": [weights (B, T, S)]}``."""
         if incremental_state is not None:
             prev_output_tokens = prev_output_tokens[:, -1:]
-        hidden, cell = self._start_state(encoder_out, incremental_state)
+        start = self.kept_states(incremental_state) or self.bridge(
+            encoder_out["final_hidden"], encoder_out["final_cell"]
+        )
         embedded = self.embed_tokens(prev_output_tokens)  # (B, T, E)
-        states, (hidden, cell) = self.lstm(embedded, (hidden, cell))  # (B, T, H)
-        if incremental_state is not None:
-            self.set_incremental_state(incremental_state, "lstm", {"hidden": hidden, "cell": cell})
+        states, (hidden, cell) = self.lstm(embedded, start)  # (B, T, H)
+        self.keep_states(incremental_state, hidden, cell)
         padding_mask = None if self.attn_pad_leak else encoder_out["encoder_padding_mask"]
         context, weights = self.attention(states, encoder_out["encoder_out"], padding_mask)
         query = torch.tanh(self.combine(torch.cat([context, states], dim=-1)))  # (B, T, H), eq. 4
@@ -98,27 +97,14 @@ class WeanLstmDecoder(FairseqIncrementalDecoder):
         """Logits of queries (B, T, H): shape (B, T, V)."""
         return self.query_embedding.scores(query, self.embed_tokens.weight)
 
-    def loss(self, query: Tensor, target: Tensor, label_smoothing: float) -> LossSums:
-        """Loss sums of queries (B, T, H) against ``target`` (B, T), without building the logits."""
+    def loss(
+        self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
+    ) -> LossSums:
+        """Loss sums against ``target`` (B, T), without building the logits."""
+        query, _ = self.extract_features(prev_output_tokens, encoder_out)
         return self.query_embedding.loss(
             query, self.embed_tokens.weight, target, self.padding_idx, label_smoothing=label_smoothing
         )
-
-    def _start_state(self, encoder_out: dict[str, Tensor], incremental_state: State | None) -> tuple[Tensor, Tensor]:
-        """The state before this call's first step: (D, B, H) twice."""
-        if incremental_state is not None:
-            cached = self.get_incremental_state(incremental_state, "lstm")
-            if cached is not None:
-                return cached["hidden"], cached["cell"]
-        hidden, cell = self.bridge(encoder_out["final_hidden"], encoder_out["final_cell"])
-        return hidden, cell
-
-    def reorder_incremental_state(self, incremental_state: State, new_order: Tensor) -> None:
-        """Let the states follow the hypotheses ``new_order`` (B',) that beam search kept."""
-        cached = self.get_incremental_state(incremental_state, "lstm")
-        if cached is not None:
-            moved = {name: state.index_select(1, new_order) for name, state in cached.items()}
-            self.set_incremental_state(incremental_state, "lstm", moved)
 
     def max_positions(self) -> int:
         """An LSTM has no longest output; the task sets the limits."""

@@ -3,12 +3,13 @@
 from typing import Any
 
 from fairseq.data import Dictionary
-from fairseq.models import FairseqEncoderDecoderModel, register_model
+from fairseq.models import register_model
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ...errors import UserError, user_errors
-from ...modules import BilinearAttention, LossSums, QueryEmbedding, StateBridge
+from ...modules import BilinearAttention, QueryEmbedding, StateBridge
+from ..base import LossModel
 from ..checks import check_joined
 from .config import WeanLstmConfig, register_presets
 from .decoder import WeanLstmDecoder
@@ -16,10 +17,9 @@ from .encoder import WeanLstmEncoder
 
 
 @register_model("wean_lstm", dataclass=WeanLstmConfig)
-class WeanLstmModel(FairseqEncoderDecoderModel):
+class WeanLstmModel(LossModel):
     """LSTM encoder and decoder with attention, and an output layer that queries the word embeddings."""
 
-    computes_loss = True  # see criterions/model_loss.py
     encoder: WeanLstmEncoder
     decoder: WeanLstmDecoder
 
@@ -36,33 +36,6 @@ class WeanLstmModel(FairseqEncoderDecoderModel):
             raise UserError(f"--loss-chunk-size must be 0 (chosen by memory) or more, but is {cfg.loss_chunk_size}.")
         with user_errors():
             return _build(cls, cfg, task)
-
-    def forward(
-        self,
-        src_tokens: Tensor,
-        src_lengths: Tensor,
-        prev_output_tokens: Tensor,
-        target: Tensor | None = None,
-        label_smoothing: float = 0.0,
-        **_unused: Any,
-    ) -> tuple[Tensor, dict[str, list[Tensor]]] | LossSums:
-        """Score every next word, or with ``target`` compute the loss without building the scores.
-
-        Args:
-            src_tokens: shape (B, S).
-            src_lengths: shape (B,).
-            prev_output_tokens: shape (B, T).
-            target: shape (B, T).
-            label_smoothing: used with ``target``.
-
-        Returns:
-            Logits (B, T, V) and ``{"attn": [weights (B, T, S)]}``; with ``target`` the summed losses.
-        """
-        encoder_out = self.encoder(src_tokens, src_lengths)
-        if target is None:
-            return self.decoder(prev_output_tokens, encoder_out)
-        query, _ = self.decoder.extract_features(prev_output_tokens, encoder_out)
-        return self.decoder.loss(query, target, label_smoothing)
 
     def get_targets(self, sample: dict[str, Any], net_output: Any) -> Tensor:
         """Targets (B, T) for fairseq's own criterions: a word that is no candidate counts as ``<unk>``."""
