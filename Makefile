@@ -8,6 +8,8 @@ SHELL := bash
 # The programs of .venv come first on PATH, so that a recipe calls what was installed there.
 WITH_VENV := PATH="$(CURDIR)/.venv/bin:$$PATH"
 PYTEST_ARGS ?=
+# Tests run side by side, one thread each, and those of a file in one process: they share what was trained for them.
+IN_PARALLEL := OMP_NUM_THREADS=1 python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 
 .PHONY: help
 help: ## show this list
@@ -24,11 +26,11 @@ quickstart: setup ## the main job end to end on generated data, a few minutes on
 
 .PHONY: test
 test: setup ## the tests, without the slow ones
-	@$(WITH_VENV) python -m pytest tests $(PYTEST_ARGS)
+	@$(WITH_VENV) $(IN_PARALLEL) tests $(PYTEST_ARGS)
 
 .PHONY: test-slow
 test-slow: setup ## the slow tests: does every model learn, do the recipes run
-	@$(WITH_VENV) python -m pytest -m slow tests $(PYTEST_ARGS)
+	@$(WITH_VENV) $(IN_PARALLEL) -m slow tests $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: setup ## ruff: lint rules and format; the tables in the documents are those of results/

