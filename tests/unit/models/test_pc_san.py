@@ -248,13 +248,13 @@ def test_topics_are_a_set():
     torch.testing.assert_close(log_probs(model, there), log_probs(model, back), rtol=1e-4, atol=1e-5)
 
 
-def test_words_are_scored_by_the_embeddings_of_the_decoder_alone():
+def test_one_embedding_for_topics_essay_and_scores():
     model = build()
     states = torch.randn(1, 2, 6)
     words = model.decoder.network.embedding.words.weight
     torch.testing.assert_close(model.decoder.scores(states), states @ words.t())
-    assert model.encoder.words is not model.decoder.network.embedding.words
-    assert sum(p.shape == (23, 6) for p in model.parameters()) == 2
+    assert model.encoder.words is model.decoder.network.embedding.words
+    assert sum(p.shape == (23, 6) for p in model.parameters()) == 1
 
 
 def test_topics_and_essays_may_have_dictionaries_of_their_own():
@@ -268,12 +268,12 @@ def test_topics_and_essays_may_have_dictionaries_of_their_own():
 
 
 def test_the_defaults_are_those_of_the_paper():
-    """Spec 6.2 and 6.3. The count is by hand: d = 768, F = 3072, L = 12, V = 23 on each side."""
+    """Spec 6.2 and 6.3. The count is by hand: d = 768, F = 3072, L = 12, V = 23, one embedding."""
     model = build_model("pc_san", essay_task(num_layers=12, dim=768))
     d, inner, words = 768, 3072, 23
     attention, norm, feed_forward = 4 * (d * d + d), 2 * d, d * inner + inner + inner * d + d
     layers = 6 * (2 * attention + d * d + 2 * d + feed_forward + 3 * norm)
-    topics = words * d + 6 * 12 + 2 * d * d + d
+    topics = 6 * 12 + 2 * d * d + d
     assert sum(p.numel() for p in model.parameters()) == words * d + layers + topics
     attentions = [module for module in model.modules() if hasattr(module, "query_proj")]
     assert [(module.heads, module.dropout) for module in attentions] == [(8, 0.1)] * 12

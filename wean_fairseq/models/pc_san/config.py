@@ -29,8 +29,8 @@ class PcSanConfig(FairseqDataclass):
     topic_vectors: Optional[str] = field(
         default=None,
         metadata={
-            "help": "word vectors as text (GloVe or word2vec), as wide as --embed-dim, that the topic embedding starts "
-            "from (sec. 3.2); it is trained further"
+            "help": "word vectors as text (GloVe or word2vec), as wide as --embed-dim, that the embedding of topics, "
+            "essay and output starts from (sec. 3.2); it is trained further"
         },
     )
     topic_fuse: ChoiceEnum(FUSIONS) = field(  # type: ignore[valid-type]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from fairseq.data import Dictionary
 from fairseq.models import register_model
 from fairseq.tasks import FairseqTask
 from torch import nn
@@ -46,12 +47,18 @@ class PcSanModel(LossModel):
             UserError: if the options contradict each other or the task.
         """
         _check(cfg, task)
+        # With one dictionary one embedding serves topics, essay and output, as in the Transformer that PC-SAN is
+        # compared with: with two, what a topic has to do with the same word in the essay is learnt word by word.
+        words = _embedding(task.target_dictionary, cfg)
+        joined = task.source_dictionary == task.target_dictionary
         with user_errors():
-            encoder = _build_encoder(cfg, task)
-            decoder = _build_decoder(cfg, task, encoder.bert_states)
+            encoder = _build_encoder(cfg, task, words if joined else _embedding(task.source_dictionary, cfg))
+            decoder = _build_decoder(cfg, task, words, encoder.bert_states)
         model = cls(encoder, decoder)
         initialise(model)
         start_from_vectors(encoder.words, cfg.topic_vectors, task.source_dictionary)
+        if not joined:
+            start_from_vectors(words, cfg.topic_vectors, task.target_dictionary)
         return model
 
     def load_state_dict(self, state_dict: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
@@ -78,11 +85,13 @@ def _check(cfg: PcSanConfig, task: FairseqTask) -> None:
         raise UserError("pc_san reads the target from the left: do not use --left-pad-target.")
 
 
-def _build_encoder(cfg: PcSanConfig, task: FairseqTask) -> PcSanEncoder:
-    dictionary = task.source_dictionary
-    words = nn.Embedding(len(dictionary), cfg.embed_dim, dictionary.pad())
+def _embedding(dictionary: Dictionary, cfg: PcSanConfig) -> nn.Embedding:
+    return nn.Embedding(len(dictionary), cfg.embed_dim, dictionary.pad())
+
+
+def _build_encoder(cfg: PcSanConfig, task: FairseqTask, words: nn.Embedding) -> PcSanEncoder:
     bert_states = None if str(cfg.bert_layers) == "none" else _build_bert_states(cfg, task.bert)
-    return PcSanEncoder(dictionary, words, bert_states, cfg.dropout)
+    return PcSanEncoder(task.source_dictionary, words, bert_states, cfg.dropout)
 
 
 def _build_bert_states(cfg: PcSanConfig, bert: Bert) -> BertStates:
@@ -94,9 +103,10 @@ def _build_bert_states(cfg: PcSanConfig, bert: Bert) -> BertStates:
     return BertStates(mixture, TopicFusion(str(cfg.topic_fuse), cfg.embed_dim, bert.dim), bert)
 
 
-def _build_decoder(cfg: PcSanConfig, task: FairseqTask, bert_states: BertStates | None) -> PcSanDecoder:
+def _build_decoder(
+    cfg: PcSanConfig, task: FairseqTask, words: nn.Embedding, bert_states: BertStates | None
+) -> PcSanDecoder:
     dictionary = task.target_dictionary
-    words = nn.Embedding(len(dictionary), cfg.embed_dim, dictionary.pad())
     layers = [
         ContextualDecoderLayer(
             cfg.embed_dim,
