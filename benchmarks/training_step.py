@@ -24,6 +24,7 @@ import torch  # noqa: E402
 from workload import (  # noqa: E402
     PHASES,
     TOY,
+    OutputLayer,
     OutputProducts,
     Size,
     TrainingStep,
@@ -34,28 +35,56 @@ from workload import (  # noqa: E402
 
 PACKAGES = ("torch", "fairseq-fixed", "numpy")
 PEER = "fairseq lstm"
-OURS = "wean_lstm"
+OURS = "wean_lstm --optimizer fused_adam"
 FLOOR = "output products alone"
+FLOOR_ONEDNN = "output products alone, oneDNN"
+OUTPUT_LAYER = "output layer alone"
+FUSED = ("--optimizer", "fused_adam")
+# Sentences of the batch that shows how memory grows, times those of the batch that is timed.
+LARGER = 8
 
 VARIANTS = (
     Variant(PEER, "lstm", "cross_entropy"),
+    Variant("fairseq lstm --optimizer fused_adam", "lstm", "cross_entropy", FUSED),
     Variant("fairseq lstm --share-all-embeddings", "lstm", "cross_entropy", ("--share-all-embeddings",)),
-    Variant(OURS, "wean_lstm", "query_embedding"),
+    Variant(OURS, "wean_lstm", "query_embedding", FUSED),
+    Variant("wean_lstm", "wean_lstm", "query_embedding"),
+    Variant(f"{OURS} --bf16-output", "wean_lstm", "query_embedding", (*FUSED, "--bf16-output")),
     Variant("wean_lstm --criterion cross_entropy", "wean_lstm", "cross_entropy"),
-    Variant("seq2seq_lstm", "seq2seq_lstm", "query_embedding"),
+    Variant("seq2seq_lstm --optimizer fused_adam", "seq2seq_lstm", "query_embedding", FUSED),
 )
+# Many times slower than the others: measured by itself.
+CONCAT = Variant(f"{OURS} --query-score concat", "wean_lstm", "query_embedding", (*FUSED, "--query-score", "concat"))
 
 
 def measure_time(
     variants: Iterable[Variant], size: Size, threads: int, rounds: int, warmup: int, seed: int
 ) -> dict[str, dict[str, Any]]:
     """Medians and ratios of all variants, interleaved in this process."""
+    # The plugin is there by now; which library is the faster one depends on the machine.
+    from wean_fairseq.modules.chunked_loss import product_cross_entropy
+    from wean_fairseq.modules.products import exact_products
+
     torch.set_num_threads(threads)
-    floor = OutputProducts(size, seed)
+    parts = {
+        FLOOR: OutputProducts(size, seed),
+        FLOOR_ONEDNN: OutputProducts(size, seed, lambda: exact_products(torch.device("cpu"))),
+        OUTPUT_LAYER: OutputLayer(size, seed, lambda *inputs: product_cross_entropy(*inputs).loss),
+    }
     with built_steps(variants, size, warmup + rounds, seed) as steps:
-        summary = time_steps({**steps, FLOOR: floor}, rounds, warmup, PEER)
-    summary[FLOOR]["gflop_per_s"] = round(floor.flops / summary[FLOOR]["cpu_ms"] / 1e6, 1)
+        summary = time_steps({**steps, **parts}, rounds, warmup, PEER)
+    for floor in (FLOOR, FLOOR_ONEDNN):
+        summary[floor]["gflop_per_s"] = round(parts[FLOOR].flops / summary[floor]["cpu_ms"] / 1e6, 1)
     return summary
+
+
+def measure_concat(size: Size, threads: int, seed: int) -> dict[str, float]:
+    """CPU and wall milliseconds of one step with the score ``concat``, after a toy step."""
+    torch.set_num_threads(threads)
+    train(CONCAT, TOY, seed, steps=1)
+    with built_steps([CONCAT], size, 1, seed) as built:
+        timing = harness.time_step(built[CONCAT.name], 0)
+    return {"cpu_ms": round(timing.cpu * 1e3, 3), "wall_ms": round(timing.wall * 1e3, 3)}
 
 
 def time_steps(steps: Mapping[str, harness.Step], rounds: int, warmup: int, peer: str) -> dict[str, dict[str, Any]]:
@@ -79,6 +108,18 @@ def measure_memory(variant: Variant, size: Size, seed: int, steps: int = 3) -> d
     return {"idle_mib": round(idle, 1), "peak_mib": round(peak, 1), "above_idle_mib": round(peak - idle, 1)}
 
 
+def measure_all_memory(words: Sequence[str], batch_size: int) -> dict[str, dict[str, Any]]:
+    """Peak memory of all variants at the size of ``words``, and of some with ``LARGER`` times the sentences."""
+    script, larger = Path(__file__), ["--batch-size", str(LARGER * batch_size)]
+    rows = [variant.name for variant in (*VARIANTS, CONCAT)]
+    return {
+        "memory": {name: harness.run_child(script, [*words, "--memory-of", name]) for name in rows},
+        "memory_of_larger_batch": {
+            name: harness.run_child(script, [*words, *larger, "--memory-of", name]) for name in (PEER, OURS)
+        },
+    }
+
+
 def train(variant: Variant, size: Size, seed: int, steps: int) -> None:
     """Build the model and run ``steps`` steps."""
     with built_steps([variant], size, steps, seed) as built:
@@ -97,11 +138,30 @@ def report(data: dict[str, Any]) -> list[str]:
     ]
     for threads, summary in data["time"].items():
         lines += ["", f"## Time, threads: {threads}", "", *time_table("variant", summary), ""]
-        lines += [
-            f"Ratios are to `{PEER}`. {FLOOR.capitalize()}: {summary[FLOOR]['gflop_per_s']} GFLOP per CPU second."
-        ]
+        lines += [f"Ratios are to `{PEER}`. {roofline(summary)}"]
+        if threads in data["concat"]:
+            concat = data["concat"][threads]
+            lines += [
+                "",
+                f"One step of `{CONCAT.name}`: {concat['cpu_ms']:.0f} ms CPU, {concat['wall_ms']:.0f} ms wall.",
+            ]
     lines += memory_table("variant", data["memory"], PEER)
+    lines += memory_table("variant", data["memory_of_larger_batch"], PEER, f", {LARGER} times the sentences")
     return lines
+
+
+def roofline(summary: dict[str, dict[str, Any]]) -> str:
+    """How near the output layer is to what the machine can do, and where the rest of a step goes; in CPU time."""
+    floor = min((FLOOR, FLOOR_ONEDNN), key=lambda name: summary[name]["cpu_ms"])
+    layer, step = summary[OUTPUT_LAYER]["cpu_ms"], summary[OURS]
+    phases = step["phases_cpu_ms"]
+    network = phases["forward"] + phases["backward"] - layer
+    return (
+        f"Best rate of matrix products measured here ({floor}): {summary[floor]['gflop_per_s']} GFLOP per CPU second. "
+        f"The output layer of `{OURS}` reaches {summary[floor]['cpu_ms'] / layer:.0%} of it, and is "
+        f"{layer / step['cpu_ms']:.0%} of the step; embeddings, LSTMs and attention are "
+        f"{network / step['cpu_ms']:.0%}, clipping and optimiser {phases['update'] / step['cpu_ms']:.0%}."
+    )
 
 
 def size_line(size: Size) -> str:
@@ -130,14 +190,14 @@ def time_table(what: str, summary: dict[str, dict[str, Any]]) -> list[str]:
     return harness.table(header, rows)
 
 
-def memory_table(what: str, memory: dict[str, dict[str, float]], peer: str) -> list[str]:
+def memory_table(what: str, memory: dict[str, dict[str, float]], peer: str, title: str = "") -> list[str]:
     """A section on peak memory, with ratios to ``peer``; nothing where it was not measured."""
     if not memory:
         return []
     least = memory[peer]["above_idle_mib"]
     rows = [[name, *row.values(), f"{row['above_idle_mib'] / least:.3f}"] for name, row in memory.items()]
     header = [what, "idle MiB", "peak MiB", "above idle MiB", "**ratio**"]
-    return ["", "## Peak memory, a fresh process each, threads: 1", "", *harness.table(header, rows)]
+    return ["", f"## Peak memory{title}, a fresh process each, threads: 1", "", *harness.table(header, rows)]
 
 
 def add_run_options(parser: argparse.ArgumentParser, name: str, rounds: int, warmup: int = 2, hint: str = "") -> None:
@@ -178,7 +238,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     size = replace(TOY if args.quick else Size(), **({"batch_size": args.batch_size} if args.batch_size else {}))
     if args.memory_of:
         torch.set_num_threads(1)
-        variant = next(variant for variant in VARIANTS if variant.name == args.memory_of)
+        variant = next(variant for variant in (*VARIANTS, CONCAT) if variant.name == args.memory_of)
         print(json.dumps(measure_memory(variant, size, args.seed)))
         return
     rounds, warmup = (min(2, args.rounds), 1) if args.quick else (args.rounds, args.warmup)
@@ -189,13 +249,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         "rounds": rounds,
         "warmup": warmup,
         "memory": {},
+        "memory_of_larger_batch": {},
         "time": {},
+        "concat": {},
     }
     # Memory first: its processes are small and leave nothing behind for the timing.
-    for variant in () if args.no_memory else VARIANTS:
-        data["memory"][variant.name] = harness.run_child(Path(__file__), [*words, "--memory-of", variant.name])
+    if not args.no_memory:
+        data |= measure_all_memory(words, size.batch_size)
     for threads in args.threads if rounds else ():
         data["time"][str(threads)] = measure_time(VARIANTS, size, threads, rounds, warmup, args.seed)
+        data["concat"][str(threads)] = measure_concat(size, threads, args.seed)
     lines = report(data)
     harness.write_results(args.output, data, lines)
     print("\n".join(lines))

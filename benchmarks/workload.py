@@ -7,8 +7,8 @@ clip, optimiser. The trainer's own overhead is left out, for every arch alike.
 import argparse
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -80,6 +80,8 @@ class TrainingStep:
         seed: of the parameters and dropout.
     """
 
+    device = torch.device("cpu")
+
     def __init__(
         self, variant: Variant, size: Size, data_dir: Path, batches: Sequence[dict[str, Any]], seed: int
     ) -> None:
@@ -89,8 +91,8 @@ class TrainingStep:
         cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, input_args=words))
         torch.manual_seed(seed)
         task = self.setup_task(cfg.task)
-        self.model = task.build_model(cfg.model).train()
-        self.criterion = criterions.build_criterion(cfg.criterion, task)
+        self.model = task.build_model(cfg.model).to(self.device).train()
+        self.criterion = criterions.build_criterion(cfg.criterion, task).to(self.device)
         self.optimizer = optim.build_optimizer(cfg.optimizer, list(self.model.parameters()))
         self.clip_norm = cfg.optimization.clip_norm
 
@@ -126,9 +128,18 @@ class TrainingStep:
 
 
 class OutputProducts:
-    """The three matrix products of an output layer and nothing else: what no exact softmax over all words can avoid."""
+    """The three matrix products of an output layer and nothing else: what no exact softmax over all words can avoid.
 
-    def __init__(self, size: Size, seed: int) -> None:
+    Args:
+        size: of the layer.
+        seed: of its numbers.
+        library: makes a context in which the products are computed: which library of PyTorch does it.
+    """
+
+    def __init__(
+        self, size: Size, seed: int, library: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> None:
+        self.library = library
         generator = torch.Generator().manual_seed(seed)
         rows = size.batch_size * size.target_length
         self.query = torch.randn(rows, size.dim, generator=generator)
@@ -142,10 +153,35 @@ class OutputProducts:
 
     def __call__(self, index: int) -> dict[str, float]:
         """Scores, gradient of the queries, gradient of the weights."""
-        for chunk in self.chunks:
-            scores = torch.mm(chunk, self.weight.t(), out=self.scores[: len(chunk)])
-            torch.mm(scores, self.weight, out=self.grad_query[: len(chunk)])
-            self.grad_weight.addmm_(scores.t(), chunk)
+        with self.library():
+            for chunk in self.chunks:
+                scores = torch.mm(chunk, self.weight.t(), out=self.scores[: len(chunk)])
+                torch.mm(scores, self.weight, out=self.grad_query[: len(chunk)])
+                self.grad_weight.addmm_(scores.t(), chunk)
+        return {}
+
+
+class OutputLayer:
+    """Loss and gradients of the output layer alone, as it is in training: the products, the softmax and the rest.
+
+    Args:
+        size: of the layer.
+        seed: of its numbers.
+        loss: of queries (N, D), candidates' rows (V, D), no bias, and targets (N,): a scalar.
+    """
+
+    def __init__(self, size: Size, seed: int, loss: Callable[..., torch.Tensor]) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        rows = size.batch_size * size.target_length
+        self.query = torch.randn(rows, size.dim, generator=generator).requires_grad_()
+        self.weight = torch.randn(size.vocabulary, size.dim, generator=generator).requires_grad_()
+        self.target = torch.randint(size.vocabulary, (rows,), generator=generator)
+        self.loss = loss
+
+    def __call__(self, index: int) -> dict[str, float]:
+        """Forward and backward; the gradients are dropped."""
+        self.loss(self.query, self.weight, None, self.target).backward()
+        self.query.grad = self.weight.grad = None
         return {}
 
 

@@ -17,7 +17,7 @@ def scripts():
     """The folder of the scripts on the path, as it is when one of them runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "benchmarks")
-        for name in ("harness", "workload", "training_step", "copying", "granularity", "essay_step"):
+        for name in ("harness", "workload", "training_step", "copying", "granularity", "essay_step", "gpu"):
             patch.delitem(sys.modules, name, raising=False)
         importlib.import_module("training_step").use_plugin()
         yield
@@ -116,7 +116,7 @@ def test_every_variant_trains_and_does_not_stop(workload, training_step, tmp_pat
     size = replace(workload.TOY, dropout=0.0)
     workload.write_dictionaries(tmp_path, size.vocabulary)
     batches = workload.make_batches(size, 1, seed=1)
-    for variant in training_step.VARIANTS:
+    for variant in (*training_step.VARIANTS, training_step.CONCAT):
         step = workload.TrainingStep(variant, size, tmp_path, batches, seed=1)
         before = step.criterion(step.model, batches[0])[0].item()
         phases = step(0)
@@ -136,7 +136,9 @@ def test_models_differ_where_they_should(workload, training_step, tmp_path):
     peer, shared = counts["fairseq lstm"], counts["fairseq lstm --share-all-embeddings"]
     linear = table + size.vocabulary  # an output layer of its own, with its bias
     assert peer - shared == table + linear
-    assert counts["seq2seq_lstm"] - counts["wean_lstm"] == linear - size.dim**2  # W of eq. 5 in its place
+    assert (
+        counts["seq2seq_lstm --optimizer fused_adam"] - counts["wean_lstm"] == linear - size.dim**2
+    )  # W of eq. 5 in its place
 
 
 def test_output_products_are_those_of_a_linear_layer(workload):
@@ -146,6 +148,20 @@ def test_output_products_are_those_of_a_linear_layer(workload):
     torch.testing.assert_close(products.scores, scores)
     torch.testing.assert_close(products.grad_query, scores @ products.weight)
     torch.testing.assert_close(products.grad_weight, scores.t() @ products.query)
+
+
+def test_roofline_is_the_share_of_the_faster_products(training_step):
+    """Closed form: 60 of 80 ms are the products of the faster library; 80 of 200 ms are the layer, 100 the network."""
+    summary = {
+        training_step.FLOOR: {"cpu_ms": 120.0, "gflop_per_s": 50.0},
+        training_step.FLOOR_ONEDNN: {"cpu_ms": 60.0, "gflop_per_s": 100.0},
+        training_step.OUTPUT_LAYER: {"cpu_ms": 80.0},
+        training_step.OURS: {"cpu_ms": 200.0, "phases_cpu_ms": {"forward": 120.0, "backward": 60.0, "update": 20.0}},
+    }
+    line = training_step.roofline(summary)
+    assert "(output products alone, oneDNN): 100.0 GFLOP per CPU second" in line
+    assert "reaches 75% of it, and is 40% of the step" in line
+    assert "attention are 50%, clipping and optimiser 10%." in line
 
 
 # --- the command ----------------------------------------------------------------------------------------------------
@@ -158,8 +174,15 @@ def test_command_writes_both_files(training_step, monkeypatch, tmp_path, threads
     training_step.main(["--quick", "--threads", str(threads), "--output", str(tmp_path / "x" / "step")])
     data = json.loads((tmp_path / "x" / "step.json").read_text())
     names = [variant.name for variant in training_step.VARIANTS]
-    assert [words[-1] for words in children] == names == list(data["memory"])
-    assert list(data["time"][str(threads)]) == [*names, training_step.FLOOR]
+    concat = training_step.CONCAT.name
+    larger = [training_step.PEER, training_step.OURS]
+    assert list(data["memory"]) == [*names, concat]
+    assert list(data["memory_of_larger_batch"]) == larger
+    assert [words[-1] for words in children] == [*names, concat, *larger]
+    assert [words[-3] for words in children[-2:]] == ["32", "32"]  # 8 x 4 sentences
+    parts = [training_step.FLOOR, training_step.FLOOR_ONEDNN, training_step.OUTPUT_LAYER]
+    assert list(data["time"][str(threads)]) == [*names, *parts]
+    assert data["concat"][str(threads)]["cpu_ms"] > 0
     assert data["run"]["command"] == f"python benchmarks/training_step.py --quick --threads {threads}"
     text = (tmp_path / "x" / "step.md").read_text()
     assert str(tmp_path) not in text
@@ -258,3 +281,58 @@ def test_features_of_a_batch_come_from_the_files_of_the_cache(workload, tmp_path
     assert features.shape == (size.batch_size, size.source_length, essay_step.BERT_LAYERS, size.dim)
     assert features[:, :-1].any(dim=-1).all() and not features[:, -1].any()  # the end symbol has none
     assert "topic_features" not in batches[1]["net_input"]
+
+
+# --- GPU ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_gpu_benchmark_runs_everything_and_claims_nothing_without_a_gpu(monkeypatch, threads, tmp_path):
+    gpu = importlib.import_module("gpu")
+    monkeypatch.setattr(gpu, "DEVICE", torch.device("cpu"))
+    monkeypatch.setattr(gpu.DeviceStep, "device", torch.device("cpu"))
+    gpu.main(["--quick", "--output", str(tmp_path / "gpu")])
+    data = json.loads((tmp_path / "gpu.json").read_text())
+    layer = data["tables"]["Output layer, float32"]
+    assert {gpu.MATERIALISED, gpu.OURS} <= set(layer)
+    assert max(layer[gpu.OURS]["off_by"]) < 1e-5
+    assert max(data["tables"]["Output layer, bfloat16"][gpu.OURS]["off_by"]) < 0.05
+    assert list(data["tables"]["Granularity-aware attention, whole step"]) == [
+        "paraphrase_transformer",
+        "C-DNPG, product",
+    ]
+    text = (tmp_path / "gpu.md").read_text()
+    assert "nothing of a GPU was measured" in text
+    assert "Kernels of concat: not measured." in text
+
+
+def test_what_does_not_run_is_named_and_the_others_are_measured(monkeypatch):
+    gpu = importlib.import_module("gpu")
+    monkeypatch.setattr(gpu, "DEVICE", torch.device("cpu"))
+
+    def broken(query, weight, target):
+        raise ValueError("needs another machine")
+
+    args = gpu.build_parser().parse_args(["--rounds", "1", "--warmup", "0"])
+    losses = {gpu.OURS: gpu.output_losses()[gpu.OURS], "broken": broken}
+    rows = gpu.measure_losses(losses, gpu.TOY, torch.float32, args)
+    assert rows["broken"] == {"error": "ValueError: needs another machine"}
+    assert rows[gpu.OURS]["wall_ms"] > 0
+
+
+def test_peak_of_a_loss_counts_its_gradients(monkeypatch):
+    """They are new in every step that is measured, not there already from the step that gave the numbers."""
+    gpu = importlib.import_module("gpu")
+    monkeypatch.setattr(gpu, "DEVICE", torch.device("cpu"))
+    step = gpu.LossStep(gpu.output_losses()[gpu.MATERIALISED], gpu.TOY, torch.float32, seed=1)
+    assert all(number.isfinite().all() for number in step.numbers())
+    assert step.query.grad is None
+    assert step.weight.grad is None
+
+
+def test_share_of_the_rate_of_tanh(monkeypatch):
+    """Closed form: 2 x 2 x 3 x 5 x 4 = 240 units at 1,000 a second take 240 ms, half of 480; 9,600 / 480 = 20."""
+    gpu = importlib.import_module("gpu")
+    rows = {"chunked form": {"wall_ms": 9600.0}, f"{gpu.OURS}, Triton": {"wall_ms": 480.0}}
+    size = {"vocabulary": 5, "dim": 4, "batch_size": 2, "target_length": 3}
+    data = {"tables": {"Score concat, forward and backward": rows}, "special_per_s": 1000.0, "size": size}
+    assert "20.0 times as fast as the chunked form, and at 50% of the rate" in gpu.tanh_line(data)

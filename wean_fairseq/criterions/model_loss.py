@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ..errors import UserError
 from ..modules import LossSums, MixtureLoss
+from ..modules.products import bf16_products
 
 _PER_TOKEN = "per_token:"  # marks a sum that a model wants logged as an average over tokens
 
@@ -32,6 +33,13 @@ class ModelLossConfig(FairseqDataclass):
         default=0.0,
         metadata={"help": "probability mass spread over the other words, 0 = none (as label_smoothed_cross_entropy)"},
     )
+    bf16_output: bool = field(
+        default=False,
+        metadata={
+            "help": "compute the matrix products of the output layer from factors rounded to bfloat16: not exact, "
+            "and for processors with bfloat16 instructions"
+        },
+    )
     sentence_avg: bool = II("optimization.sentence_avg")
 
 
@@ -43,17 +51,22 @@ class ModelLossCriterion(FairseqCriterion):
         task: gives the padding index.
         label_smoothing: in [0, 1).
         sentence_avg: divide gradients by sentences instead of tokens.
+        bf16_output: see ``modules.products.bf16_products``; validation rounds too. Scores that the loss needs all
+            at once, as those of models that copy, and additive ones stay as they are.
 
     Raises:
         UserError: if ``label_smoothing`` is out of range.
     """
 
-    def __init__(self, task: FairseqTask, label_smoothing: float, sentence_avg: bool) -> None:
+    def __init__(
+        self, task: FairseqTask, label_smoothing: float, sentence_avg: bool, bf16_output: bool = False
+    ) -> None:
         super().__init__(task)
         if not 0.0 <= label_smoothing < 1.0:
             raise UserError(f"--label-smoothing must be at least 0 and below 1, but is {label_smoothing}.")
         self.label_smoothing = label_smoothing
         self.sentence_avg = sentence_avg
+        self.bf16_output = bf16_output
 
     def forward(
         self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
@@ -73,7 +86,8 @@ class ModelLossCriterion(FairseqCriterion):
         """
         if not reduce:
             raise NotImplementedError("this criterion keeps no per-token losses: use cross_entropy for reduce=False.")
-        sums = self._sums(model, sample)
+        with bf16_products(self.bf16_output):
+            sums = self._sums(model, sample)
         sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
         logging_output = {
             "loss": sums.loss.detach(),

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .chunked_loss import LossSums, additive_cross_entropy, additive_scores, product_cross_entropy
+from .additive_scores import additive_scores
+from .chunked_loss import LossSums, additive_cross_entropy, product_cross_entropy
 
 QUERY_SCORES = ("dot", "general", "concat", "linear")
 

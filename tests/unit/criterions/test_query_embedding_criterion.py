@@ -5,8 +5,10 @@ from argparse import Namespace
 
 import pytest
 import torch
+from fairseq import criterions, options
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.logging import metrics
 from fairseq.models.lstm import LSTMModel
 from fairseq.models.lstm import base_architecture as lstm_architecture
@@ -107,6 +109,24 @@ def test_reduction_divides_the_sums_of_all_workers_once():
     assert values["nll_loss"] == pytest.approx(4 / math.log(2), abs=1e-3)
     assert values["loss"] == pytest.approx(5 / math.log(2), abs=1e-3)
     assert values["ppl"] == pytest.approx(math.exp(4), rel=1e-2)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_bf16_output_rounds_the_products_of_this_loss_alone(kind):
+    """That the errors keep their bounds is shown in tests/unit/modules/test_products.py."""
+    model, sample = make_model(kind), make_sample()
+    exact, rounded, again = (QueryEmbeddingCriterion(TASK, 0.1, False, bf16)(model, sample)[0] for bf16 in (0, 1, 0))
+    assert exact == again
+    assert rounded != exact
+    torch.testing.assert_close(rounded, exact, rtol=0.02, atol=0.0)
+
+
+def test_bf16_output_is_an_option_of_the_command_line():
+    words = ["data", "--arch", "wean_lstm", "--criterion", "query_embedding"]
+    for more in ([], ["--bf16-output"]):
+        args = options.parse_args_and_arch(options.get_training_parser(), input_args=[*words, *more])
+        cfg = convert_namespace_to_omegaconf(args)
+        assert criterions.build_criterion(cfg.criterion, TASK).bf16_output == bool(more)
 
 
 @pytest.mark.parametrize("eps", [-0.1, 1.0, 1.5])

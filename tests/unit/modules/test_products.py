@@ -1,0 +1,216 @@
+"""The products of the output layer: exact ones whoever computes them, and the error bounds of those in bfloat16."""
+
+import contextlib
+
+import pytest
+import torch
+
+from wean_fairseq.modules import product_cross_entropy, products
+
+N, V, D = 19, 203, 33
+U = 2.0**-8  # unit roundoff of bfloat16
+
+
+def inputs(scale=1.0):
+    generator = torch.Generator().manual_seed(2)
+    query, weight = (scale * torch.randn(rows, D, generator=generator) for rows in (N, V))
+    return query, weight, torch.randn(V, generator=generator), torch.randint(0, V, (N,), generator=generator)
+
+
+def loss_and_gradients(query, weight, bias, target, *options):
+    leaves = [tensor.clone().requires_grad_() for tensor in (query, weight, bias)]
+    sums = product_cross_entropy(*leaves, target, 0.0, *options)
+    sums.loss.backward()
+    return sums.nll_loss.detach(), [leaf.grad for leaf in leaves]
+
+
+def exact(query, weight, bias, target):
+    """In float64: scores (N, V), nll (N,), gradient at the scores (N, V)."""
+    scores = query.double() @ weight.double().t() + bias.double()
+    nll = torch.nn.functional.cross_entropy(scores, target, reduction="none")
+    return scores, nll, torch.softmax(scores, dim=1) - torch.nn.functional.one_hot(target, V)
+
+
+def score_errors(query, weight, bias, scores):
+    """The bound in the docstring of ``bf16_products``, and what a bias adds in float32, for every token: (N,)."""
+    delta = 3.1 * U * (query.abs() @ weight.abs().t()) + 1e-6 * (scores.abs() + bias.abs())
+    return delta.amax(dim=1)
+
+
+# --- who computes them ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked_anew():
+    products.onednn_is_exact.cache_clear()
+    yield
+    products.onednn_is_exact.cache_clear()
+
+
+@pytest.mark.parametrize("bits", [8, 11])  # bfloat16, TF32
+@pytest.mark.parametrize("layout", ["scores", "gradient of queries", "gradient of rows"])
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.usefixtures("asked_anew")
+def test_rounded_factors_are_found_out(monkeypatch, bits, layout, side):
+    """A library that rounds one factor of one of the three products, told by their layouts, is not an exact one."""
+    monkeypatch.setattr(products, "_PROBE_SIZES", (16, 32, 64))
+    rounded_layout = {"scores": (False, True), "gradient of queries": (False, False), "gradient of rows": (True, False)}
+
+    def product(*factors):
+        factors = list(factors)
+        if tuple(factor.stride(0) == 1 for factor in factors) == rounded_layout[layout]:
+            factors[side] = cut(factors[side], bits)
+        return factors[0] @ factors[1]
+
+    monkeypatch.setattr(products, "_float_product", product)
+    assert products.onednn_is_exact() is False
+
+
+@pytest.mark.usefixtures("asked_anew")
+def test_sums_in_any_order_are_found_exact(monkeypatch):
+    """Backwards and in two halves: sums of eight odd numbers are exact in float32 in any order."""
+
+    def product(left, right):
+        left, right, half = left.flip(1), right.flip(0), len(right) // 2
+        return left[:, half:] @ right[half:] + left[:, :half] @ right[:half]
+
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
+    monkeypatch.setattr(products, "_onednn", contextlib.nullcontext())
+    monkeypatch.setattr(products, "_float_product", product)
+    assert products.onednn_is_exact()
+
+
+@pytest.mark.usefixtures("asked_anew")
+def test_neither_autocast_nor_the_default_device_changes_the_answer():
+    expected = products.onednn_is_exact()
+    products.onednn_is_exact.cache_clear()
+    with torch.autocast("cpu", torch.bfloat16), torch.device("meta"):
+        assert products.onednn_is_exact() == expected
+
+
+@pytest.mark.usefixtures("asked_anew")
+def test_without_onednn_nothing_changes(monkeypatch):
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    before = torch.backends.mkldnn.matmul.fp32_precision
+    with products.exact_products(torch.device("cpu")):
+        assert torch.backends.mkldnn.matmul.fp32_precision == before
+
+
+def cut(integers, bits):
+    """Whole numbers without what comes after their first ``bits`` binary digits."""
+    unit = 2.0 ** (integers.clamp(min=1).log2().floor() - bits + 1).clamp(min=0)
+    return torch.div(integers, unit, rounding_mode="floor") * unit
+
+
+@pytest.mark.parametrize("answer", [False, True])
+def test_the_setting_of_the_process_is_put_back(monkeypatch, answer):
+    settings = torch.backends.mkldnn.matmul
+    before = settings.fp32_precision
+    monkeypatch.setattr(products, "onednn_is_exact", lambda: answer)
+    with products.exact_products(torch.device("cpu")):
+        assert settings.fp32_precision == ("bf16" if answer else before)
+    with pytest.raises(ZeroDivisionError), products.exact_products(torch.device("cpu")):
+        raise ZeroDivisionError
+    with products.exact_products(torch.device("cuda")):
+        assert settings.fp32_precision == before
+    assert settings.fp32_precision == before
+
+
+def test_threads_that_overlap_leave_the_setting_as_it_was(monkeypatch):
+    """The first to come is the first to go: what the second found on its way in is not what it may put back."""
+    settings = torch.backends.mkldnn.matmul
+    before = settings.fp32_precision
+    monkeypatch.setattr(products, "onednn_is_exact", lambda: True)
+    first, second = (products.exact_products(torch.device("cpu")) for _ in range(2))
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert settings.fp32_precision == "bf16"  # the second one still computes
+    second.__exit__(None, None, None)
+    assert settings.fp32_precision == before
+
+
+@pytest.mark.parametrize("chunk_size", [None, 5])
+def test_exact_products_are_float32_to_the_last_digits(chunk_size):
+    """At a size that reaches the libraries' fast paths; expected values in float64, tolerance of the project."""
+    generator = torch.Generator().manual_seed(1)
+    query, weight = (torch.randn(rows, 128, generator=generator) for rows in (48, 700))
+    target = torch.randint(0, 700, (48,), generator=generator)
+    leaves = [query.clone().requires_grad_(), weight.clone().requires_grad_()]
+    sums = product_cross_entropy(*leaves, None, target, 0.0, chunk_size)
+    sums.loss.backward()
+    doubles = [query.double().requires_grad_(), weight.double().requires_grad_()]
+    loss = torch.nn.functional.cross_entropy(doubles[0] @ doubles[1].t(), target, reduction="sum")
+    loss.backward()
+    torch.testing.assert_close(sums.loss.double(), loss, rtol=1e-6, atol=0.0)
+    for leaf, double in zip(leaves, doubles, strict=True):
+        torch.testing.assert_close(leaf.grad.double(), double.grad, rtol=1e-5, atol=1e-5)
+
+
+def test_no_tokens_give_no_gradient():
+    query, weight, bias, target = inputs()
+    nll, gradients = loss_and_gradients(query[:0], weight, bias, target[:0])
+    assert nll == 0.0
+    assert not any(gradient.any() for gradient in gradients)
+
+
+# --- bfloat16 -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunk_size", [None, 4])
+@pytest.mark.parametrize("scale", [0.2, 1.0])
+def test_values_in_bfloat16_keep_their_bound(scale, chunk_size):
+    """|nll - exact| <= 2 max(delta), token by token; and it is not the exact value that is compared with itself."""
+    query, weight, bias, target = inputs(scale)
+    scores, nll, _ = exact(query, weight, bias, target)
+    bound = 2.0 * score_errors(query, weight, bias, scores)
+    with products.bf16_products():
+        rows = [product_cross_entropy(query[i : i + 1], weight, bias, target[i : i + 1]).nll_loss for i in range(N)]
+        together = product_cross_entropy(query, weight, bias, target, 0.0, chunk_size).nll_loss
+    errors = (torch.stack(rows).double() - nll).abs()
+    assert (errors <= bound).all()
+    assert errors.max() > 1e-5
+    torch.testing.assert_close(together, torch.stack(rows).sum(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("scale", [0.2, 1.0])
+def test_gradients_in_bfloat16_keep_their_bound(scale):
+    """Every number: p is off by exp(2 delta), then p, the other factor and the product are rounded; 3.1 u in all."""
+    query, weight, bias, target = inputs(scale)
+    scores, _, upstream = exact(query, weight, bias, target)
+    one_hot = torch.nn.functional.one_hot(target, V).double()
+    factor = torch.expm1(2.0 * score_errors(query, weight, bias, scores)).double().unsqueeze(1)
+    off = (upstream + one_hot) * factor  # (N, V), of the gradient at the scores
+    reached = upstream.abs() + off
+    bounds = (
+        off @ weight.abs().double() + 3.1 * U * (reached @ weight.abs().double()),
+        off.t() @ query.abs().double() + 3.1 * U * (reached.t() @ query.abs().double()),
+        off.sum(dim=0) + 1e-5,
+    )
+    expected = (upstream @ weight.double(), upstream.t() @ query.double(), upstream.sum(dim=0))
+    with products.bf16_products():
+        _, gradients = loss_and_gradients(query, weight, bias, target, 4)
+    for gradient, value, bound in zip(gradients, expected, bounds, strict=True):
+        assert gradient.dtype == torch.float32
+        assert ((gradient.double() - value).abs() <= bound).all()
+        assert (gradient.double() - value).norm() <= 0.02 * value.norm()  # what is seen; the bounds are the worst case
+
+
+def test_rounded_factors_are_held_once():
+    query, weight, bias, _ = inputs()
+    with products.bf16_products():
+        held = products.OutputProducts(query, weight, bias, [True, True, True], N)
+    assert held.grad_weight_factor is held.weight
+    assert held.grad_query_factor is held.query
+    assert held.weight.dtype == torch.bfloat16
+
+
+def test_bfloat16_is_on_inside_and_off_outside():
+    arguments = inputs()
+    before, _ = loss_and_gradients(*arguments)
+    with products.bf16_products():
+        inside, _ = loss_and_gradients(*arguments)
+        with products.bf16_products(False):
+            within, _ = loss_and_gradients(*arguments)
+    after, _ = loss_and_gradients(*arguments)
+    assert before == after == within != inside

@@ -1,0 +1,200 @@
+"""The three matrix products of an output layer: scores, gradient of the queries, gradient of the candidates' rows.
+
+They are most of a training step, so that it matters which library of PyTorch computes them. On a CPU, PyTorch hands
+float32 products to MKL, which keeps to AVX2 on AMD processors. oneDNN, which is in PyTorch as well, uses AVX-512 there.
+The documented way to it is ``torch.backends.mkldnn.matmul.fp32_precision = "bf16"``, which allows oneDNN to round the
+factors to bfloat16. It does so where that is faster, on processors with matrix instructions for bfloat16 (AMX, and
+some of ARM), and computes in full float32 elsewhere. Which of the two it is, products of integers show, once a process.
+
+Legend: ``N`` tokens, ``n`` tokens of a chunk, ``V`` candidates, ``D`` query width.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from functools import cache
+from threading import Lock
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# Tokens, query width and candidates of the probe: a library may choose its kernel by the size of a product.
+_PROBE_SIZES = (128, 256, 1024)
+# Sums of eight odd numbers below 2^20: exact in float32 in any order, and wrong if a factor loses a digit.
+_PROBE_TERMS = 8
+
+_rounded = ContextVar("rounded", default=False)
+
+
+@contextmanager
+def bf16_products(enabled: bool = True) -> Iterator[None]:
+    """Within it, ``OutputProducts`` of float32 tensors round the factors of their products to bfloat16.
+
+    Those are queries, candidates' rows, and the loss's gradient at the scores. A product comes out rounded as well, and
+    is summed in float32 inside; softmax, loss, and the sums of gradients over chunks are float32. With u = 2^-8, a
+    score is off by at most delta = 3.1 u sum_d |q_d w_d|, so that the negative log-likelihood of a token is off by at
+    most 2 max(delta), and a probability by at most the factor exp(2 max(delta)), over the candidates.
+    """
+    token = _rounded.set(enabled)
+    try:
+        yield
+    finally:
+        _rounded.reset(token)
+
+
+class _Onednn(AbstractContextManager[None]):
+    """Within it, oneDNN may round; the setting is the process's, put back when the last thread has left."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._before = ""
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._before = _settings().fp32_precision
+                _settings().fp32_precision = "bf16"
+            self._inside += 1
+
+    def __exit__(self, *_error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                _settings().fp32_precision = self._before
+
+
+def _settings() -> Any:
+    return torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+
+
+_onednn = _Onednn()
+
+
+def exact_products(device: torch.device) -> AbstractContextManager[None]:
+    """Within it, float32 matrix products on a CPU are oneDNN's, if those are exact; otherwise nothing changes.
+
+    The setting is the process's: products of other threads go the same way meanwhile, and are as exact.
+    """
+    return _onednn if device.type == "cpu" and onednn_is_exact() else nullcontext()
+
+
+@cache
+def onednn_is_exact() -> bool:
+    """Whether oneDNN computes float32 products, and computes them in full float32, on this machine.
+
+    Where it rounds, products of other threads are rounded too while this runs, a fraction of a second.
+    """
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return False
+    with _onednn, torch.autocast("cpu", enabled=False):
+        return all(
+            torch.equal(_float_product(left.float(), right.float()).double(), left @ right) for left, right in _probes()
+        )
+
+
+def _float_product(left: Tensor, right: Tensor) -> Tensor:
+    return left @ right
+
+
+def _probes() -> Iterator[tuple[Tensor, Tensor]]:
+    """Factors of integers in float64, laid out as those of the three products; each in turn has all the digits."""
+    tokens, width, candidates = _PROBE_SIZES
+    query, weight, grad_scores = (tokens, width), (candidates, width), (tokens, candidates)
+    for make, other in ((_odd, _chosen), (_chosen, _odd)):
+        yield make(*query, width), other(*weight, width).t()
+        yield make(*grad_scores, candidates), other(*weight, candidates)
+        yield make(*grad_scores, tokens).t(), other(*query, tokens)
+
+
+def _odd(rows: int, columns: int, _terms: int) -> Tensor:
+    row, column = _places(rows, columns)
+    return (2 * ((row * 7919 + column * 104_729) % 2**19) + 1).double()
+
+
+def _chosen(rows: int, columns: int, terms: int) -> Tensor:
+    """Zeros and ones, of which each of the sums of ``terms`` terms meets ``_PROBE_TERMS`` ones."""
+    row, column = _places(rows, columns)
+    return ((row * 5 + column) % (terms // _PROBE_TERMS) == 0).double()
+
+
+def _places(rows: int, columns: int) -> tuple[Tensor, Tensor]:
+    """Numbers of rows (rows, 1) and of columns (1, columns); on the CPU, whatever the default device is."""
+    return torch.arange(rows, device="cpu").unsqueeze(1), torch.arange(columns, device="cpu").unsqueeze(0)
+
+
+class OutputProducts:
+    """The products for all chunks of tokens in turn, in memory that they share: each fresh page costs a page fault.
+
+    Args:
+        query: shape (N, D).
+        weight: candidates' rows, shape (V, D).
+        bias: shape (V,), or ``None``.
+        wanted: which of the three gradients to sum up.
+        chunk: tokens of the largest chunk.
+
+    Attributes:
+        gradients: of ``query``, ``weight`` and ``bias`` in float32, or ``None`` where not wanted.
+    """
+
+    def __init__(self, query: Tensor, weight: Tensor, bias: Tensor | None, wanted: list[bool], chunk: int) -> None:
+        dtype = torch.bfloat16 if query.dtype == torch.float32 and _rounded.get() else query.dtype
+        self.query, self.weight, self.bias = query.to(dtype), weight.to(dtype), bias
+        # float16 products of gradients would underflow; bfloat16 has float32's range and stays as it is.
+        half = dtype == torch.float16
+        self.grad_query_factor = query.float() if half else self.query
+        self.grad_weight_factor = weight.float() if half and wanted[0] else self.weight
+        self.held = query.new_empty((chunk, weight.size(0)), dtype=torch.float32)
+        self.low = None if dtype == torch.float32 else torch.empty_like(self.held, dtype=dtype)
+        make = torch.empty_like if query.size(0) else torch.zeros_like  # the first chunk sets them
+        self.gradients = [
+            make(tensor, dtype=torch.float32) if needed and tensor is not None else None
+            for needed, tensor in zip(wanted, (query, weight, bias), strict=True)
+        ]
+
+    def scores(self, rows: slice) -> Tensor:
+        """Scores of some tokens: (n, V) in float32."""
+        query = self.query[rows]
+        scores = self.held[: query.size(0)]
+        if self.low is None:
+            torch.mm(query, self.weight.t(), out=scores)
+        else:
+            scores.copy_(torch.mm(query, self.weight.t(), out=self.low[: query.size(0)]))
+        if self.bias is not None:
+            scores += self.bias
+        return scores
+
+    def add_gradients(self, rows: slice, grad_scores: Tensor) -> None:
+        """Add what these tokens' gradient at the scores, (n, V) in float32, gives to the gradients.
+
+        The tokens from 0 on must come first: what they give is written over whatever the memory held.
+        """
+        first = rows.start == 0
+        query, weight = self.grad_query_factor[rows], self.grad_weight_factor
+        if self.low is not None and self.low.dtype == query.dtype:
+            factor = self.low[: query.size(0)].copy_(grad_scores)
+        else:
+            factor = grad_scores
+        grad_query, grad_weight, grad_bias = self.gradients
+        if grad_query is not None:
+            grad_query[rows] = factor @ weight
+        if grad_weight is not None:
+            _add_product_(grad_weight, factor.t(), query, first)
+        if grad_bias is not None:
+            _add_(grad_bias, grad_scores.sum(dim=0), first)
+
+
+def _add_product_(total: Tensor, left: Tensor, right: Tensor, first: bool) -> None:
+    """``total += left @ right`` with ``total`` in float32, or ``total = left @ right`` for the ``first`` one."""
+    if left.dtype == total.dtype:
+        total.addmm_(left, right, beta=0 if first else 1)
+    else:
+        _add_(total, left @ right, first)
+
+
+def _add_(total: Tensor, summand: Tensor, first: bool) -> None:
+    if first:
+        total.copy_(summand)
+    else:
+        total += summand

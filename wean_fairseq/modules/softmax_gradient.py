@@ -1,0 +1,51 @@
+"""Softmax cross entropy of some tokens whose scores are at hand, and its gradient in the memory of the scores.
+
+Label smoothing follows fairseq's ``label_smoothed_cross_entropy``: with V candidates and eps_i = eps / (V - 1),
+loss = (1 - eps - eps_i) * nll - eps_i * sum_j log p_j, whose gradient with respect to score j is
+p_j - (1 - eps - eps_i) * [j is the target] - eps_i.
+
+Legend: ``n`` tokens, ``V`` candidates.
+"""
+
+import torch
+from torch import Tensor
+
+# Below this probability -log(p) is taken from the scores: p loses digits near float32's smallest number.
+TINY_PROBABILITY = 1e-30
+
+
+def loss_of_scores(scores: Tensor, target: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """Loss and negative log-likelihood, summed, of float32 scores (n, V) and targets (n,); no gradient."""
+    lse = torch.logsumexp(scores, dim=1)
+    nll = lse - scores.gather(1, target.unsqueeze(1)).squeeze(1)
+    return smooth(nll, lse, scores.sum(dim=1) if eps else None, scores.size(1), eps), nll.sum()
+
+
+def smooth(nll: Tensor, lse: Tensor, score_sum: Tensor | None, num_candidates: int, eps: float) -> Tensor:
+    """Smoothed loss, summed, from terms of every token, each (n,): -sum_j log p_j = V * lse - sum_j score_j."""
+    if score_sum is None:
+        return nll.sum()
+    eps_i = eps / (num_candidates - 1)
+    return (1.0 - eps - eps_i) * nll.sum() + eps_i * (num_candidates * lse - score_sum).sum()
+
+
+def softmax_gradient_(scores: Tensor, target: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """Overwrite float32 scores (n, V) with the loss's gradient at them; return what ``loss_of_scores`` does."""
+    num_candidates = scores.size(1)
+    column = target.unsqueeze(1)
+    target_score = scores.gather(1, column).squeeze(1)
+    score_sum = scores.sum(dim=1) if eps else None
+    row_max = scores.amax(dim=1)
+    torch.softmax(scores, dim=1, out=scores)
+    target_prob = scores.gather(1, column).squeeze(1)
+    nll, lse = -target_prob.log(), row_max
+    tiny = target_prob <= TINY_PROBABILITY
+    if eps or tiny.any():  # only then is the log-sum-exp of any use
+        # The largest probability is exp(max - lse), never tiny: it gives the log-sum-exp without a second exp.
+        lse = row_max - scores.amax(dim=1).log()
+        nll = torch.where(tiny, lse - target_score, nll)
+    eps_i = eps / (num_candidates - 1) if eps else 0.0
+    scores.scatter_(1, column, (target_prob - (1.0 - eps - eps_i)).unsqueeze(1))
+    if eps:
+        scores.sub_(eps_i)
+    return smooth(nll, lse, score_sum, num_candidates, eps), nll.sum()

@@ -1,0 +1,151 @@
+"""``fused_adam``: the update of fairseq's ``adam``, equal but for rounding, computed by PyTorch's fused kernel.
+
+fairseq's ``adam`` walks over the parameters in Python and over each of them a dozen times; the fused kernel, once. It
+differs in where epsilon stands: with v the mean of squared gradients and c = 1 - beta2^t, fairseq divides by
+(sqrt(v) + eps) / sqrt(c), the kernel by sqrt(v) / sqrt(c) + eps. They are equal where the kernel's epsilon is
+eps / sqrt(c), which is what it gets here.
+"""
+
+import ast
+import math
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any, List  # noqa: UP035 - fairseq's parser knows `List`
+
+import torch
+from fairseq.dataclass import FairseqDataclass
+from fairseq.optim import FairseqOptimizer, register_optimizer
+from omegaconf import II
+from torch import Tensor
+from torch.optim.adamw import adamw
+
+from ..errors import UserError
+
+
+@dataclass
+class FusedAdamConfig(FairseqDataclass):
+    """The options and defaults of fairseq's ``adam``."""
+
+    adam_betas: str = field(default="(0.9, 0.999)", metadata={"help": "betas for Adam optimizer"})
+    adam_eps: float = field(default=1e-8, metadata={"help": "epsilon for Adam optimizer"})
+    weight_decay: float = field(default=0.0, metadata={"help": "weight decay"})
+    lr: List[float] = II("optimization.lr")  # noqa: RUF009, UP006 - a string
+
+
+class FairseqRuleAdam(torch.optim.Optimizer):
+    """Adam with decoupled weight decay and fairseq's epsilon; its state is laid out like that of fairseq's ``adam``.
+
+    Args:
+        params: of the model, in float32.
+        lr: learning rate.
+        betas: decay of the means of gradients and of squared gradients.
+        eps: added to the root of the mean of squared gradients, before its bias is corrected.
+        weight_decay: of every parameter.
+    """
+
+    def __init__(
+        self, params: Iterable[Tensor], lr: float, betas: tuple[float, float], eps: float, weight_decay: float
+    ) -> None:
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
+
+    @property
+    def supports_flat_params(self) -> bool:
+        """Every number is updated alike, so fairseq may lay all parameters out as one vector."""
+        return True
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One update of every parameter that has a gradient."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            # A parameter that was out of use in some batch has a count of its own.
+            alike = defaultdict(list)
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    alike[self._state_of(parameter)["step"], parameter.device].append(parameter)
+            for (count, device), params in alike.items():
+                self._update(params, count, device, group)
+        return loss
+
+    def _state_of(self, parameter: Tensor) -> dict[str, Any]:
+        state: dict[str, Any] = self.state[parameter]
+        if not state:
+            state.update(step=0, exp_avg=torch.zeros_like(parameter), exp_avg_sq=torch.zeros_like(parameter))
+        return state
+
+    def _update(self, params: list[Tensor], count: int, device: torch.device, group: dict[str, Any]) -> None:
+        """Update ``params``, which have been updated ``count`` times before."""
+        states = [self.state[parameter] for parameter in params]
+        beta1, beta2 = group["betas"]
+        adamw(
+            params,
+            [_gradient_of(parameter) for parameter in params],
+            [state["exp_avg"] for state in states],
+            [state["exp_avg_sq"] for state in states],
+            [],
+            list(torch.full((len(params),), float(count), device=device).unbind()),
+            fused=True,
+            amsgrad=False,
+            beta1=beta1,
+            beta2=beta2,
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            eps=group["eps"] / math.sqrt(1.0 - beta2 ** (count + 1)),
+            maximize=False,
+        )
+        for state in states:
+            state["step"] = count + 1
+
+
+def _gradient_of(parameter: Tensor) -> Tensor | None:
+    """The gradient, laid out in memory as the parameter is: on a CPU the kernel walks over both without a look."""
+    grad = parameter.grad
+    if grad is None or grad.stride() == parameter.stride():
+        return grad
+    return torch.empty_like(parameter).copy_(grad)
+
+
+@register_optimizer("fused_adam", dataclass=FusedAdamConfig)
+class FusedAdam(FairseqOptimizer):
+    """``FairseqRuleAdam`` behind the options of fairseq's ``adam``.
+
+    Args:
+        cfg: options.
+        params: of the model.
+
+    Raises:
+        UserError: if an option is out of range.
+    """
+
+    def __init__(self, cfg: FusedAdamConfig, params: Iterable[Tensor]) -> None:
+        super().__init__(cfg)
+        for name in ("adam_eps", "weight_decay"):
+            if getattr(cfg, name) < 0:
+                raise UserError(f"--{name.replace('_', '-')} must be 0 or more, but is {getattr(cfg, name)}.")
+        self._optimizer = FairseqRuleAdam(params, **self.optimizer_config)
+
+    @property
+    def optimizer_config(self) -> dict[str, Any]:
+        """Arguments of the optimiser; a training that goes on keeps those of its checkpoint."""
+        lr = self.cfg.lr
+        return {
+            "lr": lr[0] if isinstance(lr, Collection) else lr,
+            "betas": _betas(self.cfg.adam_betas),
+            "eps": self.cfg.adam_eps,
+            "weight_decay": self.cfg.weight_decay,
+        }
+
+
+def _betas(text: str) -> tuple[float, float]:
+    """The two numbers of ``--adam-betas``, which fairseq's users write as '(0.9, 0.98)'."""
+    try:
+        beta1, beta2 = (float(value) for value in ast.literal_eval(text))
+    except (ValueError, TypeError, SyntaxError):
+        beta1 = beta2 = math.nan
+    if not (0.0 <= beta1 < 1.0 and 0.0 <= beta2 < 1.0):
+        raise UserError(f"--adam-betas must be two numbers of at least 0 and below 1, '(0.9, 0.999)', but is {text!r}.")
+    return beta1, beta2
