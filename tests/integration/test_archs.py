@@ -60,6 +60,16 @@ PLAIN = {
     "granularity_transformer_release": GRANULARITY | {"ga_length": "padded", "ga_cross": "resonance"},
     "residual_lstm": {"residual_every": 2, **STACK},
     "stacked_lstm": {"residual_every": 0, **STACK},
+    # NTS (Nisioi et al., ACL 2017), sec. 2; EncDecA (Zhang and Lapata, EMNLP 2017), sec. 5.
+    "nts": {"embed_dim": 500, "hidden_size": 500, "num_layers": 2, "dropout": 0.3, "attention_score": "general"},
+    "nts_w2v": {"embed_dim": 500, "local_dim": 200, "missing_vector_std": 0.9},
+    "enc_dec_a": {
+        "embed_dim": 300,
+        "hidden_size": 256,
+        "attention_score": "dot",
+        "dropout": 0.2,
+        "reverse_source": True,
+    },
 }
 # MTA-LSTM (Feng et al., IJCAI 2018), sec. 4.2, which trains SC-LSTM in its own sizes; PPG (Wang et al., 2016); PC-SAN.
 LSTM = {"embed_dim": 300, "hidden_size": 800, "num_layers": 2}

@@ -12,8 +12,10 @@ from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.evaluation.evaluate import Evaluation, Resampling, evaluate
 from wean_fairseq.evaluation.human.cli import ratings, sheet
 from wean_fairseq.evaluation.metrics.registry import METRICS, Settings
+from wean_fairseq.evaluation.paper_tables import paper_tables
 from wean_fairseq.evaluation.presets import PRESETS, STANDARD, columns_for
 from wean_fairseq.evaluation.report import render_json, render_markdown, render_text
+from wean_fairseq.evaluation.rerank import rerank
 from wean_fairseq.evaluation.results import record, tables
 from wean_fairseq.evaluation.significance import DEFAULT_RESAMPLES, DEFAULT_SEED, DEFAULT_TRIALS
 from wean_fairseq.evaluation.system_arguments import add_system_arguments, read_systems
@@ -30,6 +32,8 @@ other commands (each with --help):
   wean-evaluate ratings    analyse the filled-in sheets
   wean-evaluate record     keep a measured evaluation in results/
   wean-evaluate tables     write the tables in documents from results/
+  wean-evaluate rerank     choose search and entry of n-best lists on a tuning set
+  wean-evaluate paper-tables   the papers' tables, published numbers beside ours
 """
 
 
@@ -147,6 +151,8 @@ COMMANDS: dict[str, Callable[[list[str]], str]] = {
     "ratings": ratings,
     "record": record,
     "tables": tables,
+    "rerank": rerank,
+    "paper-tables": paper_tables,
 }
 
 

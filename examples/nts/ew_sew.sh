@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# NTS, NTS-w2v and EncDecA on EW-SEW (English Wikipedia -> Simple English Wikipedia): rows of the WEAN paper's Table 2.
+#
+#   DATA=path/to/NeuralTextSimplification/data TURK=path/to/turkcorpus bash examples/nts/ew_sew.sh
+#
+# DATA and TURK as for examples/wean_lstm/ew_sew.sh. Beam 5 and the best hypothesis are NTS's default; with
+# RERANK="nts nts_w2v" the beam and hypothesis that are best on the tuning sentences as well, as in NTS. Word vectors
+# and sizes: see systems.sh.
+set -euo pipefail
+: "${DATA:=data/ew_sew}" "${TURK:=data/turkcorpus}" "${SYSTEMS:=nts nts_w2v enc_dec_a}"
+# shellcheck source=examples/lib/recipe.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
+need_tools
+need_files "Set DATA to the data directory of NTS (github.com/senisioi/NeuralTextSimplification), archives unpacked." \
+  "$DATA"/{train,dev}.{en,sen}
+need_files "Set TURK to the directory with the 8-reference files of TurkCorpus (github.com/cocoxu/simplification)." \
+  "$TURK"/test.8turkers.tok.{norm,turk.{0..7}}
+
+if [[ $SMOKE == 1 ]]; then
+  : "${EPOCHS:=1}"
+  limit=(--limit 1000 --test-limit 20)
+else
+  : "${EPOCHS:=15}"
+  limit=()
+fi
+# shellcheck source=examples/nts/systems.sh
+source "$(dirname "${BASH_SOURCE[0]}")/systems.sh"
+check_systems
+remember "DATA=$(realpath "$DATA")" "TURK=$(realpath "$TURK")" "SIZE=$SIZE" "WORD2VEC=$WORD2VEC" "GLOVE=$GLOVE" \
+  "CUTOFF=$CUTOFF"
+prepare ew_sew --train "$DATA"/train.{en,sen} --dev "$DATA"/dev.{en,sen} --turk "$TURK" --lowercase \
+  --leak-key loose --drop-leaks sources "${limit[@]}"
+test_of_text turk
+references=("$RUN"/text/test.ref{0..7})
+train_all 50000 0
+for system in $SYSTEMS; do
+  settings "$system"
+  generate "$system" turk --beam 5 --max-len-b 100
+done
+curves "$RUN/curves.png" ppl
+rerank_all turk 100
+SYSTEMS=$(with_reranked)
+samples turk 20
+score turk "${references[@]}" -- --preset paper:wean-ew-sew --tokenize none

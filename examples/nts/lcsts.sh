@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# RNN and RNN-context on LCSTS (Hu et al., EMNLP 2015): rows of the WEAN paper's Table 4, by characters or words.
+#
+#   DATA=path/to/LCSTS bash examples/nts/lcsts.sh
+#
+# DATA as for examples/wean_lstm/lcsts.sh. UNIT is characters (rows RNN and RNN-cont; 4,000 of them, as WEAN takes) or
+# jieba (words: RNN-W and RNN-cont-W). Hu et al. train GRUs with AdaDelta; their sizes could not be checked, so these
+# are Enc-Dec and RNNSearch in the sizes of the CopyNet paper for LCSTS (embeddings 350, 500 units, beam 10).
+set -euo pipefail
+: "${DATA:=data/lcsts}" "${SYSTEMS:=enc_dec_lcsts rnnsearch_lcsts}" "${UNIT:=characters}"
+# shellcheck source=examples/lib/recipe.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
+need_tools
+need_lcsts
+
+case $UNIT in
+  characters) words=4000 longest=100 ;;
+  jieba) words=50000 longest=50 ;;
+  *) die "UNIT must be characters or jieba, but is $UNIT." ;;
+esac
+if [[ $SMOKE == 1 ]]; then
+  : "${EPOCHS:=1}"
+  limit=(--limit 400 --test-limit 20)
+  sizes=(--embed-dim 32 --hidden-size 48)
+else
+  : "${EPOCHS:=10}"
+  limit=()
+  sizes=()
+fi
+# shellcheck disable=SC2034 # recipe.sh reads both
+criterion=model_loss search=(--search-preset copynet --oov-slots 0)
+remember "DATA=$(realpath "$DATA")" "UNIT=$UNIT"
+prepare lcsts --data "$DATA" --setting wean --unit "$UNIT" "${limit[@]}"
+test_of_text test
+binarise "$words" 0
+for system in $SYSTEMS; do
+  train "$system" "$system" "${sizes[@]}" --optimizer adadelta --lr 1 --clip-norm 5 --batch-size 64 \
+    --no-epoch-checkpoints --oov-slots 0
+  generate "$system" test --beam 10 --max-len-b "$longest"
+done
+samples test 20
+score test "$RUN/text/test.tgt" -- --preset paper:wean-lcsts
+curves "$RUN/curves.png" ppl

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# EncDecA, NTS and NTS-w2v on PWKP (WikiSmall): the rows of the WEAN paper's Tables 1 and 3.
+#
+#   DATA=path/to/wikismall bash examples/nts/pwkp.sh
+#
+# DATA holds the files of the DRESS data bundle, as for examples/wean_lstm/pwkp.sh: the systems work on text in which
+# names are placeholders, get the names back, and are scored against the original, lower-cased. Word vectors and
+# sizes: see systems.sh.
+set -euo pipefail
+: "${DATA:=data/wikismall}" "${SYSTEMS:=enc_dec_a nts nts_w2v}" "${CUTOFF:=3}"
+# shellcheck source=examples/lib/recipe.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
+need_tools
+name=$DATA/PWKP_108016.tag.80.aner
+need_files "Set DATA to the wikismall directory of the DRESS data bundle (see github.com/XingxingZhang/dress)." \
+  "$name".{train,valid,test}.{src,dst} "$name".ori.test.{src,dst}
+
+if [[ $SMOKE == 1 ]]; then
+  : "${EPOCHS:=1}"
+  limit=(--limit 1000 --test-limit 20)
+else
+  : "${EPOCHS:=15}"
+  limit=()
+fi
+# shellcheck source=examples/nts/systems.sh
+source "$(dirname "${BASH_SOURCE[0]}")/systems.sh"
+check_systems
+remember "DATA=$(realpath "$DATA")" "SIZE=$SIZE" "WORD2VEC=$WORD2VEC" "GLOVE=$GLOVE" "CUTOFF=$CUTOFF"
+prepare pwkp --data "$DATA" --lowercase "${limit[@]}"
+test_of_text test
+prepare_test names pwkp --data "$DATA" --form original --split test --lowercase "${limit[@]}"
+train_all 50000 0
+for system in $SYSTEMS; do
+  settings "$system"
+  generate "$system" test --beam 5 --max-len-b 50
+  tool "$ROOT/preprocess/restore_entities.py" --entities "$RUN/text/test.entities" \
+    --generated "$RUN/$system/test.log" --output "$RUN/$system/names.txt"
+done
+curves "$RUN/curves.png" ppl
+rerank_all test 50
+for system in $RERANK; do
+  for folder in "$RUN/$system"_{bleu,sari}; do
+    tool "$ROOT/preprocess/restore_entities.py" --entities "$RUN/text/test.entities" \
+      --input "$folder/test.txt" --output "$folder/names.txt"
+  done
+done
+SYSTEMS=$(with_reranked)
+samples names 20
+score names "$RUN/text-names/test.tgt" -- --preset paper:wean-pwkp --tokenize none

@@ -1,0 +1,158 @@
+# shellcheck shell=bash disable=SC2034,SC2154
+# How the systems of simplification.sh, pwkp.sh and ew_sew.sh are trained; they source it after recipe.sh. Settings:
+#
+#   SIZE      paper, or small: NTS with 256 units and embeddings of 150 + 100 instead of 500 and 300 + 200, for a CPU.
+#             EncDecA has its own size in both (embeddings 300, 256 units).
+#   WORD2VEC  the global vectors of nts_w2v (Google News), GLOVE those of enc_dec_a (840B): text files as wide as the
+#             system reads them. Where one is not given, vectors learnt from both sides of the training text stand in.
+#   CUTOFF    words seen at most so often are <unk> to enc_dec_a, which has a dictionary of its own (its release: 4 for
+#             WikiLarge, 3 for WikiSmall)
+#   RERANK    those of SYSTEMS that are also scored as NTS reports itself: with the beam, 5 or 12, and the hypothesis, first
+#             or second, that are best on the validation sentences, by BLEU (SYSTEM_bleu) and by SARI (SYSTEM_sari)
+: "${SIZE:=paper}" "${WORD2VEC:=}" "${GLOVE:=}" "${CUTOFF:=4}" "${RERANK:=}"
+
+case $SIZE in
+  paper) nts_size=() global_dim=300 local_dim=200 ;;
+  small) nts_size=(--embed-dim 250 --hidden-size 256) global_dim=150 local_dim=100 ;;
+  *) die "SIZE must be paper or small, but is $SIZE." ;;
+esac
+glove_size=() glove_dim=300
+if [[ $SMOKE == 1 ]]; then
+  nts_size=(--embed-dim 20 --hidden-size 16) global_dim=12 local_dim=8
+  glove_size=(--embed-dim 12 --hidden-size 16) glove_dim=12
+fi
+
+# NTS (section 2): SGD at a rate of 1 on the mean loss of a sentence, as OpenNMT has it, halved every epoch after the
+# 8th of 15; where EPOCHS is another number, after 8/15 of them, rounded up. The checkpoint with the best perplexity is
+# kept.
+sgd=(
+  --optimizer sgd --lr 1 --lr-scheduler fixed --force-anneal "$(((EPOCHS * 8 + 14) / 15 + 1))" --lr-shrink 0.5
+  --clip-norm 5 --sentence-avg --batch-size 64 --max-pair-length 80 --length-policy drop --no-epoch-checkpoints
+)
+# EncDecA's release, which stops after the first epoch that does not improve perplexity. The systems with _adam are NTS
+# trained like this, not in the papers: for runs of a few epochs, which are short for SGD.
+adam=(
+  --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --lr 0.001 --clip-norm 5 --sentence-avg
+  --batch-size 32 --max-pair-length 85 --length-policy drop --no-epoch-checkpoints --patience 1
+)
+
+# check_systems: what $SYSTEMS and the files of vectors must be.
+check_systems() {
+  local system file
+  for system in $SYSTEMS; do
+    [[ $system =~ ^(nts(_w2v)?(_adam)?|enc_dec_a|wean_lstm|seq2seq_lstm)$ ]] ||
+      die "there is no system $system here; choose from nts, nts_w2v (both also with _adam), enc_dec_a, wean_lstm" \
+        "and seq2seq_lstm."
+  done
+  for system in $RERANK; do
+    [[ " $SYSTEMS " == *" $system "* ]] || die "RERANK names $system, which is not one of SYSTEMS ($SYSTEMS)."
+  done
+  for file in ${WORD2VEC:+"$WORD2VEC"} ${GLOVE:+"$GLOVE"}; do
+    need_files "Set WORD2VEC and GLOVE to text files of word vectors, or leave them out." "$file"
+  done
+}
+
+# learn_vectors NAME DIM FILE...: skip-gram vectors of every word of FILE... -> $RUN/vectors-NAME/vectors.txt
+learn_vectors() {
+  local name=$1 dim=$2 folder=$RUN/vectors-$1
+  shift 2
+  [[ ! -f $folder/manifest.json ]] || return 0
+  say "word vectors: training $name, $dim numbers a word (word2vec)"
+  python "$ROOT/preprocess/word_vectors.py" --text "$@" --dim "$dim" --window 10 --min-count 1 --epochs 5 \
+    --seed "$SEED" --output "$folder" >"$folder.log" 2>&1 || fail "training the word vectors" "$folder.log"
+}
+
+# settings SYSTEM: sets BIN and the arguments `training`, after making what the system starts from.
+settings() {
+  local text=$RUN/text global=$WORD2VEC glove=$GLOVE
+  local optimisation=("${sgd[@]}")
+  [[ $1 != *_adam ]] || optimisation=("${adam[@]}")
+  BIN=$RUN/bin
+  case $1 in
+    nts | nts_adam) training=("${nts_size[@]}" "${optimisation[@]}") ;;
+    nts_w2v | nts_w2v_adam)
+      if [[ -z $global ]]; then
+        learn_vectors "global-$global_dim" "$global_dim" "$text/train.src" "$text/train.tgt"
+        global=$RUN/vectors-global-$global_dim/vectors.txt
+      fi
+      learn_vectors local-source "$local_dim" "$text/train.src"
+      learn_vectors local-target "$local_dim" "$text/train.tgt"
+      training=(
+        "${nts_size[@]}" --local-dim "$local_dim" --global-vectors "$global"
+        --local-source-vectors "$RUN/vectors-local-source/vectors.txt"
+        --local-target-vectors "$RUN/vectors-local-target/vectors.txt" "${optimisation[@]}"
+      )
+      ;;
+    enc_dec_a)
+      BIN=$RUN/bin-cutoff
+      training=("${glove_size[@]}" "${adam[@]}")
+      if [[ -n $glove ]]; then
+        training+=(--freeze-vectors) # as the release does with GloVe
+      else
+        learn_vectors "global-$glove_dim" "$glove_dim" "$text/train.src" "$text/train.tgt"
+        glove=$RUN/vectors-global-$glove_dim/vectors.txt
+      fi
+      training+=(--global-vectors "$glove")
+      ;;
+    *) training=("${wean_optimisation[@]}" --max-pair-length 50 --length-policy drop --no-epoch-checkpoints) ;;
+  esac
+}
+
+# train_all WORDS THRESHOLD: every one of $SYSTEMS, with a dictionary of at most WORDS words seen THRESHOLD times, but
+# enc_dec_a with one of its own.
+train_all() {
+  local system
+  for system in $SYSTEMS; do
+    settings "$system"
+    if [[ $system == enc_dec_a ]]; then
+      binarise -1 "$((CUTOFF + 1))"
+    else
+      binarise "$1" "$2"
+    fi
+    train "$system" "${system%_adam}" "${training[@]}"
+  done
+}
+
+# search_beams SYSTEM SET TEXT LENGTH: the two best hypotheses of each sentence of $RUN/TEXT, at most LENGTH words long
+# -> $RUN/SYSTEM/SET-5.log and SET-12.log, a log a beam
+search_beams() {
+  local beam
+  for beam in 5 12; do
+    [[ -e $RUN/text-$2-$beam ]] || ln -s "$3" "$RUN/text-$2-$beam"
+    generate "$1" "$2-$beam" --beam "$beam" --nbest 2 --max-len-b "$4"
+  done
+}
+
+# rerank_all SET LENGTH: every one of $RERANK on SET, searched with outputs of at most LENGTH words -> SET.txt, and the
+# scores on the validation sentences in SET.choice.{txt,json}, in $RUN/SYSTEM_bleu and $RUN/SYSTEM_sari
+rerank_all() {
+  local set=$1 length=$2 system metric folder references=("$RUN"/text/valid.ref*)
+  [[ -f ${references[0]} ]] || references=("$RUN/text/valid.tgt")
+  mkdir -p "$RUN/text-tune"
+  ln -sf ../text/valid.src "$RUN/text-tune/test.src"
+  ln -sf ../text/valid.tgt "$RUN/text-tune/test.tgt"
+  for system in $RERANK; do
+    settings "$system"
+    search_beams "$system" "tune$length" text-tune "$length"
+    search_beams "$system" "$set" "text-$set" "$length"
+    for metric in bleu sari; do
+      folder=$RUN/${system}_$metric
+      mkdir -p "$folder"
+      tool -m wean_fairseq.evaluation rerank --metric "$metric" --tokenize none \
+        --src "$RUN/text/valid.src" --ref "${references[@]}" \
+        --tune {5="$RUN/$system/tune$length-5",12="$RUN/$system/tune$length-12"}.log \
+        --test {5="$RUN/$system/$set-5",12="$RUN/$system/$set-12"}.log \
+        --output "$folder/$set.txt" --json "$folder/$set.choice.json" >"$folder/$set.choice.txt"
+      say "$system on $set, best $metric on validation: beam $(grep -- '<- chosen' "$folder/$set.choice.txt" | tr -s ' ')"
+    done
+  done
+}
+
+# with_reranked: SYSTEMS, and those that rerank_all made of them.
+with_reranked() {
+  local system
+  printf '%s' "$SYSTEMS"
+  for system in $RERANK; do
+    printf ' %s' "${system}_bleu" "${system}_sari"
+  done
+}

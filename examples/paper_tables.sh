@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Every table of the four papers in Markdown: the published numbers beside those of results/, each with where it comes from,
+# and what is missing with the command that would measure it. Nothing is trained or decoded.
+#
+#   bash examples/paper_tables.sh
+#   RELEASED="pwkp=path/to/outputs" bash examples/paper_tables.sh   # scores released outputs again
+#
+#   RESULTS   folder that wean-evaluate record writes (default: results of this checkout)
+#   OUTPUT    file to write (default: runs/paper_tables.md)
+#   RELEASED  SET=FOLDER of each data set whose systems' authors released outputs, see docs/evaluation.md
+#   TABLES    only these, see `wean-evaluate paper-tables --help` (default: all)
+set -euo pipefail
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+: "${RESULTS:=$ROOT/results}" "${OUTPUT:=$ROOT/runs/paper_tables.md}" "${RELEASED:=}" "${TABLES:=}"
+export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
+command -v python >/dev/null || {
+  printf "paper_tables: error: python is not on PATH: run 'make setup' once, then 'source .venv/bin/activate'.\n" >&2
+  exit 1
+}
+
+arguments=(--results "$RESULTS" --output "$OUTPUT")
+read -ra released <<<"$RELEASED"
+read -ra tables <<<"$TABLES"
+((${#released[@]} == 0)) || arguments+=(--released "${released[@]}")
+((${#tables[@]} == 0)) || arguments+=(--table "${tables[@]}")
+python -m wean_fairseq.evaluation paper-tables "${arguments[@]}"

@@ -1,0 +1,136 @@
+"""The published numbers: that they are complete, and that they agree with each other as their papers say.
+
+Relations between numbers catch what a second copy of them would not: a digit mistyped while reading.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from wean_fairseq.evaluation.metrics.registry import Settings
+from wean_fairseq.evaluation.presets import columns_for
+from wean_fairseq.evaluation.published import SCORERS, TABLES, Row, Table
+
+ROOT = Path(__file__).parents[3]
+ROWS = [
+    pytest.param(table, data, name, row, id=f"{key}-{data}-{name}")
+    for key, table in TABLES.items()
+    for data, rows in table.rows.items()
+    for name, row in rows.items()
+]
+
+
+def rows(key: str, data: str) -> dict[str, Row]:
+    return TABLES[key].rows[data]
+
+
+@pytest.mark.parametrize(("table", "data", "name", "row"), ROWS)
+def test_every_row_is_complete(table: Table, data: str, name: str, row: Row) -> None:
+    assert len(row.scores) == len(table.columns)
+    assert row.scorer in SCORERS and row.origin
+    assert (row.scorer == "unread") == all(score is None for score in row.scores)
+    if row.runs:
+        assert row.command or table.commands[data], "a missing number comes with what would measure it"
+    for script in re.findall(r"bash (examples/\S+?\.sh)", row.command or table.commands.get(data, "")):
+        assert (ROOT / script).is_file()
+
+
+@pytest.mark.parametrize("table", [pytest.param(table, id=key) for key, table in TABLES.items() if table.preset])
+def test_columns_name_scores_of_the_presets(table: Table) -> None:
+    """The first key of a column is one of the table's preset; groups of sentences stand in brackets behind it."""
+    known = {column.key for column in columns_for([table.preset, "paper:cdnpg-fixed"], [], Settings())}
+    for column in table.columns:
+        keys = [re.sub(r"\[[\w-]+\]$", "", key) for key in column.keys]
+        assert table.preset == "standard" or keys[0].startswith(f"{table.preset}/")
+        assert set(keys) <= known
+    assert set(table.experiments) == set(table.rows)
+
+
+def test_every_scorer_is_used() -> None:
+    assert {row.scorer for table in TABLES.values() for part in table.rows.values() for row in part.values()} == set(
+        SCORERS
+    )
+
+
+def test_rows_of_released_outputs_are_what_they_score_here() -> None:
+    """The PWKP rows copied from Zhang and Lapata, to the last digit, from the kept evaluation of the outputs."""
+    content = json.loads((ROOT / "results" / "published_pwkp.json").read_text(encoding="utf-8"))
+    scored = {name: cells["paper:wean-pwkp/BLEU"]["score"] for name, cells in content["evaluation"]["systems"].items()}
+    released = {name: row for name, row in rows("wean-table1", "pwkp").items() if row.outputs}
+    assert list(released) == ["PBMT-R", "Hybrid", "EncDecA", "DRESS", "DRESS-LS"]
+    for row in released.values():
+        assert (f"{scored[row.outputs]:.2f}",) == (f"{row.scores[0]:.2f}",)
+
+
+def test_reported_rows_are_those_that_are_not_implemented() -> None:
+    reported = {
+        name for part in TABLES.values() for data in part.rows.values() for name, row in data.items() if not row.runs
+    }
+    assert reported == {
+        *("PBMT-R", "Hybrid", "SBMT-SARI", "DRESS", "DRESS-LS"),
+        *("SRB", "RNN-dist", "DRGD", "FSET", "VAE-SVG-eq", "reference"),
+    }
+
+
+def test_the_lcsts_rows_of_wean_are_those_of_copynet() -> None:
+    """WEAN's Table 4 copies CopyNet's Table 3, which copies its RNN rows itself."""
+    table = rows("wean-table4", "lcsts")
+    for unit, ending in (("characters", ""), ("words", "-W")):
+        copied = rows("copynet-table3", f"lcsts by {unit}")
+        for name, ours in (("RNN", "RNN"), ("RNN context", "RNN-cont"), ("CopyNet", "CopyNet")):
+            assert copied[name].scores == table[f"{ours}{ending}"].scores
+
+
+@pytest.mark.parametrize(("key", "parts"), [("wean-table3", 3), ("mta-human", 4)])
+def test_mean_ratings_are_the_means_of_their_parts(key: str, parts: int) -> None:
+    for data in TABLES[key].rows.values():
+        for row in data.values():
+            scores = [score for score in row.scores if score is not None]
+            assert scores[parts] == pytest.approx(sum(scores[:parts]) / parts, abs=0.0101)
+
+
+@pytest.mark.parametrize(("data", "low", "high"), [("quora", 1.25, 2.65), ("twitter_url", 1.55, 3.45)])
+def test_ibleu_of_cdnpg_implies_the_self_bleu_of_its_defect(data: str, low: float, high: float) -> None:
+    """0.8 BLEU-4 - 0.2 self-BLEU = iBLEU gives 1.3 to 2.6 and 1.6 to 3.4 for all nine (design reference, 3.9)."""
+    implied = []
+    for row in rows("cdnpg-table2", data).values():
+        ibleu, bleu4 = row.scores[0], row.scores[2]
+        if ibleu is not None and bleu4 is not None:
+            implied.append((0.8 * bleu4 - ibleu) / 0.2)
+    assert len(implied) == 9
+    assert low <= min(implied) and max(implied) <= high
+
+
+def test_ibleu_of_dnpg_implies_a_plausible_self_bleu() -> None:
+    """0.9 BLEU - 0.1 self-BLEU = iBLEU gives 31 to 45 (design reference, 3.9), and 28.7 for VAE-SVG-eq."""
+    scores = [row.scores for row in rows("dnpg-table4", "quora").values()]
+    implied = [(0.9 * bleu - ibleu) / 0.1 for bleu, ibleu, *_ in scores if bleu is not None and ibleu is not None]
+    assert len(implied) == 6
+    assert min(implied) > 28.6 and max(implied) < 45.2
+
+
+def test_shares_of_raters_add_up() -> None:
+    for row in rows("cdnpg-table4", "human comparison").values():
+        for place in (0, 4):
+            assert sum(row.scores[place : place + 3]) == pytest.approx(100, abs=0.15)  # type: ignore[arg-type]
+
+
+def test_weights_of_the_output_layer() -> None:
+    """Closed form: V d of the baseline, 2 d^2 + d of the score concat, in millions."""
+    for name, count in (("Seq2seq", lambda v, d: v * d), ("WEAN", lambda v, d: 2 * d * d + d)):
+        expected = tuple(round(count(v, d) / 1e6, 2) for v, d in ((50_000, 256), (50_000, 256), (4_000, 512)))
+        assert rows("wean-table5", "output layer")[name].scores == pytest.approx(expected, abs=0.0051)
+
+
+def test_headline_numbers() -> None:
+    """What the four papers say of themselves; PC-SAN's tables were not read."""
+    assert rows("wean-table1", "pwkp")["WEAN"].scores == (54.54,)
+    assert rows("wean-table2", "ew-sew")["WEAN"].scores == (94.45,)
+    assert rows("wean-table4", "lcsts")["WEAN"].scores == (37.8, 25.6, 35.2)
+    assert rows("copynet-table1", "synthetic")["CopyNet"].scores == (97.3, 93.7, 98.3, 68.2, 77.5)
+    assert rows("copynet-table4", "DS-II")["CopyNet"].scores == (50.5, 64.8)
+    assert rows("cdnpg-table2", "quora")["C-DNPG (R)"].scores == (26.94, 47.58, 34.05, 46.17, 44.75)
+    assert rows("pcsan-automatic", "essay")["PC-SAN"].scores == (None, None)
+    assert rows("mta-automatic", "zhihu")["MTA-LSTM"].scores == (1.73,)

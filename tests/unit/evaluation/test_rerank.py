@@ -1,0 +1,179 @@
+"""Re-ranking: the choice is made on the tuning set alone, raises its metric there, and is applied to the test set."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from wean_fairseq.evaluation.cli import main
+
+TUNE_SOURCES = ["the old cat sat down", "a big dog ran away fast", "rain fell on the wide roof"]
+TUNE_REFERENCES = ["the cat sat down", "a dog ran away fast", "rain fell on the roof"]
+# Search 5 is right in its second hypotheses, search 12 nowhere; of search 12, hypothesis 1 is a copy.
+FIVE = [["cats", "the cat sat down"], ["dogs", "a dog ran away fast"], ["rains", "rain fell on the roof"]]
+TWELVE = [[source, "a a a"] for source in TUNE_SOURCES]
+TEST_FIVE = [["one wrong", "one right"], ["two wrong", "two right"]]
+TEST_TWELVE = [["one copy", "one x"], ["two copy", "two x"]]
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def write_log(name: str, nbest: Sequence[Sequence[str]], target: str = "unseen", sources: Sequence[str] = ()) -> None:
+    """Write what fairseq-generate prints, the last sentence first, as its sorted batches do."""
+    lines = []
+    for number, entries in reversed(list(enumerate(nbest))):
+        lines += [f"S-{number}\t{sources[number] if sources else 'source'}", f"T-{number}\t{target}"]
+        for place, text in enumerate(entries):
+            lines += [f"H-{number}\t{-place}\t{text}", f"D-{number}\t{-place}\t{text}", f"P-{number}\t-1.0"]
+    Path(name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+@pytest.fixture(name="run")
+def make_run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Write two searches of both sets, work beside them, and return a function that runs the command."""
+    monkeypatch.chdir(tmp_path)
+    Path("ref").write_text("\n".join(TUNE_REFERENCES) + "\n", encoding="utf-8")
+    Path("src").write_text("\n".join(TUNE_SOURCES) + "\n", encoding="utf-8")
+    for name, nbest in {"t5": FIVE, "t12": TWELVE, "e5": TEST_FIVE, "e12": TEST_TWELVE}.items():
+        write_log(name, nbest)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = main(["rerank", *arguments])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
+
+
+TUNE = ("--tune", "5=t5", "12=t12", "--ref", "ref", "--src", "src")
+BOTH = (*TUNE, "--test", "12=e12", "5=e5", "--output", "out")  # another order: names decide
+
+
+def chosen(path: str = "choice.json") -> tuple[str, int]:
+    choice = json.loads(Path(path).read_text(encoding="utf-8"))["chosen"]
+    return choice["search"], choice["rank"]
+
+
+def test_the_pair_that_is_best_on_the_tuning_set_is_applied_to_the_test_set(run: Run) -> None:
+    """Hypotheses 2 of search 5 are the references: BLEU is 100; of the test set they are the "right" ones."""
+    status, out, _ = run(*BOTH, "--json", "choice.json")
+    lines = out.splitlines()
+    assert status == 0
+    assert lines[0] == "tuning set: 3 sentences, 1 reference(s)"
+    assert lines[2].split() == ["search", "BLEU"]
+    assert lines[4] == "5, hypothesis 2    100.00  <- chosen"
+    assert [line.split(",")[0] for line in lines[3:7]] == ["5", "5", "12", "12"]
+    assert "bleu: nrefs:1|case:mixed|eff:no|tok:13a|" in out
+    assert lines[-1] == "out: 2 lines, hypothesis 2 of e5"
+    assert Path("out").read_text(encoding="utf-8") == "one right\ntwo right\n"
+    assert chosen() == ("5", 2)
+
+
+@pytest.mark.parametrize("metric", ["bleu", "sari", "rouge-l"])
+def test_the_choice_scores_at_least_as_high_as_any_single_reading(run: Run, metric: str, tmp_path: Path) -> None:
+    """Every candidate is scored again by the scoring command, as a plain file; the choice has the maximum."""
+    again = {}
+    for search, nbest in {"5": FIVE, "12": TWELVE}.items():
+        for rank in (1, 2):
+            Path("plain").write_text("".join(f"{entries[rank - 1]}\n" for entries in nbest), encoding="utf-8")
+            files = ["--hyp", "X=plain", "--ref", "ref", "--src", "src", "--json", "x.json", "--resamples", "0"]
+            assert main([*files, "--metric", metric, "--quiet"]) == 0
+            cells = json.loads(Path("x.json").read_text(encoding="utf-8"))["systems"]["X"]
+            again[search, rank] = cells[metric]["score"]
+    status, _, _ = run(*TUNE, "--metric", metric, "--json", "choice.json")
+    content = json.loads(Path("choice.json").read_text(encoding="utf-8"))
+    assert status == 0
+    assert {(item["search"], item["rank"]): item["score"] for item in content["candidates"]} == pytest.approx(again)
+    assert again[chosen()] == max(again.values())
+    assert again[chosen()] > again["5", 1], "higher than the default, the first entry of the first search"
+    assert content["metric"] == metric
+    assert [log["name"] for log in content["data"]["logs"]] == ["t5", "t12"]
+
+
+def test_metrics_can_disagree(run: Run) -> None:
+    """SARI of a copy is low where BLEU of a copy is high: hypotheses 1 of search 12 are copies of the source."""
+    write_log("t5", [["rain", "cat down"], ["rain", "dog fast"], ["rain", "rain roof"]])
+    assert run(*TUNE, "--json", "choice.json")[0] == 0
+    assert chosen() == ("12", 1)
+    assert run(*TUNE, "--metric", "sari", "--json", "choice.json")[0] == 0
+    assert chosen() == ("5", 2)
+
+
+def test_nothing_of_the_test_set_moves_the_choice(run: Run) -> None:
+    """Outputs and T- lines of the test set are exchanged: choice and scores stay, and T- lines leave no trace."""
+    _, before, _ = run(*BOTH)
+    written = Path("out").read_text(encoding="utf-8")
+    write_log("e5", TEST_FIVE, target="one wrong")
+    assert run(*BOTH)[1] == before
+    assert Path("out").read_text(encoding="utf-8") == written
+    write_log("e5", TEST_TWELVE, target="one right")
+    write_log("e12", TEST_FIVE, target="one right")
+    assert run(*BOTH)[1] == before
+    assert Path("out").read_text(encoding="utf-8") == "one x\ntwo x\n"
+
+
+def test_of_equal_scores_the_first_wins(run: Run) -> None:
+    """All four candidates are the same text; the default search stands first, and its rank 1 before its rank 2."""
+    write_log("t5", [[text, text] for text in TUNE_REFERENCES])
+    write_log("t12", [[text, text] for text in TUNE_REFERENCES])
+    run(*TUNE, "--json", "choice.json")
+    assert chosen() == ("5", 1)
+    run("--tune", "12=t12", "5=t5", "--ref", "ref", "--json", "choice.json")
+    assert chosen() == ("12", 1)
+
+
+def test_a_sentence_with_fewer_hypotheses_keeps_its_last(run: Run) -> None:
+    """The first sentence has one hypothesis, its reference: rank 2 is still right everywhere, so BLEU is 100."""
+    write_log("t5", [FIVE[0][1:], FIVE[1], FIVE[2]])
+    write_log("e5", [["only"], ["two wrong", "two right"]])
+    _, out, _ = run(*BOTH)
+    assert "5, hypothesis 2    100.00  <- chosen  (1 sentences have fewer and keep their last)" in out
+    assert Path("out").read_text(encoding="utf-8") == "only\ntwo right\n"
+
+
+def test_copied_words_and_pieces_are_put_back_before_scoring(run: Run) -> None:
+    """With its slot and its pieces joined hypothesis 1 is the reference, so it beats the plain hypothesis 2."""
+    Path("ref").write_text("Zork walks\n", encoding="utf-8")
+    Path("src").write_text("Zork is walking\n", encoding="utf-8")
+    Path("test.src").write_text("Blip is walking\n", encoding="utf-8")
+    for name in ("t5", "e5"):
+        write_log(name, [["<oov-0> wal@@ ks", "some one walks"]], sources=["<oov-0> is walking"])
+    arguments = ("--tune", "5=t5", "--ref", "ref", "--src", "src", "--remove-bpe", "--metric", "exact@1")
+    status, _, error = run(
+        *arguments, "--test", "5=e5", "--test-oov-source", "test.src", "--output", "out", "--json", "choice.json"
+    )
+    assert (status, error) == (0, "")
+    assert chosen() == ("5", 1)
+    assert Path("out").read_text(encoding="utf-8") == "Blip walks\n"
+    assert "give the tokenised source text" in run(*arguments, "--test", "5=e5", "--output", "out")[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--ref", "ref"), "no search to choose from; give the logs of the tuning set with --tune NAME=LOG."),
+        (("--tune", "t5", "--ref", "ref"), "--tune 't5' is not of the form NAME=FILE"),
+        (("--tune", "5=t5"), "no reference file; give one or more with --ref."),
+        (("--tune", "5=t5", "5=t12", "--ref", "ref"), "--tune has two searches called '5'"),
+        (("--tune", "5=t5", "--ref", "ref", "--metric", "sari"), "give that of the tuning set with --src."),
+        ((*TUNE, "--metric", "copy-rate"), "--metric copy-rate does not say which hypothesis is better"),
+        ((*TUNE, "--metric", "exact@10"), "--metric exact@10 does not say which hypothesis is better"),
+        ((*TUNE, "--metric", "wer"), "unknown metric 'wer'"),
+        ((*TUNE, "--ranks", "0"), "--ranks is 0, but the best hypothesis has rank 1"),
+        ((*TUNE, "--ranks", "3"), "t5 has at most 2 hypotheses of a sentence but --ranks is 3; run fairseq-generate"),
+        ((*TUNE, "--test", "5=e5", "12=e12"), "--test without --output; give both"),
+        ((*TUNE, "--output", "out"), "--output without --test; give both"),
+        ((*TUNE, "--test", "5=e5", "--output", "out"), "--tune has the searches 5, 12 but --test has 5;"),
+        ((*TUNE, "--test", "5=e5", "12=t12", "--output", "out"), "t12 has 3 sentences but e5 has 2; give logs of one"),
+        (("--tune", "5=e5", "--ref", "ref"), "system 5 (e5) has 2 lines but the reference has 3: it is too short"),
+        (("--tune", "5=ref", "--ref", "ref"), "ref holds no H- lines of fairseq-generate"),
+    ],
+)
+def test_errors_are_one_sentence_and_write_nothing(run: Run, arguments: tuple[str, ...], message: str) -> None:
+    status, out, error = run(*arguments)
+    assert (status, out) == (2, "")
+    assert error.startswith("wean-evaluate: ")
+    assert message in error
+    assert error.count("\n") == 1
+    assert not Path("out").exists()

@@ -1,0 +1,287 @@
+"""Every table of the papers in Markdown: published numbers beside ours, and for each where it comes from.
+
+A line of a table is one system seen one way, so that all its numbers have one origin, which its last column names:
+
+* *published*: printed by the paper, for a system that this project has too;
+* *reported, not run*: the same, for a system that is not implemented here;
+* *released outputs*: texts that the system's authors gave out, scored here;
+* *ours*: measured here, from ``results/*.json``;
+* *not run*: what is missing, and the command that would measure it.
+
+Nothing is trained or decoded. The only scores computed on the way are those of released outputs that a user has.
+"""
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from wean_fairseq.evaluation.corpus import COPY_ROW
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.parameters import SETTINGS, count_parameters
+from wean_fairseq.evaluation.published import LEFT_OUT, SCORERS, TABLES, Column, Row, Table
+from wean_fairseq.evaluation.released import read_released
+from wean_fairseq.evaluation.results import read_json
+from wean_fairseq.evaluation.text_files import PathLike, write_atomically
+
+#: The tables whose numbers are counted, not measured.
+COUNTED = "wean-table5"
+_ABSENT = "–"
+
+
+@dataclass
+class Legend:
+    """The origins of a table's numbers, each with a mark such as P1.
+
+    Attributes:
+        marks: text of an origin -> its mark.
+        missing: text of an origin with a ``{system}`` -> the systems that it stands for.
+    """
+
+    marks: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, list[str]] = field(default_factory=dict)
+
+    def mark(self, kind: str, text: str) -> str:
+        """Return the mark of an origin: the one it has, or the next of its kind."""
+        if text not in self.marks:
+            number = sum(mark.startswith(kind) for mark in self.marks.values()) + 1
+            self.marks[text] = f"{kind}{number}"
+        return self.marks[text]
+
+    def lines(self) -> list[str]:
+        """Return a list in Markdown, sorted by kind and number."""
+        ordered = sorted(self.marks.items(), key=lambda item: (item[1][0], int(item[1][1:])))
+        return [f"- {mark}: {self._complete(text)}" for text, mark in ordered]
+
+    def _complete(self, text: str) -> str:
+        """Name the systems that a command would run."""
+        systems = " ".join(self.missing.get(text, ()))
+        return text.replace("{system}", f"'{systems}'" if " " in systems else systems)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a table.
+
+    Attributes:
+        system: whose numbers.
+        kind: one of the kinds that the module names.
+        cells: text, one a column.
+        origin: marks of the legend.
+    """
+
+    system: str
+    kind: str
+    cells: tuple[str, ...]
+    origin: str
+
+
+def read_results(folder: PathLike) -> dict[str, dict[str, Any]]:
+    """Return all results that are kept in a folder, by name."""
+    if not Path(folder).is_dir():
+        raise EvaluationError(f"{folder} is no folder with results; give the one that wean-evaluate record writes.")
+    keys = ("experiment", "command", "seed", "evaluation")
+    results = {path.stem: read_json(path, keys) for path in sorted(Path(folder).glob("*.json"))}
+    for name, result in results.items():
+        if not isinstance(result["evaluation"], dict) or "systems" not in result["evaluation"]:
+            raise EvaluationError(f"{name}.json in {folder} has no systems; keep it with wean-evaluate record again.")
+    return results
+
+
+def lines_of(
+    table: Table, data: str, results: Mapping[str, dict[str, Any]], legend: Legend, counted: bool = False
+) -> Iterator[Line]:
+    """Return the lines of one data set: a copy of the source first, then the paper's rows in its order."""
+    if table.preset:
+        yield from _measured(
+            COPY_ROW, (COPY_ROW,), "scored here", table, _matching(table.experiments[data], results), legend
+        )
+    for name, row in table.rows[data].items():
+        yield _published(name, row, table, legend)
+        found = _matching(row.experiments or table.experiments.get(data, ()), results)
+        if row.outputs:
+            yield from _measured(name, (row.outputs,), "released outputs", table, found, legend)
+        if not row.runs:
+            continue
+        ours = [_count(name, row, table, legend)] if counted else []
+        ours += _measured(name, row.runs, "ours", table, found, legend)
+        yield from ours or [_not_run(name, row, table, data, legend)]
+
+
+def _matching(patterns: Sequence[str], results: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the results whose name fits a pattern."""
+    return {name: result for name, result in results.items() if any(fnmatch(name, pattern) for pattern in patterns)}
+
+
+def _published(name: str, row: Row, table: Table, legend: Legend) -> Line:
+    """Return the paper's own line."""
+    absent = "not read" if row.scorer == "unread" else "not printed"
+    cells = tuple(
+        absent if score is None else f"{score:.{column.decimals}f}"
+        for score, column in zip(row.scores, table.columns, strict=True)
+    )
+    cells += (_ABSENT,) * len(table.beside)
+    origin = legend.mark("P", f"printed in {table.source}; {row.origin}. Scorer: {SCORERS[row.scorer]}.")
+    return Line(name, "published" if row.runs else "reported, not run", cells, origin)
+
+
+def _measured(
+    name: str,
+    systems: Sequence[str],
+    kind: str,
+    table: Table,
+    results: Mapping[str, dict[str, Any]],
+    legend: Legend,
+) -> list[Line]:
+    """Return a line for every result that has one of ``systems`` with a column; equal lines are one."""
+    origins: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for result in results.values():
+        measured: dict[str, dict[str, Any]] = result["evaluation"]["systems"]
+        for system in (system for system in systems if system in measured):
+            used = [_key(column, measured[system]) for column in (*table.columns, *table.beside)]
+            if not any(used[: len(table.columns)]):
+                continue
+            cells = tuple(f"{measured[system][key]['score']:.2f}" if key else "not scored" for key in used)
+            signatures = dict.fromkeys(measured[system][key].get("signature", "unknown") for key in used if key)
+            shown = f"ours (`{system}`)" if kind == "ours" else kind
+            mark = legend.mark("R", _describe(result, list(signatures)))
+            origins.setdefault((shown, cells), []).append(mark)
+    return [Line(name, shown, cells, ", ".join(marks)) for (shown, cells), marks in origins.items()]
+
+
+def _key(column: Column, cells: Mapping[str, Any]) -> str:
+    """Return the first key of a column that a system was scored with, or nothing."""
+    return next((key for key in column.keys if key in cells), "")
+
+
+def _describe(result: Mapping[str, Any], signatures: Sequence[str]) -> str:
+    """Say where a measured number comes from: file, data, seed, commit, command, signatures, note."""
+    data = result["evaluation"].get("data", {})
+    facts = [str(result["where"])] if "where" in result else [f"results/{result['experiment']}.json"]
+    facts += [f"{data['sentences']} sentences", f"{data['references']} reference(s)"] if data else []
+    if "where" not in result:
+        facts.append(f"seed {result['seed']}")
+        facts.append(f"commit {result.get('commit', 'unknown')[:12]}")
+    parts = [", ".join(facts) + f", `{result['command']}`"]
+    parts += ["signature " + ", ".join(f"`{signature}`" for signature in signatures)]
+    return "; ".join(parts) + "." + (f" {result['note']}" if result.get("note") else "")
+
+
+def _not_run(name: str, row: Row, table: Table, data: str, legend: Legend) -> Line:
+    """Return the line of a system that has no result, with the command that would make one."""
+    text = f"missing here: {row.command or table.commands[data]}"
+    patterns = row.experiments or table.experiments.get(data, ())
+    if patterns:
+        fitting = " or ".join(f"`{pattern}`" for pattern in patterns)
+        text += f", then `wean-evaluate record` under a name that fits {fitting}"
+    text += "."
+    systems = legend.missing.setdefault(text, [])
+    if row.runs[0] not in systems:
+        systems.append(row.runs[0])
+    return Line(name, "not run", (_ABSENT,) * (len(table.columns) + len(table.beside)), legend.mark("M", text))
+
+
+def _count(name: str, row: Row, table: Table, legend: Legend) -> Line:
+    """Return the weights of a layer that is built here, at the paper's sizes."""
+    cells = tuple(f"{count_parameters(row.runs[0], setting.words, setting.width) / 1e6:.2f}" for setting in SETTINGS)
+    (command,) = table.commands.values()
+    text = f"counted in layers that are built here, Seq2seq's with a bias and 4 special symbols: {command}"
+    return Line(name, "ours", cells, legend.mark("C", f"{text}."))
+
+
+def render_table(
+    key: str, results: Mapping[str, dict[str, Any]], released: Mapping[str, dict[str, Any]]
+) -> tuple[str, list[str]]:
+    """Return the Markdown of a published table, and a line of the overview for each of its data sets."""
+    table = TABLES[key]
+    parts, overview = [f"## {table.source}: {table.title}", ""], []
+    for data in table.rows:
+        legend = Legend()
+        known = dict(results)
+        if table.preset and data in released:
+            known[table.experiments[data][0]] = released[data]  # a pattern fits itself
+        lines = list(lines_of(table, data, known, legend, counted=key == COUNTED))
+        parts += [f"### {data}", ""] if len(table.rows) > 1 else []
+        parts += [*_grid(table, lines), "", *legend.lines(), ""]
+        overview.append(_overview(f"{table.source} | {data}", lines))
+    parts += [f"Note: {table.note}", ""] if table.note else []
+    return "\n".join(parts), overview
+
+
+def _grid(table: Table, lines: Sequence[Line]) -> list[str]:
+    """Return lines as a Markdown table; a system's name stands on its first line."""
+    heads = [f"{column.label} (ours: {column.own})" if column.own else column.label for column in table.columns]
+    heads += [f"{column.label} (ours alone)" for column in table.beside]
+    rows = [f"| system | numbers | {' | '.join(heads)} | from |", f"|---|---|{'--:|' * len(heads)}---|"]
+    previous = ""
+    for line in lines:
+        name = "" if line.system == previous else line.system
+        rows.append(f"| {name} | {line.kind} | {' | '.join(line.cells)} | {line.origin} |")
+        previous = line.system
+    return rows
+
+
+def _overview(name: str, lines: Sequence[Line]) -> str:
+    """Count the systems of a data set by what is known of them."""
+    systems: dict[str, set[str]] = {}
+    for line in lines:
+        if line.system != COPY_ROW:
+            systems.setdefault(line.system, set()).add(line.kind.split(" (")[0])
+    ours = [system for system, kinds in systems.items() if "ours" in kinds]
+    rescored = [system for system, kinds in systems.items() if "released outputs" in kinds]
+    missing = [system for system, kinds in systems.items() if "not run" in kinds]
+    reported = [system for system, kinds in systems.items() if "reported, not run" in kinds]
+    cells = [", ".join(group) or _ABSENT for group in (ours, rescored, missing, reported)]
+    return f"| {name} | {len(systems)} | {' | '.join(cells)} |"
+
+
+_HEAD = f"""# The papers' tables
+
+Generated by `bash examples/paper_tables.sh`; never edited by hand. Of each system a line shows what its paper prints
+(*published*; *reported, not run* where the system is not implemented here), what its *released outputs* score here,
+what *ours* scores, or that it was *not run*. The last column says where all numbers of the line come from: P = a paper,
+R = scores measured here, C = counted here, M = missing here. Ours are often measured after training on other data or at
+another size than the paper's: read the origin before comparing. {_ABSENT} = there is no number.
+
+| table | data | systems | ours | released outputs, scored here | not run | not implemented |
+|---|---|--:|---|---|---|---|
+"""
+
+
+def render(keys: Sequence[str], results: Mapping[str, dict[str, Any]], released: Mapping[str, dict[str, Any]]) -> str:
+    """Return the whole document."""
+    tables, overview = [], []
+    for key in keys:
+        text, lines = render_table(key, results, released)
+        tables.append(text)
+        overview += lines
+    left_out = ["## Not among these tables", "", *(f"- {sentence}" for sentence in LEFT_OUT), ""]
+    return _HEAD + "\n".join(overview) + "\n\n" + "\n".join([*tables, *left_out])
+
+
+def paper_tables(argv: list[str]) -> str:
+    """Run ``wean-evaluate paper-tables``."""
+    parser = argparse.ArgumentParser(
+        prog="wean-evaluate paper-tables",
+        description="Every table of the papers in Markdown: published numbers beside ours, each with its origin.",
+    )
+    parser.add_argument("--results", default="results", metavar="FOLDER", help="default: %(default)s")
+    parser.add_argument(
+        "--released",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="SET=FOLDER",
+        help="released outputs to score again: pwkp=FOLDER or ew-sew=FOLDER, with Reference and Complex beside them",
+    )
+    parser.add_argument("--table", nargs="+", choices=list(TABLES), default=list(TABLES), help="only these tables")
+    parser.add_argument("--output", metavar="OUT", help="write the Markdown there, and print the overview alone")
+    args = parser.parse_args(argv)
+    text = render(args.table, read_results(args.results), read_released(args.released))
+    if not args.output:
+        return text
+    write_atomically(args.output, text)
+    overview = [line for line in text.split("\n## ", 1)[0].splitlines() if line.startswith("|")]
+    return "\n".join([*overview, f"{args.output} written: {len(args.table)} tables."]) + "\n"

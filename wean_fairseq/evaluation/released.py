@@ -1,0 +1,88 @@
+"""Scores again what systems' authors gave out: a folder of outputs becomes a result like those that are kept."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from wean_fairseq.evaluation.corpus import Corpus, read_corpus
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.evaluate import Resampling, evaluate
+from wean_fairseq.evaluation.metrics.registry import Settings
+from wean_fairseq.evaluation.output_reader import read_plain
+from wean_fairseq.evaluation.presets import columns_for
+from wean_fairseq.evaluation.published import TABLES, Table
+from wean_fairseq.evaluation.report import as_json
+from wean_fairseq.evaluation.system_arguments import split_name
+
+#: What the releases call references and source: DRESS, then TurkCorpus.
+REFERENCES = ("Reference*", "test*.turk.*")
+SOURCES = ("Complex*", "test*.norm")
+
+
+def released_sets() -> dict[str, Table]:
+    """Return the tables with rows whose outputs were released, by data set."""
+    return {
+        data: table
+        for table in TABLES.values()
+        for data, rows in table.rows.items()
+        if any(row.outputs for row in rows.values())
+    }
+
+
+def read_released(arguments: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Score the outputs of every ``SET=FOLDER``.
+
+    Returns:
+        Data set -> what a result file holds, with ``where`` in the place of its name.
+
+    Raises:
+        EvaluationError: if a set has no released outputs, or a folder has no output, no reference or no source.
+    """
+    sets = released_sets()
+    found = {}
+    for argument in arguments:
+        data, folder = split_name(argument, "--released")
+        if data not in sets:
+            raise EvaluationError(f"no outputs are released for {data!r}; choose from {', '.join(sets)}.")
+        found[data] = score_released(data, Path(folder), sets[data])
+    return found
+
+
+def score_released(data: str, folder: Path, table: Table) -> dict[str, Any]:
+    """Score all outputs of a folder that the table has rows of."""
+    if not folder.is_dir():
+        raise EvaluationError(f"{folder} is no folder with the released outputs of {data}; give one.")
+    corpus = _corpus(folder)
+    names = [row.outputs for row in table.rows[data].values() if row.outputs]
+    systems = [read_plain(name, folder / name) for name in names if (folder / name).is_file()]
+    if not systems:
+        raise EvaluationError(f"{folder} has no output of {data}; name the files {', '.join(names)}.")
+    keys = {key for column in (*table.columns, *table.beside) for key in column.keys}
+    columns = [column for column in columns_for([table.preset], [], Settings()) if column.key in keys]
+    evaluation = evaluate(systems, corpus, columns, Resampling(0, 0))
+    return {
+        "where": f"released outputs of {data} scored now",
+        "command": f"wean-evaluate paper-tables --released {data}=...",
+        "evaluation": as_json(evaluation),
+        "note": "Files: " + ", ".join(f"{file['name']} {file['sha256'][:8]}" for file in _files(evaluation.data)) + ".",
+    }
+
+
+def _files(data: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return every file that was read, in order."""
+    return [file for role in data["files"].values() for file in role]
+
+
+def _corpus(folder: Path) -> Corpus:
+    """Find references and source by the names of the releases."""
+    references = _first(folder, REFERENCES, "references")
+    return read_corpus(references, _first(folder, SOURCES, "source")[0])
+
+
+def _first(folder: Path, patterns: Sequence[str], what: str) -> list[Path]:
+    """Return the files of the first pattern that fits any."""
+    for pattern in patterns:
+        paths = sorted(path for path in folder.glob(pattern) if path.is_file())
+        if paths:
+            return paths
+    raise EvaluationError(f"{folder} has no {what}; put them there, named {' or '.join(patterns)}.")

@@ -1,0 +1,233 @@
+"""Re-ranking of n-best lists on a tuning set, as NTS does (Nisioi et al., ACL 2017, section 2).
+
+The same system is searched several times, say with beams of 5 and 12, each time with the best few hypotheses of every
+sentence (``fairseq-generate --nbest``). Which search to take, and its first hypothesis, its second, ..., is one choice
+for the whole data set: the pair that scores highest on the *tuning* set. The test set is then read at that pair. The
+command takes no reference of the test set, and never reads the T- lines of a log.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from wean_fairseq.evaluation.corpus import Corpus, check_systems, describe_file, read_corpus
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.metrics.base import EvaluationMetric
+from wean_fairseq.evaluation.metrics.registry import Settings, build_metric
+from wean_fairseq.evaluation.output_reader import SystemOutput, read_generated
+from wean_fairseq.evaluation.report import format_score
+from wean_fairseq.evaluation.system_arguments import split_name
+from wean_fairseq.evaluation.text_files import read_lines, write_atomically
+from wean_fairseq.evaluation.tokenizers import TEXT_TOKENIZERS, guess_tokenization
+
+_EXAMPLE = """example, after fairseq-generate with --nbest 2 on the tuning and the test set, with two beams each:
+  wean-evaluate rerank --tune 5=tune.5.log 12=tune.12.log --test 5=test.5.log 12=test.12.log \\
+      --ref tune.turk.* --src tune.norm --metric sari --output test.sari.txt
+
+The order of --tune is the order of preference between equal scores: give the default search first.
+"""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to read the outputs of a system.
+
+    Attributes:
+        search: name of the search, for example its beam.
+        rank: which hypothesis of every sentence, from 1.
+        score: on the tuning set.
+        short: how many sentences have fewer hypotheses and keep their last one.
+    """
+
+    search: str
+    rank: int
+    score: float
+    short: int
+
+
+def at_rank(system: SystemOutput, rank: int) -> list[str]:
+    """Return hypothesis number ``rank`` (from 1) of every sentence, or its last one where it has fewer."""
+    return [entries[min(rank, len(entries)) - 1] for entries in system.nbest]
+
+
+def score_candidates(
+    searches: Sequence[SystemOutput], ranks: int, corpus: Corpus, metric: EvaluationMetric
+) -> list[Candidate]:
+    """Score every rank of every search on the tuning set, in the order of ``searches``, then by rank.
+
+    Raises:
+        EvaluationError: if a search does not fit the references, or has no sentence with so many hypotheses.
+    """
+    check_systems(searches, corpus)
+    for search in searches:
+        check_depth(search, ranks)
+    metric.sources = corpus.sources
+    metric.prepare(corpus.references)
+    candidates = []
+    for search in searches:
+        for rank in range(1, ranks + 1):
+            score = metric.score_of(metric.rows(at_rank(search, rank)).sum(axis=0))
+            short = sum(len(entries) < rank for entries in search.nbest)
+            candidates.append(Candidate(search.name, rank, score, short))
+    return candidates
+
+
+def best(candidates: Sequence[Candidate]) -> Candidate:
+    """Return the candidate with the highest score; of equal ones the first."""
+    return max(candidates, key=lambda candidate: candidate.score)
+
+
+def check_depth(search: SystemOutput, ranks: int) -> None:
+    """Refuse a log whose n-best lists are all too short."""
+    deepest = max(len(entries) for entries in search.nbest)
+    if deepest < ranks:
+        raise EvaluationError(
+            f"{search.path} has at most {deepest} hypotheses of a sentence but --ranks is {ranks}; "
+            f"run fairseq-generate again with --nbest {ranks}, or lower --ranks."
+        )
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
+    parser = argparse.ArgumentParser(
+        prog="wean-evaluate rerank",
+        description="Choose on a tuning set which search, and which entry of its n-best lists, to take on a test set.",
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    several: dict[str, Any] = {"nargs": "+", "action": "extend", "default": [], "metavar": "NAME=LOG"}
+    files = parser.add_argument_group("files")
+    files.add_argument("--tune", help="outputs of fairseq-generate on the tuning set, one log a search", **several)
+    files.add_argument("--test", help="outputs of the same searches on the test set, by the same names", **several)
+    files.add_argument("--ref", nargs="+", action="extend", default=[], metavar="FILE", help="tuning references")
+    files.add_argument("--src", metavar="FILE", help="source of the tuning set (needed by sari and others)")
+    files.add_argument("--oov-source", metavar="FILE", help="tokenised tuning source, to put <oov-k> words back")
+    files.add_argument("--test-oov-source", metavar="FILE", help="the same of the test set")
+    files.add_argument("--remove-bpe", action="store_true", help="undo '@@ ' pieces in hypotheses")
+    files.add_argument("--tokens", action="store_true", help="take the H- lines of a log although it has D- lines")
+    what = parser.add_argument_group("choice")
+    what.add_argument("--metric", default="bleu", metavar="M", help="bleu, sari, ... (default: %(default)s)")
+    what.add_argument("--ranks", type=int, default=2, metavar="K", help="hypotheses to look at (default: %(default)s)")
+    what.add_argument("--tokenize", choices=TEXT_TOKENIZERS, help="tokenisation (default: 13a, or by the script)")
+    what.add_argument("--lowercase", action="store_true", help="ignore case in BLEU")
+    out = parser.add_argument_group("output")
+    out.add_argument("--output", metavar="OUT", help="write the chosen hypotheses of the test set, one a line")
+    out.add_argument("--json", metavar="OUT", help="write all scores, the choice and data hashes")
+    return parser
+
+
+def rerank(argv: list[str]) -> str:
+    """Run ``wean-evaluate rerank``."""
+    args = build_parser().parse_args(argv)
+    check_arguments(args)
+    corpus = read_corpus(args.ref, args.src)
+    tokenize = args.tokenize or guess_tokenization(corpus.references[0])
+    metric = chosen_metric(args.metric, Settings(tokenize, args.lowercase), corpus)
+    tuning = read_searches(args, "--tune", args.tune, args.oov_source or args.src)
+    test = read_searches(args, "--test", args.test, args.test_oov_source)
+    check_same_searches(tuning, test, args.ranks)
+    candidates = score_candidates(tuning, args.ranks, corpus, metric)
+    choice = best(candidates)
+    signature = metric.get_signature().format()
+    lines = [f"tuning set: {len(corpus)} sentences, {len(corpus.references)} reference(s)", ""]
+    lines += [*table(candidates, choice, metric.label), "", f"{args.metric}: {signature}"]
+    for system in (system for system in test if system.name == choice.search):
+        write_atomically(args.output, "".join(f"{text}\n" for text in at_rank(system, choice.rank)))
+        lines.append(f"{args.output}: {len(system.nbest)} lines, hypothesis {choice.rank} of {system.path}")
+    if args.json:
+        content = as_json(candidates, choice, args.metric, signature, corpus, [*tuning, *test])
+        write_atomically(args.json, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    return "\n".join(lines) + "\n"
+
+
+def check_arguments(args: argparse.Namespace) -> None:
+    """Refuse requests that make no sense together, before any file is read."""
+    if not args.tune:
+        raise EvaluationError("no search to choose from; give the logs of the tuning set with --tune NAME=LOG.")
+    if args.ranks < 1:
+        raise EvaluationError(f"--ranks is {args.ranks}, but the best hypothesis has rank 1; give 1 or more.")
+    if bool(args.test) != bool(args.output):
+        given, other = ("--test", "--output") if args.test else ("--output", "--test")
+        raise EvaluationError(f"{given} without {other}; give both, or neither to see the scores alone.")
+
+
+def chosen_metric(name: str, settings: Settings, corpus: Corpus) -> EvaluationMetric:
+    """Build the metric that decides: one of which more is better, of one hypothesis a sentence."""
+    metric = build_metric(name, settings)
+    if metric.higher_is_better is not True or metric.wants_nbest > 1:
+        raise EvaluationError(
+            f"--metric {name} does not say which hypothesis is better; take for example bleu or sari."
+        )
+    if metric.needs_source and corpus.sources is None:
+        raise EvaluationError(f"--metric {name} compares with the source; give that of the tuning set with --src.")
+    return metric
+
+
+def read_searches(
+    args: argparse.Namespace, option: str, logs: Sequence[str], oov_source: str | None
+) -> list[SystemOutput]:
+    """Read the logs of one set, which ``option`` names."""
+    sources = read_lines(oov_source) if oov_source else None
+    named = [split_name(argument, option) for argument in logs]
+    names = [name for name, _ in named]
+    for name in names:
+        if names.count(name) > 1:
+            raise EvaluationError(f"{option} has two searches called {name!r}; give every log a name of its own.")
+    return [
+        read_generated(name, path, remove_bpe=args.remove_bpe, detokenised=not args.tokens, oov_source=sources)
+        for name, path in named
+    ]
+
+
+def check_same_searches(tuning: Sequence[SystemOutput], test: Sequence[SystemOutput], ranks: int) -> None:
+    """Every search of the tuning set must be there for the test set, whichever is chosen later."""
+    if not test:
+        return
+    tuned, tested = [system.name for system in tuning], [system.name for system in test]
+    if sorted(tuned) != sorted(tested):
+        raise EvaluationError(
+            f"--tune has the searches {', '.join(tuned)} but --test has {', '.join(tested)}; "
+            "give the same searches for both sets, by the same names."
+        )
+    for system in test:
+        check_depth(system, ranks)
+        if len(system.nbest) != len(test[0].nbest):
+            raise EvaluationError(
+                f"{system.path} has {len(system.nbest)} sentences but {test[0].path} has {len(test[0].nbest)}; "
+                "give logs of one test set."
+            )
+
+
+def table(candidates: Sequence[Candidate], choice: Candidate, label: str) -> list[str]:
+    """Return the scores as lines, the choice marked."""
+    names = [f"{item.search}, hypothesis {item.rank}" for item in candidates]
+    width = max(len(name) for name in ("search", *names))
+    lines = [f"{'search':{width}}  {label:>7}"]
+    for name, item in zip(names, candidates, strict=True):
+        mark = "  <- chosen" if item is choice else ""
+        short = f"  ({item.short} sentences have fewer and keep their last)" if item.short else ""
+        lines.append(f"{name:{width}}  {format_score(item.score):>7}{mark}{short}")
+    return lines
+
+
+def as_json(
+    candidates: Sequence[Candidate],
+    choice: Candidate,
+    metric: str,
+    signature: str,
+    corpus: Corpus,
+    systems: Sequence[SystemOutput],
+) -> dict[str, Any]:
+    """Return what was compared and chosen, with the hashes of every file."""
+    files = [{"search": system.name, **describe_file(system.path, len(system.nbest))} for system in systems]
+    return {
+        "metric": metric,
+        "signature": signature,
+        "candidates": [
+            {"search": item.search, "rank": item.rank, "score": item.score, "short": item.short} for item in candidates
+        ],
+        "chosen": {"search": choice.search, "rank": choice.rank},
+        "data": {"sentences": len(corpus), "references": len(corpus.references), **corpus.files, "logs": files},
+    }

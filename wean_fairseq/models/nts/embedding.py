@@ -1,0 +1,78 @@
+"""Word embeddings that start from vectors learnt elsewhere, side by side (Nisioi et al., ACL 2017, section 2.1).
+
+Legend: ``V`` dictionary size, ``E`` embedding width, of which the last numbers of a word are its local vector.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor, nn
+
+from ...data import load_word_vectors
+
+
+class WordEmbedding(nn.Embedding):
+    """An embedding of which some words can be kept as they start.
+
+    Args:
+        dictionary: of the words.
+        embed_dim: ``E``.
+        keeps_words: have a mark for each word, whether it is kept; no word is at first.
+    """
+
+    kept: Tensor | None
+
+    def __init__(self, dictionary: Dictionary, embed_dim: int, *, keeps_words: bool = False) -> None:
+        super().__init__(len(dictionary), embed_dim, dictionary.pad())
+        # In checkpoints as well: these words go on being kept when training does.
+        self.register_buffer("kept", torch.zeros(len(dictionary), dtype=torch.bool) if keeps_words else None)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Embed ``tokens`` of any shape (...): (..., E); no gradient reaches the words that are kept.
+
+        Their gradient is 0, with which no optimiser moves them, momentum or not, unless weights decay.
+        """
+        embedded = super().forward(tokens)
+        if self.kept is None:
+            return embedded
+        return torch.where(self.kept[tokens].unsqueeze(-1), embedded.detach(), embedded)
+
+
+@dataclass(frozen=True)
+class VectorFiles:
+    """What one side's words start from.
+
+    Args:
+        shared: file of vectors that fill the first E - ``local_dim`` numbers of a word (NTS: "global"); or none.
+        local: file of vectors that fill the last ``local_dim`` numbers; or none.
+        local_dim: width of the local vectors.
+        missing_std: words without a shared vector are drawn from N(0, this); 0 = they stay as they are.
+    """
+
+    shared: str | None
+    local: str | None
+    local_dim: int
+    missing_std: float
+
+
+@torch.no_grad()
+def start_from_files(words: WordEmbedding, files: VectorFiles, dictionary: Dictionary) -> None:
+    """Let words start as ``files`` say; where words can be kept, those with a shared vector are.
+
+    Raises:
+        UserError: if the vectors cannot be used.
+    """
+    shared_dim = words.embedding_dim - files.local_dim
+    if files.shared:
+        vectors, found = load_word_vectors(files.shared, dictionary, shared_dim)
+        if files.missing_std:
+            drawn = torch.randn(int((~found).sum()), shared_dim) * files.missing_std
+            words.weight[~found, :shared_dim] = drawn.to(words.weight)
+        words.weight[found, :shared_dim] = vectors[found].to(words.weight)
+        words.weight[dictionary.pad()].zero_()
+        if words.kept is not None:
+            words.kept.copy_(found)
+    if files.local:
+        vectors, found = load_word_vectors(files.local, dictionary, files.local_dim)
+        words.weight[found, shared_dim:] = vectors[found].to(words.weight)

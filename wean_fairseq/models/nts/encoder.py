@@ -1,0 +1,69 @@
+"""The encoder of NTS (Nisioi et al., ACL 2017, section 2): a stacked LSTM in one direction.
+
+Legend: ``B`` batch, ``S`` source length, ``E`` embedding width, ``H`` hidden width, ``L`` layers.
+"""
+
+from typing import Any
+
+from fairseq.data import Dictionary
+from fairseq.models import FairseqEncoder
+from torch import Tensor, nn
+
+from ...modules import run_over_words
+from ..copying import sentence_numbers
+
+
+class NtsEncoder(FairseqEncoder):
+    """An LSTM over the words of each sentence, so that padding on either side is never read.
+
+    Args:
+        dictionary: of the source.
+        embed_tokens: (V, E).
+        lstm: ``batch_first``, E -> H.
+        dropout: on the words.
+        reverse: read from the end of the sentence to its start.
+    """
+
+    def __init__(
+        self, dictionary: Dictionary, embed_tokens: nn.Embedding, lstm: nn.LSTM, dropout: float, reverse: bool
+    ) -> None:
+        super().__init__(dictionary)
+        self.padding_idx = dictionary.pad()
+        self.embed_tokens = embed_tokens
+        self.lstm = lstm
+        self.dropout = nn.Dropout(dropout)
+        self.reverse = reverse
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
+        """Encode a batch.
+
+        Args:
+            src_tokens: shape (B, S), padded on either side.
+            src_lengths: ignored; the lengths are read off the padding.
+
+        Returns:
+            ``encoder_out`` (B, S, H), zero at padding, in the order of ``src_tokens``; ``encoder_padding_mask`` (B, S);
+            ``final_hidden`` and ``final_cell`` of every layer, each (L, B, H); ``sentence`` (B,), see
+            ``follow_sentences``.
+        """
+        tokens = src_tokens.flip(1) if self.reverse else src_tokens
+        embedded = self.dropout(self.embed_tokens(tokens))
+        outputs, (hidden, cell) = run_over_words(self.lstm, embedded, tokens.eq(self.padding_idx))
+        return {
+            "encoder_out": outputs.flip(1) if self.reverse else outputs,
+            "encoder_padding_mask": src_tokens.eq(self.padding_idx),
+            "final_hidden": hidden,
+            "final_cell": cell,
+            "sentence": sentence_numbers(src_tokens),
+        }
+
+    def reorder_encoder_out(self, encoder_out: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
+        """Pick sentences ``new_order`` (B',) of the batch, for beam search."""
+        return {
+            name: tensor.index_select(1 if name.startswith("final_") else 0, new_order)
+            for name, tensor in encoder_out.items()
+        }
+
+    def max_positions(self) -> int:
+        """An LSTM has no longest input; the task sets the limits."""
+        return int(1e5)

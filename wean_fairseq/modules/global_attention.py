@@ -1,0 +1,71 @@
+"""Global attention of Luong et al. (EMNLP 2015, section 3.1), as used by NTS (Nisioi et al., ACL 2017, section 2).
+
+What does not depend on the decoder is projected once a batch: W_a and the context's half of W_c are applied to the
+encoder outputs, and a mean of projections is the projection of the mean.
+
+Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``H`` width of decoder states and encoder outputs.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from .masking import masked_softmax
+
+GLOBAL_SCORES = ("dot", "general")
+
+
+class AttentionMemory(NamedTuple):
+    """The source as every step sees it."""
+
+    keys: Tensor  # W_a h_i, or h_i for the score dot, (B, S, H)
+    values: Tensor  # what h_i adds to W_c [c_t; h_t] with weight 1, (B, S, H)
+    padding_mask: Tensor  # (B, S)
+
+
+class GlobalAttention(nn.Module):
+    """a_ti = softmax_i score(h_t, h_i); c_t = sum_i a_ti h_i; attentional state = tanh(W_c [c_t; h_t]).
+
+    The score is h_t . W_a h_i (``general``) or h_t . h_i (``dot``). There are no biases, as in the papers.
+
+    Args:
+        score: one of ``GLOBAL_SCORES``.
+        hidden_size: ``H``.
+
+    Raises:
+        ValueError: if the score is unknown.
+    """
+
+    def __init__(self, score: str, hidden_size: int) -> None:
+        super().__init__()
+        if score not in GLOBAL_SCORES:
+            raise ValueError(f"`score` must be one of {', '.join(GLOBAL_SCORES)}, but is {score!r} instead.")
+        self.key_proj = nn.Linear(hidden_size, hidden_size, bias=False) if score == "general" else None  # W_a
+        self.combine = nn.Linear(2 * hidden_size, hidden_size, bias=False)  # W_c
+
+    def remember(self, states: Tensor, padding_mask: Tensor) -> AttentionMemory:
+        """What ``forward`` attends to, made once a batch.
+
+        Args:
+            states: encoder outputs, shape (B, S, H).
+            padding_mask: ``True`` at source padding, shape (B, S).
+        """
+        keys = states if self.key_proj is None else self.key_proj(states)
+        of_context = self.combine.weight[:, : states.size(-1)]
+        return AttentionMemory(keys, linear(states, of_context), padding_mask)
+
+    def forward(self, query: Tensor, memory: AttentionMemory) -> tuple[Tensor, Tensor]:
+        """Attend from every decoder state to the source of the same sentence.
+
+        Args:
+            query: decoder states h_t, shape (B, T, H).
+            memory: of the source.
+
+        Returns:
+            Attentional states, shape (B, T, H), and attention weights, shape (B, T, S).
+        """
+        weights = masked_softmax(torch.bmm(query, memory.keys.transpose(1, 2)), memory.padding_mask)
+        of_state = self.combine.weight[:, query.size(-1) :]
+        return torch.tanh(torch.bmm(weights, memory.values) + linear(query, of_state)), weights

@@ -1,0 +1,101 @@
+"""A stacked LSTM with attention and input feeding (Luong et al., EMNLP 2015, section 3.3).
+
+Each step reads the attentional state of the step before it beside the word, so there is no fused call over all steps:
+training walks over the words as generation does. Outside of the loop stand the words' part of the first layer's gates
+and all that attention can compute beforehand; scoring the vocabulary comes after it.
+
+Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``E`` embedding width, ``H`` hidden width, ``L`` layers.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from .gates import lstm_update
+from .global_attention import AttentionMemory, GlobalAttention
+
+
+class FedState(NamedTuple):
+    """What a step leaves for the next one."""
+
+    hidden: Tensor  # h of each layer, (L, B, H)
+    cell: Tensor  # c of each layer, (L, B, H)
+    fed: Tensor  # the attentional state, (B, H)
+
+
+class InputFeedingLstm(nn.Module):
+    """h_t = LSTM([e(y_{t-1}); a_{t-1}], h_{t-1}), where a_t is the attentional state of the top layer's h_t.
+
+    Dropout falls on the output of every layer that another one reads, and on a_t where words are scored from it. The
+    next step is fed the same a_t (OpenNMT, and so NTS); with ``dropout_input``, dropout falls on all that the first
+    layer reads instead, each time anew (the release of EncDecA).
+
+    Args:
+        embed_dim: ``E``.
+        hidden_size: ``H``.
+        num_layers: ``L``.
+        attention: over the encoder outputs.
+        dropout: probability.
+        dropout_input: see above; the words given are to have had dropout already.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        hidden_size: int,
+        num_layers: int,
+        attention: GlobalAttention,
+        dropout: float,
+        *,
+        dropout_input: bool = False,
+    ) -> None:
+        super().__init__()
+        self.embed_dim = embed_dim
+        self.lstm = nn.LSTM(embed_dim + hidden_size, hidden_size, num_layers, batch_first=True)  # holds the weights
+        self.attention = attention
+        self.dropout = nn.Dropout(dropout)
+        self.dropout_input = dropout_input
+
+    def start(self, hidden: Tensor, cell: Tensor) -> FedState:
+        """The state before the first step, from h and c of every layer, (L, B, H) each: nothing was attended yet."""
+        return FedState(hidden, cell, torch.zeros_like(hidden[0]))
+
+    def forward(self, words: Tensor, memory: AttentionMemory, state: FedState) -> tuple[Tensor, Tensor, FedState]:
+        """Run over all steps.
+
+        Args:
+            words: embeddings of the words before each step, shape (B, T, E).
+            memory: of the source.
+            state: before the first step.
+
+        Returns:
+            What words are scored from, (B, T, H), attention weights (B, T, S), and the state after the last step.
+        """
+        hidden, cell, fed = list(state.hidden.unbind()), list(state.cell.unbind()), state.fed
+        first_in, _, bias_in, bias_hidden = self.lstm.all_weights[0]
+        word_gates = linear(words, first_in[:, : self.embed_dim], bias_in + bias_hidden)  # (B, T, 4H)
+        outputs, weights = [], []
+        for gates in word_gates.unbind(dim=1):
+            top = self._advance(gates, self.dropout(fed) if self.dropout_input else fed, hidden, cell)
+            attended, attention = self.attention(top.unsqueeze(1), memory)
+            output = self.dropout(attended.squeeze(1))
+            fed = attended.squeeze(1) if self.dropout_input else output
+            outputs.append(output)
+            weights.append(attention.squeeze(1))
+        after = FedState(torch.stack(hidden), torch.stack(cell), fed)
+        return torch.stack(outputs, dim=1), torch.stack(weights, dim=1), after
+
+    def _advance(self, word_gates: Tensor, fed: Tensor, hidden: list[Tensor], cell: list[Tensor]) -> Tensor:
+        """One step of all layers, which replaces ``hidden`` and ``cell``, (B, H) a layer; returns the top layer's h.
+
+        ``word_gates`` (B, 4H) is the word's part of the first layer's gates, ``fed`` (B, H) the last attentional state.
+        """
+        first_in, first_hidden, _, _ = self.lstm.all_weights[0]
+        gates = word_gates + linear(fed, first_in[:, self.embed_dim :]) + linear(hidden[0], first_hidden)
+        for layer, (w_in, w_hidden, b_in, b_hidden) in enumerate(self.lstm.all_weights):
+            if layer > 0:
+                gates = linear(self.dropout(hidden[layer - 1]), w_in, b_in) + linear(hidden[layer], w_hidden, b_hidden)
+            hidden[layer], cell[layer] = lstm_update(gates, cell[layer])
+        return hidden[-1]
