@@ -86,3 +86,7 @@ if [[ ! $RUN/report.txt -nt $RUN/wean_lstm/test.log ]]; then
   mv "$RUN/report.txt.part" "$RUN/report.txt"
 fi
 cat "$RUN/report.txt"
+if [[ ! $RUN/report/report.html -nt $RUN/report.txt ]]; then
+  tool -m wean_fairseq.reporting.report_cli "$RUN" --output "$RUN/report" >"$RUN/report.log"
+fi
+say "the same as a page to look at: $RUN/report/report.html"

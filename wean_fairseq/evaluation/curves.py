@@ -24,7 +24,15 @@ from wean_fairseq.evaluation.text_files import decode_lines, read_bytes, write_a
 LOWER_IS_BETTER = ("loss", "nll_loss", "ppl")
 NEAR_BEST = 0.95
 # Okabe and Ito's colours can be told apart by everybody; shape and dashes say the same again.
-_STYLES = (("#0072B2", "o", "-"), ("#D55E00", "s", "--"), ("#009E73", "^", "-."), ("#CC79A7", "D", ":"))
+_STYLES = (
+    ("#0072B2", "o", "-"),
+    ("#D55E00", "s", "--"),
+    ("#009E73", "^", "-."),
+    ("#CC79A7", "D", ":"),
+    ("#E69F00", "v", "-"),
+    ("#56B4E9", "P", "--"),
+    ("#000000", "X", "-."),
+)
 _LABELS = {"bleu": "BLEU", "loss": "loss (bits per token)", "nll_loss": "negative log-likelihood", "ppl": "perplexity"}
 
 # On the terminal, each line starts with the time and a logger's name; in the --log-file it does not.
@@ -178,7 +186,24 @@ def render_table(histories: list[History], metrics: Sequence[str]) -> str:
 def draw(
     histories: list[History], metrics: Sequence[str], output: str, *, title: str = "", training: bool = False
 ) -> None:
-    """Draw one panel a metric; with ``training`` the training's own values as well, in a thin line."""
+    """Write ``plot``'s picture to a file.
+
+    Raises:
+        EvaluationError: if it cannot be written.
+    """
+    figure = plot(histories, metrics, title=title, training=training)
+    from matplotlib import pyplot as plt
+
+    try:
+        figure.savefig(output, dpi=150)
+    except OSError as error:
+        raise EvaluationError(f"cannot write {output}: {error.strerror}.") from error
+    finally:
+        plt.close(figure)
+
+
+def plot(histories: list[History], metrics: Sequence[str], *, title: str = "", training: bool = False) -> Any:
+    """A matplotlib figure with a panel a metric; with ``training`` the training's own values too, in a thin line."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -197,12 +222,7 @@ def draw(
         _add_updates(panel, histories)
     if title:
         figure.suptitle(title)
-    try:
-        figure.savefig(output, dpi=150)
-    except OSError as error:
-        raise EvaluationError(f"cannot write {output}: {error.strerror}.") from error
-    finally:
-        plt.close(figure)
+    return figure
 
 
 def _draw_curve(panel: Any, history: History, metric: str, style: tuple[str, str, str], training: bool) -> None:

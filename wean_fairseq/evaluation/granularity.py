@@ -13,9 +13,8 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from itertools import zip_longest
 from statistics import mean
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.evaluation.text_files import read_lines
@@ -32,6 +31,7 @@ FUNCTION_WORDS = frozenset(
     must ought there here very too also just only then
     """.split()
 )
+Item = TypeVar("Item")
 SPECIAL = ("<s>", "</s>", "<pad>", "<unk>")
 
 
@@ -131,31 +131,41 @@ def render(rows: Sequence[LayerMeans]) -> list[str]:
     return lines
 
 
-def spread(sentences: Sequence[Sentence], number: int) -> list[Sentence]:
-    """At most ``number`` sentences, spread evenly."""
-    number = min(number, len(sentences))
-    return [sentences[index * len(sentences) // number] for index in range(number)]
+def spread(items: Sequence[Item], number: int) -> list[Item]:
+    """At most ``number`` of the items, spread evenly."""
+    number = min(number, len(items))
+    return [items[index * len(items) // number] for index in range(number)]
 
 
 def draw(sentences: Sequence[Sentence], output: str) -> None:
-    """Draw z, a sentence a panel and a layer a row, the lowest at the bottom.
+    """Write ``plot``'s picture to a file.
 
     Raises:
-        EvaluationError: if the picture cannot be written.
+        EvaluationError: if it cannot be written.
     """
+    figure = plot(sentences)
+    from matplotlib import pyplot as plt
+
+    try:
+        figure.savefig(output, dpi=150)
+    except OSError as error:
+        raise EvaluationError(f"cannot write {output}: {error.strerror}.") from error
+    finally:
+        plt.close(figure)
+
+
+def plot(sentences: Sequence[Sentence]) -> Any:
+    """A matplotlib figure of z, a sentence a panel and a layer a row, the lowest at the bottom."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    columns = 2 if len(sentences) > 1 else 1
-    rows = -(-len(sentences) // columns)
-    figure, axes = plt.subplots(rows, columns, figsize=(7.2 * columns, 1.9 * rows), squeeze=False, layout="constrained")
+    longest = max((len(sentence.words) for sentence in sentences), default=0)
+    size = (max(7.2, 1.5 + 0.32 * longest), 1.9 * len(sentences))  # readable at the width of a page
+    figure, axes = plt.subplots(len(sentences), 1, figsize=size, squeeze=False, layout="constrained")
     image = None
-    for panel, sentence in zip_longest(axes.flat, sentences):
-        if sentence is None:
-            panel.axis("off")
-            continue
+    for panel, sentence in zip(axes[:, 0], sentences, strict=True):
         layers = sorted(sentence.granularity, key=int)
         # cividis reads the same for the colour-blind, and in grey; one scale for all panels.
         values = [sentence.granularity[layer] for layer in layers]
@@ -165,12 +175,7 @@ def draw(sentences: Sequence[Sentence], output: str) -> None:
         panel.set_ylabel("layer", fontsize="small")
     if image is not None:
         figure.colorbar(image, ax=axes, label="z: 0 = template, 1 = detail", shrink=0.6)
-    try:
-        figure.savefig(output, dpi=150)
-    except OSError as error:
-        raise EvaluationError(f"cannot write {output}: {error.strerror}.") from error
-    finally:
-        plt.close(figure)
+    return figure
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

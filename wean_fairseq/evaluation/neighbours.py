@@ -99,8 +99,10 @@ def by_chance(words: Sequence[str], sets: Sequence[set[str]], number: int, seed:
     return synonyms_found(noise, words, sets, number)
 
 
-def render(embedding: Tensor, words: Sequence[str], asked: Sequence[str], number: int) -> list[str]:
-    """One line a word: the word, its neighbours and their cosines.
+def find_neighbours(
+    embedding: Tensor, words: Sequence[str], asked: Sequence[str], number: int
+) -> list[tuple[str, list[tuple[str, float]]]]:
+    """Each asked word with its neighbours and their cosines.
 
     Raises:
         EvaluationError: if a word is not in the dictionary.
@@ -109,11 +111,19 @@ def render(embedding: Tensor, words: Sequence[str], asked: Sequence[str], number
     missing = [word for word in asked if word not in rows]
     if missing:
         raise EvaluationError(f"the dictionary does not have {', '.join(map(repr, missing))}; ask for words it has.")
+    return [(word, [(words[row], cosine) for row, cosine in nearest(embedding, rows[word], number)]) for word in asked]
+
+
+def render(embedding: Tensor, words: Sequence[str], asked: Sequence[str], number: int) -> list[str]:
+    """One line a word: the word, its neighbours and their cosines.
+
+    Raises:
+        EvaluationError: if a word is not in the dictionary.
+    """
     width = max((len(word) for word in asked), default=0)
     return [
-        f"{word:<{width}}  "
-        + "  ".join(f"{words[row]} {cosine:.2f}" for row, cosine in nearest(embedding, rows[word], number))
-        for word in asked
+        f"{word:<{width}}  " + "  ".join(f"{neighbour} {cosine:.2f}" for neighbour, cosine in others)
+        for word, others in find_neighbours(embedding, words, asked, number)
     ]
 
 

@@ -1,0 +1,192 @@
+"""Figures: what they draw is read back from the axes; words of every kind; Chinese; files that are always the same."""
+
+import json
+import logging
+import math
+
+import pytest
+import torch
+
+from wean_fairseq.errors import UserError
+from wean_fairseq.evaluation.neighbours import EMBEDDING
+from wean_fairseq.reporting import figures, style
+from wean_fairseq.reporting.dumps import Attention, CopiedWord, Coverage, Provenance
+from wean_fairseq.reporting.plot_cli import main
+
+ODD = "$x$ and $", "a_b^{c}", "\0\x1b[31m", "שלום", "x" * 500, "</s>", "中文"
+
+
+@pytest.fixture(autouse=True)
+def forget_the_font():
+    style.chinese_font.cache_clear()
+    yield
+    style.chinese_font.cache_clear()
+
+
+def values(panel) -> list[list[float]]:
+    return panel.images[0].get_array().tolist()
+
+
+def labels(axis) -> list[str]:
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+def test_attention_has_output_words_as_rows():
+    weights = [[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]]
+    panel = figures.attention([Attention(["a", "b"], ["x", "y", "</s>"], weights)]).axes[0]
+    assert values(panel) == weights
+    assert (labels(panel.xaxis), labels(panel.yaxis)) == (["a", "b"], ["x", "y", "</s>"])
+
+
+def test_provenance_shows_what_was_generated_and_what_was_copied_from_where():
+    """By hand: half of "b" was copied, three quarters of that from the second position."""
+    words = [CopiedWord("b", 0.5, {0: 0.25, 1: 0.75}), CopiedWord("new", 0.0, {}), CopiedWord("</s>", 0.0, {})]
+    panel = figures.provenance([Provenance(["b", "b", "</s>"], words)]).axes[0]
+    assert values(panel) == [[0.5, 0.125, 0.375], [1.0, 0.0, 0.0]]
+    assert (labels(panel.xaxis), labels(panel.yaxis)) == (["(generated)", "b", "b"], ["b", "new"])
+
+
+def test_coverage_has_a_line_a_topic():
+    panel = figures.coverage([Coverage(["sea", "sun"], ["we", "swim"], [[1.0, 0.5], [0.25, 0.5]], "C")]).axes[0]
+    assert [list(line.get_ydata()) for line in panel.lines] == [[1.0, 0.25], [0.5, 0.5]]
+    assert [text.get_text() for text in panel.get_legend().get_texts()] == ["sea", "sun"]
+
+
+def test_layers_of_bert_are_written_in_their_cells():
+    panel = figures.layer_weights([[0.25, 0.75], [0.5, 0.5]]).axes[0]
+    assert [text.get_text() for text in panel.texts] == ["0.25", "0.75", "0.50", "0.50"]
+    assert labels(panel.yaxis) == ["1", "2"]
+    assert labels(figures.layer_weights([[0.25, 0.75]]).axes[0].yaxis) == ["all"]
+
+
+def test_neighbours_are_bars_as_long_as_their_cosines():
+    first, second = figures.neighbours([("buy", [("get", 0.75), ("sell", 0.5)]), ("big", [("tall", 0.25)])]).axes
+    assert [bar.get_width() for bar in first.patches] == [0.75, 0.5]
+    assert (first.get_title(loc="left"), labels(second.yaxis)) == ("buy", ["tall"])
+
+
+def test_scores_have_intervals_and_the_copy_row():
+    panel = figures.scores([figures.ScorePanel("BLEU", [("a", 20.0, (19.0, 21.0)), ("b", 25.0, None)], 30.0)]).axes[0]
+    lines = [list(line.get_xdata()) for line in panel.lines]
+    assert [list(map(float, line)) for line in lines] == [[19.0, 21.0], [20.0], [25.0], [30.0, 30.0]]
+
+
+def test_any_word_can_be_a_label(tmp_path):
+    with style.figure_style(ODD):
+        figure = figures.attention([Attention(list(ODD), list(ODD), [[0.1] * len(ODD)] * len(ODD))])
+        shown = labels(figure.axes[0].xaxis)
+        paths = style.write_figure(figure, tmp_path / "odd")
+    assert shown[0] == "$x$ and $"
+    assert shown[2] == "\ufffd\ufffd[31m"
+    assert len(shown[4]) == 24
+    assert [path.name for path in paths] == ["odd.png", "odd.svg"]
+
+
+def test_a_picture_that_would_take_gigabytes_is_refused(tmp_path):
+    words = ["a"] * 1000
+    with style.figure_style(), pytest.raises(UserError, match="too long or too many to draw"):
+        style.write_figure(figures.attention([Attention(words, ["b"], [[0.0] * 1000])]), tmp_path / "huge")
+
+
+def test_the_same_figure_is_the_same_file(tmp_path):
+    for name in ("one", "two"):
+        with style.figure_style():
+            style.write_figure(figures.layer_weights([[0.25, 0.75]]), tmp_path / name)
+    for suffix in ("png", "svg"):
+        assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"two.{suffix}").read_bytes()
+
+
+def test_without_a_chinese_font_there_is_one_warning(monkeypatch, caplog, recwarn, tmp_path):
+    monkeypatch.setattr(style, "CHINESE_FONTS", ())
+    for name in ("one", "two"):
+        with style.figure_style(["好"]) as font:
+            style.write_figure(figures.layer_weights([[1.0]]), tmp_path / name)
+        assert font is None
+    assert len(caplog.records) == 1
+    assert "install one, for example the package fonts-noto-cjk" in caplog.text
+    assert not [warning for warning in recwarn if "Glyph" in str(warning.message)]
+
+
+def test_a_chinese_font_is_used_and_named(monkeypatch, caplog):
+    import matplotlib as mpl
+
+    monkeypatch.setattr(style, "CHINESE_FONTS", ("DejaVu Serif",))  # which every matplotlib has
+    with caplog.at_level(logging.INFO), style.figure_style(["好"]) as font:
+        assert (font, mpl.rcParams["font.family"]) == ("DejaVu Serif", ["DejaVu Sans", "DejaVu Serif"])
+    assert "Chinese labels are set in DejaVu Serif" in caplog.text
+    with style.figure_style(["good"]) as font:
+        assert (font, mpl.rcParams["font.family"]) == (None, ["DejaVu Sans"])
+
+
+# --- wean-plot ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def dumps(tmp_path):
+    """Dumps of three sentences, out of order as batches are."""
+    z, copied = tmp_path / "z.jsonl", tmp_path / "copied.jsonl"
+    numbers = (2, 0, 1)
+    z.write_text(
+        "".join(
+            json.dumps({"id": n, "source": [f"w{n}", "</s>"], "source_granularity": {"1": [n / 4, 1.0]}}) + "\n"
+            for n in numbers
+        )
+    )
+    copied.write_text(
+        "".join(
+            json.dumps(
+                {"id": n, "source": [f"w{n}"], "output": [{"word": f"w{n}", "copied": n / 4, "positions": {"0": 1.0}}]}
+            )
+            + "\n"
+            for n in numbers
+        )
+    )
+    return {"granularity": z, "provenance": copied}
+
+
+@pytest.mark.parametrize("kind", ["granularity", "provenance"])
+def test_dumps_are_drawn(dumps, kind, tmp_path, capsys, monkeypatch):
+    shown = []
+    monkeypatch.setattr("wean_fairseq.reporting.plot_cli.write_figure", lambda figure, _: shown.append(figure) or [])
+    assert main([kind, "--dump", str(dumps[kind]), "--lines", "3", "1", "--output", str(tmp_path / "x")]) == 0
+    panels = shown[0].axes[:2]
+    words = [labels(panel.xaxis)[-1] for panel in panels]
+    assert words == ["w2", "w0"]
+    assert [values(panel)[0][-1] for panel in panels] == [0.5, 0.0]
+
+
+def test_layers_and_neighbours_are_drawn_from_checkpoints(tmp_path, capsys):
+    """Closed form of the mixture: logits 0 and ln 3."""
+    layers, words = tmp_path / "layers.pt", tmp_path / "words.pt"
+    torch.save({"model": {"encoder.bert_states.mixture.logits": torch.tensor([[0.0, math.log(3)]])}}, layers)
+    embedding = torch.tensor([[0.0, 0.0]] * 4 + [[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]])
+    torch.save({"model": {EMBEDDING: embedding}}, words)
+    (tmp_path / "dict.txt").write_text("one 3\ntwo 2\nthree 1\n")
+    assert main(["layers", str(layers), "--output", str(tmp_path / "a")]) == 0
+    near = ["neighbours", "one", "--checkpoint", str(words), "--dict", str(tmp_path / "dict.txt")]
+    assert main([*near, "--output", str(tmp_path / "b")]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == [str(tmp_path / f"{name}.{suffix}") for name in "ab" for suffix in ("png", "svg")]
+    assert (tmp_path / "b.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["granularity", "--dump", "{provenance}"], "is not what --granularity-dump writes"),
+        (["provenance", "--dump", "{granularity}"], "is not what --copy-provenance writes"),
+        (["provenance", "--dump", "{provenance}", "--lines", "4"], "there are only 3 sentences"),
+        (["provenance", "--dump", "{provenance}", "--text", "x"], "not both"),
+        (["attention", "--checkpoint", "x"], "attention needs --checkpoint FILE, --data DIR and --text FILE."),
+        (["granularity", "--dump", "nowhere"], "nowhere does not exist"),
+        (["layers", "{provenance}"], "is not a checkpoint that can be read"),
+        (["attention", "--checkpoint", "x", "--data", ".", "--text", "{granularity}"], "there is no checkpoint x"),
+    ],
+)
+def test_a_mistake_is_one_sentence(dumps, arguments, message, tmp_path, capsys):
+    filled = [argument.format(**dumps) for argument in arguments]
+    assert main([*filled, "--output", str(tmp_path / "x")]) == 2
+    error = capsys.readouterr().err.strip()
+    assert error.startswith("wean-plot: error: ")
+    assert message in error
+    assert "\n" not in error

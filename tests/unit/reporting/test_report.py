@@ -1,0 +1,198 @@
+"""The report of small runs: one page that loads nothing and shows every text as it is, and the same as Markdown."""
+
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.unit.reporting.run_folder import SOURCES, make_run
+from wean_fairseq.reporting.document import Document, Piece, Sample, SamplesBlock, Section, slug
+from wean_fairseq.reporting.markdown import escape, render_markdown
+from wean_fairseq.reporting.report_cli import main
+
+HOSTILE = "<script>alert(1)</script> \"onload=x' {{7*7}} ]]> | ** [a](javascript:b) \u202eabc\u0000 &amp; `$x$`"
+
+
+class Page(HTMLParser):
+    """What a browser would see."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.shown = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.shown += data
+
+    def attributes(self, name: str) -> list[str]:
+        return [value for _, found in self.tags if (value := found.get(name))]
+
+
+def report(folder: Path, *runs: Path) -> tuple[str, str]:
+    assert main([*map(str, runs), "--output", str(folder)]) == 0
+    return (folder / "report.html").read_text(encoding="utf-8"), (folder / "report.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory) -> tuple[str, str]:
+    """Text that tries everything, in sources, outputs, names, settings and remarks."""
+    folder = tmp_path_factory.mktemp("hostile")
+    lines = [HOSTILE, f"{HOSTILE} {'x' * 100_000}", "שלום עולם", "a\u2028b"]
+    outputs = {"<b>evil": lines, "other": SOURCES}
+    run = make_run(
+        folder / "run<i>", sources=lines, references=lines, outputs=outputs, preset="paper:wean-pwkp", remark=HOSTILE
+    )
+    with (run / "settings").open("a") as settings:
+        settings.write(f"X={HOSTILE}\n")
+    return report(folder / "out", run)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory) -> tuple[Path, str, str]:
+    folder = tmp_path_factory.mktemp("plain")
+    runs = [make_run(folder / "quora" / f"seed{seed}", seed=seed) for seed in (1, 2)]
+    return folder, *report(folder / "out", *runs)
+
+
+def test_nothing_hostile_gets_into_the_page(hostile):
+    page = Page(hostile[0])
+    assert not {tag for tag, _ in page.tags} & {"script", "iframe", "object", "b", "i", "link", "svg"}
+    assert not [name for _, found in page.tags for name in found if name.startswith("on")]
+    assert "<script>alert(1)</script>" in page.shown  # as text
+    assert "{{7*7}}" in page.shown
+    assert "\0" not in hostile[0]
+    assert len(hostile[0]) < 600_000
+
+
+def test_the_page_loads_nothing(hostile, plain):
+    for text in (hostile[0], plain[1]):
+        page = Page(text)
+        assert all(address.startswith("data:image/svg+xml;base64,") for address in page.attributes("src"))
+        assert all(address.startswith("#") for address in page.attributes("href"))
+        policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+        assert {"http-equiv": "Content-Security-Policy", "content": policy} in [found for _, found in page.tags]
+        assert not re.search(r"url\(|@import", text)
+
+
+def test_the_page_can_be_used_by_keyboard_and_screen_reader(plain):
+    page = Page(plain[1])
+    identifiers = page.attributes("id")
+    assert len(identifiers) == len(set(identifiers))
+    assert {address[1:] for address in page.attributes("href")} <= set(identifiers)
+    assert all(found.get("alt") for tag, found in page.tags if tag == "img")
+    scrolled = [found for _, found in page.tags if found.get("class") == "scroll"]
+    assert scrolled
+    assert all(found["tabindex"] == "0" and found["aria-label"] for found in scrolled)
+    assert ("html", {"lang": "en"}) in page.tags
+    levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch(r"h[1-6]", tag)]
+    assert levels[0] == 1
+    assert all(deeper - level <= 1 for level, deeper in pairwise(levels))
+
+
+def test_the_page_says_what_must_be_known(plain):
+    """Two seeds with the same outputs: their mean is the score, their deviation 0."""
+    _, html, markdown = plain
+    shown = " ".join(Page(html).shown.split())
+    assert "quora: 2 systems (copy_transformer, transformer), scores on test, seed 1, 2." in shown
+    assert "± 0.00" in shown
+    assert "nrefs:1|case:mixed" in shown
+    assert "12,345" in shown
+    assert "DATA=…/data/quora" in shown
+    assert "private" not in html + markdown
+    assert "Mean ± sample standard deviation over seeds." in shown
+    for name in ("3,586,984", "250", "1040.5"):  # parameters, ms an update, sentences a second
+        assert name in shown
+
+
+def test_every_figure_is_there_as_png_and_svg(plain):
+    folder, _, markdown = plain
+    figures = folder / "out" / "figures"
+    linked = re.findall(r"\((figures/[^)]+)\)", markdown)
+    assert sorted(f"figures/{path.name}" for path in figures.iterdir()) == sorted(linked)
+    assert {Path(name).suffix for name in linked} == {".png", ".svg"}
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in figures.glob("*.png"))
+
+
+def test_the_same_runs_give_the_same_report(plain):
+    folder, html, markdown = plain
+    before = {path.name: path.read_bytes() for path in (folder / "out" / "figures").iterdir()}
+    again = report(folder / "out", *(folder / "quora" / f"seed{seed}" for seed in (1, 2)))
+    assert again == (html, markdown)
+    assert before == {path.name: path.read_bytes() for path in (folder / "out" / "figures").iterdir()}
+
+
+def test_tables_of_the_markdown_are_whole(plain, hostile):
+    for text in (plain[2], hostile[1]):
+        tables = re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)
+        assert tables
+        for table in tables:
+            assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
+    assert "<script>" not in hostile[1].replace("\\<script\\>", "")
+
+
+def test_names_that_differ_in_signs_have_files_of_their_own():
+    taken: set[str] = set()
+    names = [slug(name, taken) for name in ("C-DNPG (R+S)", "C-DNPG (R*S)", "注意", "x" * 500, "c dnpg r s 2")]
+    assert names == ["c-dnpg-r-s", "c-dnpg-r-s-2", "x", "x" * 100, "c-dnpg-r-s-2-2"]
+
+
+def test_chinese_samples_are_marked_in_markdown(tmp_path):
+    """Signs of Markdown would need spaces around them."""
+    pieces = (Piece("天", "copied"), Piece("<", "new"), Piece("好", "new"), Piece("？", "dropped"))
+    block = SamplesBlock("one", [Sample(1, (("a", pieces),))], [], glue="")
+    text = render_markdown(Document("t", [], [Section("s", [block])], ["by `a\n\n<b>`"]), tmp_path)
+    assert "- *a*: 天<b>\\<好</b><del>？</del>\n" in text
+    assert text.endswith("by `a  <b>`\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("a|b*c_d<e>", r"a\|b\*c\_d\<e\>"),
+        ("- no list", r"\- no list"),
+        ("1. no list", r"1\. no list"),
+        ("1.25", "1.25"),
+        ("-2.5", r"\-2.5"),
+    ],
+)
+def test_markdown_shows_text_as_it_is(text, escaped):
+    assert escape(text) == escaped
+
+
+def test_warnings_come_first(tmp_path):
+    outputs = {"transformer": ["x", "y", "z", "w"]}
+    leaks = {"train / test": {"pairs": 3}}
+    make_run(tmp_path / "run", outputs=outputs, remark="Made up.", leaks=leaks)
+    (tmp_path / "run" / "idle").mkdir()
+    (tmp_path / "run" / "idle" / "train.log").write_text("nothing yet\n")
+    html, markdown = report(tmp_path / "out", tmp_path / "run")
+    shown = " ".join(Page(html).shown.split())
+    for sentence in (
+        "Stand-in data: Made up.",
+        "3 pairs of the training data are in the test data too.",
+        "One seed: how much a score varies from training to training is unknown.",
+        "No scores of idle: not decoded, or not scored with the others.",
+        "idle: its train.log holds no validation that can be read, so it has no curve.",
+        "The copy row wins",
+    ):
+        assert sentence in shown
+        assert shown.index(sentence) < shown.index("Standard metrics")
+    assert "Stand-in data: Made up." in markdown
+
+
+def test_a_mistake_is_one_sentence(tmp_path, capsys):
+    assert main([str(tmp_path / "nowhere")]) == 2
+    error = capsys.readouterr().err
+    assert (
+        error
+        == f"wean-report: error: there is no directory {tmp_path / 'nowhere'}; give the run directory of a recipe.\n"
+    )
+    (tmp_path / "file").write_text("")
+    assert main([str(make_run(tmp_path / "run")), "--output", str(tmp_path / "file")]) == 2
+    assert "wean-report: error: " in capsys.readouterr().err

@@ -1,0 +1,124 @@
+"""Run directories read: what belongs to a score is found by its hash, and what is broken is said, not shown."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.reporting.run_folder import OUTPUTS, REFERENCES, SOURCES, make_run, score
+from wean_fairseq.errors import UserError
+from wean_fairseq.reporting.logs import decoding_speed, read_training
+from wean_fairseq.reporting.runs import find_runs, read_run
+
+
+def test_a_run_has_its_texts_scores_and_costs(tmp_path):
+    run = read_run(make_run(tmp_path / "run", seed=7))
+    test = run.sets["test"]
+    assert (run.seed, run.settings["BATCH"], run.problems) == ("7", "64", [])
+    assert "SEED" not in run.settings
+    assert list(test.systems) == ["copy-source", "transformer", "copy_transformer"]
+    assert (test.sources, test.references, test.outputs) == (SOURCES, REFERENCES, OUTPUTS)
+    system = run.systems["transformer"]
+    assert system.history is not None
+    assert [point.values["nll_loss"] for point in system.history.valid] == [4, 3]
+    assert system.speed == {"test": 1040.5}
+
+
+def test_time_of_an_update_is_the_median_over_epochs(tmp_path):
+    """By hand: 20 s and 30 s for 100 updates each; 200 updates at 0.25 s are 50 s."""
+    training = read_training(make_run(tmp_path / "run") / "transformer" / "train.log")
+    assert training.parameters == 3_586_984
+    assert (training.updates, training.seconds_per_update, training.done) == (200, pytest.approx(0.25), True)
+    assert training.hours == pytest.approx(50 / 3600)
+
+
+def test_an_epoch_that_was_done_again_counts_once_and_json_is_read(tmp_path):
+    log = tmp_path / "train.log"
+    ends = [(1, 100, 20), (2, 200, 5), (2, 200, 30)]
+    log.write_text(
+        "".join(
+            json.dumps({"epoch": epoch, "train_train_wall": str(wall), "train_num_updates": str(updates)}) + "\n"
+            for epoch, updates, wall in ends
+        )
+    )
+    assert read_training(log).seconds_per_update == pytest.approx(0.25)
+
+
+def test_a_log_without_the_end_of_an_epoch_has_no_costs(tmp_path):
+    (tmp_path / "train.log").write_text("epoch 001:     50 / 100 loss=5, num_updates=50, train_wall=9\n")
+    training = read_training(tmp_path / "train.log")
+    assert (training.seconds_per_update, training.hours, training.updates, training.done) == (None, None, 0, False)
+    (tmp_path / "test.err").write_text("killed\n")
+    assert decoding_speed(tmp_path / "test.err") is None
+
+
+def test_outputs_that_changed_after_scoring_are_not_shown(tmp_path):
+    folder = make_run(tmp_path / "run")
+    with (folder / "transformer" / "test.log").open("a") as log:
+        log.write("one line more\n")
+    run = read_run(folder)
+    assert list(run.sets["test"].outputs) == ["copy_transformer"]
+    (problem,) = run.problems
+    assert problem.startswith(
+        "test: the outputs that were scored for transformer are not there any more, or have changed"
+    )
+
+
+def test_a_system_that_its_scores_call_otherwise_keeps_its_log(tmp_path):
+    folder = make_run(tmp_path / "run")
+    score(folder, f"Ours={folder / 'transformer' / 'test.log'}", preset="paper:cdnpg-fixed")
+    run = read_run(folder)
+    assert "transformer" not in run.systems
+    ours = run.systems["Ours"]
+    assert ours.history is not None
+    assert (ours.name, ours.history.name, ours.folder) == ("Ours", "Ours", folder / "transformer")
+
+
+def test_a_training_that_goes_on_is_not_done_and_millions_are_read(tmp_path):
+    log = tmp_path / "train.log"
+    text = "epoch 001 | loss 1 | num_updates 1e+06 | train_wall 2.5e+06 | wall 1\n"
+    log.write_text(f"num. shared model params: 9\n{text}done training in 1.0 seconds\n")
+    training = read_training(log)
+    assert (training.updates, training.seconds_per_update, training.done) == (1_000_000, 2.5, True)
+    log.write_text(f"{log.read_text()}num. shared model params: 9\n")
+    assert not read_training(log).done
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("{", "test.json cannot be read as JSON"),
+        ('{"systems": {"a": {"bleu": {"signature": "s"}}}, "data": {}}', "test.json is not what wean-evaluate --json"),
+        ('{"systems": [], "data": {}}', "test.json is not what wean-evaluate --json"),
+        ('{"systems": {"a": {"bleu": {"score": 1, "signature": "s"}}}, "data": {"files": {"source": [{}]}}}', "is not"),
+    ],
+)
+def test_broken_scores_are_a_problem_of_the_run(tmp_path, content, problem):
+    folder = make_run(tmp_path / "run")
+    (folder / "test.json").write_text(content)
+    run = read_run(folder)
+    assert not run.sets
+    assert len(run.problems) == 1
+    assert problem in run.problems[0]
+
+
+def test_other_json_files_are_passed_by(tmp_path):
+    folder = make_run(tmp_path / "run")
+    (folder / "rules.json").write_text('{"rules": 3}')
+    (folder / "transformer" / "train.log").write_text("not a log\n")
+    run = read_run(folder)
+    assert list(run.sets) == ["test"]
+    assert run.problems == ["transformer: its train.log holds no validation that can be read, so it has no curve."]
+
+
+def test_runs_are_found_below_a_directory(tmp_path):
+    for name in ("seed2", "seed1"):
+        make_run(tmp_path / "table" / "quora" / name)
+    assert find_runs(tmp_path) == [tmp_path / "table" / "quora" / name for name in ("seed1", "seed2")]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_directory_without_a_run_is_refused(tmp_path: Path, there: bool):
+    folder = tmp_path if there else tmp_path / "nowhere"
+    with pytest.raises(UserError, match="give the (run )?directory" if there else "there is no directory"):
+        find_runs(folder)

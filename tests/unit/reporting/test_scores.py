@@ -1,0 +1,137 @@
+"""Scores over seeds: means, significance, the copy row, and the papers' numbers beside ours."""
+
+import pytest
+
+from tests.unit.reporting.run_folder import make_run
+from wean_fairseq.evaluation.published import TABLES
+from wean_fairseq.reporting import comparison, scores
+from wean_fairseq.reporting.document import Cell, TableBlock
+from wean_fairseq.reporting.runs import Run, ScoredSet, read_run
+
+
+def scored(values: dict[str, float], key: str = "bleu", p: float | None = None, difference: float = 1.0) -> ScoredSet:
+    """A test set with one metric; ``p`` and ``difference`` are of the tests of the last system against the first."""
+    systems = {
+        name: {key: {"score": value, "signature": "s", "ci": [value - 1, value + 1]}} for name, value in values.items()
+    }
+    names = [name for name in values if name != "copy-source"]
+    test = {"metric": key, "baseline": names[0], "system": names[-1], "difference": difference}
+    pairwise = [] if p is None else [{**test, "p_bootstrap": p, "p_randomization": 0.01}]
+    return ScoredSet("test", systems, pairwise, {"sentences": 4, "resamples": 9, "trials": 9})
+
+
+def test_mean_and_sample_deviation_over_seeds():
+    """By hand: 20, 23 and 26 have the mean 23 and the sample deviation 3."""
+    tests = [scored({"a": value}) for value in (20.0, 23.0, 26.0)]
+    assert scores.score_cell(tests, "a", "bleu") == Cell("23.00 ± 3.00", "3 seeds")
+    assert scores.score_cell(tests, "b", "bleu") == Cell("not run")
+    assert scores.score_cell(tests[:1], "a", "bleu") == Cell("20.00", "19.00 to 21.00")
+
+
+def test_a_star_needs_both_tests_with_every_seed():
+    both, one = scored({"a": 1.0, "b": 2.0}, p=0.04), scored({"a": 1.0, "b": 2.0}, p=0.06)
+    assert scores.is_significant([both, both], "b", "bleu")
+    assert not scores.is_significant([both, one], "b", "bleu")
+    assert not scores.is_significant([both, scored({"a": 1.0, "b": 0.5}, p=0.04, difference=-0.5)], "b", "bleu")
+    assert not scores.is_significant([scored({"a": 1.0, "b": 2.0})], "b", "bleu")  # not tested
+    assert scores.score_cell([both], "b", "bleu").text == "2.00*"
+
+
+def test_what_the_copy_row_beats_is_marked_where_more_is_better():
+    tests = [scored({"copy-source": 5.0, "a": 4.0, "b": 6.0})]
+    assert [scores.score_cell(tests, name, "bleu").mark for name in ("copy-source", "a", "b")] == ["copy", "beaten", ""]
+    assert scores.copy_warnings(tests) == []
+    lost = [scored({"copy-source": 5.0, "a": 4.0, "b": 3.0})]
+    assert scores.copy_warnings(lost)[0] == "standard: BLEU 5.00 against 4.00 of the best system."
+    copying = [scored({"copy-source": 100.0, "a": 4.0}, key="copy-rate")]
+    assert scores.score_cell(copying, "a", "copy-rate").mark == ""
+    assert scores.copy_warnings(copying) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "metric"),
+    [
+        ("bleu", scores.Metric("standard", "BLEU", True)),
+        ("self-bleu", scores.Metric("standard", "self-BLEU", False)),
+        ("paper:cdnpg-compat/iBLEU", scores.Metric("paper:cdnpg-compat", "iBLEU", True)),
+        ("paper:copynet-synthetic/exact@1[x-to-x]", scores.Metric("paper:copynet-synthetic", "exact@1[x-to-x]", True)),
+        ("of a later version", scores.Metric("standard", "of a later version", False)),
+    ],
+)
+def test_keys_are_described(key, metric):
+    assert scores.metric_of(key) == metric
+
+
+def test_runs_that_differ_in_their_seed_are_one_experiment(tmp_path):
+    runs = [read_run(make_run(tmp_path / "quora" / f"seed{seed}", seed=seed)) for seed in (1, 2)]
+    other = read_run(
+        make_run(tmp_path / "other", sources=["a b", "c d", "e f", "g h"], references=["a", "b", "c", "d"])
+    )
+    experiments = scores.group_runs([*runs, other])
+    assert [(experiment.title, experiment.seeds) for experiment in experiments] == [
+        ("quora", ["1", "2"]),
+        ("other", ["1"]),
+    ]
+
+
+def test_experiments_of_one_name_are_told_apart(tmp_path):
+    runs = [read_run(make_run(tmp_path / name / "quora", references=[name, *"bcd"])) for name in ("wean", "dnpg")]
+    assert [experiment.title for experiment in scores.group_runs(runs)] == ["wean/quora", "dnpg/quora"]
+
+
+def test_the_same_seed_twice_is_no_other_seed(tmp_path):
+    """Nor are experiments of one name told apart by less than what differs."""
+    sets = {"test": scored({"a": 1.0})}
+    sets["test"].data["files"] = {"references": [{"sha256": "0"}]}
+    places = [tmp_path / "old" / "x" / "quora", tmp_path / "new" / "x" / "quora"]
+    runs = [Run(place, settings={"BATCH": "64"}, seed="1", sets=sets) for place in places]
+    experiments = scores.group_runs(runs)
+    assert [(experiment.title, experiment.runs) for experiment in experiments] == [
+        ("old/x/quora", runs[:1]),
+        ("new/x/quora", runs[1:]),
+    ]
+
+
+def table_of(key: str, experiment: scores.Experiment) -> TableBlock:
+    """Our version of a published table."""
+    tables = comparison.published_tables(experiment, "test")
+    return next(table for table in tables if table.caption.startswith(TABLES[key].source))
+
+
+def test_our_rows_stand_below_the_published_ones(tmp_path):
+    """The published numbers are C-DNPG's Table 2."""
+    run = read_run(make_run(tmp_path / "run"))
+    (experiment,) = scores.group_runs([run])
+    table = table_of("cdnpg-table2", experiment)
+    names = [row[0].text for row in table.rows]
+    texts = {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
+    assert names[0] == "copy-source"
+    assert texts["Transformer"] == ["published", "21.14", "37.97", "26.88", "40.14", "38.21"]
+    assert names.index("transformer") == names.index("Transformer") + 1
+    assert texts["FSET"][1] == "–"
+    ours = run.sets["test"].systems["transformer"]["paper:cdnpg-compat/BLEU-4"]["score"]
+    assert texts["transformer"][3].rstrip("*") == f"{ours:.2f}"
+    assert "not in the paper" not in str(texts["copy_transformer"])
+
+
+def test_a_system_the_paper_lacks_comes_last(tmp_path):
+    outputs = {"mine": ["a b", "c", "d", "e"]}
+    (experiment,) = scores.group_runs([read_run(make_run(tmp_path / "run", outputs=outputs, script="twitter_url"))])
+    table = table_of("cdnpg-table2", experiment)
+    assert [cell.text for cell in table.rows[-1][:2]] == ["mine", "ours, not in the paper"]
+    assert any(row[2].text == "30.25" for row in table.rows)  # of Twitter URL, not of Quora
+
+
+def test_data_that_no_published_table_has_is_compared_with_none(tmp_path):
+    (experiment,) = scores.group_runs([read_run(make_run(tmp_path / "run", script="my_own"))])
+    assert list(comparison.published_tables(experiment, "test")) == []
+
+
+def test_groups_of_a_metric_meet_their_published_columns(tmp_path):
+    """CopyNet's Table 1 has the types of rules as columns."""
+    key = "paper:copynet-synthetic/exact@1[x-to-x]"
+    run = Run(tmp_path, sets={"test": scored({"copynet": 98.42}, key=key)})
+    (table,) = comparison.published_tables(scores.Experiment("rules", [run]), "test")
+    rows = {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
+    assert rows["CopyNet"] == ["published", "97.3", "93.7", "98.3", "68.2", "77.5"]
+    assert rows["copynet"] == ["ours", "not scored", "98.42", *["not scored"] * 3]

@@ -1,0 +1,255 @@
+"""Puts a report together: what was read of the runs -> a `Document`, with its figures in files."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from wean_fairseq.evaluation import granularity
+from wean_fairseq.evaluation.corpus import COPY_ROW
+from wean_fairseq.evaluation.curves import LOWER_IS_BETTER, History, plot, summarise
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.layer_mixture import load_mixture
+from wean_fairseq.reporting import comparison, context, costs, figures, scores
+from wean_fairseq.reporting.document import (
+    Block,
+    Cell,
+    Document,
+    FigureBlock,
+    ListBlock,
+    Section,
+    TableBlock,
+    slug,
+)
+from wean_fairseq.reporting.dumps import has_words, read_provenance
+from wean_fairseq.reporting.runs import Run, ScoredSet, System
+from wean_fairseq.reporting.samples import samples_block
+from wean_fairseq.reporting.scores import Experiment
+from wean_fairseq.reporting.style import figure_style, write_figure
+
+_CURVES = ("bleu", "nll_loss", "loss", "ppl")
+_SENTENCES = 6  # of a dump that are drawn
+_LONGEST = 60  # words of one that is
+
+
+class Report:
+    """Builds a document, experiment by experiment.
+
+    Args:
+        folder: where figures go.
+        number: sample sentences of each test set.
+    """
+
+    def __init__(self, folder: Path, number: int) -> None:
+        self.folder = folder
+        self.number = number
+        self._drawn: set[str] = set()  # names of figures: those of two systems may differ in signs that no file has
+
+    def document(self, runs: Sequence[Run], command: str, version: str) -> Document:
+        """The whole report."""
+        experiments = scores.group_runs(runs)
+        sections = [section for experiment in experiments for section in self._experiment(experiment)]
+        anchors = {"content"}  # the page's own
+        for section in sections:
+            section.anchor = slug(section.title, anchors)
+        summary = [context.summary(experiment) for experiment in experiments]
+        footer = [f"Made by `{command}` (wean_fairseq {version}) from what the run directories hold."]
+        title = experiments[0].title if len(experiments) == 1 else f"{len(experiments)} experiments"
+        return Document(f"Report: {title}", summary, sections, footer)
+
+    def _experiment(self, experiment: Experiment) -> Iterator[Section]:
+        opening = Section(experiment.title, [])
+        yield opening
+        for name in experiment.sets:
+            yield Section(f"{experiment.title}: scores on {name}", self._scores(experiment, name), level=3)
+        for title, blocks in (
+            ("learning curves", self._curves(experiment)),
+            ("size and speed", _costs(experiment)),
+            ("inside the models", self._inside(experiment)),
+        ):
+            if blocks:
+                yield Section(f"{experiment.title}: {title}", blocks, level=3)
+        for name in experiment.sets:
+            # Of the first run that has the set: other seeds have other outputs for the same sentences.
+            run = next(run for run in experiment.runs if name in run.sets)
+            block = samples_block(run, run.sets[name], self.number)
+            if block is not None:
+                block.caption += _of_seed(experiment, run)
+                yield Section(f"{experiment.title}: outputs on {name}", [block], level=3)
+        # Last, as problems come up on the way.
+        opening.blocks += [
+            *context.warnings(experiment),
+            context.data_table(experiment),
+            *context.settings(experiment),
+        ]
+
+    def _scores(self, experiment: Experiment, name: str) -> list[Block]:
+        tests = experiment.tests(name)
+        blocks: list[Block] = []
+        copied = scores.copy_warnings(tests)
+        if copied:
+            title = "The copy row wins: on these metrics, a copy of the source beats every system"
+            blocks.append(ListBlock(title, copied, "warning"))
+        blocks.append(ListBlock("How to read the tables", _reading(tests)))
+        blocks += comparison.published_tables(experiment, name)
+        blocks += self._score_figure(experiment, name)
+        blocks += scores.score_tables(tests)
+        tested = scores.significance_table(tests)
+        if tested is not None:
+            blocks.append(tested)
+        blocks.append(ListBlock("Signatures", scores.signatures(tests), folded=True))
+        scorer = list(dict.fromkeys(str(text) for test in tests for text in test.data.get("warnings", [])))
+        if scorer:
+            blocks.append(ListBlock("Warnings of the scorer, in full", scorer, "warning", folded=True))
+        return blocks
+
+    def _score_figure(self, experiment: Experiment, name: str) -> Iterator[FigureBlock]:
+        """A few metrics of all systems in one figure, if there are any."""
+        tests = experiment.tests(name)
+        systems = [system for system in scores.names_of(tests) if system != COPY_ROW]
+        panels = []
+        for key in scores.metrics_to_draw(tests):
+            found = []
+            for system in systems:
+                mean = scores.mean_of(tests, system, key)
+                if mean is not None:
+                    found.append((system, mean, _interval(tests, system, key)))
+            copied = scores.mean_of(tests, COPY_ROW, key)
+            panels.append(figures.ScorePanel(scores.metric_of(key).label, found, copied))
+        if any(panel.systems for panel in panels):
+            spans = f"mean, least and most of {len(tests)} seeds" if len(tests) > 1 else "with bootstrap intervals"
+            spans = spans if _has_intervals(tests) or len(tests) > 1 else "without intervals"
+            title = f"{experiment.title} {name} scores"
+            yield self._written(partial(figures.scores, panels), systems, title, f"Scores on {name}, {spans}")
+
+    def _curves(self, experiment: Experiment) -> list[Block]:
+        blocks: list[Block] = []
+        for run in experiment.runs:
+            histories = [system.history for system in run.systems.values() if system.history is not None]
+            metric = _common_metric(histories)
+            having = [history for history in histories if metric and metric in history.valid[-1].values]
+            if not having:
+                continue
+            block = self._written(
+                partial(plot, having, [metric]),
+                [history.name for history in having],
+                f"{experiment.title} {run.seed} curves {metric}",
+                f"Validation {metric}{_of_seed(experiment, run)}",
+            )
+            better = "lower" if metric in LOWER_IS_BETTER else "higher"
+            block.notes = [f"{better.capitalize()} is better.", *(summarise(history, metric) for history in having)]
+            blocks.append(block)
+        return blocks
+
+    def _inside(self, experiment: Experiment) -> list[Block]:
+        """Granularities, copying and layers of BERT of the first run's systems, as far as they were dumped."""
+        run = experiment.runs[0]
+        seed = _of_seed(experiment, run)
+        blocks: list[Block] = []
+        for system in run.systems.values():
+            try:
+                blocks += self._system(f"{experiment.title} {system.name}", system, seed)
+            except EvaluationError as error:
+                run.problems.append(f"{system.name}: {error}")
+        return blocks
+
+    def _system(self, stem: str, system: System, seed: str) -> Iterator[Block]:
+        if "granularity" in system.dumps:
+            sentences = granularity.read_dump(str(system.dumps["granularity"]))
+            short = [sentence for sentence in sentences if 0 < len(sentence.words) <= _LONGEST]
+            shown = granularity.spread(short, _SENTENCES)
+            words = [word for sentence in shown for word in sentence.words]
+            caption = f"{system.name}: granularity z of source words by layer{seed}"
+            if shown:
+                yield self._written(partial(granularity.plot, shown), words, f"{stem} granularity", caption)
+            yield _granularity_table(system, sentences)
+        if "provenance" in system.dumps:
+            found = read_provenance(system.dumps["provenance"])
+            written = [found[number] for number in sorted(found) if has_words(found[number])]
+            small = [item for item in written if max(len(item.source), len(item.output)) <= _LONGEST]
+            copied = granularity.spread(small, _SENTENCES // 2)
+            words = [word for sentence in copied for word in sentence.source]
+            caption = f"{system.name}: where the words of some outputs came from{seed}"
+            if copied:
+                yield self._written(partial(figures.provenance, copied), words, f"{stem} provenance", caption)
+        checkpoint = system.folder / "checkpoint_best.pt" if system.folder else None
+        if checkpoint is not None and checkpoint.is_file() and (weights := _mixture(str(checkpoint))):
+            caption = f"{system.name}: weights of BERT's layers{seed}"
+            yield self._written(partial(figures.layer_weights, weights), [], f"{stem} layers", caption)
+
+    def _written(self, draw: Callable[[], Any], texts: Sequence[str], name: str, caption: str) -> FigureBlock:
+        """Draw a figure whose labels say ``texts``, and write it."""
+        with figure_style(texts):
+            png, svg = write_figure(draw(), self.folder / slug(name, self._drawn))
+        return FigureBlock(png, svg, caption)
+
+
+def _interval(tests: Sequence[ScoredSet], system: str, key: str) -> tuple[float, float] | None:
+    """The bootstrap interval of one seed, or the least and the most of several."""
+    cells = [test.systems[system][key] for test in tests if key in test.systems.get(system, {})]
+    if len(tests) > 1:
+        found = [float(cell["score"]) for cell in cells]
+        return (min(found), max(found)) if len(found) > 1 else None
+    ends = cells[0].get("ci")
+    return (float(ends[0]), float(ends[1])) if ends else None
+
+
+def _has_intervals(tests: Sequence[ScoredSet]) -> bool:
+    return any(cell.get("ci") for test in tests for cells in test.systems.values() for cell in cells.values())
+
+
+def _of_seed(experiment: Experiment, run: Run) -> str:
+    """Which of several trainings a figure is of."""
+    return f", seed {run.seed}" if len(experiment.runs) > 1 else ""
+
+
+def _common_metric(histories: Sequence[History]) -> str:
+    """What most logs have at validation, BLEU before losses."""
+    counts = {
+        metric: sum(metric in history.valid[-1].values for history in histories if history.valid) for metric in _CURVES
+    }
+    return max(_CURVES, key=lambda metric: (counts[metric], -_CURVES.index(metric))) if any(counts.values()) else ""
+
+
+def _mixture(checkpoint: str) -> list[list[float]]:
+    """The weights of BERT's layers in a checkpoint; none where it has no such mixture or cannot be read."""
+    try:
+        return [[float(value) for value in row] for row in load_mixture(checkpoint).tolist()]
+    except EvaluationError:
+        return []
+
+
+def _granularity_table(system: System, sentences: Sequence[granularity.Sentence]) -> TableBlock:
+    head, *lines = (line.split("\t") for line in granularity.render(granularity.layer_means(sentences)))
+    rows = [[Cell(text or "–") for text in line] for line in lines]
+    return TableBlock(
+        f"{system.name}: mean z of function and content words", [text.replace("_", " ") for text in head], rows
+    )
+
+
+def _costs(experiment: Experiment) -> list[Block]:
+    table = costs.cost_table(experiment.runs[0])
+    blocks: list[Block] = [table] if table is not None else []
+    names = [system.name for system in experiment.runs[0].systems.values() if system.folder]
+    folders = [system.folder.name for system in experiment.runs[0].systems.values() if system.folder]
+    if any(name.startswith("wean_lstm") for name in [*names, *folders]):
+        blocks.append(costs.output_layer_table())
+    return blocks
+
+
+def _reading(tests: Sequence[ScoredSet]) -> list[str]:
+    """How to read the tables of scores."""
+    items = []
+    baseline = scores.baseline_of(tests[0])
+    if any(test.pairwise for test in tests):
+        seeds = ", the same way with every seed" if len(tests) > 1 else ""
+        items.append(f"* = differs from {baseline} in both paired tests (p < 0.05){seeds}.")
+    if any(COPY_ROW in test.systems for test in tests):
+        items.append(
+            f"{COPY_ROW} is the source, scored as if a system had written it. ▽ = less than that, where more is better."
+        )
+    if len(tests) > 1:
+        items.append("Mean ± sample standard deviation over seeds.")
+    elif _has_intervals(tests):
+        items.append("In small: 95% interval of bootstrap resamples of the test set.")
+    return items

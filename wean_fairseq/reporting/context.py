@@ -1,0 +1,102 @@
+"""What a reader must know before any number: which data, which settings, what is missing or stands in."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from wean_fairseq.reporting.document import Cell, ListBlock, TableBlock
+from wean_fairseq.reporting.runs import Run
+from wean_fairseq.reporting.scores import Experiment
+
+
+def summary(experiment: Experiment) -> str:
+    """One sentence on an experiment."""
+    systems = dict.fromkeys(system for run in experiment.runs for system in run.systems)
+    seeds = f"seed {', '.join(experiment.seeds)}" if experiment.seeds else "seed unknown"
+    sets = f"scores on {', '.join(experiment.sets)}" if experiment.sets else "no scores yet"
+    number = f"{len(systems)} system{'' if len(systems) == 1 else 's'}"
+    return f"{experiment.title}: {number} ({', '.join(systems)}), {sets}, {seeds}."
+
+
+def warnings(experiment: Experiment) -> Iterator[ListBlock]:
+    """What a reader must know before any number."""
+    items = []
+    for run in experiment.runs:
+        prefix = f"Seed {run.seed}: " if len(experiment.runs) > 1 else ""
+        tested = {name for test in run.sets.values() for name in test.systems}
+        idle = [name for name in run.systems if name not in tested]
+        if idle and run.sets:
+            items.append(f"{prefix}No scores of {', '.join(idle)}: not decoded, or not scored with the others.")
+        unfinished = [system.name for system in run.systems.values() if system.history and not system.training.done]
+        if unfinished:
+            items.append(f"{prefix}The training of {', '.join(unfinished)} had not come to its end, by its log.")
+        items += [f"{prefix}{problem}" for problem in run.problems]
+    items += dict.fromkeys(text for run in experiment.runs for text in _data_warnings(run))
+    if len(experiment.runs) == 1 and experiment.sets:
+        items.append("One seed: how much a score varies from training to training is unknown.")
+    if items:
+        yield ListBlock("Before you read the numbers", items, "warning")
+
+
+def _data_warnings(run: Run) -> Iterator[str]:
+    """Data that stands in for other data, and what training and test have in common."""
+    for manifest in [run.manifest, *(test.manifest for test in run.sets.values())]:
+        if manifest.get("remark"):
+            yield f"Stand-in data: {manifest['remark']}"
+    trained = run.manifest.get("script")
+    for test in run.sets.values():
+        script = test.manifest.get("script")
+        if trained and script and script != trained:
+            yield (
+                f"{test.name} was prepared by {script} and the training data by {trained}: the training set is not the "
+                "one that published numbers on this test set were trained with, unless the recipe says so."
+            )
+    leaks = _part(_part(run.manifest, "leaks"), "train / test")
+    if leaks.get("pairs"):
+        yield f"{_number(leaks['pairs'])} pairs of the training data are in the test data too."
+    elif leaks.get("any"):
+        yield (
+            f"No pair of the training data is in the test data, but {_number(leaks['any'])} training lines share a "
+            "source or a target with it."
+        )
+
+
+def _part(content: dict[str, Any], name: str) -> dict[str, Any]:
+    """A part of a manifest, which anybody may have written."""
+    part = content.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _number(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def data_table(experiment: Experiment) -> TableBlock:
+    """The files that scores were computed on, and how large the training data was."""
+    rows = []
+    for run in experiment.runs[:1]:
+        splits = _part(run.manifest, "splits")
+        for split in splits:
+            rows.append([Cell(f"{split} split"), Cell(_number(_part(splits, split).get("kept", "–"))), Cell("–")])
+    for name in experiment.sets:
+        for role, entries in experiment.tests(name)[0].data.get("files", {}).items():
+            for entry in entries if role in ("source", "references") else []:
+                label = f"{name}: {role}, {Path(str(entry['name'])).name}"
+                rows.append([Cell(label), Cell(_number(entry.get("lines", "–"))), Cell(entry["sha256"][:16])])
+    script = experiment.runs[0].manifest.get("script")
+    notes = [f"Prepared by preprocess/{script}.py."] if script else []
+    return TableBlock("Data", ["what", "lines", "SHA-256"], rows, notes)
+
+
+def settings(experiment: Experiment) -> Iterator[ListBlock]:
+    """What the recipe was given; of paths only the end, since a report goes to others."""
+    settings = experiment.runs[0].settings
+    items = [f"{name}={_short(value)}" for name, value in settings.items()]
+    items += [f"seeds: {', '.join(experiment.seeds)}"] if experiment.seeds else []
+    if items:
+        yield ListBlock("Settings of the recipe", items, folded=True)
+
+
+def _short(value: str) -> str:
+    path = Path(value)
+    return str(Path("…", *path.parts[-2:])) if path.is_absolute() and " " not in value else value

@@ -1,0 +1,103 @@
+"""Tables of sizes and costs: parameters (WEAN's Table 5), time of a training (C-DNPG's Table 5), speed of decoding."""
+
+from pathlib import Path
+
+from wean_fairseq.evaluation.checkpoint import load_parameters
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.parameters import ROWS, SETTINGS, count_parameters
+from wean_fairseq.evaluation.published import TABLES
+from wean_fairseq.reporting.document import Cell, TableBlock
+from wean_fairseq.reporting.runs import Run, System
+
+_OUTPUT_LAYERS = ("decoder.output.", "decoder.query_embedding.")
+_HOURS = TABLES["cdnpg-table5"]
+_ABSENT = Cell("–")
+_CONDITIONS = (
+    "No benchmark: all times are what fairseq logged, and nobody knows what else the machine did, which can weigh "
+    "more than the systems' own difference. An update is forward, backward and optimiser, without validation: the "
+    "median over epochs; hours are that times the updates."
+)
+
+
+def output_layer(folder: Path | None) -> int | None:
+    """Parameters that the output layer of a trained system has for itself; ``None`` where nobody can tell."""
+    checkpoint = None if folder is None else folder / "checkpoint_best.pt"
+    if checkpoint is None or not checkpoint.is_file():
+        return None
+    try:
+        parameters = load_parameters(str(checkpoint))
+    except EvaluationError:
+        return None
+    found = [value.numel() for name, value in parameters.items() if name.startswith(_OUTPUT_LAYERS)]
+    return sum(found) if found else None
+
+
+def published_hours(system: str) -> float | None:
+    """Hours of training that C-DNPG's Table 5 prints for a system; all its own variants have one row."""
+    name = "cdnpg_rs" if system.startswith("cdnpg_") else system
+    rows = next(iter(_HOURS.rows.values())).values()
+    return next((row.scores[0] for row in rows if name in row.runs), None)
+
+
+def cost_table(run: Run) -> TableBlock | None:
+    """Size, training and decoding of every system of a run; ``None`` where no log says anything."""
+    systems = [system for system in run.systems.values() if system.training.parameters]
+    if not systems:
+        return None
+    first = _baseline(systems)
+    yardstick = first.training.seconds_per_update
+    with_hours = (
+        published_hours(first.name) is not None and sum(published_hours(s.name) is not None for s in systems) > 1
+    )
+    sets = list(dict.fromkeys(name for system in systems for name in system.speed))
+    head = [
+        "system",
+        "parameters",
+        "of these in the output layer alone",
+        "updates",
+        "ms an update",
+        f"as logged, relative to {first.name}",
+    ]
+    head += ["published, relative"] if with_hours else []
+    head += ["hours of updates", *(f"{name}: sentences decoded a second" for name in sets)]
+    rows = []
+    for system in systems:
+        training, own = system.training, output_layer(system.folder)
+        rate = training.seconds_per_update
+        row = [Cell(system.name), Cell(f"{training.parameters:,}"), _ABSENT if own is None else Cell(f"{own:,}")]
+        row += [Cell(f"{training.updates:,}"), _ABSENT if rate is None else Cell(f"{1000 * rate:.0f}")]
+        row.append(_ABSENT if rate is None or not yardstick else Cell(f"{rate / yardstick:.2f}"))
+        if with_hours:
+            hours, base = published_hours(system.name), published_hours(first.name)
+            row.append(Cell(f"{hours / base:.2f}", mark="published") if hours and base else _ABSENT)
+        row.append(_ABSENT if training.hours is None else Cell(f"{training.hours:.2f}"))
+        row += [Cell(f"{system.speed[name]:.1f}") if name in system.speed else _ABSENT for name in sets]
+        rows.append(row)
+    notes = [_CONDITIONS]
+    if run.seed:
+        notes.append(f"Of the training with seed {run.seed}.")
+    if with_hours:
+        notes.append(f"Published: hours of training in {_HOURS.source}, divided by those of its {first.name}.")
+    return TableBlock("Size, and speed as logged", head, rows, notes)
+
+
+def _baseline(systems: list[System]) -> System:
+    """What costs are relative to: the Transformer, or the first system."""
+    return next((system for system in systems if system.name == "transformer"), systems[0])
+
+
+def output_layer_table() -> TableBlock:
+    """WEAN's Table 5: parameters of the output layer, counted in layers that are really built."""
+    heads = [f"{setting.name} (V={setting.words:,}, d={setting.width})" for setting in SETTINGS]
+    rows = []
+    for label, score in ROWS:
+        row = [Cell(label)]
+        for setting in SETTINGS:
+            published = {"linear": setting.published_linear, "concat": setting.published_wean}.get(score, "")
+            counted = count_parameters(score, setting.words, setting.width)
+            row.append(Cell(f"{counted:,}", f"published: {published}" if published else ""))
+        rows.append(row)
+    note = "Counted with a bias and 4 special symbols in Seq2seq's matrix; the paper's number is V x d."
+    return TableBlock(
+        f"{TABLES['wean-table5'].source}: {TABLES['wean-table5'].title}", ["output layer", *heads], rows, [note]
+    )

@@ -1,0 +1,132 @@
+"""What a report consists of, whatever it is written as: sections of tables, figures, samples and sentences.
+
+Everything here is plain text; `page` and `markdown` escape it.
+"""
+
+import re
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import ClassVar
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table.
+
+    Attributes:
+        text: what it says.
+        detail: said in small below it, e.g. an interval.
+        mark: ``copy`` = the copy row, ``beaten`` = less than the copy row has, ``published`` = not ours, or nothing.
+    """
+
+    text: str
+    detail: str = ""
+    mark: str = ""
+
+
+@dataclass
+class TableBlock:
+    """A table: the first column names its rows."""
+
+    caption: str
+    head: list[str]
+    rows: list[list[Cell]]
+    notes: list[str] = field(default_factory=list)
+    numbers: bool = True
+    kind: ClassVar[str] = "table"
+
+
+@dataclass
+class FigureBlock:
+    """A figure in files.
+
+    Attributes:
+        png: the picture.
+        svg: the same, for pages and print.
+        caption: what it shows.
+        notes: what can be read off it, in sentences.
+    """
+
+    png: Path
+    svg: Path
+    caption: str
+    notes: list[str] = field(default_factory=list)
+    kind: ClassVar[str] = "figure"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some words of a sample.
+
+    Attributes:
+        text: the words.
+        kind: ``copied``, ``new``, ``dropped`` or nothing.
+        title: more about them, e.g. how probably they were copied.
+    """
+
+    text: str
+    kind: str = ""
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A sentence of the test set: label -> pieces, the source first."""
+
+    number: int
+    lines: tuple[tuple[str, tuple[Piece, ...]], ...]
+
+
+@dataclass
+class SamplesBlock:
+    """Outputs side by side; ``glue`` stands between words (nothing in Chinese without spaces)."""
+
+    caption: str
+    samples: list[Sample]
+    legend: list[Piece]
+    glue: str = " "
+    notes: list[str] = field(default_factory=list)
+    kind: ClassVar[str] = "samples"
+
+
+@dataclass
+class ListBlock:
+    """Sentences; ``level`` is ``warning`` or ``note``, and ``folded`` ones are opened by the reader."""
+
+    title: str
+    items: list[str]
+    level: str = "note"
+    folded: bool = False
+    kind: ClassVar[str] = "list"
+
+
+Block = TableBlock | FigureBlock | SamplesBlock | ListBlock
+
+
+@dataclass
+class Section:
+    """A part of the report with a heading."""
+
+    title: str
+    blocks: list[Block]
+    anchor: str = ""
+    level: int = 2
+
+
+@dataclass
+class Document:
+    """A whole report."""
+
+    title: str
+    summary: list[str]
+    sections: list[Section]
+    footer: list[str]
+
+
+def slug(text: str, taken: set[str]) -> str:
+    """A text as part of a file name or of an address, unlike all that are ``taken``, to which it is added."""
+    plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:100] or "x"
+    name = next(name for number in count(1) if (name := plain if number == 1 else f"{plain}-{number}") not in taken)
+    taken.add(name)
+    return name

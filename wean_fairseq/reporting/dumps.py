@@ -1,0 +1,100 @@
+"""What a model did with some sentences, as figures need it; copy provenance is read back from its dump.
+
+A dump of granularities is read by `wean_fairseq.evaluation.granularity.read_dump`.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.text_files import PathLike, decode_lines, read_bytes, read_lines
+
+END = "</s>"
+
+
+class Attention(NamedTuple):
+    """Attention of each output word: ``weights[output word][source word]``."""
+
+    source: list[str]
+    output: list[str]
+    weights: list[list[float]]
+
+
+class Coverage(NamedTuple):
+    """What is left of each topic after each output word: ``left[output word][topic]``.
+
+    Attributes:
+        topics: the topic words.
+        output: the words written.
+        left: MTA-LSTM's coverage C_t, which starts at 1, or SC-LSTM's keyword vector d_t.
+        label: what the number is.
+    """
+
+    topics: list[str]
+    output: list[str]
+    left: list[list[float]]
+    label: str
+
+
+class CopiedWord(NamedTuple):
+    """An output word, how probably it was copied, and from where: source position -> share."""
+
+    word: str
+    copied: float
+    positions: dict[int, float]
+
+
+class Provenance(NamedTuple):
+    """Where the words of an output came from."""
+
+    source: list[str]
+    output: list[CopiedWord]
+
+
+def read_provenance(path: PathLike) -> dict[int, Provenance]:
+    """The sentences of a dump by number.
+
+    Raises:
+        EvaluationError: if the file is no dump of copy provenance.
+    """
+    found = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        try:
+            entry = json.loads(line)
+            words = [
+                CopiedWord(
+                    str(word["word"]),
+                    float(word["copied"]),
+                    {int(place): float(share) for place, share in word["positions"].items()},
+                )
+                for word in entry["output"]
+            ]
+            found[int(entry["id"])] = Provenance([str(word) for word in entry["source"]], words)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise EvaluationError(
+                f"line {number} of {path} has no copy provenance: give a file that --copy-provenance wrote."
+            ) from None
+    return found
+
+
+def has_words(sentence: Provenance) -> bool:
+    """Whether anything was written before the end symbol."""
+    return any(word.word != END for word in sentence.output)
+
+
+def kind_of_dump(path: PathLike) -> str:
+    """``granularity``, ``provenance``, or nothing where the first line of a file is neither."""
+    lines = decode_lines(read_bytes(path).partition(b"\n")[0], path)
+    try:
+        entry = json.loads(lines[0]) if lines else {}
+        if "source_granularity" in entry:
+            return "granularity"
+        return "provenance" if "copied" in entry["output"][0] else ""
+    except (ValueError, LookupError, TypeError):
+        return ""
+
+
+def without_end(words: Sequence[str]) -> list[str]:
+    """The words before the end symbol, which is the last one where it is there."""
+    return list(words[:-1] if words and words[-1] == END else words)

@@ -1,0 +1,204 @@
+"""The figures of the papers, drawn: attention, copying, coverage of topics, layers of BERT, neighbours of words.
+
+Each function returns a matplotlib figure, to be called within `style.figure_style` and given to `style.write_figure`.
+Granularities are drawn by `wean_fairseq.evaluation.granularity.plot`, learning curves by
+`wean_fairseq.evaluation.curves.plot`.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from wean_fairseq.reporting.dumps import END, Attention, Coverage, Provenance, without_end
+from wean_fairseq.reporting.style import COLOURS, SHADES, printable
+
+_WORD = 0.34  # inches that a word takes
+_LONGEST = 24  # characters of a label
+_MARKERS = "os^Dv*P"
+
+
+def _labels(words: Sequence[str]) -> list[str]:
+    """Words as labels: without control characters, long ones cut."""
+    return [shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…" for shown in map(printable, words)]
+
+
+def _heat_map(
+    panel: Any,
+    values: list[list[float]],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    limits: tuple[float, float] = (0.0, 1.0),
+) -> Any:
+    """Shades with words at both sides, slanted below; the image, for a colour bar."""
+    image = panel.imshow(values, aspect="auto", cmap=SHADES, vmin=limits[0], vmax=limits[1], interpolation="nearest")
+    panel.set_xticks(range(len(columns)), _labels(columns), rotation=45, ha="right", rotation_mode="anchor")
+    panel.set_yticks(range(len(rows)), _labels(rows))
+    panel.tick_params(length=0)
+    for side in panel.spines.values():
+        side.set_visible(False)
+    return image
+
+
+def _size(rows: int, columns: int) -> tuple[float, float]:
+    """Inches of a panel with so many words."""
+    return max(3.6, 2.0 + _WORD * columns), max(1.9, 1.1 + 0.27 * rows)
+
+
+def attention(sentences: Sequence[Attention]) -> Any:
+    """Attention, a sentence a panel: an output word a row, a source word a column."""
+    from matplotlib import pyplot as plt
+
+    sizes = [_size(len(sentence.output), len(sentence.source)) for sentence in sentences]
+    figure, axes = plt.subplots(
+        len(sentences),
+        1,
+        figsize=(max(width for width, _ in sizes), sum(height for _, height in sizes)),
+        height_ratios=[height for _, height in sizes],
+        squeeze=False,
+        layout="constrained",
+    )
+    for panel, sentence in zip(axes[:, 0], sentences, strict=True):
+        _heat_map(panel, sentence.weights, sentence.output, sentence.source)
+        panel.set_xlabel("source")
+        panel.set_ylabel("output")
+    figure.colorbar(axes[0, 0].images[0], ax=axes, label="attention", shrink=0.8, aspect=30)
+    return figure
+
+
+def provenance(sentences: Sequence[Provenance]) -> Any:
+    """How probably each output word was copied, and from where: a sentence a panel.
+
+    The shade at (output word, source word) is the probability that it was copied from there; the share that was
+    generated instead stands in a column of its own on the left.
+    """
+    shown = []
+    for sentence in sentences:
+        source = without_end(sentence.source)
+        words = [word for word in sentence.output if word.word != END]
+        weights = [
+            [1.0 - word.copied, *(word.copied * word.positions.get(place, 0.0) for place in range(len(source)))]
+            for word in words
+        ]
+        shown.append(Attention(["(generated)", *source], [word.word for word in words], weights))
+    figure = attention([sentence for sentence in shown if sentence.output])
+    figure.axes[-1].set_ylabel("probability, given that the word was written")
+    for panel in figure.axes[:-1]:
+        panel.axvline(0.5, color="black", linewidth=1)
+    return figure
+
+
+def coverage(sentences: Sequence[Coverage]) -> Any:
+    """What is left of each topic while the words are written: a text a panel, a topic a line."""
+    from matplotlib import pyplot as plt
+
+    longest = max(len(sentence.output) for sentence in sentences)
+    size = (min(16.0, max(6.4, 2.2 + 0.25 * longest)), 3.4 * len(sentences))
+    figure, axes = plt.subplots(len(sentences), 1, figsize=size, squeeze=False, layout="constrained")
+    for panel, sentence in zip(axes[:, 0], sentences, strict=True):
+        steps = range(1, len(sentence.output) + 1)
+        every = max(1, len(sentence.output) // 60)
+        for place, topic in enumerate(_labels(sentence.topics)):
+            panel.plot(
+                steps,
+                [step[place] for step in sentence.left],
+                color=COLOURS[place % len(COLOURS)],
+                marker=_MARKERS[place % len(_MARKERS)],
+                markevery=every,
+                markersize=4,
+                label=topic,
+            )
+        panel.set_xticks(steps[::every], _labels(sentence.output)[::every], rotation=60, ha="right", fontsize="small")
+        panel.set_ylabel(sentence.label)
+        panel.grid(axis="y", color="0.9")
+        panel.legend(title="topic", loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
+
+
+def layer_weights(weights: list[list[float]]) -> Any:
+    """Weights of BERT's layers (a column each) in every layer of the decoder (a row each): PC-SAN's figure 3.
+
+    Weights need not be a distribution (``--bert-layers static``): the shades go from 0, or the least, to the largest.
+    """
+    from matplotlib import pyplot as plt
+
+    rows = ["all"] if len(weights) == 1 else [str(number) for number in range(1, len(weights) + 1)]
+    columns = [str(number) for number in range(1, len(weights[0]) + 1)]
+    width = max(4.4, 2.0 + 0.55 * len(columns))
+    figure, panel = plt.subplots(figsize=(width, max(2.2, 1.2 + 0.4 * len(rows))), layout="constrained")
+    limits = (min(0.0, *(min(row) for row in weights)), max(max(row) for row in weights))
+    image = _heat_map(panel, weights, rows, columns, limits)
+    for row, values in enumerate(weights):
+        for column, value in enumerate(values):
+            colour = "white" if value - limits[0] > 0.55 * (limits[1] - limits[0]) else "black"
+            panel.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour, fontsize="small")
+    panel.set_xticks(range(len(columns)), columns, rotation=0, ha="center", rotation_mode="default")
+    panel.set_xlabel("layer of BERT")
+    panel.set_ylabel("layer of the decoder")
+    figure.colorbar(image, ax=panel, label="weight")
+    return figure
+
+
+def neighbours(found: Sequence[tuple[str, Sequence[tuple[str, float]]]]) -> Any:
+    """The nearest neighbours of words with their cosines, as bars: a word a panel."""
+    from matplotlib import pyplot as plt
+
+    columns = min(3, len(found))
+    rows = -(-len(found) // columns)
+    most = max(len(others) for _, others in found)
+    size = (3.3 * columns, rows * (0.9 + 0.28 * most))
+    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    for panel in axes.flat[len(found) :]:
+        panel.axis("off")
+    for panel, (word, others) in zip(axes.flat, found, strict=False):
+        cosines = [cosine for _, cosine in others]
+        panel.barh(range(len(others)), cosines, color=COLOURS[0])
+        panel.set_yticks(range(len(others)), _labels([other for other, _ in others]))
+        panel.invert_yaxis()
+        panel.set_title(_labels([word])[0], loc="left", fontweight="bold")
+        for place, cosine in enumerate(cosines):
+            panel.text(max(cosine, 0.0), place, f" {cosine:.2f}", va="center", fontsize="small")
+        panel.set_xlim(min([0.0, *cosines]), 1.15)
+        panel.set_xticks([0, 0.5, 1])
+    figure.supxlabel("cosine")
+    return figure
+
+
+class ScorePanel(NamedTuple):
+    """One metric of several systems.
+
+    Attributes:
+        metric: its name.
+        systems: name, score, and interval of each.
+        copied: score of the source, if there is one.
+    """
+
+    metric: str
+    systems: Sequence[tuple[str, float, tuple[float, float] | None]]
+    copied: float | None
+
+
+def scores(panels: Sequence[ScorePanel]) -> Any:
+    """Metrics as dots with intervals, a metric a panel; a dashed line where copying the source would be."""
+    from matplotlib import pyplot as plt
+
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
+    most = max(len(panel.systems) for panel in panels)
+    size = (4.3 * columns, rows * (0.9 + 0.32 * most) + 0.3)
+    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    for axis in axes.flat[len(panels) :]:
+        axis.axis("off")
+    for axis, panel in zip(axes.flat, panels, strict=False):
+        for place, (_, score, interval) in enumerate(panel.systems):
+            if interval is not None:
+                axis.plot(interval, (place, place), color=COLOURS[0], linewidth=2)
+            axis.plot(score, place, "o", color=COLOURS[0], label="_" if place else "system")
+        if panel.copied is not None:
+            axis.axvline(panel.copied, color=COLOURS[1], linestyle="--", label="copying the source")
+        axis.set_yticks(range(len(panel.systems)), _labels([name for name, _, _ in panel.systems]))
+        axis.set_ylim(len(panel.systems) - 0.5, -0.5)
+        axis.grid(axis="x", color="0.9")
+        axis.margins(x=0.1)
+        axis.set_xlabel(panel.metric)
+    if any(panel.copied is not None for panel in panels):
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    return figure

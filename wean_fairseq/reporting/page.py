@@ -1,0 +1,38 @@
+"""A report as one HTML file: no script, nothing loaded from anywhere, every text escaped by the template engine.
+
+Pictures are embedded as SVG images, in which a browser runs nothing; the page forbids everything else by its content
+security policy.
+"""
+
+import base64
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from wean_fairseq.reporting.document import Document, FigureBlock
+from wean_fairseq.reporting.style import printable
+
+
+def render_page(document: Document) -> str:
+    """Return the HTML of a report."""
+    environment = Environment(
+        loader=PackageLoader("wean_fairseq.reporting", "templates"),
+        autoescape=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.globals["embedded"] = embedded
+    return environment.get_template("report.html.j2").render(document=document)
+
+
+def _shown(value: object) -> object:
+    """What the page shows of a value: no control characters, which HTML forbids even when they are escaped."""
+    return printable(value) if isinstance(value, str) else value
+
+
+def embedded(figure: FigureBlock) -> str:
+    """The picture of a figure as an address that holds it."""
+    return "data:image/svg+xml;base64," + base64.b64encode(Path(figure.svg).read_bytes()).decode("ascii")

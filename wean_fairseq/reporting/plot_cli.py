@@ -1,0 +1,178 @@
+"""``wean-plot``: the papers' figures, from a checkpoint and text or from the dumps of ``fairseq-generate``."""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from wean_fairseq.errors import UserError
+from wean_fairseq.evaluation import granularity as granularities
+from wean_fairseq.evaluation.layer_mixture import load_mixture
+from wean_fairseq.evaluation.neighbours import EMBEDDING, find_neighbours, load_embedding
+from wean_fairseq.evaluation.text_files import decode_lines, read_lines
+from wean_fairseq.reporting import figures, trace
+from wean_fairseq.reporting.dumps import Provenance, has_words, kind_of_dump, read_provenance
+from wean_fairseq.reporting.style import figure_style, speak_as, write_figure
+
+_EXAMPLES = """examples:
+  wean-plot attention --checkpoint checkpoint_best.pt --data RUN/bin --text sentences.txt --output attention
+  wean-plot granularity --dump z.jsonl --output z             (of fairseq-generate --granularity-dump z.jsonl)
+  wean-plot provenance --dump copied.jsonl --lines 1 5 --output copied      (of --copy-provenance copied.jsonl)
+  wean-plot coverage --checkpoint mta/checkpoint_best.pt --data RUN/bin --text topics.txt --output coverage
+  wean-plot layers checkpoint_best.pt --output layers
+  wean-plot neighbours quickly build --checkpoint checkpoint_best.pt --dict RUN/bin/dict.src.txt --output near
+
+Every figure is written as OUTPUT.png and OUTPUT.svg. Text is what the model was trained on: tokenised, in its pieces.
+"""
+
+
+class Drawing(NamedTuple):
+    """What to draw: a function of no arguments that makes the figure, and what its labels say."""
+
+    draw: Callable[[], Any]
+    texts: Iterable[str]
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the command line."""
+    parser = argparse.ArgumentParser(
+        prog="wean-plot",
+        description="Draw attention, granularities, copying, topic coverage, BERT's layers or neighbours of words.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="figure", required=True, metavar="FIGURE")
+    helps = {
+        "attention": "what each output word attends to in the source",
+        "granularity": "z of each word in every layer (C-DNPG)",
+        "provenance": "which words were copied, and from where",
+        "coverage": "what is left of each topic while an essay is written (MTA-LSTM, SC-LSTM)",
+    }
+    for name, text in helps.items():
+        command = commands.add_parser(name, help=text, description=f"Draw {text}.")
+        if name in ("granularity", "provenance"):
+            command.add_argument("--dump", metavar="FILE", help="what fairseq-generate dumped, instead of a checkpoint")
+        command.add_argument("--checkpoint", metavar="FILE", help="checkpoint of fairseq-train")
+        command.add_argument("--data", metavar="DIR", help="its data directory, with the dictionaries")
+        command.add_argument("--text", metavar="FILE", help="sentences or topics, a line each; - = what is piped in")
+        command.add_argument("--lines", nargs="+", type=_number, metavar="N", help="which ones, from 1")
+        command.add_argument("--number", type=_number, default=4, help="else so many, spread evenly (default: 4)")
+        command.add_argument("--beam", type=_number, default=5, help="width of the search (default: 5)")
+        if name == "coverage":
+            command.add_argument("--essay-length", type=_number, help="words to plan for, for archs that need it")
+            command.add_argument("--bert", metavar="DIR", help="the BERT of the training, if it has moved")
+    layers = commands.add_parser("layers", help="which layers of BERT each decoder layer reads (PC-SAN)")
+    layers.add_argument("checkpoint", help="checkpoint of fairseq-train")
+    near = commands.add_parser("neighbours", help="nearest neighbours of words in the embedding (WEAN)")
+    near.add_argument("words", nargs="+", metavar="WORD", help="words of the dictionary")
+    near.add_argument("--checkpoint", required=True, metavar="FILE", help="checkpoint of fairseq-train")
+    near.add_argument("--dict", required=True, dest="dictionary", metavar="FILE", help="its dictionary, dict.src.txt")
+    near.add_argument("--embedding", default=EMBEDDING, help="which matrix of the checkpoint (default: %(default)s)")
+    near.add_argument("--number", type=_number, default=5, help="neighbours a word (default: %(default)s)")
+    for command in commands.choices.values():
+        command.add_argument("--output", required=True, metavar="STEM", help="writes STEM.png and STEM.svg")
+    return parser
+
+
+def _number(text: str) -> int:
+    """Parse a number of 1 or more."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+    return int(text)
+
+
+def drawing(args: argparse.Namespace) -> Drawing:
+    """Read or compute what the command line asks for.
+
+    Raises:
+        UserError: if a file is missing or does not fit.
+    """
+    if args.figure == "layers":
+        weights = load_mixture(args.checkpoint).tolist()
+        return Drawing(lambda: figures.layer_weights(weights), [])
+    if args.figure == "neighbours":
+        words, embedding = load_embedding(args.checkpoint, args.dictionary, args.embedding)
+        near = find_neighbours(embedding, words, args.words, args.number)
+        shown = [*args.words, *(word for _, others in near for word, _ in others)]
+        return Drawing(lambda: figures.neighbours(near), shown)
+    return _of_dump(args) if getattr(args, "dump", None) else _of_checkpoint(args)
+
+
+def _of_dump(args: argparse.Namespace) -> Drawing:
+    """Figures of sentences that fairseq-generate described."""
+    if args.checkpoint or args.text:
+        raise UserError("give either --dump, or --checkpoint with --data and --text, not both.")
+    if kind_of_dump(args.dump) != args.figure:
+        flag = "--granularity-dump" if args.figure == "granularity" else "--copy-provenance"
+        raise UserError(f"{args.dump} is not what {flag} writes, so there is no {args.figure} to draw.")
+    if args.figure == "granularity":
+        return _granularities(_chosen(args, granularities.read_dump(args.dump)))
+    found = read_provenance(args.dump)
+    return _provenances(_chosen(args, [found[number] for number in sorted(found)]))
+
+
+def _of_checkpoint(args: argparse.Namespace) -> Drawing:
+    """Figures of sentences that the checkpoint writes now."""
+    if not (args.checkpoint and args.data and args.text):
+        raise UserError(f"{args.figure} needs --checkpoint FILE, --data DIR and --text FILE.")
+    lines = decode_lines(sys.stdin.buffer.read(), "standard input") if args.text == "-" else read_lines(args.text)
+    lines = _chosen(args, lines)
+    if args.figure == "granularity":
+        return _granularities(trace.granularity(args.checkpoint, args.data, lines, beam=args.beam))
+    if args.figure == "provenance":
+        return _provenances(trace.provenance(args.checkpoint, args.data, lines, beam=args.beam))
+    options = {name: getattr(args, name) for name in ("essay_length", "bert") if getattr(args, name, None)}
+    loaded = trace.load(args.checkpoint, args.data, args.beam, **options)
+    if args.figure == "attention":
+        attended = trace.attention(loaded, lines)
+        shown = [word for item in attended for word in item.source + item.output]
+        return Drawing(lambda: figures.attention(attended), shown)
+    covered = trace.coverage(loaded, lines)
+    shown = [word for item in covered for word in item.topics + item.output]
+    return Drawing(lambda: figures.coverage(covered), shown)
+
+
+def _chosen(args: argparse.Namespace, items: Sequence[Any]) -> list[Any]:
+    """The items that ``--lines`` names, or some of all.
+
+    Raises:
+        UserError: if there is no such line.
+    """
+    if not args.lines:
+        return granularities.spread(items, args.number)
+    beyond = [number for number in args.lines if number > len(items)]
+    if beyond:
+        raise UserError(f"--lines {beyond[0]}: there are only {len(items)} sentences; give a number up to that.")
+    return [items[number - 1] for number in args.lines]
+
+
+def _granularities(sentences: list[granularities.Sentence]) -> Drawing:
+    return Drawing(lambda: granularities.plot(sentences), [word for item in sentences for word in item.words])
+
+
+def _provenances(sentences: list[Provenance]) -> Drawing:
+    written = [sentence for sentence in sentences if has_words(sentence)]
+    if not written:
+        raise UserError("the outputs are empty, so there is nothing to draw; choose other sentences.")
+    words = [word for item in written for word in [*item.source, *(step.word for step in item.output)]]
+    return Drawing(lambda: figures.provenance(written), words)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status (0 fine, 2 a request that cannot be fulfilled)."""
+    args = build_parser().parse_args(arguments)
+    speak_as("wean-plot")
+    try:
+        to_draw = drawing(args)
+        with figure_style(to_draw.texts):
+            paths = write_figure(to_draw.draw(), Path(args.output))
+    except UserError as error:
+        sys.stderr.write(f"wean-plot: error: {error}\n")
+        return 2
+    sys.stdout.write("".join(f"{path}\n" for path in paths))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

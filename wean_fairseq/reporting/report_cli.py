@@ -1,0 +1,90 @@
+"""``wean-report``: run directories in, one HTML page, the same as Markdown, and every figure as PNG and SVG out."""
+
+import argparse
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import wean_fairseq
+from wean_fairseq.errors import UserError
+from wean_fairseq.evaluation.text_files import write_atomically
+from wean_fairseq.reporting.build import Report
+from wean_fairseq.reporting.markdown import render_markdown
+from wean_fairseq.reporting.page import render_page
+from wean_fairseq.reporting.runs import Run, find_runs, read_run
+from wean_fairseq.reporting.style import speak_as
+
+_EXAMPLES = """examples:
+  wean-report runs/quickstart --output runs/quickstart/report
+  wean-report runs/granularity_transformer/table2 runs/copy_transformer/quora --output quora
+
+A run is a directory that a recipe wrote. Runs that differ only in their seed become one experiment, with means and
+deviations. The report has nothing in it that is not in the run directories, and the same runs give the same report.
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the command line."""
+    parser = argparse.ArgumentParser(
+        prog="wean-report",
+        description="Write a report on one or many experiments: report.html, report.md and figures/.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="run directory, or one that holds several")
+    parser.add_argument("--output", default="report", metavar="DIR", help="where to write it (default: %(default)s)")
+    parser.add_argument(
+        "--samples",
+        type=_count,
+        default=12,
+        metavar="N",
+        help="sentences shown of each test set (default: %(default)s)",
+    )
+    return parser
+
+
+def _count(text: str) -> int:
+    """Parse a number that is not negative."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
+    return int(text)
+
+
+def _from_here(argument: str) -> str:
+    """An argument of the command as it can be typed here: of a path below this directory only the rest."""
+    path = Path(argument)
+    return str(path.relative_to(Path.cwd())) if path.is_absolute() and path.is_relative_to(Path.cwd()) else argument
+
+
+def read_all(folders: Sequence[str]) -> list[Run]:
+    """Read every run at or below the folders, each once.
+
+    Raises:
+        UserError: if a folder is missing or holds no run.
+    """
+    paths = {path.resolve(): path for folder in folders for path in find_runs(Path(folder))}
+    return [read_run(path) for path in paths.values()]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status (0 fine, 2 a request that cannot be fulfilled)."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    args = build_parser().parse_args(given)
+    speak_as("wean-report")
+    folder = Path(args.output)
+    try:
+        report = Report(folder / "figures", args.samples)
+        runs = read_all(args.runs)
+        document = report.document(runs, shlex.join(["wean-report", *map(_from_here, given)]), wean_fairseq.__version__)
+        write_atomically(folder / "report.md", render_markdown(document, folder))
+        write_atomically(folder / "report.html", render_page(document))
+    except UserError as error:
+        sys.stderr.write(f"wean-report: error: {error}\n")
+        return 2
+    sys.stdout.write(f"{folder / 'report.html'}\n{folder / 'report.md'}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,288 @@
+"""Reads run directories as the recipes leave them: scores, outputs, training logs, settings, what the data is.
+
+A run is a directory with the JSON of ``wean-evaluate --json`` in it, or with a ``SYSTEM/train.log``. What belongs to a
+score is found by the hash that the JSON keeps of it, so a report never shows outputs that its scores are not of.
+"""
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wean_fairseq.errors import UserError
+from wean_fairseq.evaluation.corpus import COPY_ROW
+from wean_fairseq.evaluation.curves import History, read_history
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.output_reader import read_generated, read_plain
+from wean_fairseq.evaluation.results import read_json
+from wean_fairseq.evaluation.text_files import read_lines, sha256_of
+from wean_fairseq.reporting.dumps import kind_of_dump
+from wean_fairseq.reporting.logs import Training, decoding_speed, read_training
+
+_DEPTH = 4  # directories below the one that was named, in which runs are looked for
+_SEED_FOLDER = re.compile(r"seed[-_]?(\d+)")
+
+
+@dataclass
+class System:
+    """One trained system of a run.
+
+    Attributes:
+        name: as in the scores.
+        folder: its directory, ``None`` where nothing but a score is left of it.
+        history: its validations, if its log has any.
+        training: what its log says about size and cost.
+        speed: sentences decoded in a second, by test set.
+        dumps: ``granularity`` or ``provenance`` -> file.
+    """
+
+    name: str
+    folder: Path | None = None
+    history: History | None = None
+    training: Training = field(default_factory=Training)
+    speed: dict[str, float] = field(default_factory=dict)
+    dumps: dict[str, Path] = field(default_factory=dict)
+
+
+@dataclass
+class ScoredSet:
+    """The scores on one test set, and the text that they are of.
+
+    Attributes:
+        name: of the JSON file.
+        systems: system -> metric -> ``{score, signature, ci}``, the copy row first.
+        pairwise: the paired tests.
+        data: hashes, sizes, options of the tests, warnings.
+        manifest: what is known of the data.
+        sources: sentences; empty where they were not found.
+        references: of the first reference file; empty where they were not found.
+        outputs: system -> best outputs, of those that were found.
+    """
+
+    name: str
+    systems: dict[str, dict[str, dict[str, Any]]]
+    pairwise: list[dict[str, Any]]
+    data: dict[str, Any]
+    manifest: dict[str, Any] = field(default_factory=dict)
+    sources: list[str] = field(default_factory=list)
+    references: list[str] = field(default_factory=list)
+    outputs: dict[str, list[str]] = field(default_factory=dict)
+
+
+@dataclass
+class Run:
+    """Everything that was found in a run directory.
+
+    Attributes:
+        path: the directory.
+        settings: of the recipe, the seed left out.
+        seed: of the training, as text; empty where nobody says.
+        manifest: what is known of the training data.
+        systems: by name.
+        sets: the scores, by test set.
+        problems: sentences about what could not be read.
+    """
+
+    path: Path
+    settings: dict[str, str] = field(default_factory=dict)
+    seed: str = ""
+    manifest: dict[str, Any] = field(default_factory=dict)
+    systems: dict[str, System] = field(default_factory=dict)
+    sets: dict[str, ScoredSet] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def names_a_seed(path: Path) -> bool:
+    """Whether a directory is one of several seeds of an experiment, by its name."""
+    return _SEED_FOLDER.fullmatch(path.name) is not None
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """The run directories at or below ``folder``, in the order of their names.
+
+    Raises:
+        UserError: if there is no such directory, or no run in it.
+    """
+    if not folder.is_dir():
+        raise UserError(f"there is no directory {folder}; give the run directory of a recipe.")
+    found = _runs_within(folder, _DEPTH)
+    if not found:
+        raise UserError(
+            f"{folder} has neither scores (of wean-evaluate --json) nor a SYSTEM/train.log; give the directory that a "
+            "recipe wrote."
+        )
+    return found
+
+
+def _runs_within(folder: Path, depth: int) -> list[Path]:
+    if any(folder.glob("*/train.log")) or any(_is_evaluation(path) for path in folder.glob("*.json")):
+        return [folder]
+    if depth == 0:
+        return []
+    below = sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
+    return [run for path in below for run in _runs_within(path, depth - 1)]
+
+
+def _is_evaluation(path: Path) -> bool:
+    try:
+        read_json(path, ("systems", "data"))
+    except (EvaluationError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def read_run(path: Path) -> Run:
+    """Read a run directory; what is broken in it becomes one of its ``problems``."""
+    run = Run(path)
+    _read_settings(run)
+    run.manifest = _manifest(path / "text")
+    for log in sorted(path.glob("*/train.log")):
+        run.systems[log.parent.name] = _read_system(run, log.parent)
+    for file in sorted(path.glob("*.json")):
+        _read_scores(run, file)
+    if not run.seed:
+        run.seed = next((system.training.seed for system in run.systems.values() if system.training.seed), "")
+    return run
+
+
+def _read_settings(run: Run) -> None:
+    """The settings that the recipe remembered, here or in the directory above (a recipe with several parts)."""
+    for file in (run.path / "settings", run.path.parent / "settings"):
+        if file.is_file():
+            pairs = (line.partition("=") for line in read_lines(file))
+            run.settings = {name: value for name, separator, value in pairs if separator}
+            break
+    named = _SEED_FOLDER.fullmatch(run.path.name)
+    seed = run.settings.pop("SEED", "")
+    run.seed = named[1] if named else seed  # the settings above may be of all seeds
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    """What the preparation of a text wrote down; nothing where it wrote nothing that can be read."""
+    try:
+        content = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _read_system(run: Run, folder: Path) -> System:
+    system = System(folder.name, folder)
+    try:
+        system.training = read_training(folder / "train.log")
+        system.history = read_history(folder.name, str(folder / "train.log"))
+    except EvaluationError:
+        run.problems.append(f"{folder.name}: its train.log holds no validation that can be read, so it has no curve.")
+    for file in sorted(folder.glob("*.err")):
+        speed = decoding_speed(file)
+        if speed is not None:
+            system.speed[file.stem] = speed
+    for file in sorted(folder.glob("*.jsonl")):
+        try:
+            kind = kind_of_dump(file)
+        except EvaluationError:
+            continue
+        if kind:
+            system.dumps.setdefault(kind, file)
+    return system
+
+
+def _read_scores(run: Run, file: Path) -> None:
+    """Add the scores of a JSON file, and the texts they are of."""
+    try:
+        content = read_json(file, ())
+    except (EvaluationError, ValueError, TypeError, RecursionError):
+        run.problems.append(f"{file.name} cannot be read as JSON: score again if it should hold scores.")
+        return
+    if not {"systems", "data"} <= content.keys():
+        return
+    if not _is_sound(content):
+        run.problems.append(f"{file.name} is not what wean-evaluate --json writes: score again.")
+        return
+    name = file.stem
+    manifest = _manifest(run.path / f"text-{name}") or run.manifest
+    test = ScoredSet(name, content["systems"], content.get("pairwise", []), content["data"], manifest)
+    run.sets[name] = test
+    _find_texts(run, test)
+
+
+def _is_sound(content: dict[str, Any]) -> bool:
+    """Whether the parts that a report shows are there."""
+    try:
+        cells = [cell for cells in content["systems"].values() for cell in cells.values()]
+        intervals = [cell["ci"] for cell in cells if cell.get("ci")]
+        tests = content.get("pairwise", [])
+        entries = [entry for part in content["data"].get("files", {}).values() for entry in part]
+        numbers = [cell["score"] for cell in cells] + [end for ends in intervals for end in ends]
+        numbers += [test[key] for test in tests for key in ("p_bootstrap", "p_randomization", "difference")]
+        numbers += [entry.get("lines", 0) for entry in entries] + [content["data"].get("sentences", 0)]
+        names = [cell["signature"] for cell in cells] + [entry[key] for entry in entries for key in ("name", "sha256")]
+        names += [test[key] for test in tests for key in ("metric", "system", "baseline")]
+    except (AttributeError, KeyError, TypeError):
+        return False
+    sound = all(isinstance(number, int | float) for number in numbers) and all(isinstance(name, str) for name in names)
+    return bool(cells) and sound and all(len(ends) == 2 for ends in intervals)
+
+
+def _find_texts(run: Run, test: ScoredSet) -> None:
+    """Find source, references and outputs by their hashes."""
+    files = test.data.get("files", {})
+    for role in ("source", "references"):
+        for entry in files.get(role, [])[:1]:
+            path = _locate(run.path, entry, [f"plain-{test.name}", f"text-{test.name}", "text"])
+            if path is not None:
+                setattr(test, "sources" if role == "source" else "references", read_lines(path))
+    lost = []
+    for entry in files.get("systems", []):
+        name = str(entry.get("system", ""))
+        path = _locate(run.path, entry, [name])
+        if path is None:
+            lost.append(name)
+            continue
+        if name not in run.systems:
+            twin = run.systems.pop(path.parent.name, None)
+            run.systems[name] = twin or System(name, path.parent)
+            _rename(run.systems[name], name)
+        _read_outputs(run, test, name, path)
+    if lost:
+        run.problems.append(
+            f"{test.name}: the outputs that were scored for {', '.join(lost)} are not there any more, or have changed "
+            "since: their samples are left out; score again."
+        )
+    for name in test.systems:
+        if name not in run.systems and name != COPY_ROW:
+            run.systems[name] = System(name)
+
+
+def _rename(system: System, name: str) -> None:
+    """Call a system as its scores do."""
+    system.name = name
+    if system.history is not None:
+        system.history.name = name
+
+
+def _locate(folder: Path, entry: dict[str, Any], likely: list[str]) -> Path | None:
+    """The file of a run that has the name and the hash of ``entry``."""
+    name = Path(str(entry["name"])).name
+    places = sorted(place for place in folder.iterdir() if place.is_dir())
+    for place in sorted(places, key=lambda place: place.name not in likely):
+        try:
+            if (place / name).is_file() and sha256_of(place / name) == entry["sha256"]:
+                return place / name
+        except (OSError, EvaluationError):  # a name that no file can have, or a file that cannot be read
+            continue
+    return None
+
+
+def _read_outputs(run: Run, test: ScoredSet, name: str, path: Path) -> None:
+    """Read the outputs of a system as the scorer did."""
+    try:
+        if path.suffix == ".log":
+            output = read_generated(name, path, oov_source=test.sources or None)
+        else:
+            output = read_plain(name, path)
+    except EvaluationError as error:
+        run.problems.append(f"{test.name}: the outputs of {name} cannot be shown ({error})")
+        return
+    test.outputs[name] = output.hypotheses

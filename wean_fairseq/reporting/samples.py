@@ -1,0 +1,113 @@
+"""Outputs beside their source: which words a system copied, which are new, and which of the source it left out."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.granularity import spread
+from wean_fairseq.evaluation.tokenizers import has_chinese
+from wean_fairseq.reporting.document import Piece, Sample, SamplesBlock
+from wean_fairseq.reporting.dumps import END, Provenance, read_provenance
+from wean_fairseq.reporting.runs import Run, ScoredSet
+from wean_fairseq.reporting.style import printable
+
+LONGEST = 400  # words of a text that are shown
+_COPIED = 0.5  # from this probability on, a word counts as copied
+_OWN_ACCOUNT = (
+    "By its own account (--copy-provenance): marked like a word of the source = copied with a probability of at least "
+    f"{_COPIED}, else = generated, whether or not the source has the word."
+)
+LEGEND = [
+    Piece("in the source too", "copied"),
+    Piece("not in the source", "new"),
+    Piece("of the source, left out", "dropped"),
+]
+
+
+def words_of(text: str, characters: bool) -> list[str]:
+    """The words of a text, or its characters where it is Chinese without spaces."""
+    return list(text.replace(" ", "")) if characters else text.split()
+
+
+def compare(source: Sequence[str], output: Sequence[str]) -> list[Piece]:
+    """The words of an output, marked by whether the source has them, and then the source's words that are missing.
+
+    A word counts as often as it occurs: the second "the" of an output is new where the source has only one.
+    """
+    left = Counter(word.lower() for word in source)
+    pieces = []
+    for word in output[:LONGEST]:
+        known = left[word.lower()] > 0
+        left[word.lower()] -= known
+        pieces.append(Piece(word, "copied" if known else "new"))
+    if len(output) > LONGEST:
+        return [*pieces, Piece(f"… ({len(output) - LONGEST} words more)")]
+    dropped = []
+    for word in reversed(source):
+        if left[word.lower()] > 0:
+            left[word.lower()] -= 1
+            dropped.append(Piece(word, "dropped"))
+    return [*pieces, *reversed(dropped[-LONGEST:])]
+
+
+def provenance_pieces(dumped: Provenance) -> list[Piece]:
+    """The words of an output, marked by whether the model says that it copied them."""
+    words = [word for word in dumped.output if word.word != END][:LONGEST]
+    return [
+        Piece(word.word, "copied" if word.copied >= _COPIED else "new", f"copied with probability {word.copied:.2f}")
+        for word in words
+    ]
+
+
+def samples_block(run: Run, test: ScoredSet, number: int) -> SamplesBlock | None:
+    """Some sentences of a test set, spread evenly over it; ``None`` where their text was not found."""
+    if not (test.sources and test.outputs):
+        return None
+    characters = has_chinese("".join(test.sources[:50])) and not any(" " in line.strip() for line in test.sources[:50])
+    dumps = _dumps(run, test)
+    samples = []
+    for index in spread(range(len(test.sources)), number):
+        source = words_of(test.sources[index], characters)
+        lines = [("source", _plain(source))]
+        if test.references:
+            reference = words_of(test.references[index], characters)
+            lines.append(("reference", tuple(_without_dropped(compare(source, reference)))))
+        for name, outputs in test.outputs.items():
+            lines.append((name, tuple(compare(source, words_of(outputs[index], characters)))))
+            if index in dumps.get(name, {}):
+                lines.append((f"{name}, by its own account", tuple(provenance_pieces(dumps[name][index]))))
+        samples.append(Sample(index + 1, tuple((label, _printable(pieces)) for label, pieces in lines)))
+    if not samples:
+        return None
+    notes = [_OWN_ACCOUNT] if dumps else []
+    caption = f"{len(samples)} of {len(test.sources):,} sentences, spread evenly"
+    return SamplesBlock(caption, samples, LEGEND, "" if characters else " ", notes)
+
+
+def _dumps(run: Run, test: ScoredSet) -> Mapping[str, Mapping[int, Provenance]]:
+    """The copy provenance of the systems that left one."""
+    found = {}
+    for name in test.outputs:
+        path = run.systems[name].dumps.get("provenance") if name in run.systems else None
+        if path is not None:
+            try:
+                dumped = read_provenance(path)
+                if len(dumped) == len(test.sources):  # else it is of another test set
+                    found[name] = dumped
+            except EvaluationError as error:
+                run.problems.append(str(error))
+    return found
+
+
+def _plain(words: Sequence[str]) -> tuple[Piece, ...]:
+    more = [Piece(f"… ({len(words) - LONGEST} words more)")] if len(words) > LONGEST else []
+    return (*(Piece(word) for word in words[:LONGEST]), *more)
+
+
+def _without_dropped(pieces: Sequence[Piece]) -> list[Piece]:
+    return [piece for piece in pieces if piece.kind != "dropped"]
+
+
+def _printable(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+    """Pieces that every page can show, and none of them endless."""
+    return tuple(Piece(printable(piece.text)[:2000], piece.kind, piece.title) for piece in pieces)

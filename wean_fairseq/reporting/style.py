@@ -1,0 +1,160 @@
+"""How every figure looks: colours that everybody can tell apart, Chinese that comes out right, PNG and SVG of each.
+
+Legends and sizes are meant for print at the width of a page's column: nothing is smaller than about 7 points there.
+"""
+
+import logging
+import unicodedata
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.tokenizers import has_chinese
+
+logger = logging.getLogger(__name__)
+
+#: Okabe and Ito's colours, which can be told apart by everybody.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+#: One hue that reads the same for the colour-blind and in grey; dark = much.
+SHADES = "Blues"
+#: Font families with simplified Chinese, as matplotlib calls them; the first one found is used.
+CHINESE_FONTS = (
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",  # matplotlib knows a collection by its first face; the others' characters are in it
+    "Noto Sans SC",
+    "Source Han Sans SC",
+    "Source Han Sans CN",
+    "WenQuanYi Micro Hei",
+    "WenQuanYi Zen Hei",
+    "PingFang SC",
+    "PingFang HK",
+    "Heiti TC",
+    "STHeiti",
+    "Microsoft YaHei",
+    "SimHei",
+    "SimSun",
+    "Arial Unicode MS",
+    "Droid Sans Fallback",
+    "AR PL UMing CN",
+)
+#: What the files of these fonts are called, for fonts that were installed after matplotlib last looked.
+_CHINESE_FILES = ("notosanscjk", "notosanssc", "sourcehansans", "wqy", "pingfang", "heiti", "msyh", "simhei", "simsun")
+_SETTINGS: dict[str, Any] = {
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "font.size": 10,
+    "legend.frameon": False,
+    "savefig.dpi": 200,
+    "svg.fonttype": "path",  # the reader may not have the font
+    "svg.hashsalt": "wean-report",  # the same figure is the same file
+    "text.parse_math": False,  # a word may hold dollar signs
+}
+_RESOLUTION = 200
+_LARGEST = 150  # inches; a picture of more takes gigabytes to draw
+
+
+def printable(text: str) -> str:
+    """The text in one line, with a visible sign for every control character: no font and no page can show it."""
+    unseen = ("Cc", "Cs", "Co")
+    line = "".join(" " if sign.isspace() else sign for sign in text)
+    return "".join("\ufffd" if unicodedata.category(sign) in unseen else sign for sign in line)
+
+
+@lru_cache(maxsize=1)
+def chinese_font() -> str | None:
+    """A font on this machine that has Chinese characters; its name, or a warning and ``None``."""
+    from matplotlib import font_manager
+
+    def known() -> str | None:
+        names = {entry.name for entry in font_manager.fontManager.ttflist}
+        return next((name for name in CHINESE_FONTS if name in names), None)
+
+    name = known()
+    if name is None:
+        for path in font_manager.findSystemFonts():
+            if any(part in Path(path).name.lower() for part in _CHINESE_FILES):
+                font_manager.fontManager.addfont(path)
+        name = known()
+    if name is None:
+        logger.warning(
+            "no font with Chinese characters was found, so figures show boxes in their place: "
+            "install one, for example the package fonts-noto-cjk, and draw again"
+        )
+    else:
+        logger.info(f"Chinese labels are set in {name}")
+    return name
+
+
+def speak_as(program: str) -> None:
+    """Let the program's own messages and everybody's warnings reach the terminal, and nothing else.
+
+    Importing fairseq and hydra leaves a root logger that lets everything through.
+    """
+    logging.basicConfig(level=logging.WARNING, format=f"{program}: %(message)s", force=True)
+    logging.getLogger("wean_fairseq.reporting").setLevel(logging.INFO)
+
+
+@contextmanager
+def figure_style(texts: Iterable[str] = ()) -> Iterator[str | None]:
+    """Draw in the project's style.
+
+    Args:
+        texts: what labels will say; where it is Chinese, a font that has it is looked for.
+
+    Yields:
+        The font of Chinese labels; ``None`` where none is needed or found.
+    """
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    font = chinese_font() if any(has_chinese(text) for text in texts) else None
+    settings: Any = {**_SETTINGS, "font.family": ["DejaVu Sans", *([font] if font else [])]}
+    with mpl.rc_context(settings), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # it was said once, in words
+        yield font
+
+
+def write_figure(figure: Any, stem: Path) -> list[Path]:
+    """Write a matplotlib figure as ``stem.png`` and ``stem.svg``; see ``write_both``.
+
+    Raises:
+        EvaluationError: if it is too large, or cannot be written.
+    """
+    from matplotlib import pyplot as plt
+
+    try:
+        if max(figure.get_size_inches()) > _LARGEST:
+            raise EvaluationError("the sentences are too long or too many to draw; choose fewer and shorter ones.")
+        return write_both(lambda path: figure.savefig(path, dpi=_RESOLUTION, metadata=_no_date(path)), stem)
+    finally:
+        plt.close(figure)
+
+
+def write_both(draw: Callable[[str], object], stem: Path) -> list[Path]:
+    """Let ``draw`` write ``stem.png`` and ``stem.svg``.
+
+    Returns:
+        The two files.
+
+    Raises:
+        EvaluationError: if they cannot be written.
+    """
+    paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in ("png", "svg")]
+    try:
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        for path in paths:
+            draw(str(path))
+    except OSError as error:
+        raise EvaluationError(
+            f"{stem}.png and .svg cannot be written ({error.strerror}); choose another place."
+        ) from None
+    return paths
+
+
+def _no_date(path: str) -> dict[str, None]:
+    """The same figure is the same file, whenever it is drawn."""
+    return {"Date": None} if path.endswith(".svg") else {}
