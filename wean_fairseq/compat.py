@@ -2,11 +2,22 @@
 
 It prepares the host when the plugin is imported: the safe checkpoint loader learns the exact harmless types that
 fairseq's own checkpoints contain, torchrun works on machines without a GPU, ``--replace-unk`` works without a value,
-and known noise is not shown. The safe loader always stays on: never set TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD.
+and known noise is not shown. The safe loader always stays on, whatever TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD says.
+
+fairseq has no place for a task or a model to take part where checkpoints are read and written, so four functions of
+``checkpoint_utils`` and its file functions are replaced by those of ``checkpoints/host.py``, which call fairseq's own:
+
+* ``torch_persistent_save``, ``PathManager.copy``: fairseq's are not synchronised to the disk, copy ``checkpoint_best``
+  and ``checkpoint_last`` piece by piece under their final names, and keep no checksums;
+* ``load_checkpoint``: fairseq's begins anew where ``checkpoint_last.pt`` is gone, and fails where it is damaged;
+* ``load_checkpoint_to_cpu``, ``load_model_ensemble_and_task``: fairseq's say what is wrong with a file by a traceback.
+
+``Trainer.train_step`` is wrapped because only there it is known which batch had gradients that are no numbers.
 """
 
 import argparse
 import collections
+import functools
 import logging
 import os
 import sys
@@ -20,10 +31,13 @@ logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 import numpy as np
 import omegaconf
 import torch
-from fairseq import utils
+from fairseq import checkpoint_utils, utils
 from fairseq.dataclass.configs import DistributedTrainingConfig
 from fairseq.distributed import utils as distributed_utils
+from fairseq.trainer import Trainer
 
+from .checkpoints import host
+from .divergence import Diverged, describe
 from .errors import UserError
 
 # What the host warns about on every run and a user can do nothing about, by message.
@@ -38,14 +52,17 @@ _NOISE = (
 )
 
 _load_align_dict = utils.load_align_dict
+_train_step = Trainer.train_step
 
 
 def install() -> None:
     """Do everything of the module docstring; called once, by the package's ``__init__``."""
     _require_safe_loader()
+    os.environ.pop("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", None)
     torch.serialization.add_safe_globals(safe_globals())
     distributed_utils._infer_torch_distributed_launch_init = _init_from_torchrun
     utils.load_align_dict = _alignment_words
+    _install_checkpoints()
     for message in _NOISE:
         warnings.filterwarnings("ignore", message=f"(?s).*{message}")
     install_error_reports()
@@ -58,6 +75,26 @@ def _require_safe_loader() -> None:
             f"wean_fairseq needs torch 2.10 or newer, but this is {torch.__version__}: older ones can be attacked "
             "through a checkpoint even with the safe loader (CVE-2026-24747)."
         )
+
+
+def _install_checkpoints() -> None:
+    checkpoint_utils.torch_persistent_save = host.torch_persistent_save
+    checkpoint_utils.PathManager = host.WholeFiles
+    checkpoint_utils.load_checkpoint = host.load_checkpoint
+    checkpoint_utils.load_checkpoint_to_cpu = host.load_checkpoint_to_cpu
+    checkpoint_utils.load_model_ensemble_and_task = host.load_model_ensemble_and_task
+    Trainer.train_step = _train_step_that_names_batches
+
+
+@functools.wraps(_train_step)
+def _train_step_that_names_batches(
+    trainer: Trainer, samples: list[dict[str, typing.Any]], *args: typing.Any
+) -> typing.Any:
+    """fairseq's step, whose "gradients are Nan/Inf" becomes a sentence that says where."""
+    try:
+        return _train_step(trainer, samples, *args)
+    except FloatingPointError as error:
+        raise Diverged(describe(samples, f"update {trainer.get_num_updates() + 1}", str(error))) from error
 
 
 def safe_globals() -> list[typing.Any]:

@@ -181,6 +181,7 @@ binarise() {
   fairseq-preprocess --source-lang src --target-lang tgt --joined-dictionary "${counts[@]}" \
     --trainpref "$text/train" --validpref "$text/valid" --destdir "$bin" \
     --workers "$(nproc)" "$@" >"$RUN/preprocess.log" 2>&1 || fail fairseq-preprocess "$RUN/preprocess.log"
+  wean-checksum "$bin" >>"$RUN/preprocess.log" 2>&1 || fail wean-checksum "$RUN/preprocess.log"
   touch "$bin/.complete"
 }
 

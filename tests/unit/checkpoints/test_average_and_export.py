@@ -1,0 +1,261 @@
+"""Averages against the closed form; exports load back to the bit; both refuse what does not fit."""
+
+import json
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+
+from tests.model_contract import make_dictionary
+from wean_fairseq.checkpoints import cli, dictionaries, host
+from wean_fairseq.checkpoints.average import average, newest
+from wean_fairseq.checkpoints.export import export, read_export
+from wean_fairseq.checkpoints.manifest import Damaged, check_file
+from wean_fairseq.checkpoints.reading import Hostile, read_checkpoint, same_tensors
+from wean_fairseq.errors import UserError
+
+WORDS = make_dictionary(6)
+DESCRIBED = {"src": dictionaries.describe(WORDS), "tgt": dictionaries.describe(WORDS)}
+
+
+def state(value=1.0, updates=7, options=None, number=3, task_state=None, dtype=torch.float32):
+    embedding = torch.full((4, 3), value, dtype=dtype)
+    return {
+        "args": None,
+        "cfg": {
+            "model": {"_name": "wean_lstm", "embed_dim": 3, "ärger": "ü", **(options or {})},
+            "task": {"_name": "paraphrase", "data": "nowhere", "source_lang": "src", "target_lang": "tgt"},
+            "criterion": {"_name": "query_embedding"},
+            "checkpoint": {"save_dir": "secret/place"},
+        },
+        "model": {
+            "encoder.embed": embedding,
+            "decoder.embed": embedding,
+            "decoder.transposed": torch.arange(6.0).view(2, 3).t() * value,
+            "decoder.number": torch.tensor(number),
+        },
+        "optimizer_history": [{"num_updates": updates, "optimizer_name": "A", "lr_scheduler_state": {"best": None}}],
+        "task_state": {"dictionaries": DESCRIBED} if task_state is None else task_state,
+        "extra_state": {"train_iterator": {"epoch": 2}},
+        "last_optimizer_state": {"state": {}},
+    }
+
+
+def saved(path, **options):
+    torch.save(state(**options), path)
+    return path
+
+
+# --- averages -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_an_average_is_the_mean(tmp_path, dtype):
+    """Expected: (1 + 2 + 6) / 3 = 3; in half precision 1 + 2048 is no number, so the sum must be wider."""
+    values = (1.0, 2.0, 6.0) if dtype is torch.float32 else (1.0, 2048.0, 2050.0)
+    paths = [saved(tmp_path / f"{value}.pt", value=value, dtype=dtype) for value in values]
+    average(paths, tmp_path / "average.pt")
+    found = read_checkpoint(tmp_path / "average.pt")
+    expected = torch.full((4, 3), sum(values) / 3).to(dtype)
+    assert torch.equal(found["model"]["encoder.embed"], expected)
+    assert found["model"]["decoder.number"] == 3
+    assert same_tensors(found["model"]) == {"decoder.embed": "encoder.embed"}
+    assert "last_optimizer_state" not in found
+    assert check_file(tmp_path / "average.pt", "unused")
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"options": {"embed_dim": 5}}, "embed_dim is 3 in the one and 5 in the other"),
+        ({"options": {"_name": "copynet"}}, "name is wean_lstm in the one and copynet in the other"),
+        ({"options": {"more": True}}, "more is None in the one and True in the other"),
+        ({"number": 4}, "decoder.number holds whole numbers, and they differ"),
+        ({"dtype": torch.float16}, "they differ in decoder.embed"),
+        ({"task_state": {"dictionaries": {"src": {}}}}, "they were trained with different dictionaries"),
+    ],
+)
+def test_checkpoints_of_different_models_are_not_averaged(tmp_path, other, message):
+    paths = [saved(tmp_path / "a.pt"), saved(tmp_path / "b.pt", **other)]
+    with pytest.raises(UserError, match=message):
+        average(paths, tmp_path / "average.pt")
+    assert not (tmp_path / "average.pt").exists()
+
+
+def test_an_average_needs_two_and_a_name_of_its_own(tmp_path):
+    path = saved(tmp_path / "a.pt")
+    with pytest.raises(UserError, match="two checkpoints or more"):
+        average([path], tmp_path / "b.pt")
+    with pytest.raises(UserError, match="is one of the checkpoints to average"):
+        average([path, path], tmp_path / "." / "a.pt")
+
+
+def test_the_newest_are_of_different_updates_and_no_averages(tmp_path):
+    for name, updates in (("checkpoint1.pt", 10), ("checkpoint2.pt", 20), ("checkpoint3.pt", 30)):
+        saved(tmp_path / name, updates=updates)
+    saved(tmp_path / "checkpoint_best.pt", updates=20)
+    saved(tmp_path / "checkpoint_last.pt", updates=30)
+    average([tmp_path / "checkpoint1.pt", tmp_path / "checkpoint3.pt"], tmp_path / "checkpoint_average.pt")
+    assert [path.name for path in newest(tmp_path, 2)] == ["checkpoint3.pt", "checkpoint2.pt"]
+    with pytest.raises(UserError, match="checkpoints of 3 different updates, but --last 4"):
+        newest(tmp_path, 4)
+
+
+# --- exports --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def data(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for side in ("src", "tgt"):
+        WORDS.save(str(folder / f"dict.{side}.txt"))
+    return folder
+
+
+@pytest.fixture
+def exported(tmp_path, data):
+    export(saved(tmp_path / "a.pt", value=0.3), tmp_path / "export", data)
+    return tmp_path / "export"
+
+
+def test_an_export_loads_back_identically(exported, tmp_path):
+    names = {"model.safetensors", "config.json", "dict.src.txt", "dict.tgt.txt", "checksums.sha256"}
+    assert {path.name for path in exported.iterdir()} == names
+    before = read_checkpoint(tmp_path / "a.pt")
+    after = host.load_checkpoint_to_cpu(str(exported / "model.safetensors"), {"embed_dim": 8})
+    assert after["model"].keys() == before["model"].keys()
+    assert all(torch.equal(after["model"][name], tensor) for name, tensor in before["model"].items())
+    assert same_tensors(after["model"]) == {"decoder.embed": "encoder.embed"}
+    assert after["cfg"].task.data == str(exported)
+    assert after["cfg"].model == before["cfg"]["model"] | {"embed_dim": 8}
+    assert after["optimizer_history"][-1]["num_updates"] == 7
+    assert Dictionary.load(str(exported / "dict.src.txt")).symbols == WORDS.symbols
+
+
+def test_an_export_into_the_directory_one_is_in(tmp_path, data, monkeypatch):
+    path = saved(tmp_path / "a.pt")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    export(path, ".", data)
+    assert (tmp_path / "here" / "model.safetensors").is_file()
+
+
+def test_an_export_does_not_tell_where_it_was_made(exported):
+    text = (exported / "config.json").read_text(encoding="utf-8")
+    assert "secret/place" not in text and "nowhere" not in text
+    assert "ärger" in text
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
+def test_a_changed_export_is_refused(exported, name):
+    content = (exported / name).read_bytes()
+    (exported / name).write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
+    with pytest.raises(Damaged, match=rf"{name} has changed since"):
+        read_export(exported / "model.safetensors")
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
+def test_an_export_without_checksums_is_refused_where_it_is_no_export(exported, name):
+    (exported / "checksums.sha256").unlink()
+    (exported / name).write_bytes((exported / name).read_bytes()[:-20])
+    with pytest.raises(Damaged, match="is damaged, or was not written by wean-export"):
+        read_export(exported / "model.safetensors")
+
+
+def test_code_in_the_configuration_of_an_export_is_refused(exported):
+    (exported / "checksums.sha256").unlink()
+    config = json.loads((exported / "config.json").read_text(encoding="utf-8"))
+    config["cfg"]["model"]["decoder_attention"] = "exit(3)"
+    (exported / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(Hostile, match=r"exit\(3\)"):
+        read_export(exported / "model.safetensors")
+
+
+def test_what_cannot_be_exported(tmp_path, data, exported):
+    with pytest.raises(UserError, match="has files already"):
+        export(tmp_path / "a.pt", exported, data)
+    with pytest.raises(UserError, match=r"a\.pt is a file"):
+        export(tmp_path / "a.pt", tmp_path / "a.pt", data)
+    (tmp_path / "mine.tmp").mkdir()
+    (tmp_path / "mine.tmp" / "file").touch()
+    with pytest.raises(UserError, match=r"mine\.tmp is a file or has files already: delete it"):
+        export(tmp_path / "a.pt", tmp_path / "mine", data)
+    assert (tmp_path / "mine.tmp" / "file").exists()
+    with pytest.raises(UserError, match=r"nowhere has no dict\.src\.txt: give the directory of the dictionaries"):
+        export(tmp_path / "a.pt", tmp_path / "second")
+    lines = (data / "dict.tgt.txt").read_text().splitlines(keepends=True)
+    (data / "dict.tgt.txt").write_text("".join(reversed(lines)))
+    with pytest.raises(UserError, match=r"dict\.tgt\.txt in .* has its words in another order"):
+        export(tmp_path / "a.pt", tmp_path / "second", data)
+    assert not (tmp_path / "second").exists() and not (tmp_path / "second.tmp").exists()
+    with pytest.raises(UserError, match=r"there is no .*model\.safetensors"):
+        read_export(tmp_path / "model.safetensors")
+
+
+# --- dictionaries ---------------------------------------------------------------------------------------------------
+
+
+def words(*names, count=1):
+    dictionary = Dictionary()
+    for name in names:
+        dictionary.add_symbol(name, n=count)
+    return dictionary
+
+
+@pytest.mark.parametrize(
+    ("now", "message"),
+    [
+        (words("a", "c", "b"), "has its words in another order"),
+        (words("a", "b"), "has 6 words, and it had 7"),
+        (words("a", "b", "d"), "has other words"),
+    ],
+)
+def test_another_dictionary_is_refused_by_name(now, message):
+    trained = {"tgt": dictionaries.describe(words("a", "b", "c"))}
+    with pytest.raises(UserError, match=rf"^m\.pt was trained with .*: dict\.tgt\.txt in bin {message}"):
+        dictionaries.check(trained, {"src": now, "tgt": now}, "m.pt", "bin")
+
+
+def test_counts_and_slots_make_no_other_dictionary():
+    from wean_fairseq.data import ExtendedDictionary
+
+    trained = {"tgt": dictionaries.describe(words("a", "b", "c"))}
+    now = ExtendedDictionary(words("a", "b", "c", count=5))
+    now.reserve_slots(4)
+    dictionaries.check(trained, {"tgt": now}, "m.pt", "bin")
+    dictionaries.check({}, {"tgt": words("x")}, "an old checkpoint, which does not tell", "bin")
+
+
+# --- commands -------------------------------------------------------------------------------------------------------
+
+
+def test_the_commands_do_it(tmp_path, data, capsys):
+    for number in (1, 2):
+        saved(tmp_path / f"checkpoint{number}.pt", value=float(number), updates=number)
+    out = tmp_path / "mean.pt"
+    assert cli.main_average([str(tmp_path), "--last", "2", "--output", str(out)]) == 0
+    assert cli.main_export([str(out), "--output", str(tmp_path / "e"), "--data", str(data)]) == 0
+    found = read_export(tmp_path / "e" / "model.safetensors")["model"]["encoder.embed"]
+    assert torch.equal(found, torch.full((4, 3), 1.5))
+    assert "checkpoint2.pt" in capsys.readouterr().out
+
+
+def test_the_commands_refuse_in_one_sentence(tmp_path, capsys):
+    assert cli.main_average([str(tmp_path / "a.pt"), "--last", "2", "--output", "x"]) == 2
+    assert cli.main_export([str(tmp_path / "a.pt"), "--output", str(tmp_path / "e")]) == 2
+    assert cli.main_checksum([str(tmp_path / "a.pt")]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in said] == ["wean-average", "wean-export", "wean-checksum"]
+
+
+def test_a_checkpoint_put_in_the_place_of_another_is_accepted_once_it_is_said_so(tmp_path):
+    from wean_fairseq.checkpoints import writing
+
+    path = tmp_path / "checkpoint_last.pt"
+    writing.save(state(1.0), path)
+    saved(path, value=2.0)
+    with pytest.raises(Damaged, match="run wean-checksum on it"):
+        read_checkpoint(path)
+    assert cli.main_checksum([str(path)]) == 0
+    assert torch.equal(read_checkpoint(path)["model"]["encoder.embed"], torch.full((4, 3), 2.0))

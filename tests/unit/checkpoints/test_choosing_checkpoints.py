@@ -1,0 +1,169 @@
+"""What a training goes on from: the last checkpoint, else the newest intact one, loudly; else an error."""
+
+import logging
+import os
+
+import pytest
+import torch
+from fairseq.dataclass.configs import CheckpointConfig
+
+from wean_fairseq.checkpoints import writing
+from wean_fairseq.checkpoints.manifest import Damaged
+from wean_fairseq.checkpoints.reading import Hostile
+from wean_fairseq.checkpoints.resume import AVERAGE_OF, choose
+from wean_fairseq.errors import UserError
+
+
+def save(folder, name, updates, manifest=True, **more):
+    state = {
+        "model": {"weight": torch.full((4,), float(updates))},
+        "optimizer_history": [{"num_updates": updates}],
+        "last_optimizer_state": {},
+        "extra_state": {},
+        **more,
+    }
+    if manifest:
+        writing.save(state, folder / name)
+    else:
+        torch.save(state, folder / name)
+
+
+def cfg(folder, **options):
+    result = CheckpointConfig(save_dir=str(folder))
+    for name, value in options.items():
+        setattr(result, name, value)
+    return result
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+@pytest.fixture(params=[True, False], ids=["manifest", "no manifest"])
+def folder(request, tmp_path):
+    """Names and times tell another order than the updates."""
+    for name, updates in (("checkpoint1.pt", 10), ("checkpoint_2_15.pt", 15), ("checkpoint_best.pt", 10)):
+        save(tmp_path, name, updates, request.param)
+    save(tmp_path, "checkpoint_last.pt", 20, request.param)
+    os.utime(tmp_path / "checkpoint_2_15.pt", (1, 1))
+    return tmp_path
+
+
+def chosen(folder, **options):
+    choice = choose(cfg(folder, **options))
+    return None if choice is None else choice.path.name
+
+
+def test_the_last_checkpoint_is_gone_on_from_without_a_word(folder, caplog):
+    assert chosen(folder) == "checkpoint_last.pt"
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("damage", [cut, lambda path: path.write_bytes(b""), lambda path: path.unlink()])
+def test_else_the_newest_by_updates_and_loudly(folder, caplog, damage):
+    damage(folder / "checkpoint_last.pt")
+    with caplog.at_level(logging.WARNING):
+        assert chosen(folder) == "checkpoint_2_15.pt"
+    said = caplog.records[-1].getMessage()
+    assert said.startswith("GOING ON FROM AN OLDER CHECKPOINT: ")
+    assert "checkpoint_last.pt" in said and "checkpoint_2_15.pt (15 updates)" in said
+
+
+def test_a_damaged_newest_is_passed_over(folder, caplog):
+    for name in ("checkpoint_last.pt", "checkpoint_2_15.pt"):
+        path = folder / name
+        content = path.read_bytes()
+        place = content.index(torch.full((4,), 20.0 if "last" in name else 15.0).numpy().tobytes())
+        path.write_bytes(content[:place] + b"\x01" + content[place + 1 :])
+    assert chosen(folder) in ("checkpoint1.pt", "checkpoint_best.pt")
+    assert any("passed over" in record.getMessage() for record in caplog.records)
+
+
+def test_where_none_is_intact_a_training_is_not_begun_anew(folder):
+    for path in folder.glob("*.pt"):
+        cut(path)
+    with pytest.raises(UserError, match="a training is never begun anew where one has been"):
+        choose(cfg(folder))
+
+
+def test_a_new_training_begins_with_nothing(tmp_path):
+    assert chosen(tmp_path) is None
+    assert chosen(tmp_path / "not made yet") is None
+
+
+def test_averages_and_crash_reports_are_not_gone_on_from(tmp_path):
+    save(tmp_path, "crash.pt", 99)
+    assert chosen(tmp_path) is None
+    save(tmp_path, "checkpoint_best.pt", 50, extra_state={AVERAGE_OF: ["a", "b"]})
+    save(tmp_path, "checkpoint1.pt", 10)
+    assert chosen(tmp_path) == "checkpoint1.pt"
+
+
+def test_a_checkpoint_without_optimiser_is_only_gone_on_from_where_none_keeps_it(tmp_path):
+    save(tmp_path, "checkpoint1.pt", 10)
+    save(tmp_path, "checkpoint2.pt", 20)
+    state = torch.load(tmp_path / "checkpoint2.pt", weights_only=True)
+    del state["last_optimizer_state"]
+    writing.save(state, tmp_path / "checkpoint2.pt")
+    assert chosen(tmp_path) == "checkpoint1.pt"
+    assert chosen(tmp_path, no_save_optimizer_state=True) == "checkpoint2.pt"
+
+
+def test_where_none_keeps_the_optimiser_a_training_is_not_begun_anew_unless_it_is_reset(tmp_path):
+    torch.save({"model": {"weight": torch.ones(4)}}, tmp_path / "checkpoint_best.pt")
+    with pytest.raises(UserError, match=r"no other one in .* has the state of the optimiser"):
+        choose(cfg(tmp_path))
+    assert chosen(tmp_path, reset_optimizer=True) == "checkpoint_best.pt"
+
+
+@pytest.mark.parametrize("name", ["checkpoint_average.pt", "checkpoint.pt", "checkpoint3_old.pt"])
+def test_files_that_fairseq_did_not_name_are_the_users(folder, name):
+    """fairseq's average_checkpoints.py keeps the optimiser's state and the updates of one of its inputs."""
+    save(folder, name, 30)
+    (folder / "checkpoint_last.pt").unlink()
+    assert chosen(folder) == "checkpoint_2_15.pt"
+
+
+def test_the_last_checkpoint_named_by_its_path_is_the_last_checkpoint(folder, tmp_path):
+    """As scripts do that give --restore-file at the first start as well."""
+    new = tmp_path / "new"
+    assert chosen(new, restore_file=str(new / "checkpoint_last.pt")) is None
+    cut(folder / "checkpoint_last.pt")
+    assert chosen(folder, restore_file=str(folder / "checkpoint_last.pt")) == "checkpoint_2_15.pt"
+
+
+def test_a_named_checkpoint_is_that_one_or_an_error(folder):
+    assert chosen(folder, restore_file=str(folder / "checkpoint1.pt")) == "checkpoint1.pt"
+    with pytest.raises(UserError, match="there is no checkpoint"):
+        choose(cfg(folder, restore_file=str(folder / "gone.pt")))
+    cut(folder / "checkpoint1.pt")
+    with pytest.raises(Damaged):
+        choose(cfg(folder, restore_file=str(folder / "checkpoint1.pt")))
+
+
+def test_finetuning_begins_with_its_model_unless_it_has_begun(folder, tmp_path):
+    start = str(folder / "checkpoint1.pt")
+    assert chosen(tmp_path / "new", finetune_from_model=start) == "checkpoint1.pt"
+    (folder / "checkpoint_last.pt").unlink()
+    assert chosen(folder, finetune_from_model=start) == "checkpoint_2_15.pt"
+    with pytest.raises(UserError, match="there is no checkpoint"):
+        choose(cfg(tmp_path / "new", finetune_from_model=start + "x"))
+
+
+class Attack:
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.mark),)
+
+
+@pytest.mark.parametrize("name", ["checkpoint_last.pt", "checkpoint_best.pt"])
+def test_a_hostile_checkpoint_is_never_passed_over(folder, tmp_path, name):
+    """It is no accident: the user has to know."""
+    (folder / "checkpoint_last.pt").unlink()
+    (folder / "checksums.sha256").unlink(missing_ok=True)
+    save(folder, name, 30, manifest=False, attack=Attack(tmp_path / "ran"))
+    with pytest.raises(Hostile):
+        choose(cfg(folder))
+    assert not (tmp_path / "ran").exists()

@@ -1,0 +1,231 @@
+"""Data that has changed, is cut off or does not fit is refused by name before a training has begun."""
+
+import logging
+import os
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data import indexed_dataset
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: F401 - initialises fairseq's config store
+
+from tests.model_contract import EOS, make_dictionary
+from wean_fairseq.checkpoints import cli
+from wean_fairseq.checkpoints.manifest import NAME, Manifest
+from wean_fairseq.data import integrity
+from wean_fairseq.data.integrity import check_binary, check_data, record, record_once
+from wean_fairseq.errors import UserError
+from wean_fairseq.tasks import guarded
+from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
+
+DICTIONARY = make_dictionary()
+
+
+def write_side(folder, split, language, rows):
+    prefix = str(folder / f"{split}.src-tgt.{language}")
+    builder = indexed_dataset.make_builder(f"{prefix}.bin", impl="mmap", vocab_size=len(DICTIONARY))
+    for row in rows:
+        builder.add_item(torch.tensor([*row, EOS]))
+    builder.finalize(f"{prefix}.idx")
+
+
+@pytest.fixture
+def data(tmp_path):
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for split in ("train", "valid"):
+        for language in ("src", "tgt"):
+            write_side(folder, split, language, [[4, 5, 6], [7], [8, 9, 10, 11]])
+    for language in ("src", "tgt"):
+        DICTIONARY.save(str(folder / f"dict.{language}.txt"))
+    (folder / "preprocess.log").write_text("Namespace(...)\n")
+    return folder
+
+
+def make_task(data):
+    cfg = ParaphraseConfig(
+        data=str(data), source_lang="src", target_lang="tgt", train_subset="train", dataset_impl=None
+    )
+    cfg.required_seq_len_multiple = 1
+    return ParaphraseTask.setup_task(cfg)
+
+
+class Model:
+    def set_epoch(self, epoch):
+        """What the task calls."""
+
+
+def begin_training(data):
+    task = make_task(data)
+    for split in ("valid", "train"):
+        task.load_dataset(split)
+    task.begin_epoch(1, Model())
+
+
+def flip(path, place=-4):
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_training_leaves_checksums_and_the_next_accepts_them(data):
+    begin_training(data)
+    assert set(Manifest(data).names()) == {path.name for path in data.iterdir()} - {NAME}
+    before = (data / NAME).read_bytes()
+    begin_training(data)
+    assert (data / NAME).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "name", [f"{split}.src-tgt.{end}" for split in ("train", "valid") for end in ("src.bin", "src.idx", "tgt.bin")]
+)
+def test_one_changed_bit_in_the_data_is_refused_by_name(data, name):
+    begin_training(data)
+    flip(data / name)
+    with pytest.raises(UserError, match=rf"{name} has changed since .*run wean-checksum"):
+        begin_training(data)
+
+
+def test_two_files_that_have_changed_places_are_refused(data):
+    begin_training(data)
+    write_side(data, "valid", "src", [[4, 5]])
+    assert cli.main_checksum([str(data)]) == 0
+    for end in ("bin", "idx"):
+        source, target = (data / f"valid.src-tgt.{side}.{end}" for side in ("src", "tgt"))
+        before = source.read_bytes()
+        source.write_bytes(target.read_bytes())
+        target.write_bytes(before)
+    with pytest.raises(UserError, match=r"valid\.src-tgt\.src\.bin has changed since"):
+        make_task(data).load_dataset("valid")
+
+
+@pytest.mark.parametrize("side", ["src", "tgt"])
+def test_a_reordered_dictionary_is_refused_by_name(data, side):
+    begin_training(data)
+    path = data / f"dict.{side}.txt"
+    path.write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
+    with pytest.raises(UserError, match=rf"dict\.{side}\.txt has changed since"):
+        make_task(data)
+
+
+def test_the_parts_of_combined_data_are_looked_at_where_they_are_combined(data):
+    for language in ("src", "tgt"):
+        write_side(data, "train1", language, [[4, 5]])
+    begin_training(data)
+    flip(data / "train1.src-tgt.src.bin")
+    make_task(data).load_dataset("train")
+    with pytest.raises(UserError, match=r"train1\.src-tgt\.src\.bin has changed since"):
+        make_task(data).load_dataset("train", combine=True)
+
+
+def test_a_checkpoint_does_not_choose_where_to_write(data, tmp_path):
+    """fairseq-validate makes the task from the checkpoint's configuration."""
+    for given, expected in (({"from_checkpoint": True}, None), ({}, "somewhere")):
+        options = ParaphraseConfig(
+            data=str(data), source_lang="src", target_lang="tgt", copy_provenance=str(tmp_path / "somewhere")
+        )
+        task = ParaphraseTask.setup_task(options, **given)
+        chosen = task.cfg.copy_provenance
+        assert (None if chosen is None else chosen.split("/")[-1]) == expected
+
+
+def test_other_splits_are_not_looked_at(data):
+    begin_training(data)
+    flip(data / "train.src-tgt.src.bin")
+    make_task(data).load_dataset("valid")
+
+
+def test_text_data_has_checksums_too(data):
+    for path in data.glob("*-*"):
+        path.unlink()
+    for split in ("train", "valid"):
+        for language in ("src", "tgt"):
+            (data / f"{split}.src-tgt.{language}").write_text("w1 w2\nw3\n")
+    begin_training(data)
+    (data / "train.src-tgt.tgt").write_text("w1 w2\nw4\n")
+    with pytest.raises(UserError, match=r"train\.src-tgt\.tgt has changed since"):
+        begin_training(data)
+
+
+def test_data_that_fairseq_preprocess_made_anew_is_accepted_and_has_new_checksums(data):
+    begin_training(data)
+    write_side(data, "train", "src", [[4], [5], [6]])
+    with (data / "preprocess.log").open("a") as log:
+        log.write("Namespace(...)\n")
+    begin_training(data)
+    flip(data / "train.src-tgt.src.bin")
+    with pytest.raises(UserError, match="has changed since"):
+        begin_training(data)
+
+
+def test_wean_checksum_accepts_what_is_there(data, capsys):
+    begin_training(data)
+    flip(data / "train.src-tgt.src.bin", 0)  # another word
+    assert cli.main_checksum([str(data)]) == 0
+    begin_training(data)
+    assert "checksums of 11 files" in capsys.readouterr().out
+
+
+def test_a_folder_without_data_has_none(tmp_path):
+    (tmp_path / "notes.txt").write_text("nothing")
+    with pytest.raises(UserError, match="has no data that fairseq-preprocess wrote"):
+        record(tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_is_no_reason_to_stop(data, monkeypatch):
+    def refuse(self, contents):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(Manifest, "settle", refuse)
+    record_once(data)
+    assert not (data / NAME).exists()
+
+
+def test_a_read_only_folder_is_not_read_for_nothing(data, monkeypatch, caplog):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    monkeypatch.setattr(integrity, "record", None)
+    with caplog.at_level(logging.INFO):
+        record_once(data)
+    assert "is read-only" in caplog.text
+
+
+def test_checksums_are_looked_for_once_in_a_training(data, monkeypatch):
+    seen = []
+    monkeypatch.setattr(guarded, "record_once", seen.append)
+    task = make_task(data)
+    for epoch in (1, 2, 3):
+        task.begin_epoch(epoch, Model())
+    assert seen == [data]
+
+
+# --- without checksums: the parts of the data must fit each other -----------------------------------------------------
+
+
+def test_whole_data_fits(data):
+    check_binary(data / "train.src-tgt.src", len(DICTIONARY))
+    check_data(list(data.iterdir()))
+
+
+@pytest.mark.parametrize("change", [lambda content: content[:-2], lambda content: content + b"\0\0"])
+def test_a_file_of_another_length_than_its_index_tells_is_refused(data, change):
+    path = data / "train.src-tgt.tgt.bin"
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(UserError, match=r"train\.src-tgt\.tgt\.bin has \d+ bytes, but its index tells of 22"):
+        make_task(data).load_dataset("train")
+
+
+@pytest.mark.parametrize("length", [12, 20, 40])
+def test_an_index_that_is_cut_off_is_refused(data, length):
+    path = data / "train.src-tgt.tgt.idx"
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(UserError, match=r"train\.src-tgt\.tgt\.idx is cut off or damaged"):
+        make_task(data).load_dataset("train")
+
+
+def test_a_word_that_no_dictionary_has_is_refused(data):
+    path = data / "train.src-tgt.tgt.bin"
+    words = np.fromfile(path, dtype=np.uint16)
+    words[3] = len(DICTIONARY)
+    words.tofile(path)
+    with pytest.raises(UserError, match=r"train\.src-tgt\.tgt\.bin has word number 23, but the dictionary ends at 22"):
+        make_task(data).load_dataset("train")

@@ -1,0 +1,81 @@
+"""A loss that is no number, infinite or absurd stops the training before an update, and the batch is named."""
+
+import math
+
+import pytest
+import torch
+from fairseq import trainer as fairseq_trainer
+
+from wean_fairseq import compat
+from wean_fairseq.divergence import Diverged, check_loss, describe
+from wean_fairseq.tasks.guarded import GuardedConfig, GuardedTask
+
+BATCH = {"id": torch.tensor([9, 3, 4]), "ntokens": 10}
+
+
+@pytest.mark.parametrize(
+    ("loss", "said"),
+    [
+        (math.nan, "the loss is nan"),
+        (math.inf, "the loss is inf"),
+        (-math.inf, "the loss is -inf"),
+        (10_001.0, "the loss is 1000 nats a token, more than --loss-limit 1000"),
+        (1.6e22, "the loss is 1.6e+21 nats a token, more than --loss-limit 1000"),
+    ],
+)
+def test_a_loss_that_no_update_may_be_made_with(loss, said):
+    with pytest.raises(Diverged, match="training diverged at update 12: ") as caught:
+        check_loss(torch.tensor(loss), BATCH, 1000.0, "update 12")
+    assert said in str(caught.value)
+    assert "the sentences 3, 4, 9 (counted from 0)" in str(caught.value)
+
+
+@pytest.mark.parametrize(("loss", "limit"), [(10_000.0, 1000.0), (0.0, 1000.0), (1.6e22, 0.0)])
+def test_other_losses_pass(loss, limit):
+    check_loss(torch.tensor(loss, requires_grad=True), BATCH, limit, "update 12")
+
+
+def test_the_first_eight_sentences_of_all_batches_are_named():
+    samples = [{"id": torch.arange(5, 10)}, {}, None, {"id": torch.arange(5)}]
+    assert "with the sentences 0, 1, 2, 3, 4, 5, 6, 7 and 2 more (counted" in describe(samples, "update 1", "nan")
+
+
+class Trainer:
+    def get_num_updates(self):
+        return 41
+
+
+def test_gradients_that_are_no_numbers_name_their_batches(monkeypatch):
+    def bad_gradients(trainer, samples):
+        raise FloatingPointError("gradients are Nan/Inf")
+
+    monkeypatch.setattr(compat, "_train_step", bad_gradients)
+    with pytest.raises(Diverged, match=r"at update 42: gradients are Nan/Inf, .* sentences 3, 4, 9"):
+        fairseq_trainer.Trainer.train_step(Trainer(), [BATCH])
+
+
+class Task(GuardedTask):
+    """A task whose loss the test chooses."""
+
+    def __init__(self):
+        self.cfg, self._update = GuardedConfig(), None
+
+
+@pytest.fixture
+def task(monkeypatch):
+    from fairseq.tasks.translation import TranslationTask
+
+    for name in ("train_step", "valid_step"):
+        monkeypatch.setattr(TranslationTask, name, lambda self, sample, **_: (torch.tensor(sample["loss"]), 1, {}))
+    return Task()
+
+
+def test_the_task_stops_in_training_and_in_the_validation_of_a_training(task):
+    bad = BATCH | {"loss": math.nan}
+    task.valid_step(bad)  # fairseq-validate: whoever asks gets the number
+    task.train_step(BATCH | {"loss": 1.0}, update_num=4)
+    with pytest.raises(Diverged, match="at the validation after update 5: the loss is nan"):
+        task.valid_step(bad)
+    task.train_step(bad, update_num=5, ignore_grad=True)  # a process without a batch repeats an old one
+    with pytest.raises(Diverged, match="at update 6: the loss is nan"):
+        task.train_step(bad, update_num=5)

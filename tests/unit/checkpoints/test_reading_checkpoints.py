@@ -1,0 +1,237 @@
+"""What is wrong with a checkpoint is one sentence; one that would run code is refused, and nothing of it runs."""
+
+import argparse
+import os
+import pickle
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+
+from wean_fairseq import compat
+from wean_fairseq.checkpoints.average import average
+from wean_fairseq.checkpoints.export import export
+from wean_fairseq.checkpoints.manifest import Damaged
+from wean_fairseq.checkpoints.reading import Hostile, read_checkpoint, same_tensors
+from wean_fairseq.errors import UserError
+from wean_fairseq.evaluation.checkpoint import load_parameters
+from wean_fairseq.evaluation.errors import EvaluationError
+
+
+def state(**more):
+    return {
+        "args": None,
+        "cfg": {"model": {"_name": "wean_lstm", "embed_dim": 4}, "task": {"_name": "paraphrase", "data": "here"}},
+        "model": {"weight": torch.arange(6.0).view(2, 3)},
+        "optimizer_history": [{"num_updates": 7, "optimizer_name": "FairseqAdam", "lr_scheduler_state": {}}],
+        "extra_state": {"train_iterator": {"epoch": 1}},
+        "last_optimizer_state": {"state": {0: {"exp_avg": torch.ones(2, 3)}}},
+        **more,
+    }
+
+
+class Attack:
+    """Pickled, it is a call that makes a file."""
+
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __reduce__(self):
+        return os.system, (f"touch '{self.mark}'",)
+
+
+class Nested:
+    """Pickled, it is a call that unpickles bytes in which an attack is."""
+
+    def __init__(self, mark):
+        self.content = pickle.dumps(Attack(mark))
+
+    def __reduce__(self):
+        return pickle.loads, (self.content,)
+
+
+class InStorage(Nested):
+    """As ``Nested``, through torch's own function for the storage of old tensors."""
+
+    def __reduce__(self):
+        return torch.storage._load_from_bytes, (self.content,)
+
+
+ATTACKS = {
+    "whole file": Attack,
+    "in the model": lambda mark: state(model={"weight": Attack(mark)}),
+    "nested bytes": lambda mark: state(extra_state={"harmless": 1, "deep": [{"er": Nested(mark)}]}),
+    "nested storage": lambda mark: state(model={"weight": InStorage(mark)}),
+    "in the optimiser": lambda mark: state(last_optimizer_state={"state": {0: {"exp_avg": Attack(mark)}}}),
+    "in the configuration": lambda mark: state(cfg={"model": {"_name": Attack(mark)}}),
+    "options of an old arch": lambda mark: state(args=argparse.Namespace(arch="lstm", seed=Attack(mark))),
+}
+READERS = {
+    "own": read_checkpoint,
+    "fairseq's": checkpoint_utils.load_checkpoint_to_cpu,
+    "ensemble": lambda path: checkpoint_utils.load_model_ensemble([str(path)]),
+    "average": lambda path: average([path, path], path.parent / "average.pt"),
+    "average, second": lambda path: average([good(path.parent), path], path.parent / "average.pt"),
+    "export": lambda path: export(path, path.parent / "export"),
+    "evaluation": load_parameters,
+}
+
+
+def good(folder):
+    torch.save(state(), folder / "good.pt")
+    return folder / "good.pt"
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+def test_an_attack_is_refused_by_every_reader_and_nothing_runs(tmp_path, attack, read):
+    path, mark = tmp_path / "hostile.pt", tmp_path / "ran"
+    torch.save(attack(mark), path)
+    with pytest.raises((Hostile, EvaluationError)):
+        read(path)
+    assert not mark.exists()
+    assert not (tmp_path / "average.pt").exists()
+    torch.load(path, weights_only=False) if attack is not ATTACKS["nested storage"] else None
+    assert mark.exists() or attack is ATTACKS["nested storage"]  # it works where nothing guards against it
+
+
+def test_an_attack_in_a_file_of_old_torch_is_refused(tmp_path):
+    path, mark = tmp_path / "hostile.pt", tmp_path / "ran"
+    torch.save(state(model={"weight": Attack(mark)}), path, _use_new_zipfile_serialization=False)
+    with pytest.raises(Hostile, match=r"would call (posix|nt)\.system"):
+        read_checkpoint(path)
+    assert not mark.exists()
+
+
+CODE = "__import__('os').system('exit 1')"
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("cfg", {"model": {"_name": "lstm", "decoder_attention": CODE}}),
+        ("cfg", {"model": {"_name": "wean_lstm", "options": ["fine", {"deep": " " + CODE}]}}),
+        ("cfg", {"task": {"_name": "paraphrase", CODE: 1}}),
+        ("args", argparse.Namespace(arch="lstm", decoder_attention=CODE)),
+        ("cfg", {"model": {"kernels": f"[3, {CODE}]"}}),
+    ],
+    ids=["lstm", "nested", "key", "legacy", "in a list"],
+)
+@pytest.mark.parametrize("reader", ["own", "fairseq's", "ensemble", "average", "export"])
+def test_options_that_fairseq_would_evaluate_are_refused(tmp_path, place, value, reader):
+    """fairseq/models/lstm.py gives decoder_attention to eval: the safe loader lets it through as a plain string."""
+    path = tmp_path / "hostile.pt"
+    torch.save(state(**{place: value}), path)
+    torch.load(path, weights_only=True)
+    with pytest.raises(Hostile, match="which is code that fairseq may run"):
+        READERS[reader](path)
+
+
+def test_fairseqs_lstm_does_evaluate_its_options():
+    """Why the check above is there."""
+    from fairseq.utils import eval_bool
+
+    assert eval_bool("str('code')") is True
+
+
+def test_options_with_brackets_that_call_nothing_are_fine(tmp_path):
+    options = ["(0.9, 0.98)", "[(512, 10, 5)] + [(512, 3, 2)] * 4", "/data/word vectors (copy)/v.txt", "f(", "()"]
+    torch.save(state(cfg={"model": {"options": options}}), tmp_path / "checkpoint.pt")
+    assert read_checkpoint(tmp_path / "checkpoint.pt")["cfg"]["model"]["options"] == options
+
+
+def test_names_of_files_may_look_like_calls(tmp_path):
+    """No training may become one that nobody can go on from, by the name of its folder."""
+    places = {"task": {"data": "data-bin(1)"}, "checkpoint": {"save_dir": "out/lr(0.1)"}, "model": {"bert": "f(x)"}}
+    torch.save(state(cfg=places), tmp_path / "checkpoint.pt")
+    assert read_checkpoint(tmp_path / "checkpoint.pt")["cfg"] == places
+    torch.save(state(cfg={"task": {"data": {"decoder_attention": CODE}}}), tmp_path / "checkpoint.pt")
+    with pytest.raises(Hostile):
+        read_checkpoint(tmp_path / "checkpoint.pt")
+
+
+@pytest.mark.parametrize("lazily", [False, True])
+@pytest.mark.parametrize("place", range(4))
+def test_a_flipped_bit_at_the_beginning_is_damage(tmp_path, place, lazily):
+    """There it makes the file look like one of old torch, which has no checksums."""
+    path = good(tmp_path)
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(Damaged):
+        read_checkpoint(path, lazily)
+
+
+@pytest.mark.parametrize("why", ["unable to mmap 99 bytes", "DefaultCPUAllocator: can't allocate memory: 9 bytes"])
+def test_a_computer_without_memory_is_no_damage(tmp_path, monkeypatch, why):
+    """It must not be told to delete the file, nor go on from an older one."""
+    path = good(tmp_path)
+
+    def fail(*_, **__):
+        raise RuntimeError(why)
+
+    monkeypatch.setattr(torch, "load", fail)
+    with pytest.raises(UserError, match="cannot be read into memory") as caught:
+        read_checkpoint(path)
+    assert not isinstance(caught.value, Damaged)
+
+
+def test_the_environment_cannot_turn_the_safe_loader_off(tmp_path, monkeypatch):
+    path, mark = tmp_path / "hostile.pt", tmp_path / "ran"
+    torch.save(state(model={"weight": Attack(mark)}), path)
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    compat.install()  # as the import does
+    with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
+        torch.load(path)
+    assert not mark.exists()
+
+
+# --- damage ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lazily", [False, True])
+def test_a_good_checkpoint_is_read(tmp_path, lazily):
+    found = read_checkpoint(good(tmp_path), lazily)
+    assert torch.equal(found["model"]["weight"], state()["model"]["weight"])
+    assert found["optimizer_history"][-1]["num_updates"] == 7
+
+
+def spoilt(path, kind):
+    whole = path.read_bytes()
+    place = whole.index(torch.arange(6.0).numpy().tobytes()) + 5
+    contents = {
+        "empty": b"",
+        "cut in the middle": whole[: len(whole) // 2],
+        "cut at the end": whole[:-1],
+        "one bit": whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :],
+        "zeros": bytes(len(whole)),
+        "text": b"not a checkpoint\n",
+    }
+    path.write_bytes(contents[kind])
+
+
+@pytest.mark.parametrize("read", [read_checkpoint, checkpoint_utils.load_checkpoint_to_cpu])
+@pytest.mark.parametrize("kind", ["empty", "cut in the middle", "cut at the end", "one bit", "zeros", "text"])
+def test_damage_is_one_sentence_with_the_file_and_what_to_do(tmp_path, kind, read):
+    path = good(tmp_path)
+    spoilt(path, kind)
+    with pytest.raises(Damaged, match=rf"^{path} .*use another checkpoint") as caught:
+        read(path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [[1], {"weight": torch.ones(1)}, {"model": 5}])
+def test_what_is_no_checkpoint_is_said_to_be_none(tmp_path, content):
+    torch.save(content, tmp_path / "other.pt")
+    with pytest.raises(Damaged, match="is not a checkpoint of fairseq-train"):
+        read_checkpoint(tmp_path / "other.pt")
+
+
+def test_a_missing_file_is_one_sentence(tmp_path):
+    with pytest.raises(UserError, match=r"there is no checkpoint .*gone\.pt"):
+        read_checkpoint(tmp_path / "gone.pt")
+
+
+def test_tied_tensors_are_found_and_others_are_not():
+    one, other = torch.ones(2, 2), torch.ones(2, 2)
+    assert same_tensors({"a": one, "b": other, "c": one, "d": one.t(), "e": one[0]}) == {"c": "a"}

@@ -1,0 +1,211 @@
+"""A file is there whole or not at all; its checksum is known; an archive's own checksums are looked at."""
+
+import errno
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from wean_fairseq.checkpoints import host, writing
+from wean_fairseq.checkpoints.files import HashedFile, is_whole_archive, write_text, write_whole
+from wean_fairseq.checkpoints.manifest import NAME, Damaged, Manifest, check_file
+from wean_fairseq.checkpoints.reading import read_checkpoint
+from wean_fairseq.errors import UserError
+
+OLD, NEW = b"the old content", b"the new content"
+
+
+def checkpoint(value=1.0):
+    return {"model": {"weight": torch.full((3, 400), value)}}
+
+
+def write_to_full_disk(file, piece):
+    """Stands in for ``HashedFile.write``: there is room for 1000 bytes."""
+    if file._file.tell() + len(piece) > 1000:
+        file.error = OSError(errno.ENOSPC, "No space left on device")
+        raise file.error
+    return file._file.write(piece)
+
+
+# --- writing --------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_gets_its_name_when_all_of_it_is_there(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(OLD)
+    seen = []
+
+    def announce(digest):
+        seen.append((digest, path.read_bytes()))
+
+    digest = write_whole(path, lambda file: file.write(NEW), announce)
+    assert digest == hashlib.sha256(NEW).hexdigest()
+    assert seen == [(digest, OLD)]
+    assert path.read_bytes() == NEW
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_writer_that_fails_half_way_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(OLD)
+
+    def fail(file):
+        file.write(NEW[:5])
+        raise KeyError("half way")
+
+    with pytest.raises(KeyError, match="half way"):
+        write_whole(path, fail)
+    assert path.read_bytes() == OLD
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("write", ["save", "copy"])
+def test_a_full_disk_is_one_sentence_and_the_old_checkpoint_stays(tmp_path, monkeypatch, write):
+    path, source = tmp_path / "checkpoint_last.pt", tmp_path / "checkpoint1.pt"
+    writing.save(checkpoint(1.0), path)
+    writing.save(checkpoint(2.0), source)
+    before = path.read_bytes()
+    monkeypatch.setattr(HashedFile, "write", write_to_full_disk)
+    with pytest.raises(UserError, match=r"checkpoint_last\.pt cannot be written \(No space left on device\)"):
+        writing.save(checkpoint(2.0), path) if write == "save" else writing.copy(source, path)
+    monkeypatch.undo()
+    assert path.read_bytes() == before
+    assert {path.name for path in tmp_path.iterdir()} == {path.name, source.name, NAME}
+    assert check_file(path, "unused")
+
+
+def test_a_directory_that_is_not_there_is_one_sentence(tmp_path):
+    with pytest.raises(UserError, match=r"last\.pt cannot be written \(No such file or directory\)"):
+        writing.save(checkpoint(), tmp_path / "gone" / "last.pt")
+
+
+def test_parameters_that_are_no_numbers_are_not_kept_unless_as_evidence(tmp_path):
+    with pytest.raises(UserError, match="training diverged: weight is not a number any more"):
+        writing.save(checkpoint(float("nan")), tmp_path / "checkpoint_last.pt")
+    assert not list(tmp_path.iterdir())
+    writing.save(checkpoint(float("nan")), tmp_path / "crash.pt")
+    assert torch.load(tmp_path / "crash.pt", weights_only=True)["model"]["weight"].isnan().all()
+
+
+# --- manifest -------------------------------------------------------------------------------------------------------
+
+
+def test_sha256sum_reads_the_manifest(tmp_path):
+    for number in (1, 2):
+        writing.save(checkpoint(number), tmp_path / f"checkpoint {number}.pt")
+    writing.copy(tmp_path / "checkpoint 2.pt", tmp_path / "checkpoint_last.pt")
+    done = subprocess.run(["sha256sum", "--check", "--strict", NAME], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stdout.splitlines() == ["checkpoint 1.pt: OK", "checkpoint 2.pt: OK", "checkpoint_last.pt: OK"]
+
+
+def test_a_process_killed_before_or_after_the_file_takes_its_place_leaves_it_intact(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(OLD)
+    Manifest(tmp_path).settle({"file": hashlib.sha256(OLD).hexdigest()})
+    for _ in range(3):  # killed again and again just before the new file takes its place
+        Manifest(tmp_path).expect("file", hashlib.sha256(NEW).hexdigest())
+        assert check_file(path, "unused")
+    path.write_bytes(NEW)  # and once just after it did
+    assert check_file(path, "unused")
+    path.write_bytes(b"what nobody has written")
+    with pytest.raises(Damaged, match="has changed since its checksum was written"):
+        check_file(path, "get another")
+
+
+def test_a_checkpoint_copied_to_another_name_is_intact_and_data_is_not(tmp_path):
+    writing.save(checkpoint(1.0), tmp_path / "checkpoint1.pt")
+    writing.save(checkpoint(2.0), tmp_path / "checkpoint_last.pt")
+    (tmp_path / "checkpoint_last.pt").write_bytes((tmp_path / "checkpoint1.pt").read_bytes())
+    with pytest.raises(Damaged, match="has changed since"):
+        check_file(tmp_path / "checkpoint_last.pt", "get another")
+    assert read_checkpoint(tmp_path / "checkpoint_last.pt")["model"]["weight"].eq(1.0).all()
+
+
+def test_what_another_process_writes_meanwhile_is_kept(tmp_path):
+    """``wean-average`` beside a training: each has read the manifest before the other one writes."""
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(OLD)
+    first, second = Manifest(tmp_path), Manifest(tmp_path)
+    first.settle({"a": "1" * 64})
+    second.expect("b", "2" * 64)
+    first.forget("a")
+    assert Manifest(tmp_path).names() == ["b"] and Manifest(tmp_path).knows("2" * 64, "b")
+
+
+def test_a_checkpoint_that_fairseq_writes_asynchronously_has_no_checksum_any_more(tmp_path, monkeypatch):
+    path = tmp_path / "checkpoint_last.pt"
+    writing.save(checkpoint(1.0), path)
+    monkeypatch.setattr(host, "_torch_persistent_save", lambda state, name, _: torch.save(state, name))
+    host.torch_persistent_save(checkpoint(2.0), str(path), async_write=True)
+    assert read_checkpoint(path)["model"]["weight"].eq(2.0).all()
+
+
+def test_many_processes_can_write_one_manifest_at_once(tmp_path):
+    program = (
+        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1])\n"
+        "import types; sys.modules['wean_fairseq'] = types.ModuleType('wean_fairseq')\n"  # not all of the plugin
+        "sys.modules['wean_fairseq'].__path__ = [sys.argv[1] + '/wean_fairseq']\n"
+        "from wean_fairseq.checkpoints.manifest import Manifest\n"
+        "for number in range(8): Manifest(Path(sys.argv[2])).settle({f'{sys.argv[3]}-{number}': '0' * 64})\n"
+    )
+    for name in "abcd":
+        for number in range(8):
+            (tmp_path / f"{name}-{number}").touch()
+    root = Path(__file__).resolve().parents[3]
+    started = [subprocess.Popen([sys.executable, "-c", program, root, tmp_path, name]) for name in "abcd"]
+    assert [process.wait() for process in started] == [0] * 4
+    assert len(Manifest(tmp_path)) == 32
+
+
+def test_files_that_are_gone_are_forgotten(tmp_path):
+    for number in (1, 2):
+        writing.save(checkpoint(number), tmp_path / f"checkpoint{number}.pt")
+    (tmp_path / "checkpoint1.pt").unlink()
+    writing.save(checkpoint(3), tmp_path / "checkpoint3.pt")
+    assert Manifest(tmp_path).names() == ["checkpoint2.pt", "checkpoint3.pt"]
+
+
+def test_a_file_without_a_checksum_is_not_compared(tmp_path):
+    (tmp_path / "file").write_bytes(OLD)
+    assert not check_file(tmp_path / "file", "unused")
+
+
+@pytest.mark.parametrize("content", [b"not a checksum\n", b"\xff\xfe\n"], ids=["no checksum", "no text"])
+def test_a_damaged_manifest_is_one_sentence(tmp_path, content):
+    (tmp_path / NAME).write_bytes(content)
+    with pytest.raises(UserError, match=f"{NAME}.* to go on without checksums"):
+        Manifest(tmp_path)
+
+
+# --- archives -------------------------------------------------------------------------------------------------------
+
+
+def test_every_flipped_byte_of_the_parameters_is_seen(tmp_path):
+    """The archive has the CRC-32 of each part; torch, which does not compare it, loads all of these."""
+    path = tmp_path / "checkpoint.pt"
+    torch.save(checkpoint(), path)
+    whole = path.read_bytes()
+    assert is_whole_archive(path)
+    begin = whole.index(torch.ones(3, 400).numpy().tobytes())
+    for place in range(begin, begin + 4800, 479):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        assert not torch.equal(torch.load(path, weights_only=True)["model"]["weight"], torch.ones(3, 400))
+        assert not is_whole_archive(path)
+
+
+def test_every_cut_is_seen(tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    torch.save(checkpoint(), path)
+    whole = path.read_bytes()
+    for length in range(0, len(whole), len(whole) // 23):
+        path.write_bytes(whole[:length])
+        assert not is_whole_archive(path)
+
+
+def test_text_is_written_as_utf8(tmp_path):
+    write_text(tmp_path / "text", "ä\n")
+    assert (tmp_path / "text").read_bytes() == b"\xc3\xa4\n"

@@ -1,0 +1,1 @@
+"""Checkpoints: written whole, read safely, gone on from when intact, averaged, exported."""

@@ -1,0 +1,103 @@
+"""The mean of the parameters of several checkpoints of one training, or of trainings with the same options."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import UserError
+from . import writing
+from .reading import VECTOR_FILES, read_checkpoint, same_tensors
+from .resume import AVERAGE_OF, is_average, updates_of
+
+# Options that say where a model was trained, not what it is.
+_ELSEWHERE = {"data", *VECTOR_FILES}
+
+
+def average(paths: Sequence[str | Path], output: str | Path) -> None:
+    """Write the mean of checkpoints: the first one's content, with averaged parameters and no optimiser state.
+
+    Args:
+        paths: two files of fairseq-train or more.
+        output: file to write.
+
+    Raises:
+        UserError: if they are fewer, or are not of the same model.
+    """
+    if len(paths) < 2:
+        raise UserError(f"an average is of two checkpoints or more, but {len(paths)} was given.")
+    if Path(output).resolve() in {Path(path).resolve() for path in paths}:
+        raise UserError(f"{output} is one of the checkpoints to average: choose another --output.")
+    result = read_checkpoint(paths[0])
+    sums = {name: _exact(tensor) for name, tensor in result["model"].items()}
+    for path in paths[1:]:
+        state = read_checkpoint(path, lazily=True)
+        _check_same(result, state, str(paths[0]), str(path))
+        for name, tensor in state["model"].items():
+            _add(sums, name, tensor, f"{paths[0]} and {path}")
+    same = same_tensors(result["model"])
+    means = {name: _mean(sums[name], len(paths), tensor) for name, tensor in result["model"].items()}
+    result["model"] = {name: means[same.get(name, name)] for name in means}
+    result.pop("last_optimizer_state", None)  # it belongs to one of them alone
+    result["extra_state"] = {**(result.get("extra_state") or {}), AVERAGE_OF: [str(path) for path in paths]}
+    writing.save(result, Path(output))
+
+
+def _exact(tensor: Tensor) -> Tensor:
+    return tensor.double() if tensor.is_floating_point() else tensor.clone()
+
+
+def _add(sums: dict[str, Tensor], name: str, tensor: Tensor, files: str) -> None:
+    if tensor.is_floating_point():
+        sums[name] += tensor.double()
+    elif not torch.equal(sums[name], tensor):
+        raise UserError(f"{files} cannot be averaged: {name} holds whole numbers, and they differ.")
+
+
+def _mean(total: Tensor, number: int, like: Tensor) -> Tensor:
+    return (total / number).to(like.dtype) if like.is_floating_point() else total
+
+
+def _check_same(first: dict[str, Any], other: dict[str, Any], name: str, other_name: str) -> None:
+    """Refuse checkpoints of different options, dictionaries or parameters."""
+    options, others = (((state.get("cfg") or {}).get("model") or {}) for state in (first, other))
+    for option in sorted({*options, *others} - _ELSEWHERE):
+        if options.get(option) != others.get(option):
+            raise UserError(
+                f"{name} and {other_name} cannot be averaged: {option.lstrip('_')} is {options.get(option)} in the one "
+                f"and {others.get(option)} in the other; average checkpoints of trainings with the same options."
+            )
+    dictionaries, others = ((state.get("task_state") or {}).get("dictionaries") for state in (first, other))
+    if None not in (dictionaries, others) and dictionaries != others:
+        raise UserError(f"{name} and {other_name} cannot be averaged: they were trained with different dictionaries.")
+    shapes, others = (_shapes(state["model"]) for state in (first, other))
+    differing = sorted(key for key in {*shapes, *others} if shapes.get(key) != others.get(key))
+    if differing:
+        raise UserError(
+            f"{name} and {other_name} cannot be averaged: they differ in {differing[0]}; average checkpoints of "
+            "one arch."
+        )
+
+
+def _shapes(model: dict[str, Tensor]) -> dict[str, tuple[torch.Size, torch.dtype]]:
+    return {name: (tensor.shape, tensor.dtype) for name, tensor in model.items()}
+
+
+def newest(folder: str | Path, number: int) -> list[Path]:
+    """The ``number`` newest checkpoints of a training's folder by updates, each update once.
+
+    Raises:
+        UserError: if there are fewer.
+    """
+    by_updates: dict[int, Path] = {}
+    for path in sorted(Path(folder).glob("checkpoint*.pt")):
+        state = read_checkpoint(path, lazily=True)
+        if not is_average(state):
+            by_updates.setdefault(updates_of(state), path)
+    if len(by_updates) < number:
+        raise UserError(
+            f"{folder} has checkpoints of {len(by_updates)} different updates, but --last {number} was asked for."
+        )
+    return [by_updates[updates] for updates in sorted(by_updates, reverse=True)[:number]]

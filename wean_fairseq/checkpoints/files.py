@@ -1,0 +1,158 @@
+"""Files that are there whole or not at all, and what tells that one has changed since."""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+_PIECE = 1 << 20
+
+
+class HashedFile:
+    """A file being written: counts its SHA-256 on the way, and remembers why the disk refused it.
+
+    Args:
+        path: of the file to make, which is overwritten.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("wb")
+        self._sha256 = hashlib.sha256()
+        self.error: OSError | None = None
+
+    def write(self, piece: bytes | memoryview) -> int:
+        """Append ``piece``."""
+        try:
+            written = self._file.write(piece)
+        except OSError as error:
+            self.error = error  # torch.save, which called this, turns it into something that no longer tells
+            raise
+        self._sha256.update(piece)
+        return written
+
+    def flush(self) -> None:
+        """Give the operating system what is still here."""
+        self._file.flush()
+
+    def finish(self) -> str:
+        """Wait until all of it is on the disk; returns its SHA-256."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return self._sha256.hexdigest()
+
+    def close(self) -> None:
+        """Close it, whatever state it is in."""
+        self._file.close()
+
+
+def write_whole(
+    path: Path, write: Callable[[HashedFile], object], announce: Callable[[str], None] | None = None
+) -> str:
+    """Write a file under another name, and give it its own when all of it is on the disk.
+
+    Args:
+        path: the file; an older one stays as it is until the new one takes its place.
+        write: is given the new file.
+        announce: is told the SHA-256 before the new file takes its place.
+
+    Returns:
+        The SHA-256.
+
+    Raises:
+        OSError: if it cannot be written, whatever ``write`` made of that.
+    """
+    partial = path.with_name(f"{path.name}.tmp")
+    file = HashedFile(partial)
+    try:
+        write(file)
+        digest = file.finish()
+        if announce is not None:
+            announce(digest)
+        file.close()
+        os.replace(partial, path)
+    except BaseException:
+        _close_quietly(file)
+        partial.unlink(missing_ok=True)
+        if file.error is not None:
+            raise file.error from None
+        raise
+    _sync_folder(path.parent)
+    return digest
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write ``text`` as UTF-8, whole or not at all."""
+    write_whole(path, lambda file: file.write(text.encode()))
+
+
+def _close_quietly(file: HashedFile) -> None:
+    """Close a file that is given up; a full disk may refuse what its buffer still holds."""
+    try:
+        file.close()
+    except OSError as error:
+        file.error = file.error or error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Let the new name survive a power cut, where folders can be synchronised."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        return
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Wait until no other process is in here with ``folder``; where the file system has no locks, go on without."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)  # which ends the lock
+
+
+def copy_into(source: Path, file: HashedFile) -> None:
+    """Append all of ``source`` to ``file``."""
+    with source.open("rb") as pieces:
+        while piece := pieces.read(_PIECE):
+            file.write(piece)
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def is_whole_archive(path: Path) -> bool:
+    """Whether the parts of an archive are what its own checksums say; torch looks at none of them when it loads.
+
+    True as well for the files of torch < 1.6, which are no archives and have no checksums.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    with path.open("rb") as file:
+        if file.read(2) != b"PK":
+            return path.stat().st_size > 0
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.testzip() is None
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError):
+        return False  # what the directory of a damaged archive makes zipfile say

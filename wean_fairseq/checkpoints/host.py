@@ -1,0 +1,158 @@
+"""What stands in for functions of ``fairseq.checkpoint_utils``; ``compat.install`` puts it there and says why.
+
+Each does its work before or after fairseq's own function, which it calls; only the writing is wholly its own.
+"""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+from fairseq import checkpoint_utils
+from fairseq.dataclass.configs import CheckpointConfig
+from fairseq.dataclass.utils import overwrite_args_by_name
+from fairseq.distributed import utils as distributed_utils
+from fairseq.file_io import PathManager
+from omegaconf import OmegaConf, open_dict
+
+from ..errors import UserError
+from . import writing
+from .export import is_export, read_export
+from .manifest import Manifest
+from .reading import read_checkpoint
+from .resume import Choice, choose, others_of
+
+_load_checkpoint = checkpoint_utils.load_checkpoint
+_load_checkpoint_to_cpu = checkpoint_utils.load_checkpoint_to_cpu
+_load_model_ensemble_and_task = checkpoint_utils.load_model_ensemble_and_task
+_torch_persistent_save = checkpoint_utils.torch_persistent_save
+
+
+class WholeFiles(PathManager):
+    """fairseq's file functions, for checkpoints."""
+
+    @staticmethod
+    def copy(src_path: str, dst_path: str, overwrite: bool = False) -> bool:
+        """Copy a checkpoint, whole or not at all, with its checksum; true, as fairseq asserts."""
+        if not overwrite and Path(dst_path).exists():
+            return False
+        writing.copy(Path(src_path), Path(dst_path))
+        return True
+
+
+def torch_persistent_save(obj: Any, filename: str, async_write: bool = False) -> None:
+    """Write a checkpoint, whole or not at all, with its checksum.
+
+    Raises:
+        UserError: if it cannot be written, or a parameter is not a number.
+    """
+    if async_write:  # --write-checkpoints-asynchronously: the file is iopath's, which finishes it later
+        Manifest(Path(filename).parent).forget(Path(filename).name)
+        _torch_persistent_save(obj, filename, async_write)
+    else:
+        writing.save(obj, Path(filename))
+
+
+def load_checkpoint_to_cpu(
+    path: str, arg_overrides: dict[str, Any] | None = None, load_on_all_ranks: bool = False
+) -> dict[str, Any]:
+    """As fairseq's, also of what ``wean-export`` wrote.
+
+    Raises:
+        UserError: if it is not there, damaged, hostile or no checkpoint.
+    """
+    if is_export(path):
+        state = read_export(path)
+        state["cfg"] = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
+        overwrite_args_by_name(state["cfg"], arg_overrides or {})
+    else:
+        read_checkpoint(path, lazily=True)
+        state = _load_checkpoint_to_cpu(path, arg_overrides, load_on_all_ranks)
+    state["task_state"] = {**(state.get("task_state") or {}), "checkpoint": str(path)}
+    return state
+
+
+def load_checkpoint(cfg: CheckpointConfig, trainer: Any, **passthrough_args: Any) -> Any:
+    """As fairseq's, from the checkpoint that ``resume.choose`` finds; all processes load the same one.
+
+    Raises:
+        UserError: if there is none to go on from, or it does not fit this training.
+    """
+    if trainer.checkpoint_suffix:  # parts of a model, one a process: fairseq's own way
+        return _load_checkpoint(cfg, trainer, **passthrough_args)
+    path, is_older = _agree(cfg, trainer)
+    if is_older:
+        cfg = copy.deepcopy(cfg)
+        with open_dict(cfg):
+            cfg.restore_file, cfg.finetune_from_model = path, None
+    try:
+        return _load_checkpoint(cfg, trainer, **passthrough_args)
+    except UserError:
+        raise
+    except AssertionError as error:
+        if "does not match; please reset" in str(error):
+            raise UserError(f"{path} cannot be gone on from: {error}") from error
+        raise
+    except Exception as error:
+        if type(error) is Exception and not isinstance(error.__context__, UserError):
+            raise _other_model(str(path), error.__context__ or error) from error
+        raise
+
+
+def load_model_ensemble_and_task(filenames: list[str], *args: Any, **kwargs: Any) -> Any:
+    """As fairseq's.
+
+    Raises:
+        UserError: if a checkpoint has other parameters than its configuration, the data and the options call for.
+    """
+    try:
+        return _load_model_ensemble_and_task(filenames, *args, **kwargs)
+    except RuntimeError as error:
+        if str(error).startswith("Error(s) in loading state_dict"):
+            raise _other_model(", ".join(filenames), error) from error
+        raise
+
+
+def _agree(cfg: CheckpointConfig, trainer: Any) -> tuple[str | None, bool]:
+    """The path that the first process chooses, and whether it is another than fairseq would take.
+
+    It is the same in all processes, and an error is one in all of them.
+    """
+    answer: dict[str, Any] = {"path": None, "is_older": False, "error": None}
+    if trainer.data_parallel_rank == 0:
+        try:
+            choice = choose(cfg)
+            _check_fits(choice, trainer)
+            if choice is not None:
+                answer |= {"path": str(choice.path), "is_older": choice.path in others_of(cfg)}
+        except UserError as error:
+            answer["error"] = str(error)
+    if trainer.data_parallel_world_size > 1:
+        group, device = trainer.data_parallel_process_group, trainer.device
+        answer = distributed_utils.broadcast_object(answer, src_rank=0, group=group, dist_device=device)
+    if answer["error"] is not None:
+        raise UserError(answer["error"])
+    return answer["path"], answer["is_older"]
+
+
+def _check_fits(choice: Choice | None, trainer: Any) -> None:
+    """Refuse dictionaries whose words have other numbers."""
+    if choice is not None and hasattr(trainer.task, "check_dictionaries"):
+        trainer.task.check_dictionaries(choice.state.get("task_state") or {}, str(choice.path))
+
+
+def _other_model(path: str, error: BaseException) -> UserError:
+    lines = [line.strip() for line in str(error).splitlines()]
+    difference = lines[1] if len(lines) > 1 else lines[0]
+    difference = difference.rstrip(".") if len(difference) < 240 else difference[:240] + "..."
+    return UserError(
+        f"{path}{_arch_of(path)} has other parameters than the model that the options ask for ({difference}): give the "
+        "options and the dictionary that it was trained with, or choose another checkpoint or --save-dir."
+    )
+
+
+def _arch_of(path: str) -> str:
+    try:
+        cfg = read_checkpoint(path, lazily=True).get("cfg") or {}
+    except UserError:  # several files
+        return ""
+    return f" is of --arch {cfg['model']['_name']} and" if "_name" in (cfg.get("model") or {}) else ""

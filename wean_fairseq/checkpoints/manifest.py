@@ -1,0 +1,142 @@
+"""``checksums.sha256``: the SHA-256 of the files in a folder, as ``sha256sum --check`` reads it.
+
+A name may be there twice: between the lines' being written and the file's taking its place both the old content and
+the new one are right, so that a process can be killed at any moment. Several processes may write into one folder
+(trainings that begin on the same data, ``wean-average`` beside a training, the parts of a sharded model): each change
+is made, under a lock, to what the file says at that moment.
+"""
+
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..errors import UserError
+from .files import locked, sha256_of, write_text
+
+NAME = "checksums.sha256"
+_LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
+_checked: dict[Path, tuple[int, int, int]] = {}  # files found intact, by what would change with them
+
+
+class Damaged(UserError):
+    """A file is not what it was when it was written."""
+
+
+class Manifest:
+    """The checksums in a folder; nothing is known where there is no manifest.
+
+    Args:
+        folder: where it is.
+
+    Raises:
+        UserError: if it cannot be read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / NAME
+        self._digests = self._read()
+
+    def _read(self) -> dict[str, list[str]]:
+        digests: dict[str, list[str]] = {}
+        try:
+            lines = self.path.read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return digests
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{self.path} cannot be read ({error}): delete it to go on without checksums.") from error
+        for number, line in enumerate(lines, start=1):
+            match = _LINE.fullmatch(line)
+            if match is None:
+                raise UserError(
+                    f"line {number} of {self.path} is no checksum and file name: delete the file to go on without "
+                    "checksums."
+                )
+            digests.setdefault(match[2], []).append(match[1])
+        return digests
+
+    def __contains__(self, name: str) -> bool:
+        """Whether the file ``name`` has a checksum."""
+        return name in self._digests
+
+    def __len__(self) -> int:
+        """Number of files with a checksum."""
+        return len(self._digests)
+
+    def names(self) -> list[str]:
+        """The files with a checksum."""
+        return sorted(self._digests)
+
+    def knows(self, digest: str, name: str) -> bool:
+        """Whether the file ``name`` has this content."""
+        return digest in self._digests.get(name, [])
+
+    def knows_any(self, digest: str) -> bool:
+        """Whether any file has this content."""
+        return any(digest in digests for digests in self._digests.values())
+
+    def expect(self, name: str, digest: str) -> None:
+        """Note that ``name`` is about to have this content, or still has the one before."""
+        with self._changing():
+            self._digests.setdefault(name, []).append(digest)
+
+    def settle(self, contents: dict[str, str]) -> None:
+        """Note the content of files that are in place, by name; files that are gone are forgotten."""
+        with self._changing():
+            for name, digest in contents.items():
+                self._digests[name] = [digest]
+            self._digests = {name: found for name, found in self._digests.items() if (self.path.parent / name).exists()}
+
+    def forget(self, name: str) -> None:
+        """Expect nothing of the file ``name`` any more."""
+        if name in self:
+            with self._changing():
+                self._digests.pop(name, None)
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Before a change, what other processes have written meanwhile; after it, the file."""
+        with locked(self.path.parent):
+            self._digests = self._read()
+            yield
+            lines = [f"{digest}  {name}\n" for name in sorted(self._digests) for digest in self._digests[name]]
+            write_text(self.path, "".join(lines))
+
+
+def check_file(path: Path, advice: str, copies: bool = False) -> bool:
+    """Whether the file was compared with a checksum of its folder's manifest, and is what it was.
+
+    Args:
+        path: of the file.
+        advice: for the user, what to do if it has changed.
+        copies: the content of any other file of the folder is right as well.
+
+    Raises:
+        Damaged: if it has changed.
+        UserError: if the manifest cannot be read.
+        OSError: if the file cannot be read.
+    """
+    manifest = Manifest(path.parent)
+    if path.name not in manifest:
+        return False
+    if not seen_intact(path):
+        digest = sha256_of(path)
+        if not (manifest.knows(digest, path.name) or (copies and manifest.knows_any(digest))):
+            raise Damaged(f"{path} has changed since its checksum was written to {manifest.path}: {advice}.")
+        remember_intact(path)
+    return True
+
+
+def seen_intact(path: Path) -> bool:
+    """Whether this process has found the file intact, and nothing has touched it since."""
+    return _checked.get(path.absolute()) == _state(path)
+
+
+def remember_intact(path: Path) -> None:
+    """Let nobody in this process read the file a second time to find it intact."""
+    _checked[path.absolute()] = _state(path)
+
+
+def _state(path: Path) -> tuple[int, int, int]:
+    state = path.stat()
+    return state.st_ino, state.st_size, state.st_mtime_ns

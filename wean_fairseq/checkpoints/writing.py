@@ -1,0 +1,53 @@
+"""Writing checkpoints: whole or not at all, with their checksums, and never one whose parameters are lost."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..errors import UserError
+from .files import HashedFile, copy_into, write_whole
+from .manifest import Manifest
+
+CRASH_REPORT = "crash.pt"  # what fairseq writes when a training has failed, for whoever wants to look into it
+
+
+def save(state: dict[str, Any], path: Path) -> None:
+    """Write a checkpoint.
+
+    Raises:
+        UserError: if it cannot be written, or a parameter is not a number.
+    """
+    if path.name != CRASH_REPORT:
+        _check_parameters(state, path)
+    _write(path, lambda file: torch.save(state, file))
+
+
+def copy(source: Path, path: Path) -> None:
+    """Copy a checkpoint.
+
+    Raises:
+        UserError: if it cannot be written.
+    """
+    _write(path, lambda file: copy_into(source, file))
+
+
+def _write(path: Path, write: Callable[[HashedFile], object]) -> None:
+    try:
+        digest = write_whole(path, write, lambda digest: Manifest(path.parent).expect(path.name, digest))
+        Manifest(path.parent).settle({path.name: digest})
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be written ({error.strerror}): the checkpoints written before are as they were; make room "
+            "or choose another directory, and run the same command again to go on from the last of them."
+        ) from error
+
+
+def _check_parameters(state: dict[str, Any], path: Path) -> None:
+    for name, parameter in state.get("model", {}).items():
+        if torch.is_tensor(parameter) and parameter.is_floating_point() and parameter.isnan().any():
+            raise UserError(
+                f"training diverged: {name} is not a number any more, so {path} was not written; the checkpoints "
+                "written before are as they were: lower --lr or --clip-norm, and run again to go on from the last."
+            )

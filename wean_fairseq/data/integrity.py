@@ -1,0 +1,118 @@
+"""Data that is what it was: checksums of what fairseq-preprocess wrote, and whether the parts of it fit each other."""
+
+import logging
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+from fairseq.data.indexed_dataset import MMapIndexedDataset, _code_to_dtype
+
+from ..checkpoints.files import sha256_of
+from ..checkpoints.manifest import Manifest, check_file
+from ..errors import UserError
+
+logger = logging.getLogger(__name__)
+
+_LOG = "preprocess.log"  # fairseq-preprocess adds to it whenever it writes data
+_HEADER = 26  # bytes of an index before the sizes (4 each) and places (8 each) of the sentences
+_DATA = re.compile(r"dict\..+\.txt|[^.]+\.[^.]+-[^.]+\.[^.]+(\.bin|\.idx)?")
+_ADVICE = (
+    "it is damaged, or was replaced; get it back, or make the data again with fairseq-preprocess, or, if it is as you "
+    "want it, run wean-checksum on its directory"
+)
+
+
+def check_data(paths: list[Path]) -> None:
+    """Refuse files that have changed since the first training with them, or since wean-checksum.
+
+    Args:
+        paths: files of data directories; those that are not there are not looked at.
+
+    Raises:
+        UserError: naming the file.
+    """
+    for path in paths:
+        if not path.is_file() or _made_anew(path.parent):
+            continue
+        try:
+            check_file(path, _ADVICE)
+        except OSError as error:
+            raise UserError(f"{path} cannot be read ({error.strerror}): look at its disk and permissions.") from error
+
+
+def check_binary(prefix: Path, size: int) -> None:
+    """Refuse a memory-mapped file that is shorter than its index says, or has words that no dictionary has.
+
+    Args:
+        prefix: path up to ``.bin``.
+        size: words of the dictionary.
+
+    Raises:
+        UserError: naming the file.
+    """
+    index_file, binary_file = prefix.with_name(f"{prefix.name}.idx"), prefix.with_name(f"{prefix.name}.bin")
+    if not (index_file.is_file() and binary_file.is_file()) or not _is_mapped(index_file):
+        return
+    dtype, words = _described(index_file)
+    actual, expected = binary_file.stat().st_size, words * dtype.itemsize
+    if actual != expected:
+        raise UserError(f"{binary_file} has {actual} bytes, but its index tells of {expected}: {_ADVICE}.")
+    if words:
+        largest = int(np.memmap(binary_file, dtype=dtype, mode="r").max())
+        if largest >= size:
+            raise UserError(
+                f"{binary_file} has word number {largest}, but the dictionary ends at {size - 1}: it was made with "
+                "another dictionary, or is damaged; run fairseq-preprocess again."
+            )
+
+
+def _described(index_file: Path) -> tuple[np.dtype, int]:
+    """The type of the words and their number, as fairseq's index of memory-mapped data has them."""
+    content = index_file.read_bytes()
+    code, sentences = content[_HEADER - 9 : _HEADER - 8], int.from_bytes(content[_HEADER - 8 : _HEADER], "little")
+    if len(content) != _HEADER + sentences * 12 or not code or code[0] not in _code_to_dtype:
+        raise UserError(f"{index_file} is cut off or damaged: {_ADVICE}.")
+    sizes = np.frombuffer(content, dtype=np.int32, count=sentences, offset=_HEADER)
+    return np.dtype(_code_to_dtype[code[0]]), int(sizes.sum(dtype=np.int64))
+
+
+def _is_mapped(index_file: Path) -> bool:
+    with index_file.open("rb") as file:
+        return file.read(9) == MMapIndexedDataset.Index._HDR_MAGIC
+
+
+def record(folder: Path) -> int:
+    """Write the checksums of all data files in ``folder``; returns how many there are.
+
+    Raises:
+        OSError: if it cannot be written or read.
+        UserError: if there is no data.
+    """
+    paths = [path for path in sorted(folder.iterdir()) if path.is_file()]
+    paths = [path for path in paths if _DATA.fullmatch(path.name) or path.name == _LOG]
+    if not any(_DATA.fullmatch(path.name) for path in paths):
+        raise UserError(f"{folder} has no data that fairseq-preprocess wrote: name the directory that has (--destdir).")
+    Manifest(folder).settle({path.name: sha256_of(path) for path in paths})
+    return len(paths)
+
+
+def record_once(folder: Path) -> None:
+    """At the beginning of a training: write the checksums that every later command expects, if there are none."""
+    if len(Manifest(folder)) and not _made_anew(folder):
+        return
+    if not os.access(folder, os.W_OK):  # before all of it is read for nothing
+        logger.info(f"no checksums of the data are kept: {folder} is read-only")
+        return
+    try:
+        number = record(folder)
+    except OSError as error:
+        logger.info(f"no checksums of the data are kept: {folder} cannot be written ({error.strerror})")
+    else:
+        logger.info(f"checksums of {number} data files are in {Manifest(folder).path}")
+
+
+def _made_anew(folder: Path) -> bool:
+    """Whether fairseq-preprocess has written into the folder since the checksums."""
+    manifest, log = Manifest(folder), folder / _LOG
+    return _LOG in manifest and log.is_file() and not manifest.knows(sha256_of(log), _LOG)

@@ -1,0 +1,48 @@
+"""Stops a training that has lost its way before anything of it is kept, and names the batch."""
+
+import math
+from typing import Any
+
+import torch
+
+from .errors import UserError
+
+_SHOWN = 8  # sentences of a batch that are named
+
+
+class Diverged(UserError):
+    """The loss is not a number, infinite, or far beyond what any model starts from."""
+
+
+def check_loss(loss: Any, sample: dict[str, Any], limit: float, where: str) -> None:
+    """Refuse a loss that no update may be made with.
+
+    Args:
+        loss: sum over the batch, in nats.
+        sample: fairseq's batch, with ``id`` and ``ntokens``.
+        limit: the most nats a token; 0 = none. A model that knows nothing has ln(dictionary size), about 10.
+        where: such as "update 12".
+
+    Raises:
+        Diverged: naming the batch.
+    """
+    per_token = float(torch.as_tensor(loss).detach()) / max(1, int(sample.get("ntokens", 1)))
+    if not math.isfinite(per_token):
+        raise Diverged(describe([sample], where, f"the loss is {per_token}"))
+    if limit and per_token > limit:
+        what = f"the loss is {per_token:.4g} nats a token, more than --loss-limit {limit:g}"
+        raise Diverged(describe([sample], where, what))
+
+
+def describe(samples: list[dict[str, Any]], where: str, what: str) -> str:
+    """One sentence about what has happened, with the sentences of the batches."""
+    found = [sample["id"].flatten() for sample in samples if sample and sample.get("id") is not None]
+    numbers = sorted(torch.cat(found).tolist()) if found else []
+    shown = ", ".join(str(number) for number in numbers[:_SHOWN])
+    if len(numbers) > _SHOWN:
+        shown += f" and {len(numbers) - _SHOWN} more"
+    return (
+        f"training diverged at {where}: {what}, for the batch with the sentences {shown or 'of no number'} (counted "
+        "from 0); nothing of it was kept as a checkpoint: look at these sentences, lower --lr or --clip-norm, and run "
+        "again to go on from the last checkpoint."
+    )
