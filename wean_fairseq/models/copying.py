@@ -8,7 +8,7 @@ Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``V`` base vocabu
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from fairseq.data import Dictionary
@@ -36,6 +36,24 @@ class CopyingConfig(FairseqDataclass):
         default="general",
         metadata={"help": "score of a query against a word embedding, with --output-layer query_embedding"},
     )
+
+
+class UnscoredStep(NamedTuple):
+    """The choices at every step before the words of the vocabulary are scored.
+
+    Attributes:
+        features: what words are scored from, (B, T, width).
+        copy: scores of the source positions, (B, T, S); see ``shared_softmax``, and with a gate ``gated``.
+        gate: logit of generating, (B, T); ``None`` where one softmax goes over words and positions.
+        no_copy: where nothing may be copied, (B, S).
+        extra: ``{"attn": [(B, T, S)], ...}``.
+    """
+
+    features: Tensor
+    copy: Tensor
+    gate: Tensor | None
+    no_copy: Tensor
+    extra: dict[str, Any]
 
 
 class CopyingDecoder(FairseqIncrementalDecoder):

@@ -20,7 +20,7 @@ from ..errors import UserError
 from .beam_sampling import CONTINUATIONS, BeamSampling
 
 
-class _TopAwareBeamSearch(BeamSearch):
+class TopAwareBeamSearch(BeamSearch):
     """Beam search that remembers what the stop rules ask for.
 
     Attributes:
@@ -35,10 +35,13 @@ class _TopAwareBeamSearch(BeamSearch):
 
     def step(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tensor]:
         scores, indices, beams = super().step(*args, **kwargs)
-        ends = indices.eq(self.eos)
-        self.top_ends = ends[:, 0].tolist()  # candidates come best first
-        self.best_open = scores.masked_fill(ends, float("-inf")).amax(dim=1).tolist()
+        self.look_at(scores, indices.eq(self.eos))
         return scores, indices, beams
+
+    def look_at(self, scores: Tensor, ends: Tensor) -> None:
+        """Remember the candidates of a step, best first: scores (B, M), and which of them end the sentence (B, M)."""
+        self.top_ends = ends[:, 0].tolist()
+        self.best_open = scores.masked_fill(ends, float("-inf")).amax(dim=1).tolist()
 
 
 class _NGramBlock(NGramRepeatBlock):
@@ -89,7 +92,7 @@ class PaperSequenceGenerator(SequenceGenerator):
         **kwargs: Any,
     ) -> None:
         if stop_when_best_finished or stop_when_nothing_better:
-            search_strategy = _TopAwareBeamSearch(tgt_dict)
+            search_strategy = TopAwareBeamSearch(tgt_dict)
         if beam_sampling:
             if kwargs.get("beam_size", 1) >= CONTINUATIONS:
                 raise UserError(
@@ -110,7 +113,7 @@ class PaperSequenceGenerator(SequenceGenerator):
         if self.stop_when_nothing_better:
             return unfin_idx in self._settled or step == max_len
         enough = finalized_sent_len >= self.stop_when_best_finished > 0
-        if enough and isinstance(self.search, _TopAwareBeamSearch) and self.search.top_ends[unfin_idx]:
+        if enough and isinstance(self.search, TopAwareBeamSearch) and self.search.top_ends[unfin_idx]:
             return True
         return bool(super().is_finished(step, unfin_idx, max_len, finalized_sent_len, beam_size))
 

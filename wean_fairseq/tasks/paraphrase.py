@@ -2,8 +2,6 @@
 
 import itertools
 import logging
-import math
-from argparse import Namespace
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
@@ -11,12 +9,11 @@ from typing import Any, Optional
 import torch
 from fairseq.data import Dictionary, FairseqDataset
 from fairseq.dataclass import ChoiceEnum
-from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks import register_task
-from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.utils import split_paths
 
+from ..checkpoints.reading import VECTOR_FILES
 from ..data import (
     DEFAULT_SLOTS,
     LENGTH_POLICIES,
@@ -31,17 +28,14 @@ from ..data import (
 )
 from ..errors import UserError
 from ..modules import base_ids
-from ..search import GranularityWriter, PaperSequenceGenerator, ProvenanceWriter
+from ..search import GranularityWriter, ProvenanceWriter
+from .searching import SearchingConfig, SearchingTask
 
 logger = logging.getLogger(__name__)
 
-SEARCH_PRESETS = ("fairseq", "wean", "copynet", "cdnpg-sampling")
-# Ways of searching whose scores the stop rules say nothing about.
-_OTHER_SEARCHES = ("sampling", "match_source_len", "constraints", "print_alignment", "score_reference")
-
 
 @dataclass
-class ParaphraseConfig(TranslationConfig):
+class ParaphraseConfig(SearchingConfig):
     """The translation task's options, and those of this task."""
 
     max_pair_length: int = field(
@@ -55,16 +49,6 @@ class ParaphraseConfig(TranslationConfig):
         },
     )
     keep_empty_lines: bool = field(default=False, metadata={"help": "accept empty lines instead of refusing the data"})
-    search_preset: ChoiceEnum(SEARCH_PRESETS) = field(  # type: ignore[valid-type]
-        default="fairseq",
-        metadata={
-            "help": "wean: scores are plain sums of log-probabilities (whatever --lenpen says) and a sentence is done "
-            "when its best hypothesis is and --nbest are; copynet: <unk> is never written and a sentence goes on "
-            "until no unfinished hypothesis can be one of the --nbest; cdnpg-sampling: candidates of a beam are drawn "
-            "by their scores from the 50 best continuations of each hypothesis; "
-            "fairseq: as the generation options say"
-        },
-    )
     rebuild_batches: bool = field(
         default=True,
         metadata={
@@ -100,7 +84,7 @@ class ParaphraseConfig(TranslationConfig):
 
 
 @register_task("paraphrase", dataclass=ParaphraseConfig)
-class ParaphraseTask(TranslationTask):
+class ParaphraseTask(SearchingTask):
     """Pairs in, pairs out: no sentence is lost, a restart builds the same batches, bad data is refused by name."""
 
     cfg: ParaphraseConfig
@@ -161,6 +145,10 @@ class ParaphraseTask(TranslationTask):
             raise UserError("an ensemble is of archs that copy words or of archs that do not: --path has both.")
         self._model_slots = slots
         self.source_dictionary.reserve_slots(slots)
+        if from_checkpoint:  # it has what became of these files, which may be gone
+            for option in VECTOR_FILES:
+                if getattr(cfg, option, None):
+                    setattr(cfg, option, None)
         built = super().build_model(cfg, from_checkpoint)
         if self._granularity is not None and not getattr(built, "has_granularity", False):
             raise UserError(
@@ -269,6 +257,7 @@ class ParaphraseTask(TranslationTask):
         Raises:
             UserError: if it is missing, its sides do not pair up, or it has empty lines.
         """
+        self.check_files(split, epoch, combine)
         self._check_split(split, epoch, combine)
         _warn_of_other_limits(kwargs.get("task_cfg"), self.limits)
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
@@ -342,50 +331,6 @@ class ParaphraseTask(TranslationTask):
             src_lengths = [len(words) for words in src_tokens]
         return super().build_dataset_for_inference(src_tokens, src_lengths, constraints=constraints)
 
-    def build_generator(
-        self,
-        models: list[torch.nn.Module],
-        args: GenerationConfig | Namespace,
-        seq_gen_cls: type | None = None,
-        extra_gen_cls_kwargs: dict[str, Any] | None = None,
-        prefix_allowed_tokens_fn: Any = None,
-    ) -> Any:
-        """As fairseq's, with ``--search-preset`` and a working ``--replace-unk``.
-
-        Raises:
-            UserError: if the generation options contradict the preset.
-        """
-        extra = dict(extra_gen_cls_kwargs or {})
-        preset = str(self.cfg.search_preset)
-        replaces_unk = getattr(args, "replace_unk", None) is not None
-        if replaces_unk and getattr(args, "print_alignment", None):
-            raise UserError("--replace-unk and --print-alignment use the attention in different ways: choose one.")
-        if preset != "fairseq":
-            _check_plain_beam_search(preset, args, prefix_allowed_tokens_fn)
-        if preset == "wean":
-            logger.info("search preset wean: scores are sums of log-probabilities, length penalty 0")
-            args = Namespace(**{**_options(args), "lenpen": 0.0})
-        if preset == "copynet":
-            logger.info("search preset copynet: <unk> is never written, no better hypothesis is cut off")
-            args = Namespace(**{**_options(args), "unkpen": math.inf})
-        blocks = getattr(args, "no_repeat_ngram_size", 0) > 0 and not getattr(args, "print_alignment", None)
-        if seq_gen_cls is None and (preset != "fairseq" or replaces_unk or blocks):
-            seq_gen_cls = PaperSequenceGenerator
-            wanted = getattr(args, "nbest", 1)
-            extra.update(
-                stop_when_best_finished=wanted if preset == "wean" else 0,
-                stop_when_nothing_better=wanted if preset == "copynet" else 0,
-                source_positions=replaces_unk,
-                beam_sampling=preset == "cdnpg-sampling",
-            )
-        return super().build_generator(
-            models,
-            args,
-            seq_gen_cls=seq_gen_cls,
-            extra_gen_cls_kwargs=extra,
-            prefix_allowed_tokens_fn=prefix_allowed_tokens_fn,
-        )
-
 
 def _warn_of_other_limits(saved: ParaphraseConfig | None, limits: PairLimits) -> None:
     """Decoding takes its options from the command line: say so where sources would be read longer than in training."""
@@ -395,26 +340,3 @@ def _warn_of_other_limits(saved: ParaphraseConfig | None, limits: PairLimits) ->
             f"the model was trained with --length-policy truncate --max-pair-length {trained.length}; "
             "give both here too, or longer sources are read than it has ever seen"
         )
-
-
-def _options(args: GenerationConfig | Namespace) -> dict[str, Any]:
-    """The options of a namespace or a configuration object by name."""
-    return dict(vars(args)) if isinstance(args, Namespace) else {str(key): args[key] for key in args}
-
-
-def _check_plain_beam_search(preset: str, args: GenerationConfig | Namespace, prefix_allowed_tokens_fn: Any) -> None:
-    if getattr(args, "unkpen", 0) < 0:
-        raise UserError(f"--search-preset {preset} needs scores that only fall, so no negative --unkpen.")
-    if prefix_allowed_tokens_fn is not None:
-        raise UserError(f"--search-preset {preset} is plain beam search: it takes no prefix_allowed_tokens_fn.")
-    if preset == "wean" and getattr(args, "lenpen", 1) not in (0, 1):
-        raise UserError(
-            f"--search-preset wean sums log-probabilities as they are, which --lenpen {args.lenpen} contradicts: "
-            "leave --lenpen out, or use --search-preset fairseq."
-        )
-    others = [name for name in _OTHER_SEARCHES if getattr(args, name, None)]
-    others += ["diverse_beam_groups"] if getattr(args, "diverse_beam_groups", -1) > 0 else []
-    others += ["diversity_rate"] if getattr(args, "diversity_rate", -1) > -1 else []
-    if others:
-        flag = "--" + others[0].replace("_", "-")
-        raise UserError(f"--search-preset {preset} is plain beam search and does not go with {flag}.")

@@ -96,8 +96,6 @@ class TopicEssayTask(ParaphraseTask):
         Raises:
             UserError: if it cannot.
         """
-        if from_checkpoint and getattr(cfg, "topic_vectors", None):
-            cfg.topic_vectors = None  # the checkpoint has what became of them, and the file may be gone
         model = super().build_model(cfg, from_checkpoint)
         name = getattr(cfg, "_name", None) or getattr(cfg, "arch", None)
         reader = getattr(model, "encoder", model).forward

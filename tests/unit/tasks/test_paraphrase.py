@@ -7,11 +7,11 @@ import pytest
 import torch
 from fairseq.data import indexed_dataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: F401 - initialises fairseq's config store
-from fairseq.sequence_generator import SequenceGenerator
+from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithAlignment
 
 from tests.model_contract import EOS, build_model, make_dictionary
 from wean_fairseq.errors import UserError
-from wean_fairseq.search import PaperSequenceGenerator
+from wean_fairseq.search import FastSequenceGenerator, PaperSequenceGenerator
 from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
 
 DICTIONARY = make_dictionary()
@@ -260,9 +260,36 @@ def test_the_wean_search_finishes_as_many_hypotheses_as_are_asked_for(data):
     assert all(len(hypotheses) >= 3 for hypotheses in found)
 
 
-def test_the_default_is_fairseqs_own_generator(data):
+def test_one_recurrent_model_is_searched_faster_and_everything_else_by_fairseq(data):
     model = build_model("wean_lstm", make_task(data), embed_dim=6, hidden_size=10)
-    assert type(make_task(data).build_generator([model], generation_args())) is SequenceGenerator
+    transformer = build_model("paraphrase_transformer", make_task(data), embed_dim=6, attention_heads=2)
+
+    def generator(models, task_options=None, **options):
+        return make_task(data, **task_options or {}).build_generator(models, generation_args(**options))
+
+    assert type(generator([model])) is FastSequenceGenerator
+    assert type(generator([model], replace_unk="")) is FastSequenceGenerator
+    assert type(generator([model], {"stock_search": True})) is SequenceGenerator
+    assert type(generator([model], {"stock_search": True}, replace_unk="")) is PaperSequenceGenerator
+    assert type(generator([model, model])) is SequenceGenerator
+    assert type(generator([transformer])) is SequenceGenerator
+    assert type(generator([model], print_alignment="hard")) is SequenceGeneratorWithAlignment
+    assert not generator([model], sampling=True).is_fast
+    assert not generator([model], no_repeat_ngram_size=2).is_fast
+    assert not generator([model], {"search_preset": "cdnpg-sampling"}).is_fast
+
+
+def test_scores_in_bfloat16_are_for_the_faster_search(data):
+    model = build_model("wean_lstm", make_task(data), embed_dim=6, hidden_size=10)
+    task = make_task(data, bf16_scores=True)
+    assert task.build_generator([model], generation_args()).bf16_scores
+    for models, options in (
+        ([model, model], {}),
+        ([model], {"sampling": True}),
+        ([model], {"print_alignment": "hard"}),
+    ):
+        with pytest.raises(UserError, match="--bf16-scores is for plain beam search"):
+            task.build_generator(models, generation_args(**options))
 
 
 def test_replace_unk_positions_are_the_most_attended_words(data):

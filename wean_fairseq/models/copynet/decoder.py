@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ...modules import AdditiveAttention, CopyDistribution, QueryEmbedding, base_ids, masked_softmax, shared_softmax
 from ..base import State
-from ..copying import CopyingDecoder, follow_sentences, no_copy_mask
+from ..copying import CopyingDecoder, UnscoredStep, follow_sentences, no_copy_mask
 
 
 class _Memory(NamedTuple):
@@ -83,6 +83,14 @@ class CopyNetDecoder(CopyingDecoder):
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: State | None = None
     ) -> tuple[CopyDistribution, dict[str, Any]]:
         """See ``CopyingDecoder``; ``attn`` holds ``None`` for Enc-Dec."""
+        steps = self.unscored(prev_output_tokens, encoder_out, incremental_state)
+        scores = self.query_embedding.scores(steps.features, self.embed_tokens.weight)
+        return shared_softmax(scores, steps.copy, encoder_out["src_tokens"], steps.no_copy), steps.extra
+
+    def unscored(
+        self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: State | None = None
+    ) -> UnscoredStep:
+        """The steps without the scores of the vocabulary; arguments as ``distribution_and_extra``."""
         if incremental_state is not None:
             prev_output_tokens = prev_output_tokens[:, -1:]
         memory, state = self._start(encoder_out, incremental_state)
@@ -101,9 +109,9 @@ class CopyNetDecoder(CopyingDecoder):
             weights.append(attended)
         if incremental_state is not None:
             self.set_incremental_state(incremental_state, "state", state._asdict())
-        scores = self.query_embedding.scores(self.dropout(torch.stack(readouts, dim=1)), self.embed_tokens.weight)
-        distribution = shared_softmax(scores, torch.stack(copies, dim=1), source, no_copy)
-        return distribution, {"attn": [torch.stack(weights, dim=1) if self.attention is not None else None]}
+        features = self.dropout(torch.stack(readouts, dim=1))
+        attention = torch.stack(weights, dim=1) if self.attention is not None else None
+        return UnscoredStep(features, torch.stack(copies, dim=1), None, no_copy, {"attn": [attention]})
 
     def _step(
         self, embedded: Tensor, matches: Tensor, memory: _Memory, last: _Step

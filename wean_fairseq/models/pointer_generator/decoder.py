@@ -26,7 +26,7 @@ from ...modules import (
     masked_softmax,
 )
 from ..base import State
-from ..copying import CopyingDecoder
+from ..copying import CopyingDecoder, UnscoredStep, follow_sentences
 
 logger = logging.getLogger(__name__)
 
@@ -88,14 +88,22 @@ class PointerGeneratorDecoder(CopyingDecoder):
         Returns:
             The choices, and ``{"attn": [weights (B, T, S)], "coverage": (B, T, S)}``.
         """
+        steps = self.unscored(prev_output_tokens, encoder_out, incremental_state)
+        assert steps.gate is not None
+        logits = self.output.scores(steps.features, self.embed_tokens.weight)  # (B, T, V), eq. 4
+        # The scores are the log of the attention up to a constant, so the gate's mixture stays in log space.
+        choices = gated(steps.gate, logits, steps.copy, encoder_out["src_tokens"], steps.no_copy)  # eq. 9
+        return choices, steps.extra
+
+    def unscored(
+        self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: State | None = None
+    ) -> UnscoredStep:
+        """The steps without the scores of the vocabulary; arguments as ``distribution_and_extra``."""
         steps = self._run(prev_output_tokens, encoder_out, incremental_state)
         gate = self.gate(torch.cat([steps.context, steps.cell, steps.hidden, steps.merged], dim=-1))  # logit of eq. 8
         query = self.combine(torch.cat([steps.hidden, steps.context], dim=-1))  # (B, T, H)
-        logits = self.output.scores(query, self.embed_tokens.weight)  # (B, T, V), eq. 4
-        no_copy = encoder_out["no_copy_mask"]
-        # The scores are the log of the attention up to a constant, so the gate's mixture stays in log space.
-        choices = gated(gate.squeeze(-1), logits, steps.scores, encoder_out["src_tokens"], no_copy)  # eq. 9
-        return choices, {"attn": [steps.weights], "coverage": steps.coverage}
+        extra = {"attn": [steps.weights], "coverage": steps.coverage}
+        return UnscoredStep(query, steps.scores, gate.squeeze(-1), encoder_out["no_copy_mask"], extra)
 
     def loss(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
@@ -112,12 +120,14 @@ class PointerGeneratorDecoder(CopyingDecoder):
 
     def _run(self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: State | None) -> Step:
         """The recurrence over all words of ``prev_output_tokens``, or over the last one from the state before."""
-        cached = None
+        state, memory = None, None
         if incremental_state is not None:
             prev_output_tokens = prev_output_tokens[:, -1:]
-            cached = self.get_incremental_state(incremental_state, "step")
-        state = self._start(encoder_out) if cached is None else dict(cached)
-        keys = state.pop("keys")
+            state = self.get_incremental_state(incremental_state, "step")
+            memory = self.get_incremental_state(incremental_state, "memory")
+        if state is None or memory is None:
+            state, memory = self._start(encoder_out)
+        keys = memory["keys"]
         words = self.embed_tokens(base_ids(prev_output_tokens, self.num_base, self.unk_index))  # (B, T, E)
         width = words.size(-1)
         word_parts = nn.functional.linear(words, self.merge.weight[:, :width], self.merge.bias)  # (B, T, E)
@@ -128,19 +138,20 @@ class PointerGeneratorDecoder(CopyingDecoder):
             steps.append(self._step(merged, state, keys, encoder_out))
             state = _after(steps[-1])
         if incremental_state is not None:
-            self.set_incremental_state(incremental_state, "step", state | {"keys": keys})
+            self.set_incremental_state(incremental_state, "step", state)
+            self.set_incremental_state(incremental_state, "memory", memory)
         return Step(*(torch.stack(parts, dim=1) for parts in zip(*steps, strict=True)))
 
-    def _start(self, encoder_out: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The state before the first step, and the projected keys (B, S, A), which stay the same."""
+    def _start(self, encoder_out: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """The state before the first step, and what stays the same, for ``follow_sentences``: the keys (B, S, A)."""
         outputs = encoder_out["encoder_out"]
-        return {
+        state = {
             "hidden": encoder_out["start_hidden"],
             "cell": encoder_out["start_cell"],
             "context": torch.zeros_like(outputs[:, 0]),
             "coverage": torch.zeros_like(encoder_out["no_copy_mask"], dtype=torch.float),
-            "keys": self.attention.project_keys(outputs),
         }
+        return state, {"keys": self.attention.project_keys(outputs), "sentence": encoder_out["sentence"]}
 
     def _step(self, merged: Tensor, state: dict[str, Tensor], keys: Tensor, encoder_out: dict[str, Tensor]) -> Step:
         """From x_t, shape (B, E), and the state before to what the step yields."""
@@ -153,10 +164,12 @@ class PointerGeneratorDecoder(CopyingDecoder):
 
     def reorder_incremental_state(self, incremental_state: State, new_order: Tensor) -> None:
         """Let the states follow the hypotheses ``new_order`` (B',) that beam search kept."""
-        cached = self.get_incremental_state(incremental_state, "step")
-        if cached is not None:
-            moved = {name: state.index_select(0, new_order) for name, state in cached.items()}
+        state = self.get_incremental_state(incremental_state, "step")
+        memory = self.get_incremental_state(incremental_state, "memory")
+        if state is not None and memory is not None:
+            moved = {name: part.index_select(0, new_order) for name, part in state.items()}
             self.set_incremental_state(incremental_state, "step", moved)
+            self.set_incremental_state(incremental_state, "memory", follow_sentences(memory, new_order))
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
         """Let a checkpoint that was trained without coverage go on with it: w_c starts as initialised here."""

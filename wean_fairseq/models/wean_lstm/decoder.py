@@ -63,7 +63,8 @@ class WeanLstmDecoder(LstmStates):
 
         Args:
             prev_output_tokens: shape (B, T); with ``incremental_state`` only the last step is computed.
-            encoder_out: what the encoder returned.
+            encoder_out: what the encoder returned; in generation it may have one row for all hypotheses of a sentence,
+                which then lie side by side in ``prev_output_tokens``.
             incremental_state: the state between steps of generation.
 
         Returns:
@@ -89,9 +90,10 @@ class WeanLstmDecoder(LstmStates):
         states, (hidden, cell) = self.lstm(embedded, start)  # (B, T, H)
         self.keep_states(incremental_state, hidden, cell)
         padding_mask = None if self.attn_pad_leak else encoder_out["encoder_padding_mask"]
-        context, weights = self.attention(states, encoder_out["encoder_out"], padding_mask)
-        query = torch.tanh(self.combine(torch.cat([context, states], dim=-1)))  # (B, T, H), eq. 4
-        return self.dropout(query), {"attn": [weights]}
+        keys = encoder_out["encoder_out"]  # (B, S, H), or of fewer rows, whose hypotheses are attended from together
+        context, weights = self.attention(states.reshape(keys.size(0), -1, states.size(2)), keys, padding_mask)
+        query = torch.tanh(self.combine(torch.cat([context.reshape_as(states), states], dim=-1)))  # (B, T, H), eq. 4
+        return self.dropout(query), {"attn": [weights.reshape(*states.shape[:2], -1)]}
 
     def output_layer(self, query: Tensor) -> Tensor:
         """Logits of queries (B, T, H): shape (B, T, V)."""

@@ -1,0 +1,211 @@
+"""Beam search: our recurrent archs with the faster search against fairseq's lstm with fairseq's own, on the CPU.
+
+    python benchmarks/decoding.py              the published size, 1 and 2 threads, some minutes
+    python benchmarks/decoding.py --quick      a toy size that shows that everything runs; its numbers mean nothing
+
+Models, tasks and generators are the registered ones, built from the options that one would give to fairseq-generate.
+The weights are random and every output is exactly as long as asked for, so that all variants do the same work.
+"""
+
+import argparse
+import logging
+import shlex
+import sys
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import harness  # noqa: E402 - the files beside this one, wherever it is called from
+import torch  # noqa: E402
+from fairseq.tasks import FairseqTask  # noqa: E402
+from training_step import add_run_options, shown, size_line  # noqa: E402
+from workload import TOY, Size, TrainingStep, Variant, built_steps, use_plugin  # noqa: E402
+
+PACKAGES = ("torch", "fairseq-fixed", "numpy")
+PEER = "fairseq lstm"
+STOCK = "wean_lstm --stock-search"
+FAST = "wean_lstm"
+HALF = "wean_lstm --bf16-scores"
+BEAM = 5
+LENGTHS = (20, 100, 200)  # at which the cost of a word is compared
+LENGTH_BATCH = 8
+
+
+@dataclass(frozen=True)
+class SearchVariant(Variant):
+    """A model, and options of the task that searches with it."""
+
+    search: tuple[str, ...] = ()
+
+    def command(self, size: Size) -> list[str]:
+        """The options of model and task."""
+        task = [] if self.arch == "lstm" else ["--task", "paraphrase", *self.search]
+        return [*super().command(size), *task]
+
+
+VARIANTS = (
+    SearchVariant(PEER, "lstm", "cross_entropy"),
+    SearchVariant(STOCK, "wean_lstm", "cross_entropy", search=("--stock-search",)),
+    SearchVariant(FAST, "wean_lstm", "cross_entropy"),
+    SearchVariant(HALF, "wean_lstm", "cross_entropy", search=("--bf16-scores",)),
+    SearchVariant("seq2seq_lstm", "seq2seq_lstm", "cross_entropy"),
+    SearchVariant("seq2seq_lstm --bf16-scores", "seq2seq_lstm", "cross_entropy", search=("--bf16-scores",)),
+)
+
+
+class SearchStep(TrainingStep):
+    """A call searches for the outputs of one of the batches."""
+
+    length: int  # words of an output, end symbol included
+    found: list[list[dict[str, Any]]]
+
+    def __init__(
+        self, variant: Variant, size: Size, data_dir: Path, batches: Sequence[dict[str, Any]], seed: int
+    ) -> None:
+        super().__init__(variant, size, data_dir, batches, seed)
+        self.model.eval()
+        self.set_length(size.target_length)
+
+    def setup_task(self, cfg: Any) -> FairseqTask:
+        """The task, which builds the generator too."""
+        self.task = super().setup_task(cfg)
+        return self.task
+
+    def set_length(self, length: int) -> None:
+        """Let every output have ``length`` words, end symbol included."""
+        self.length = length
+        args = Namespace(beam=BEAM, max_len_a=0, max_len_b=length - 1, min_len=length - 1)
+        self.generator = self.task.build_generator([self.model], args)
+
+    @torch.no_grad()
+    def __call__(self, index: int) -> dict[str, float]:
+        """Search with batch ``index``."""
+        net_input = {name: value for name, value in self.sample(index)["net_input"].items() if name.startswith("src")}
+        self.found = self.generator.generate([self.model], {"net_input": net_input})
+        return {}
+
+
+def measure_time(size: Size, threads: int, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, Any]]:
+    """Medians and ratios of all variants, interleaved in this process."""
+    torch.set_num_threads(threads)
+    with built_steps(VARIANTS, size, warmup + rounds, seed, SearchStep) as steps:
+        return harness.summarise(harness.interleave(steps, rounds, warmup), PEER)
+
+
+def measure_lengths(size: Size, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, float]]:
+    """CPU milliseconds of a word, in every hypothesis of a batch, by the length of the outputs."""
+    torch.set_num_threads(1)
+    size = replace(size, batch_size=min(size.batch_size, LENGTH_BATCH))
+    costs: dict[str, dict[str, float]] = {}
+    with built_steps(VARIANTS[:4], size, warmup + rounds, seed, SearchStep) as steps:
+        for length in LENGTHS:
+            for step in steps.values():
+                step.set_length(length)
+            for name, row in harness.summarise(harness.interleave(steps, rounds, warmup), PEER).items():
+                costs.setdefault(name, {})[str(length)] = round(row["cpu_ms"] / length, 3)
+    return costs
+
+
+def compare_outputs(size: Size, seed: int) -> dict[str, Any]:
+    """The outputs of the two searches with the same wean_lstm on one batch.
+
+    Random weights give near-ties, which rounding decides; a trained model has next to none.
+    """
+    both = [variant for variant in VARIANTS if variant.name in (STOCK, FAST)]
+    with built_steps(both, size, 1, seed, SearchStep) as steps:
+        for step in steps.values():
+            step(0)
+    pairs = list(zip(steps[STOCK].found, steps[FAST].found, strict=True))
+    same = [pair for pair in pairs if _tokens(pair[0]) == _tokens(pair[1])]
+    gaps = [abs(float(one["score"]) - float(other["score"])) for pair in same for one, other in zip(*pair, strict=True)]
+    return {"sentences": len(pairs), "identical": len(same), "largest_score_difference": max(gaps, default=0.0)}
+
+
+def _tokens(hypotheses: Iterable[dict[str, Any]]) -> list[list[int]]:
+    return [hypothesis["tokens"].tolist() for hypothesis in hypotheses]
+
+
+def report(data: dict[str, Any]) -> list[str]:
+    """The results as Markdown."""
+    size = Size(**data["size"])
+    lines = [
+        "# Decoding",
+        "",
+        *harness.run_lines(data["run"]),
+        size_line(size) + f"; beam {BEAM}; {data['rounds']} rounds after {data['warmup']}, seed {data['seed']}",
+    ]
+    for threads, summary in data["time"].items():
+        rows = [
+            [
+                name,
+                f"{row['cpu_ms']:.0f}",
+                f"{size.batch_size / row['cpu_ms'] * 1e3:.1f}",
+                f"{1 / row['cpu_ratio']:.2f}",
+                f"{row['wall_ms']:.0f}",
+                f"{size.batch_size / row['wall_ms'] * 1e3:.1f}",
+                f"{1 / row['wall_ratio']:.2f}",
+            ]
+            for name, row in summary.items()
+        ]
+        header = ["variant", "CPU ms", "sentences / CPU s", "**times as fast**"]
+        header += ["wall ms", "sentences / s", "times as fast"]
+        lines += ["", f"## A batch, threads: {threads}", "", *harness.table(header, rows), ""]
+        lines += [f"Times as fast as `{PEER}` with fairseq's search."]
+    lines += _length_section(data)
+    outputs = data["outputs"]
+    same = (
+        f"`{FAST}` and `{STOCK}`, same random weights: all {BEAM} outputs the same for {outputs['identical']} "
+        f"of {outputs['sentences']} sentences; scores apart by at most {outputs['largest_score_difference']:.1e}."
+    )
+    lines += ["", same]
+    return lines
+
+
+def _length_section(data: dict[str, Any]) -> list[str]:
+    """The cost of a word; nothing where it was not measured."""
+    if not data["lengths"]:
+        return []
+    header = ["variant", *(f"{length} words" for length in LENGTHS)]
+    rows = [[name, *row.values()] for name, row in data["lengths"].items()]
+    batch = data["length_batch"]
+    heading = f"## CPU ms a word of all hypotheses, by the length of the outputs, batch {batch}, threads: 1"
+    return ["", heading, "", *harness.table(header, rows)]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure and write the results."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    add_run_options(parser, "decoding", rounds=7, warmup=1)
+    parser.add_argument("--batch-size", type=int, help=f"sentences (default: {Size.batch_size})")
+    parser.add_argument("--no-lengths", action="store_true", help="leave out the cost by length")
+    args = parser.parse_args(words)
+    use_plugin()
+    size = replace(TOY if args.quick else Size(), **({"batch_size": args.batch_size} if args.batch_size else {}))
+    rounds, warmup = (2, 1) if args.quick else (args.rounds, args.warmup)
+    lengths = {} if args.no_lengths else measure_lengths(size, min(rounds, 3), warmup, args.seed)
+    data: dict[str, Any] = {
+        "run": harness.describe_run(shlex.join(["python", "benchmarks/decoding.py", *shown(words)]), PACKAGES),
+        "size": asdict(size),
+        "beam": BEAM,
+        "seed": args.seed,
+        "rounds": rounds,
+        "warmup": warmup,
+        "time": {str(threads): measure_time(size, threads, rounds, warmup, args.seed) for threads in args.threads},
+        "length_batch": min(size.batch_size, LENGTH_BATCH),
+        "lengths": lengths,
+        "outputs": compare_outputs(size, args.seed),
+    }
+    lines = report(data)
+    harness.write_results(args.output, data, lines)
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    logging.disable(logging.INFO)
+    main()

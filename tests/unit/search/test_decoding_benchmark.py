@@ -1,0 +1,46 @@
+"""The benchmark of beam search at toy size: that it compares what it says. Nothing here measures time."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def decoding(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    for name in ("harness", "workload", "training_step", "decoding"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    module = importlib.import_module("decoding")
+    module.use_plugin()
+    monkeypatch.setattr(module, "LENGTHS", (2, 4))
+    before = torch.get_num_threads()
+    yield module
+    torch.set_num_threads(before)
+
+
+def test_it_compares_the_searches_and_finds_the_same_outputs(decoding, tmp_path):
+    decoding.main(["--quick", "--threads", "1", "--output", str(tmp_path / "decoding")])
+    data = json.loads((tmp_path / "decoding.json").read_text())
+    assert list(data["time"]["1"]) == [variant.name for variant in decoding.VARIANTS]
+    assert data["time"]["1"][decoding.PEER]["cpu_ratio"] == 1.0
+    assert all(list(row) == ["2", "4"] for row in data["lengths"].values())
+    assert data["outputs"]["identical"] == data["outputs"]["sentences"] == decoding.TOY.batch_size
+    text = (tmp_path / "decoding.md").read_text()
+    assert "decoding.py --quick" in text and str(tmp_path) not in text
+
+
+def test_every_variant_searches_as_its_name_says_and_writes_as_much(decoding):
+    with decoding.built_steps(decoding.VARIANTS, decoding.TOY, 1, 1, decoding.SearchStep) as steps:
+        kinds = {name: getattr(step.generator, "is_fast", False) for name, step in steps.items()}
+        assert [name for name, fast in kinds.items() if not fast] == [decoding.PEER, decoding.STOCK]
+        for name, step in steps.items():
+            assert getattr(step.generator, "bf16_scores", False) == name.endswith("--bf16-scores")
+            step(0)
+            lengths = {len(one["tokens"]) for hypotheses in step.found for one in hypotheses}
+            assert lengths == {decoding.TOY.target_length}

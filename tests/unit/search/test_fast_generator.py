@@ -1,0 +1,272 @@
+"""The faster search finds what fairseq's own does: words, scores and order, whatever the options.
+
+Expected values are those of ``SequenceGenerator`` (and of ``PaperSequenceGenerator`` where that has options of its own)
+for the same model. The weights are scaled up so that no two hypotheses are nearly equal: rounding would decide those.
+"""
+
+from typing import Any
+
+import pytest
+import torch
+from fairseq.sequence_generator import SequenceGenerator
+
+from tests.copy_contract import copy_batch, copy_task
+from tests.model_contract import EOS, build_model, collate, make_dictionary, make_task, sentence, task_inputs
+from wean_fairseq.modules import QueryEmbedding
+from wean_fairseq.search import FastSequenceGenerator, PaperSequenceGenerator, packed_linear, vocabulary_scores
+
+TINY = {"embed_dim": 6, "hidden_size": 10}
+WORDS = 196  # and four special symbols: more than three blocks
+LENGTHS = (5, 2, 4, 3)
+
+FAMILIES = {
+    "wean_lstm": ("wean_lstm", {}),
+    "dot": ("wean_lstm", {"embed_dim": 10, "query_score": "dot"}),
+    "concat": ("wean_lstm", {"query_score": "concat"}),
+    "bias": ("wean_lstm", {"query_bias": True}),
+    "candidates": ("wean_lstm", {"num_candidates": 90}),
+    "both directions": ("wean_lstm", {"encoder_bidirectional": True, "attention_tanh": True}),
+    "padding attended to": ("wean_lstm", {"attn_pad_leak": True}),
+    "seq2seq_lstm": ("seq2seq_lstm", {}),
+    "copynet": ("copynet", {}),
+    "copynet, queries": ("copynet", {"output_layer": "query_embedding"}),
+    "copynet, coverage": ("copynet", {"attention_coverage": True, "location_width": 4, "cell": "lstm"}),
+    "rnnsearch": ("rnnsearch", {}),
+    "enc_dec": ("enc_dec", {}),
+    "pointer_generator": ("pointer_generator", {}),
+    "pointer_generator, coverage": ("pointer_generator", {"coverage": True}),
+    "residual_lstm": ("residual_lstm", {}),
+    "mta_lstm": ("mta_lstm", {}),
+    "tat_lstm": ("tat_lstm", {}),
+    "tav_lstm": ("tav_lstm", {}),
+    "sc_lstm": ("sc_lstm", {}),
+    "ppg": ("ppg", {"chunk_symbol": "w7"}),
+    "nts": ("nts", {}),
+    "enc_dec_a": ("enc_dec_a", {}),
+}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "greedy": {"beam_size": 1},
+    "wide": {"beam_size": 13},
+    "short": {"max_len_b": 3},
+    "nothing but the end": {"max_len_b": 0, "min_len": 0},
+    "empty outputs": {"min_len": 0},
+    "one length": {"min_len": 7, "max_len_b": 7},
+    "by the source": {"max_len_a": 1.5, "max_len_b": 1},
+    "length penalty": {"len_penalty": 0.3},
+    "sums": {"normalize_scores": False},
+    "unk disliked": {"unk_penalty": 5.0},
+    "unk never": {"unk_penalty": float("inf")},
+    "unk liked": {"unk_penalty": -5.0},
+    "temperature": {"temperature": 1.4},
+}
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """Several chunks even at these sizes."""
+    monkeypatch.setattr(vocabulary_scores, "CPU_CHUNK", 1500)
+
+
+def make_model(arch: str, options: dict[str, Any], task: Any = None, seed: int = 11) -> torch.nn.Module:
+    model = build_model(arch, task or make_task(make_dictionary(WORDS)), seed=seed, **TINY | options)
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.7 * torch.randn_like(parameter))
+            if len(parameter) == len(model.decoder.embed_tokens.weight):
+                parameter[EOS] *= 3.0  # often the best word, so that sentences end at different steps
+    return model
+
+
+def make_sample(model: torch.nn.Module, batch: dict[str, torch.Tensor] | None = None) -> dict[str, Any]:
+    if batch is None:
+        generator = torch.Generator().manual_seed(5)
+        sentences = [[sentence(generator, length, WORDS + 4) for length in LENGTHS] for _ in range(2)]
+        batch = collate(*sentences)
+    inputs = {name: batch[name] for name in ("src_tokens", "src_lengths")}
+    return {"net_input": inputs | task_inputs(model, batch)}
+
+
+def assert_same(found: list[list[dict[str, Any]]], expected: list[list[dict[str, Any]]]) -> None:
+    assert len(found) == len(expected)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert [one["tokens"].tolist() for one in ours] == [one["tokens"].tolist() for one in theirs]
+        for one, other in zip(ours, theirs, strict=True):
+            assert one.keys() == other.keys()
+            for name in ("score", "positional_scores", "attention"):
+                torch.testing.assert_close(one[name], other[name], rtol=1e-4, atol=1e-4, msg=name)
+
+
+def search(cls: type, models: list[torch.nn.Module], sample: dict[str, Any], call: Any = None, **options: Any) -> Any:
+    generator = cls(models, models[0].decoder.dictionary, **{"beam_size": 5, "max_len_b": 12} | options)
+    return generator.generate(models, sample, **call or {})
+
+
+def compare(model: torch.nn.Module, sample: dict[str, Any], **options: Any) -> None:
+    found = search(FastSequenceGenerator, [model], sample, **options)
+    assert_same(found, search(SequenceGenerator, [model], sample, **options))
+
+
+@pytest.fixture
+def stock_is_not_used(monkeypatch):
+    """A test that would pass because the search was left to fairseq's loop fails."""
+    monkeypatch.setattr(PaperSequenceGenerator, "generate", _own_generate)
+
+
+def _own_generate(self: Any, models: Any, sample: Any, **call: Any) -> Any:
+    assert self._new_steps() is not None
+    return SequenceGenerator.generate(self, models, sample, **call)
+
+
+@pytest.mark.parametrize(("arch", "options"), FAMILIES.values(), ids=FAMILIES)
+def test_every_family_finds_what_fairseq_finds(arch, options, stock_is_not_used):
+    model = make_model(arch, options)
+    sample = make_sample(model)
+    for beam in (2, 5):
+        compare(model, sample, beam_size=beam)
+    compare(model, sample, min_len=6, max_len_b=9, len_penalty=0.5)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_every_option_does_what_it_does_in_fairseq(options, seed, stock_is_not_used):
+    model = make_model("wean_lstm", {}, seed=seed)
+    compare(model, make_sample(model), **options)
+
+
+@pytest.mark.parametrize("arch", ["copynet", "rnnsearch", "pointer_generator"])
+@pytest.mark.parametrize("options", [{}, {"unk_penalty": float("inf")}, {"min_len": 0}, {"max_len_b": 2}])
+def test_words_outside_the_vocabulary_are_copied_alike(arch, options, stock_is_not_used):
+    model = make_model(arch, {}, copy_task())
+    compare(model, make_sample(model, copy_batch()), **options)
+
+
+def test_a_source_with_nothing_to_copy(stock_is_not_used):
+    model = make_model("pointer_generator", {}, copy_task())
+    compare(model, make_sample(model, collate([torch.tensor([2]), torch.tensor([5, 6, 2])], [torch.tensor([2])] * 2)))
+
+
+def test_in_float64_a_search_of_large_states_is_the_same(stock_is_not_used):
+    """Here nothing but the algorithm could make a difference."""
+    model = make_model("wean_lstm", {"embed_dim": 40, "hidden_size": 60}).double()
+    compare(model, make_sample(model), max_len_b=40, beam_size=8)
+
+
+@pytest.mark.parametrize("wanted", [1, 3])
+@pytest.mark.parametrize("rule", ["stop_when_best_finished", "stop_when_nothing_better"])
+@pytest.mark.parametrize("arch", ["wean_lstm", "copynet"])
+def test_the_stop_rules_are_those_of_the_plain_class(arch, rule, wanted, stock_is_not_used):
+    model = make_model(arch, {})
+    sample = make_sample(model)
+    options = {rule: wanted, "max_len_b": 15, "unk_penalty": 1.0}
+    found = search(FastSequenceGenerator, [model], sample, **options)
+    plain = PaperSequenceGenerator([model], model.decoder.dictionary, beam_size=5, **options)
+    assert_same(found, SequenceGenerator.generate(plain, [model], sample))
+
+
+def test_alignments_for_unknown_words_are_the_same():
+    model = make_model("wean_lstm", {})
+    sample = make_sample(model)
+    found, expected = (
+        search(cls, [model], sample, source_positions=True) for cls in (FastSequenceGenerator, PaperSequenceGenerator)
+    )
+    assert_same(found, expected)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert [one["alignment"] for one in ours] == [one["alignment"] for one in theirs]
+
+
+@pytest.mark.parametrize(
+    ("options", "call"),
+    [
+        ({}, {"prefix_tokens": torch.tensor([[8, 9], [7, 1], [5, 5], [6, 2]])}),
+        ({"no_repeat_ngram_size": 2}, {}),
+        ({"tokens_to_suppress": ("w3", "w4")}, {}),
+        ({"beam_size": 120}, {}),  # more candidates than words
+    ],
+)
+def test_what_fairseqs_loop_is_left_to_do_comes_out_as_well(options, call):
+    model = make_model("wean_lstm", {})
+    sample = make_sample(model)
+    found, expected = (
+        search(cls, [model], sample, call, **options) for cls in (FastSequenceGenerator, PaperSequenceGenerator)
+    )
+    assert_same(found, expected)
+
+
+def test_outputs_may_begin_after_another_word(stock_is_not_used):
+    model = make_model("wean_lstm", {})
+    sample = make_sample(model)
+    found, expected = (
+        search(cls, [model], sample, {"bos_token": 7}) for cls in (FastSequenceGenerator, SequenceGenerator)
+    )
+    assert_same(found, expected)
+
+
+def test_an_ensemble_is_left_to_fairseq():
+    models = [make_model("wean_lstm", {}, seed=seed) for seed in (1, 2)]
+    sample = make_sample(models[0])
+    generator = FastSequenceGenerator(models, models[0].decoder.dictionary, beam_size=5, max_len_b=12)
+    assert not generator.is_fast
+    assert_same(generator.generate(models, sample), search(SequenceGenerator, models, sample))
+
+
+def test_copying_with_a_temperature_is_left_to_fairseq():
+    model = make_model("copynet", {})
+    compare(model, make_sample(model), temperature=1.4)
+
+
+def test_the_longest_output_must_be_as_long_as_the_shortest():
+    model = make_model("wean_lstm", {})
+    with pytest.raises(AssertionError, match="min_len cannot be larger"):
+        search(FastSequenceGenerator, [model], make_sample(model), min_len=9, max_len_b=8)
+
+
+def test_scores_in_bfloat16_are_those_of_an_output_layer_that_rounds(stock_is_not_used, monkeypatch):
+    """Expected: teacher forcing with an output layer that multiplies in bfloat16, and does nothing else in it.
+
+    Its search would not do, as many of its scores are equal.
+    """
+    model = make_model("wean_lstm", {})
+    sample = make_sample(model)
+    found = search(FastSequenceGenerator, [model], sample, bf16_scores=True)
+    exact = teacher_forced(model, sample, found)
+    monkeypatch.setattr(QueryEmbedding, "scores", _rounded_scores)
+    rounded = teacher_forced(model, sample, found)
+    for hypotheses, expected, other in zip(found, rounded, exact, strict=True):
+        torch.testing.assert_close(hypotheses[0]["positional_scores"], expected, rtol=1e-4, atol=1e-4)
+        assert (expected - other).abs().max() > 1e-3
+
+
+@torch.no_grad()
+def teacher_forced(model: torch.nn.Module, sample: dict[str, Any], found: Any) -> list[torch.Tensor]:
+    """Log-probabilities of the words of each sentence's best output."""
+    source = sample["net_input"]["src_tokens"]
+    rows = []
+    for row, hypotheses in enumerate(found):
+        target = hypotheses[0]["tokens"]
+        words = torch.cat([target[-1:], target[:-1]]).unsqueeze(0)
+        logits, _ = model(source[row : row + 1], None, words)
+        rows.append(logits[0].log_softmax(dim=1).gather(1, target.unsqueeze(1)).squeeze(1))
+    return rows
+
+
+def _rounded_scores(self: QueryEmbedding, query: torch.Tensor, embeddings: torch.Tensor) -> torch.Tensor:
+    return (self.score.query_proj(query).bfloat16() @ embeddings.bfloat16().t()).float()
+
+
+@pytest.mark.parametrize("arch", ["wean_lstm", "seq2seq_lstm"])
+def test_without_onednns_operators_the_outputs_are_the_same(arch, monkeypatch, stock_is_not_used):
+    monkeypatch.setattr(packed_linear, "pack", lambda weight, rows: None)
+    model = make_model(arch, {})
+    sample = make_sample(model)
+    for beam in (1, 5):  # few rows and many
+        compare(model, sample, beam_size=beam)
+
+
+@pytest.mark.parametrize("arch", ["wean_lstm", "pointer_generator", "sc_lstm"])
+def test_half_precision_models_are_searched(arch, stock_is_not_used):
+    model = make_model(arch, {}).bfloat16()
+    for hypotheses in search(FastSequenceGenerator, [model], make_sample(model)):
+        assert len(hypotheses) == 5
+        assert all(torch.isfinite(one["score"]) for one in hypotheses)

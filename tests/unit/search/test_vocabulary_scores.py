@@ -1,0 +1,123 @@
+"""Scores in chunks and blocks against all of them at once: ``QueryEmbedding.scores``, log_softmax and one topk."""
+
+import pytest
+import torch
+
+from wean_fairseq.modules import QueryEmbedding
+from wean_fairseq.search import packed_linear, vocabulary_scores
+from wean_fairseq.search.packed_linear import PackedLinear
+from wean_fairseq.search.vocabulary_scores import VocabularyScores
+
+SENTENCES, BEAM, DIM = 3, 4, 6
+ROWS = SENTENCES * BEAM
+
+
+def build(vocabulary: int, score: str = "general", **options):
+    torch.manual_seed(3)
+    output = QueryEmbedding(score, DIM, DIM, vocabulary, unk_index=3, **options)
+    return output, torch.randn(vocabulary, DIM), torch.randn(ROWS, DIM)
+
+
+@pytest.fixture(params=[64, 700, 10**6])
+def chunk(request, monkeypatch):
+    """Scores of a chunk: one block, several, all."""
+    monkeypatch.setattr(vocabulary_scores, "CPU_CHUNK", request.param)
+
+
+@pytest.mark.parametrize("vocabulary", [20, 64, 65, 300])
+@pytest.mark.parametrize("score", ["dot", "general", "concat", "linear"])
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@torch.no_grad()
+def test_scores_their_sum_and_the_best_are_those_of_the_plain_form(chunk, vocabulary, score, temperature):
+    output, embeddings, features = build(vocabulary, score)
+    scores = VocabularyScores(output, embeddings, vocabulary, ROWS)
+    expected = output.scores(features, embeddings) / temperature
+    log_sum = scores.compute(features, temperature)
+    torch.testing.assert_close(log_sum, expected.logsumexp(dim=1))
+    torch.testing.assert_close(scores.get(torch.arange(vocabulary).expand(ROWS, -1)), expected)
+    sums = torch.randn(ROWS)
+    totals = (expected.log_softmax(dim=1) + sums.unsqueeze(1)).view(SENTENCES, -1)
+    values, places = totals.topk(8)
+    best, words, beams = scores.best(log_sum, sums, SENTENCES, 8)
+    torch.testing.assert_close(best, values)
+    assert torch.equal(words, places % vocabulary) and torch.equal(beams, places // vocabulary)
+
+
+@torch.no_grad()
+def test_fewer_rows_than_there_may_be_and_no_sums(chunk):
+    output, embeddings, features = build(300)
+    scores = VocabularyScores(output, embeddings, 300, ROWS)
+    scores.compute(features)  # leaves its numbers in the memory
+    log_sum = scores.compute(features[:2])
+    values, places = output.scores(features[:2], embeddings).log_softmax(dim=1).topk(8)
+    best, words, beams = scores.best(log_sum, None, 2, 8)
+    torch.testing.assert_close(best, values)
+    assert torch.equal(words, places) and not beams.any()
+
+
+@torch.no_grad()
+def test_words_that_are_no_candidates_are_neither_computed_nor_found(chunk, monkeypatch):
+    monkeypatch.setattr(packed_linear, "pack", lambda weight, rows: None)  # so that the weights can be counted
+    output, embeddings, features = build(300, num_candidates=70)
+    scores = VocabularyScores(output, embeddings, 300, ROWS)
+    log_sum = scores.compute(features)
+    expected = output.scores(features, embeddings)  # -inf outside the candidates
+    torch.testing.assert_close(log_sum, expected.logsumexp(dim=1))
+    torch.testing.assert_close(scores.get(torch.arange(300).expand(ROWS, -1)), expected)
+    best, words, _ = scores.best(log_sum, None, ROWS, 40)
+    assert words.max() < 70 and torch.isfinite(best).all()
+    assert sum(len(product.weight) for product in scores._products) == 70
+
+
+@torch.no_grad()
+def test_scores_that_are_replaced_are_found(chunk):
+    """Raised, lowered, forbidden, and of words beyond those that are scored; a word twice in a row."""
+    output, embeddings, features = build(200)
+    scores = VocabularyScores(output, embeddings, 203, ROWS)
+    log_sum = scores.compute(features)
+    expected = torch.cat([output.scores(features, embeddings), torch.full((ROWS, 3), float("-inf"))], dim=1)
+    top = expected.argmax(dim=1, keepdim=True)
+    for words, value in ((top, float("-inf")), (torch.tensor([[201, 5, 5, 130]]).expand(ROWS, 4), 9.0)):
+        scores.put(words, torch.full(words.shape, value))
+        expected = expected.scatter(1, words, value)
+    torch.testing.assert_close(scores.get(torch.arange(203).expand(ROWS, -1)), expected)
+    values, _ = (expected - log_sum.unsqueeze(1)).topk(8)
+    best, words, _ = scores.best(log_sum, None, ROWS, 8)
+    torch.testing.assert_close(best, values)
+    torch.testing.assert_close(expected.gather(1, words) - log_sum.unsqueeze(1), values)
+
+
+@torch.no_grad()
+def test_a_row_without_numbers_is_never_chosen(chunk):
+    output, embeddings, features = build(300)
+    features[1] = float("nan")
+    scores = VocabularyScores(output, embeddings, 300, ROWS)
+    log_sum = scores.compute(features)
+    best, _, beams = scores.best(log_sum, torch.zeros(ROWS), SENTENCES, 8)
+    assert torch.isfinite(best).all()
+    assert not beams[0].eq(1).any()
+
+
+@torch.no_grad()
+def test_bfloat16_is_for_the_product_alone(chunk):
+    """Expected: the product of rounded factors, rounded, and everything afterwards in float32."""
+    output, embeddings, features = build(300)
+    scores = VocabularyScores(output, embeddings, 300, ROWS, bfloat16=True)
+    log_sum = scores.compute(features)
+    query = output.score(features, embeddings).query
+    expected = (query.bfloat16() @ embeddings.bfloat16().t()).float()
+    torch.testing.assert_close(log_sum, expected.logsumexp(dim=1))
+    torch.testing.assert_close(scores.get(torch.arange(300).expand(ROWS, -1)), expected)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 40])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("packs", [False, True])
+@torch.no_grad()
+def test_a_packed_product_is_a_product(rows, bias, packs, monkeypatch):
+    torch.manual_seed(1)
+    weight, shift, inputs = torch.randn(33, DIM), torch.randn(33) if bias else None, torch.randn(rows, DIM)
+    if not packs:
+        monkeypatch.setattr(packed_linear, "pack", lambda weight, rows: None)
+    product = PackedLinear(weight, shift, 16)
+    torch.testing.assert_close(product(inputs), torch.nn.functional.linear(inputs, weight, shift))

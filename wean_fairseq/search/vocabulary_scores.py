@@ -1,0 +1,158 @@
+"""Scores of all words for all hypotheses of a step, and the best of them, in few passes over as little memory.
+
+The scores are computed in chunks of words that fit a CPU's cache, and normalised within their chunk while they are in
+it; what that takes from each row is kept, so that nothing has to be gone through again. Of each block of 64 words its
+maximum is kept: the best n words of a sentence lie in the n blocks with the best maxima, so the search for them looks
+at those blocks alone.
+
+Legend: ``N`` hypotheses of all sentences, ``B`` sentences, ``D`` width of the features, ``V`` words that are scored,
+``W`` words with those that only copying can reach, ``C`` chunks, ``M`` candidates.
+"""
+
+import torch
+from torch import Tensor
+
+from ..modules import QueryEmbedding
+from ..modules.additive_scores import additive_scores
+from ..modules.copying import NEVER
+from ..modules.query_embedding import Additive, ConcatScore, Product
+from .packed_linear import PackedLinear
+
+BLOCK = 64
+CPU_CHUNK = 2**21  # scores; 8 MiB of float32
+GPU_CHUNK = 2**27
+
+
+class VocabularyScores:
+    """One object serves all steps of a search; ``compute`` begins a step.
+
+    Args:
+        output: the model's output layer.
+        embeddings: of the words, (V or more, E).
+        num_words: ``W``.
+        max_rows: the most hypotheses of a step.
+        bfloat16: multiply in bfloat16; what is done with the scores afterwards stays float32, and so do the scores of
+            ``concat``, which are no product.
+    """
+
+    def __init__(
+        self, output: QueryEmbedding, embeddings: Tensor, num_words: int, max_rows: int, bfloat16: bool = False
+    ) -> None:
+        self.output = output
+        self.embeddings = embeddings[: output.num_candidates]
+        self.num_scored = output.num_candidates
+        self.dtype = torch.bfloat16 if bfloat16 else embeddings.dtype
+        self._products: list[PackedLinear] = []  # with the words of each chunk
+        self._candidate_part: Tensor | None = None  # of the additive score, the same at every step
+        # The chunks stay the same while sentences are dropped.
+        limit = CPU_CHUNK if embeddings.device.type == "cpu" else GPU_CHUNK
+        blocks = -(-num_words // BLOCK)
+        self.num_chunks = min(blocks, -(-max_rows * blocks * BLOCK // limit))
+        self.width = -(-blocks // self.num_chunks) * BLOCK  # words of a chunk
+        self.max_rows = max_rows
+        self._memory = embeddings.new_empty(self.num_chunks * max_rows * self.width, dtype=torch.float)
+        self._scores = self._shift = self._maxima = self._memory  # of a step, see ``_lay_out``
+
+    def compute(self, features: Tensor, temperature: float = 1.0) -> Tensor:
+        """Score all words from features (N, D); returns the log of the summed exponentials of the V scores, (N,)."""
+        parts = self._parts(features)
+        self._lay_out(features.size(0))
+        for number, normalised in enumerate(self._scores):
+            start = number * self.width
+            count = min(self.width, self.num_scored - start)  # words that are scored; the others are copied at most
+            if count < self.width:
+                normalised[:, max(count, 0) :] = NEVER
+            if count > 0:
+                scores = self._chunk(parts, number, slice(start, start + count)).float()  # (N, count)
+                if temperature != 1.0:
+                    scores.div_(temperature)
+                # One fused pass, and what it took from each row says what the sum is.
+                torch.log_softmax(scores, dim=1, out=normalised[:, :count])
+                self._shift[number] = scores[:, 0] - normalised[:, 0]
+            maxima = normalised.view(len(features), -1, BLOCK).amax(dim=2)
+            self._maxima[:, number] = maxima
+        scored = -(-self.num_scored // self.width)
+        return torch.logsumexp(self._shift[:scored], dim=0)
+
+    def get(self, words: Tensor) -> Tensor:
+        """Scores of words (N, M): float32, (N, M)."""
+        rows = torch.arange(len(words), device=words.device).unsqueeze(1)
+        return self._scores.view(-1)[self._places(words)] + self._shift[words // self.width, rows]
+
+    def put(self, words: Tensor, scores: Tensor) -> None:
+        """Replace scores (N, M) of words (N, M); where a word comes twice in a row, its scores must be the same."""
+        rows = torch.arange(len(words), device=words.device).unsqueeze(1)
+        self._scores.view(-1)[self._places(words)] = scores - self._shift[words // self.width, rows]
+        blocks = words // BLOCK
+        self._maxima.flatten(1)[rows, blocks] = self._blocks(rows, blocks).amax(dim=2)
+
+    def best(
+        self, normaliser: Tensor, sums: Tensor | None, sentences: int, count: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The best continuations of each sentence, whose hypotheses lie side by side.
+
+        Args:
+            normaliser: what to take from the scores for log-probabilities, (N,).
+            sums: log-probabilities of the hypotheses so far, (N,); ``None`` = nothing yet.
+            sentences: ``B``.
+            count: ``M``.
+
+        Returns:
+            Their sums, best first, their words, and their hypotheses numbered within the sentence, (B, M) each.
+        """
+        num_blocks = self._maxima[0].numel()
+        group = len(normaliser) // sentences
+        missing = (self._shift - normaliser).t()  # of log-probabilities, in each chunk: (N, C)
+        totals = _totals(self._maxima, missing, None if sums is None else sums.unsqueeze(1)).view(sentences, -1)
+        first = totals.topk(min(count, totals.size(1)), sorted=False).indices  # (B, m)
+        beams, blocks = first // num_blocks, first % num_blocks
+        rows = beams + torch.arange(sentences, device=beams.device).unsqueeze(1) * group
+        missing = missing[rows, blocks * BLOCK // self.width]
+        inside = _totals(self._blocks(rows, blocks), missing, None if sums is None else sums[rows])  # (B, m, BLOCK)
+        best, places = inside.flatten(1).topk(count)
+        chosen = places // BLOCK
+        return best, blocks.gather(1, chosen) * BLOCK + places % BLOCK, beams.gather(1, chosen)
+
+    def _parts(self, features: Tensor) -> Product | Additive:
+        score = self.output.score
+        if isinstance(score, ConcatScore):
+            if self._candidate_part is None:
+                self._candidate_part = score.embed_proj(self.embeddings)
+            return Additive(score.query_proj(features), self._candidate_part, score.vector)
+        parts: Product = score(features, self.embeddings)
+        return parts
+
+    def _chunk(self, parts: Product | Additive, number: int, words: slice) -> Tensor:
+        """Scores of some words: (N, words)."""
+        if isinstance(parts, Additive):
+            return additive_scores(parts.query_part, parts.candidate_part[words], parts.vector)
+        if number == len(self._products):  # the weights are the same at every step
+            bias = None if parts.bias is None else parts.bias[words].to(self.dtype)
+            self._products.append(PackedLinear(parts.weight[words].to(self.dtype), bias, self.max_rows))
+        return self._products[number](parts.query.to(self.dtype))
+
+    def _lay_out(self, rows: int) -> None:
+        """Divide the memory for this number of hypotheses."""
+        size = (self.num_chunks, rows, self.width)
+        self._scores = self._memory[: self.num_chunks * rows * self.width].view(size)  # less what is in ``_shift``
+        self._shift = self._memory.new_zeros(self.num_chunks, rows)
+        self._maxima = self._memory.new_empty(rows, self.num_chunks, self.width // BLOCK)
+
+    def _places(self, words: Tensor) -> Tensor:
+        """Where the scores of words (N, M) are in the memory: (N, M)."""
+        row = torch.arange(len(words), device=words.device).unsqueeze(1)
+        return (words // self.width * len(words) + row) * self.width + words % self.width
+
+    def _blocks(self, rows: Tensor, blocks: Tensor) -> Tensor:
+        """What is in the memory of blocks of hypotheses, two shapes that broadcast to (..., M): (..., M, BLOCK)."""
+        each = self.width // BLOCK
+        chunk = blocks // each
+        return self._scores.view(-1, BLOCK)[(chunk * self._scores.size(1) + rows) * each + blocks % each]
+
+
+def _totals(scores: Tensor, missing: Tensor, sums: Tensor | None) -> Tensor:
+    """Sums of log-probabilities with one more word, added in fairseq's order: (..., M), (...), (...) -> (..., M)."""
+    totals = scores + missing.unsqueeze(-1)
+    if sums is not None:
+        totals += sums.unsqueeze(-1)
+    return totals.masked_fill_(totals.isnan(), NEVER)

@@ -1,0 +1,137 @@
+"""The translation task, guarded: data and dictionaries are what they were, and a training that diverges stops."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fairseq.data import Dictionary
+from fairseq.distributed import utils as distributed_utils
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from fairseq.utils import split_paths
+
+from ..checkpoints import dictionaries
+from ..data.integrity import check_binary, check_data, record_once
+from ..divergence import check_loss
+
+_WRITTEN = ("copy_provenance", "granularity_dump")  # options that name files to write
+
+
+@dataclass
+class GuardedConfig(TranslationConfig):
+    """The translation task's options, and when to stop."""
+
+    loss_limit: float = field(
+        default=1000.0,
+        metadata={
+            "help": "stop when the loss of a batch is not a number or above this, in nats a token; 0 = any number"
+        },
+    )
+
+
+class GuardedTask(TranslationTask):
+    """Keeps what its checks need: in the checkpoints, the words of the dictionaries; beside the data, its checksums."""
+
+    cfg: GuardedConfig
+
+    def __init__(self, cfg: GuardedConfig, src_dict: Dictionary, tgt_dict: Dictionary) -> None:
+        super().__init__(cfg, src_dict, tgt_dict)
+        self._update: int | None = None  # the last one that was tried, in training
+        self._recorded = False  # whether this training has looked for checksums of its data
+
+    @classmethod
+    def setup_task(cls, cfg: GuardedConfig, **kwargs: Any) -> "GuardedTask":
+        """Load the dictionaries.
+
+        Raises:
+            UserError: if one has changed since its checksum was written.
+        """
+        if kwargs.get("from_checkpoint"):
+            for option in _WRITTEN:  # a checkpoint does not choose where this computer writes
+                if getattr(cfg, option, None) is not None:
+                    setattr(cfg, option, None)
+        check_data(sorted(Path(split_paths(cfg.data)[0]).glob("dict.*.txt")))
+        return super().setup_task(cfg, **kwargs)
+
+    def check_files(self, split: str, epoch: int, combine: bool) -> None:
+        """Refuse files of a split that have changed, or do not fit each other or the dictionaries.
+
+        Raises:
+            UserError: naming the file.
+        """
+        shards = split_paths(self.cfg.data)
+        folder = Path(shards[(epoch - 1) % len(shards)] if split == self.cfg.train_subset else shards[0])
+        sides = {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
+        for path in sorted(path for path in folder.glob(f"{split}*.*") if _belongs(path, split, combine)):
+            check_data([path])
+            dictionary = sides.get(path.stem.rsplit(".", 1)[-1])
+            if path.suffix == ".bin" and dictionary is not None:
+                check_binary(path.with_suffix(""), getattr(dictionary, "first_slot", len(dictionary)))
+
+    def begin_epoch(self, epoch: int, model: Any) -> None:
+        """A training begins: what its data is now is what it has to be from now on."""
+        super().begin_epoch(epoch, model)
+        if distributed_utils.get_global_rank() == 0 and not self._recorded:
+            self._recorded = True
+            for folder in split_paths(self.cfg.data):
+                record_once(Path(folder))
+
+    def train_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
+        """As fairseq's.
+
+        Raises:
+            Diverged: naming the batch, before an update is made with it.
+        """
+        self._update = kwargs.get("update_num", 0) + 1
+        result = super().train_step(sample, *args, **kwargs)
+        if not kwargs.get("ignore_grad"):
+            check_loss(result[0], sample, self.cfg.loss_limit, f"update {self._update}")
+        return result
+
+    def valid_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
+        """As fairseq's.
+
+        Raises:
+            Diverged: in training, naming the batch, before the model is kept as the best.
+        """
+        result = super().valid_step(sample, *args, **kwargs)
+        if self._update is not None:
+            check_loss(result[0], sample, self.cfg.loss_limit, f"the validation after update {self._update}")
+        return result
+
+    def state_dict(self) -> dict[str, Any]:
+        """What checkpoints keep of the task: the words of the dictionaries in their order, as checksums."""
+        sides = {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
+        described = {side: dictionaries.describe(dictionary) for side, dictionary in sides.items()}
+        return {**super().state_dict(), "dictionaries": described}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """As fairseq's.
+
+        Raises:
+            UserError: if the model was trained with other dictionaries.
+        """
+        kept = dict(state_dict)
+        checkpoint = kept.pop("checkpoint", "the checkpoint")
+        self.check_dictionaries(kept, checkpoint)
+        kept.pop("dictionaries", None)
+        super().load_state_dict(kept)
+
+    def check_dictionaries(self, task_state: dict[str, Any], checkpoint: str) -> None:
+        """Refuse a model that was trained with other dictionaries; old checkpoints do not tell.
+
+        Args:
+            task_state: what ``state_dict`` gave in training.
+            checkpoint: the file, for the user.
+
+        Raises:
+            UserError: naming the dictionary.
+        """
+        sides = {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
+        folder = split_paths(self.cfg.data)[0]
+        dictionaries.check(task_state.get("dictionaries") or {}, sides, checkpoint, folder)
+
+
+def _belongs(path: Path, split: str, combine: bool) -> bool:
+    """Whether a file is of the split, or of one of its parts (train1, train2, ...) where they are combined."""
+    part = path.name.split(".")[0].removeprefix(split)
+    return part == "" or (combine and part.isdecimal())
