@@ -3,7 +3,8 @@
 # source it after recipe.sh, and call `essays NAME` or `commongen`.
 #
 #   BERT     local transformers directory (the paper: BERT-base, Chinese); without it a tiny BERT is trained on the text
-#   VECTORS  word vectors for topics and LSTMs as text; train = word2vec on the training text (the default); none
+#   VECTORS  word vectors that the words of every system start from, as text; train = word2vec on the training text (the
+#            default); none
 #   SIZE     paper or small: the presets of that size
 #   LENGTH   longest output (150 words); NGRAM: no n-gram of this length twice in an output (0 = any)
 #   WARMUP   updates until the rate of Transformers is highest; BERT_UPDATES: of the tiny BERT
@@ -80,7 +81,7 @@ begin() {
     VECTORS=$(realpath "$VECTORS")
     width=$(awk '{ print NF == 2 ? $2 : NF - 1; exit }' "$VECTORS")
     for system in $SYSTEMS; do
-      [[ $system == transformer || $width == "$(width_of "$system")" ]] ||
+      [[ $width == "$(width_of "$system")" ]] ||
         die "$VECTORS has $width numbers a word, but $system reads $(width_of "$system"): name SYSTEMS that they fit."
     done
   fi
@@ -128,6 +129,7 @@ settings() {
     transformer)
       criterion=query_embedding
       optimisation=("${noam[@]}")
+      vectors "$(width_of transformer)" --encoder-embed-path --decoder-embed-path
       ;;
     mta_lstm | tat_lstm | tav_lstm | sc_lstm | ppg)
       optimisation=("${recurrent[@]}")
@@ -174,9 +176,9 @@ tiny_bert() {
     --updates "$BERT_UPDATES" --seed "$SEED" >"$RUN/bert.log" 2>&1 || fail "training the tiny BERT" "$RUN/bert.log"
 }
 
-# vectors WIDTH: adds $VECTORS, or vectors trained on the text, to `inputs`.
+# vectors WIDTH [OPTION...]: adds $VECTORS, or vectors trained on the text, to `inputs`, as --topic-vectors or the options.
 vectors() {
-  local file=$VECTORS
+  local file=$VECTORS option
   [[ $VECTORS != none ]] || return 0
   if [[ $VECTORS == train ]]; then
     file=$RUN/vectors-$1/vectors.txt
@@ -187,7 +189,10 @@ vectors() {
         fail "training the word vectors" "$RUN/vectors.log"
     fi
   fi
-  inputs+=(--topic-vectors "$file")
+  for option in "${@:2}"; do
+    inputs+=("$option" "$file")
+  done
+  (($# > 1)) || inputs+=(--topic-vectors "$file")
 }
 
 # chunks: the essays cut into chunks for PPG, and binary data of them.
