@@ -57,7 +57,7 @@ def test_relative_imports_are_resolved(tmp_path, monkeypatch):
 
 
 def test_modules_import_torch_and_the_standard_library_only():
-    """Kernels alone also import Triton, which torch brings along where there is a GPU; nothing imports them without it."""
+    """Kernels alone also import Triton, which torch brings where there is a GPU; nothing imports them without it."""
     allowed = {"torch", "wean_fairseq.modules", *sys.stdlib_module_names}
     offences = [
         f"{path.relative_to(ROOT)} imports {name}"
