@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.pictures import save
 from wean_fairseq.evaluation.text_files import decode_lines, read_bytes, write_atomically
 
 LOWER_IS_BETTER = ("loss", "nll_loss", "ppl")
 NEAR_BEST = 0.95
 # Okabe and Ito's colours can be told apart by everybody; shape and dashes say the same again.
-_STYLES = (
+STYLES = (
     ("#0072B2", "o", "-"),
     ("#D55E00", "s", "--"),
     ("#009E73", "^", "-."),
@@ -191,15 +192,7 @@ def draw(
     Raises:
         EvaluationError: if it cannot be written.
     """
-    figure = plot(histories, metrics, title=title, training=training)
-    from matplotlib import pyplot as plt
-
-    try:
-        figure.savefig(output, dpi=150)
-    except OSError as error:
-        raise EvaluationError(f"cannot write {output}: {error.strerror}.") from error
-    finally:
-        plt.close(figure)
+    save(plot(histories, metrics, title=title, training=training), output)
 
 
 def plot(histories: list[History], metrics: Sequence[str], *, title: str = "", training: bool = False) -> Any:
@@ -212,7 +205,7 @@ def plot(histories: list[History], metrics: Sequence[str], *, title: str = "", t
     figure, axes = plt.subplots(1, len(metrics), figsize=(6.4 * len(metrics), 4.4), squeeze=False, layout="constrained")
     for panel, metric in zip(axes[0], metrics, strict=True):
         for index, history in enumerate(histories):
-            _draw_curve(panel, history, metric, _STYLES[index % len(_STYLES)], training)
+            _draw_curve(panel, history, metric, STYLES[index % len(STYLES)], training)
         panel.set_xlabel("epochs")
         panel.set_ylabel(f"validation {_LABELS.get(metric, metric)}" if not training else _LABELS.get(metric, metric))
         panel.set_xlim(left=0)

@@ -17,6 +17,7 @@ from statistics import mean
 from typing import Any, NamedTuple, TypeVar
 
 from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.pictures import save
 from wean_fairseq.evaluation.text_files import read_lines
 
 FUNCTION_WORDS = frozenset(
@@ -143,15 +144,7 @@ def draw(sentences: Sequence[Sentence], output: str) -> None:
     Raises:
         EvaluationError: if it cannot be written.
     """
-    figure = plot(sentences)
-    from matplotlib import pyplot as plt
-
-    try:
-        figure.savefig(output, dpi=150)
-    except OSError as error:
-        raise EvaluationError(f"cannot write {output}: {error.strerror}.") from error
-    finally:
-        plt.close(figure)
+    save(plot(sentences), output)
 
 
 def plot(sentences: Sequence[Sentence]) -> Any:

@@ -12,13 +12,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from wean_fairseq.evaluation.curves import STYLES
 from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.evaluation.tokenizers import has_chinese
 
 logger = logging.getLogger(__name__)
 
 #: Okabe and Ito's colours, which can be told apart by everybody.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+COLOURS = tuple(colour for colour, _, _ in STYLES)
 #: One hue that reads the same for the colour-blind and in grey; dark = much.
 SHADES = "Blues"
 #: Font families with simplified Chinese, as matplotlib calls them; the first one found is used.
