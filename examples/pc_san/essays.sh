@@ -28,6 +28,7 @@ else
 fi
 : "${BERT:=}" "${VECTORS:=train}" "${NGRAM:=0}" "${WARMUP:=4000}"
 task=topic_essay
+forbidden=()
 case $SIZE in
   paper) suffix='' transformer_width=768 lstm_width=300 ppg_width=512 ;;
   small) suffix=_small transformer_width=128 lstm_width=128 ppg_width=128 ;;
@@ -46,7 +47,9 @@ essays() {
 or {train,valid,test}.{src,tgt}." "$DATA"/{train,valid,test}.{src,tgt}
   fi
   begin
-  prepare essay "${source[@]}" --seed "$SEED" --max-topics 5 "${limit[@]}"
+  # The released corpora write <UNK> for their own unknown words: no output shall have it.
+  prepare essay "${source[@]}" --seed "$SEED" --max-topics 5 --unknown '<UNK>' "${limit[@]}"
+  forbidden=(--unkpen 1000)
   test_of_text test
   references=("$RUN/text-test/test.tgt")
   compare
@@ -109,7 +112,8 @@ compare() {
     BIN=$RUN/bin
     settings "$system"
     train "$system" "${arch[$system]}$suffix" "${optimisation[@]}" "${inputs[@]}" --no-epoch-checkpoints "${validation[@]}"
-    generate "$system" test --beam 5 --lenpen 1 --max-len-b "$LENGTH" --no-repeat-ngram-size "$NGRAM"
+    generate "$system" test --beam 5 --lenpen 1 --max-len-b "$LENGTH" --no-repeat-ngram-size "$NGRAM" \
+      "${forbidden[@]}"
     [[ $system != ppg ]] || tool "$ROOT/preprocess/clause_chunks.py" --generated "$RUN/ppg/test.log" \
       --output "$RUN/ppg/test.txt"
     # The paper's figure 3.

@@ -7,7 +7,8 @@ different lines in one file. All white space becomes single spaces. Unicode is n
 
 Tokens that fairseq or this plugin would read as a special symbol (``<s>``, ``<pad>``, ``</s>``, ``<unk>``, ``<oov-3>``,
 ...) are written as ``&lt;unk&gt;``: typed by somebody in a sentence, ``</s>`` would end it and ``<pad>`` would be
-masked. ``restore_specials`` is the way back.
+masked. ``restore_specials`` is the way back. The word with which a corpus itself stands for unknown ones is another
+matter: as ``<unk>`` fairseq learns it as what it is, and can be told not to write it.
 """
 
 import re
@@ -37,12 +38,15 @@ class Cleaner:
     Args:
         form: of Unicode: ``NFC``, ``NFKC`` (which also makes full-width letters plain) or ``none``.
         specials: what to do with a token that is a special symbol: ``escape`` it, ``refuse`` it, or ``keep`` it.
+        unknown: the corpus's own word for unknown ones, in any case, to become ``<unk>``; empty: it has none.
     """
 
-    def __init__(self, form: str = "NFC", specials: str = "escape") -> None:
+    def __init__(self, form: str = "NFC", specials: str = "escape", unknown: str = "") -> None:
         self.form = form
         self.specials = specials
         self.counts: Counter[str] = Counter()
+        forms = "|".join(re.escape(_SPECIAL.sub(r"&lt;\1&gt;", word)) for word in {unknown, unknown.lower()})
+        self._unknown = re.compile(rf"(?<!\S)(?:{forms})(?!\S)", re.IGNORECASE) if unknown else None
 
     def clean(self, line: str) -> str:
         """The line without harmful characters, normalised, its tokens separated by single spaces."""
@@ -62,6 +66,14 @@ class Cleaner:
         Raises:
             InputError: if there is one and they are refused.
         """
+        line = self._guard(line)
+        if self._unknown is not None:
+            line, number = self._unknown.subn("<unk>", line)
+            if number:
+                self.counts["unknown_words"] += number
+        return line
+
+    def _guard(self, line: str) -> str:
         if "<" not in line or self.specials == "keep":
             return line
         escaped, number = _SPECIAL.subn(r"&lt;\1&gt;", line)

@@ -75,6 +75,9 @@ def add_text_options(parser: ArgumentParser) -> None:
     group.add_argument(
         "--specials", choices=cleaning.SPECIAL_POLICIES, default="escape", help="<unk>, </s>, ... typed in the text"
     )
+    group.add_argument(
+        "--unknown", default="", metavar="WORD", help="the corpus's own unknown word (ZhiHu: <UNK>), to be <unk>"
+    )
     group.add_argument("--leak-key", choices=leaks.KEYS, default="line", help="how the leak check compares lines")
     group.add_argument(
         "--drop-leaks",

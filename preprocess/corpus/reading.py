@@ -16,6 +16,7 @@ from tqdm import tqdm
 from corpus.errors import InputError
 
 LONGEST_LINE = 1 << 26  # bytes: 64 MiB without a line end is no text file with a sentence a line
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _EVERY = 2000  # lines between two updates of the progress bar
 
 
@@ -34,9 +35,12 @@ def read_lines(path: Path, counts: Counter[str] | None = None, replace_bad: bool
     try:
         with path.open("rb") as file, closing(_unpacked(file)) as lines, _bar(path) as bar:
             for number, raw in enumerate(iter(partial(lines.readline, LONGEST_LINE), b""), start=1):
+                if number == 1 and _begins_archive(raw):
+                    raise InputError(f"{path} is an archive: unpack it, and name a file that was in it.")
                 if number % _EVERY == 0:
                     bar.update(file.tell() - bar.n)
-                yield _decode(raw, number, path, counts, replace_bad)
+                if number > 1 or raw != _BYTE_ORDER_MARK:  # which alone is no line
+                    yield _decode(raw, number, path, counts, replace_bad)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"cannot unpack {path}: {error}.") from error
     except OSError as error:
@@ -48,6 +52,11 @@ def _unpacked(file: BinaryIO) -> BinaryIO:
     magic = file.read(2)
     file.seek(0)
     return cast(BinaryIO, gzip.GzipFile(fileobj=file)) if magic == b"\x1f\x8b" else file
+
+
+def _begins_archive(raw: bytes) -> bool:
+    """Whether a file's first line is that of a tar, whose first entry may be a text, or of a zip file."""
+    return raw[257:262] == b"ustar" or raw.startswith(b"PK\x03\x04")
 
 
 def _bar(path: Path) -> "tqdm[NoReturn]":
@@ -65,7 +74,7 @@ def _decode(raw: bytes, number: int, path: Path, counts: Counter[str], replace_b
             counts["crlf_line_ends"] += 1
     elif len(raw) >= LONGEST_LINE:
         raise InputError(f"line {number} of {path} is longer than {LONGEST_LINE >> 20} MiB: that is no text file.")
-    if number == 1 and raw[:3] == b"\xef\xbb\xbf":
+    if number == 1 and raw[:3] == _BYTE_ORDER_MARK:
         raw = raw[3:]
         counts["byte_order_marks"] += 1
     try:

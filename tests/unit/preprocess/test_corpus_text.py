@@ -76,6 +76,14 @@ def test_special_symbols_are_escaped_refused_or_kept():
         Cleaner(specials="refuse").guard("x <pad> y")
 
 
+@pytest.mark.parametrize("word", ["<UNK>", "<unk>", "unk.", "UNK"])
+def test_the_corpus_s_own_word_for_unknown_ones_becomes_the_dictionary_s(word: str) -> None:
+    cleaner = Cleaner(unknown=word)
+    assert cleaner.guard(f"{word} a {word} </s> {word.lower()} x{word}") == f"<unk> a <unk> &lt;/s&gt; <unk> x{word}"
+    assert cleaner.counts["unknown_words"] == 3
+    assert Cleaner().guard("a <unk>") == "a &lt;unk&gt;"
+
+
 @pytest.mark.slow  # importing fairseq takes long
 def test_symbols_of_a_fairseq_dictionary_are_all_known():
     dictionary = importlib.import_module("fairseq.data").Dictionary()
