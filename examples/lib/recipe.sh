@@ -15,6 +15,9 @@ LIB=$ROOT/examples/lib
 FOLDER=${RECIPE:-$(basename "$(dirname "$(realpath "$0")")")/$(basename "$0" .sh)}
 RECIPE=$(basename "$FOLDER")
 : "${RUN:=$ROOT/runs/$FOLDER$([[ $SMOKE == 1 ]] && echo -smoke)}"
+for name in DATA RUN TURK PWKP; do # one that begins with a dash is the name of a file, and no option
+  [[ ${!name-} != -* ]] || printf -v "$name" './%s' "${!name}"
+done
 if [[ -z ${GPUS:-} ]]; then
   GPUS=$({ nvidia-smi --list-gpus 2>/dev/null || true; } | wc -l)
 fi

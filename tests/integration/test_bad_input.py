@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.commands import TASK, TINY, USER_DIR, WEAN, Result, generate, preprocess, train, write_pairs
+from tests.integration.commands import TASK, TINY, USER_DIR, WEAN, Result, generate, preprocess, run, train, write_pairs
 
 
 def assert_one_sentence(result: Result, *expected: str) -> None:
@@ -23,6 +23,14 @@ def refused_training(data: Path, save_dir: Path, *arguments: object, model: list
     result = train(data, save_dir, *arguments, "--max-update", 2, model=model, expect_success=False)
     assert not list(save_dir.glob("checkpoint*.pt"))
     return result
+
+
+def test_typed_bytes_that_are_no_text(data, checkpoint, tmp_path):
+    (tmp_path / "typed").write_bytes(b"kept1\nkept2 \xff\n")
+    options = ["--user-dir", USER_DIR, *TASK, "--path", checkpoint, "--cpu", "--input", tmp_path / "typed"]
+    result = run("fairseq-interactive", data, *options, expect_success=False)
+    assert_one_sentence(result, f"line 2 of {tmp_path / 'typed'} is not UTF-8")
+    assert "\nH-0\t" in result.out
 
 
 # --- data -----------------------------------------------------------------------------------------------------------

@@ -81,12 +81,15 @@ def test_every_source_gets_a_hypothesis(text, generated):
 def test_interactive_answers_piped_lines(text, generated, data, checkpoint):
     sources = lines(text / "test.src")[:3]
     assert "Name" in sources[0]  # unknown words can be typed too
-    typed = [*sources, "kept1 nonsense said2 kept3"]
+    typed = [*sources, "kept1 nonsense said2 kept3", "kept1\rsaid2\u2028kept3\x85kept4", "", "\ufeffkept1"]
     options = ["--user-dir", USER_DIR, *TASK, "--path", checkpoint, "--cpu", "--beam", 3, "--max-len-a", 1]
     options += ["--max-len-b", 4, "--buffer-size", 4, "--batch-size", 4]
-    result = run("fairseq-interactive", data, *options, stdin="".join(f"{line}\n" for line in typed))
+    result = run("fairseq-interactive", data, *options, stdin="\ufeff" + "".join(f"{line}\n" for line in typed))
     assert [result.hypotheses[number] for number in range(3)] == [generated.hypotheses[number] for number in range(3)]
     assert result.hypotheses[3] == paraphrase("kept1 <unk> said2 kept3")
+    # What other readers take for a line's end is none, and every line has its answer.
+    assert list(result.hypotheses) == list(range(len(typed)))
+    assert "\nS-4\tkept1 said2 kept3 kept4\n" in result.out
 
 
 # --- search ---------------------------------------------------------------------------------------------------------

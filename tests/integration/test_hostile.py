@@ -1,10 +1,13 @@
 """Checkpoints that would run code: every command refuses them in one sentence, and nothing runs.
 
-Each command gets another kind; all kinds through all readers are in tests/unit/checkpoints.
+Each command gets another kind; all kinds through all readers are in tests/unit/checkpoints. The plugin's own commands
+are called in this process, and refuse a checkpoint that is cut off too.
 """
 
 import os
 import pickle
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,10 @@ import torch
 
 from tests.integration.commands import ENVIRONMENT, TASK, USER_DIR, Result, generate, run, train
 from tests.integration.test_bad_input import assert_one_sentence
+from tests.unit.reporting.run_folder import make_run
+from wean_fairseq.checkpoints import cli as checkpoints_cli
+from wean_fairseq.evaluation import layer_mixture, neighbours
+from wean_fairseq.reporting import plot_cli, report_cli
 
 
 class Attack:
@@ -72,3 +79,73 @@ def test_a_hostile_checkpoint_is_refused_and_nothing_runs(
     torch.save(state, path)
     assert_one_sentence(commands(name, data, path), str(path), "is refused, and nothing in it was run")
     assert not mark.exists()
+
+
+# --- the plugin's own commands --------------------------------------------------------------------------------------
+
+Command = Callable[[Path, Path, Path], int]
+
+
+def plot(figure: str) -> Command:
+    def command(path: Path, data: Path, output: Path) -> int:
+        given = {
+            "layers": [path],
+            "neighbours": ["kept1", "--checkpoint", path, "--dict", data / "dict.src.txt"],
+            "attention": ["--checkpoint", path, "--data", data, "--text", path.parent / "text"],
+        }
+        return plot_cli.main([figure, *map(str, given[figure]), "--output", str(output)])
+
+    return command
+
+
+OWN: dict[str, Command] = {
+    "wean-average": lambda path, _, output: checkpoints_cli.main_average(
+        [str(path), str(path), "--output", str(output)]
+    ),
+    "wean-export": lambda path, _, output: checkpoints_cli.main_export([str(path), "--output", str(output)]),
+    "wean-plot layers": plot("layers"),
+    "wean-plot neighbours": plot("neighbours"),
+    "wean-plot attention": plot("attention"),
+    "layer_mixture": lambda path, *_: layer_mixture.main([str(path)]),
+    "neighbours": lambda path, data, _: neighbours.main(
+        ["kept1", "--checkpoint", str(path), "--dict", str(data / "dict.src.txt")]
+    ),
+}
+
+
+@pytest.fixture(params=["attack", "cut off"])
+def bad(request: pytest.FixtureRequest, checkpoint: Path, tmp_path: Path) -> tuple[Path, str]:
+    """A checkpoint that would make ``ran`` beside it, or one that is half there, and what is to be said of it."""
+    path = tmp_path / "bad.pt"
+    (tmp_path / "text").write_text("kept1 kept2\n", encoding="utf-8")
+    if request.param == "cut off":
+        path.write_bytes(checkpoint.read_bytes()[:-3000])
+        return path, "is damaged, it is cut off"
+    state = torch.load(checkpoint, weights_only=True)
+    state["extra_state"]["harmless"] = [{"deep": Nested(tmp_path / "ran")}]
+    torch.save(state, path)
+    return path, "is refused, and nothing in it was run"
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_our_own_commands_refuse_a_bad_checkpoint_in_one_sentence(
+    data: Path, bad: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    path, expected = bad
+    before = set(tmp_path.iterdir())
+    assert OWN[name](path, data, tmp_path / "output") == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"{name.split(maxsplit=1)[0]}: error: {path}") and expected in said
+    assert said.endswith(".\n") and said.count("\n") == 1
+    assert set(tmp_path.iterdir()) == before  # the attack would make a file, a command its output
+
+
+def test_a_report_names_a_bad_checkpoint_and_goes_on(data: Path, bad: tuple[Path, str], tmp_path: Path) -> None:
+    path, expected = bad
+    folder = make_run(tmp_path / "run")
+    system = next(iter(sorted(folder.glob("*/test.log")))).parent
+    shutil.copy(path, system / "checkpoint_best.pt")
+    shutil.copytree(data, folder / "bin")
+    assert report_cli.main([str(folder), "--output", str(tmp_path / "report")]) == 0
+    assert expected in (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+    assert not (tmp_path / "ran").exists()

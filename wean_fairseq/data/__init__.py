@@ -2,7 +2,7 @@
 
 from .bert_features import TopicBert
 from .extended_vocabulary import DEFAULT_SLOTS, ExtendedDictionary, SlotMap
-from .granularity_labels import LabelledPairs, label_pairs
+from .granularity_labels import LabelledPairs, label_pairs, with_no_labels
 from .pairs import LENGTH_POLICIES, PairLimits, check_data_dir, check_pairs, is_raw_text, limit_pairs
 from .topic_features import TopicFeatures
 from .topics import SEPARATOR, check_essays, check_known, check_topics, topic_ids
@@ -28,4 +28,5 @@ __all__ = [
     "limit_pairs",
     "load_word_vectors",
     "topic_ids",
+    "with_no_labels",
 ]

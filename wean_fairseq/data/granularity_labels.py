@@ -59,6 +59,16 @@ class LabelledPairs(BaseWrapperDataset):
         return batch
 
 
+def with_no_labels(batch: dict[str, Any]) -> dict[str, Any]:
+    """A batch whose words have ``NO_LABEL``, unless they have labels: a new one."""
+    net_input = batch["net_input"]
+    none = {
+        "source_labels": torch.full_like(net_input["src_tokens"], NO_LABEL),
+        "target_labels": torch.full_like(batch["target"], NO_LABEL),
+    }
+    return {**batch, "net_input": {**none, **net_input}}
+
+
 def _in_place(side: _SideLabels, ids: list[int], tokens: Tensor, padding_idx: int) -> Tensor:
     """The labels of sentences ``ids`` where their words stand in ``tokens`` (B, S), padded on either side: (B, S)."""
     words = tokens.ne(padding_idx)

@@ -128,10 +128,12 @@ def check_pairs(prefix: str, sides: dict[str, Dictionary], dataset_impl: str | N
         keep_empty: accept empty lines.
 
     Raises:
-        UserError: naming the files, the counts and the first empty lines.
+        UserError: naming the files, the counts and the first empty lines, or the line of a text that fairseq misreads.
     """
     lengths = {}
     for language, dictionary in sides.items():
+        if dataset_impl == "raw":
+            check_text(Path(f"{prefix}.{language}"))
         sentences = data_utils.load_indexed_dataset(f"{prefix}.{language}", dictionary, dataset_impl)
         if sentences is not None:
             # A copy: the sizes of a memory-mapped data set die with it.
@@ -151,3 +153,27 @@ def check_pairs(prefix: str, sides: dict[str, Dictionary], dataset_impl: str | N
                 f"{name} has {empty.size} empty line(s) (line {shown}): remove these pairs from both sides and "
                 "preprocess again, or pass --keep-empty-lines."
             )
+
+
+def check_text(path: Path) -> None:
+    """Refuse a text that fairseq fails on, or takes for other lines or words than it has; one that is missing is fine.
+
+    Raises:
+        UserError: naming the line.
+    """
+    if not path.is_file():
+        return
+    advice = "prepare the text with preprocess/parallel_text.py, which takes it out"
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, start=1):
+            where = f"line {number} of {path}"
+            if number == 1 and raw.startswith(b"\xef\xbb\xbf"):
+                raise UserError(
+                    f"{where} begins with a byte order mark, which would belong to its first word: {advice}."
+                )
+            if b"\r" in raw.removesuffix(b"\n").removesuffix(b"\r"):
+                raise UserError(f"{where} has a carriage return in it, which fairseq takes for a line's end: {advice}.")
+            try:
+                raw.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise UserError(f"{where} is not UTF-8 ({error.reason}): convert the text to UTF-8 first.") from error

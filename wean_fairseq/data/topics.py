@@ -27,7 +27,7 @@ def topic_ids(sources: Iterable[Tensor], dictionary: Dictionary) -> list[tuple[i
     return [tuple(line[topic_positions(line, dictionary)].tolist()) for line in sources]
 
 
-def check_topics(name: str, topics: Sequence[tuple[int, ...]], max_topics: int, separator: int) -> None:
+def check_topics(name: str, topics: Sequence[tuple[int, ...]], max_topics: int, separator: int, first: int = 1) -> None:
     """Refuse lines without a topic, with more than ``max_topics``, and lines that hold an essay as well.
 
     Args:
@@ -35,17 +35,19 @@ def check_topics(name: str, topics: Sequence[tuple[int, ...]], max_topics: int, 
         topics: ids of each line.
         max_topics: the limit.
         separator: id of ``</d>``.
+        first: number of the first line.
 
     Raises:
         UserError: naming the first line at fault.
     """
-    empty = [number for number, line in enumerate(topics, start=1) if not line]
+    numbered = list(enumerate(topics, start=first))
+    empty = [number for number, line in numbered if not line]
     if empty:
         raise UserError(f"{name} has {len(empty)} line(s) without a topic (line {empty[0]}): remove these pairs.")
-    both = [number for number, line in enumerate(topics, start=1) if separator in line]
+    both = [number for number, line in numbered if separator in line]
     if both:
         raise UserError(_not_split(f"{name} has {len(both)} topic line(s)", both[0]))
-    long = [(number, len(line)) for number, line in enumerate(topics, start=1) if len(line) > max_topics]
+    long = [(number, len(line)) for number, line in numbered if len(line) > max_topics]
     if long:
         raise UserError(
             f"{name} has {len(long)} line(s) with more than {max_topics} topics (line {long[0][0]} has {long[0][1]}): "

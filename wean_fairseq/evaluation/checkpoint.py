@@ -1,24 +1,20 @@
-"""Parameters of a trained model, read with torch's safe loader."""
+"""Parameters of a trained model, read as everything here reads checkpoints: checked, and with torch's safe loader."""
 
-import pickle
-
-import torch
 from torch import Tensor
 
+from wean_fairseq.checkpoints.reading import read_checkpoint
+from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.errors import EvaluationError
 
 
 def load_parameters(path: str) -> dict[str, Tensor]:
-    """The parameters and buffers in a checkpoint of fairseq-train, by name; none if it holds something else.
+    """The parameters and buffers in a checkpoint of fairseq-train, by name.
 
     Raises:
-        EvaluationError: if the file cannot be read, or is no checkpoint.
+        EvaluationError: if the file cannot be read, is damaged or no checkpoint, or would run code.
     """
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError as error:
-        raise EvaluationError(f"cannot read {path}: {error.strerror}.") from error
-    except (RuntimeError, pickle.UnpicklingError, EOFError) as error:
-        raise EvaluationError(f"{path} is not a checkpoint that can be read: it may be cut off.") from error
-    parameters: dict[str, Tensor] = content.get("model", {}) if isinstance(content, dict) else {}
+        parameters: dict[str, Tensor] = read_checkpoint(path)["model"]
+    except UserError as error:
+        raise EvaluationError(str(error)) from error
     return parameters

@@ -19,7 +19,7 @@ from wean_fairseq.evaluation.rerank import rerank
 from wean_fairseq.evaluation.results import record, tables
 from wean_fairseq.evaluation.significance import DEFAULT_RESAMPLES, DEFAULT_SEED, DEFAULT_TRIALS
 from wean_fairseq.evaluation.system_arguments import add_system_arguments, read_systems
-from wean_fairseq.evaluation.text_files import write_atomically
+from wean_fairseq.evaluation.text_files import print_text, write_atomically
 from wean_fairseq.evaluation.tokenizers import TEXT_TOKENIZERS, guess_tokenization
 
 _EXAMPLES = """examples:
@@ -165,5 +165,5 @@ def main(argv: Sequence[str] | None = None) -> int:
     except EvaluationError as error:
         print(f"wean-evaluate: {error}", file=sys.stderr)
         return 2
-    print(text, end="")
+    print_text(text)
     return 0

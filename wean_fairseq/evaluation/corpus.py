@@ -76,6 +76,8 @@ def check_systems(systems: Sequence[SystemOutput], corpus: Corpus) -> None:
             raise EvaluationError(
                 f"two systems are called {name!r}; give every system a name of its own, as in --hyp {name}2=FILE."
             )
+        if not name.isprintable() or not name.strip():
+            raise EvaluationError(f"{name!r} is no name that tables can show; call the system something else.")
         if name == COPY_ROW:
             raise EvaluationError(
                 f"{COPY_ROW!r} is the name of the row that is added for the source; call the system something else."

@@ -8,7 +8,6 @@ picture.
 """
 
 import argparse
-import json
 import logging
 import re
 import sys
@@ -20,7 +19,7 @@ from typing import Any
 
 from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.evaluation.pictures import save
-from wean_fairseq.evaluation.text_files import decode_lines, read_bytes, write_atomically
+from wean_fairseq.evaluation.text_files import decode_lines, parse_json, read_bytes, write_atomically
 
 LOWER_IS_BETTER = ("loss", "nll_loss", "ppl")
 NEAR_BEST = 0.95
@@ -69,7 +68,10 @@ def read_history(name: str, path: str, subset: str = "valid") -> History:
     """
     history = History(name, path)
     for line in decode_lines(read_bytes(path), path):
-        kind, point = _parse_line(line, subset)
+        try:
+            kind, point = _parse_line(line, subset)
+        except (ValueError, TypeError, ArithmeticError):  # it only looks like a line of fairseq
+            continue
         if point is not None:
             points = history.valid if kind == "valid" else history.train
             _forget_later(history if kind == "train" else None, points, point.updates)
@@ -105,10 +107,7 @@ def _parse_line(line: str, subset: str) -> tuple[str, Point | None]:
     record = _JSON_LINE.search(line)
     if record is None:
         return "", None
-    try:
-        content = json.loads(record[1])
-    except json.JSONDecodeError:
-        return "", None
+    content = parse_json(record[1])
     if "update" in content:
         return "train", _point(float(content["update"]), _numbers(content.items()))
     prefix = f"{subset}_"

@@ -10,7 +10,6 @@ question words; numbers and punctuation are neither.
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from statistics import mean
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.evaluation.pictures import save
-from wean_fairseq.evaluation.text_files import read_lines
+from wean_fairseq.evaluation.text_files import parse_json, read_lines
 
 FUNCTION_WORDS = frozenset(
     """
@@ -52,7 +51,7 @@ def read_dump(path: str) -> list[Sentence]:
     found: dict[int, Sentence] = {}
     for number, line in enumerate(read_lines(path), start=1):
         try:
-            entry = json.loads(line)
+            entry = parse_json(line)
             found[int(entry["id"])] = _joined(entry["source"], entry["source_granularity"])
         except (ValueError, LookupError, TypeError, AttributeError):
             raise EvaluationError(
@@ -81,7 +80,8 @@ def _joined(pieces: list[str], granularity: dict[str, list[float]]) -> Sentence:
             members.append([place])
         goes_on = piece.endswith("@@")
     joined = {
-        layer: [mean(values[place] for place in word) for word in members] for layer, values in granularity.items()
+        str(int(layer)): [mean(values[place] for place in word) for word in members]
+        for layer, values in granularity.items()
     }
     return Sentence(words, joined)
 

@@ -59,9 +59,9 @@ def load_embedding(checkpoint: str, dictionary: str, name: str = EMBEDDING) -> t
             f"{checkpoint} embeds {embedding.size(0) - SPECIALS} words but the dictionary has {len(words)}; "
             "give the dictionary of that training."
         )
-    words = [word for word in words if not word.startswith(PADDING_WORD)]
-    embedding = embedding[SPECIALS : SPECIALS + len(words)]
-    return words, torch.nn.functional.normalize(embedding.float(), dim=1)
+    rows = [row for row, word in enumerate(words) if not word.startswith(PADDING_WORD)]
+    embedding = embedding[[SPECIALS + row for row in rows]]
+    return [words[row] for row in rows], torch.nn.functional.normalize(embedding.float(), dim=1)
 
 
 def nearest(embedding: Tensor, row: int, number: int) -> list[tuple[int, float]]:

@@ -12,12 +12,14 @@ is an `EvaluationError`.
 
 import re
 from dataclasses import dataclass, field
+from itertools import count, islice
 
 from wean_fairseq.evaluation.errors import EvaluationError, name_some
 from wean_fairseq.evaluation.text_files import PathLike, decode_lines, read_bytes, read_lines
 
-_TAGGED_LINE = re.compile(r"^([STHD])-(\d+)\t(.*)$", re.DOTALL)
-_CUT_OFF_LINE = re.compile(r"^[STHDP]-\d+$")
+# Digits as fairseq prints them: \d would also take those of other scripts, and int() refuses thousands of them.
+_TAGGED_LINE = re.compile(r"^([STHD])-([0-9]{1,18})\t(.*)$", re.DOTALL)
+_CUT_OFF_LINE = re.compile(r"^[STHDP]-[0-9]+$")
 _OOV_SLOT = re.compile(r"<oov-\d+>")
 _UNKNOWN = "<unk>"
 
@@ -158,11 +160,13 @@ def _check_ids(found: dict[int, Generated], path: PathLike) -> None:
         raise EvaluationError(
             f"{path} holds no H- lines of fairseq-generate; pass plain sentences as --hyp NAME={path}."
         )
-    missing = [index for index in range(max(found) + 1) if index not in found]
+    missing = max(found) + 1 - len(found)
     silent = sorted(index for index, entry in found.items() if not entry.tokens and not entry.detokenised)
     if missing:
+        first = list(islice((index for index in count() if index not in found), min(missing, 5)))
+        more = f" and {missing - len(first)} more" if missing > len(first) else ""
         raise EvaluationError(
-            f"{path}: id {name_some(missing)} of 0..{max(found)} missing; the run is incomplete, repeat it."
+            f"{path}: id {name_some(first)}{more} of 0..{max(found)} missing; the run is incomplete, repeat it."
         )
     if silent:
         raise EvaluationError(f"{path}: no H- line for id {name_some(silent)}; the run was interrupted, repeat it.")

@@ -2,6 +2,7 @@
 
 import json
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 from wean_fairseq.evaluation.corpus import COPY_ROW
@@ -101,17 +102,20 @@ def comparison_lines(evaluation: Evaluation) -> list[str]:
     return [f"{pair}: {', '.join(numbers)}" for pair, numbers in lines.items()]
 
 
+def markdown_row(cells: Sequence[str]) -> str:
+    """One row of a table; a bar in a name is part of the name."""
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
 def render_markdown(evaluation: Evaluation) -> str:
     """Return the table, signatures, tests and warnings as Markdown."""
     labels = [
         column.label if column.group == CHOSEN else f"{column.group}: {column.label}" for column in evaluation.columns
     ]
-    lines = [f"| system | {' | '.join(labels)} |", f"|---|{'--:|' * len(labels)}"]
+    lines = [markdown_row(["system", *labels]), f"|---|{'--:|' * len(labels)}"]
     for name, cells in evaluation.cells.items():
         shown = f"*{name}*" if name == COPY_ROW else name
-        lines.append(
-            f"| {shown} | {' | '.join(format_score(cells[column.key].score) for column in evaluation.columns)} |"
-        )
+        lines.append(markdown_row([shown, *(format_score(cells[column.key].score) for column in evaluation.columns)]))
     lines += [
         "",
         f"{evaluation.data['sentences']} sentences, {evaluation.data['references']} reference(s). Signatures:",

@@ -23,7 +23,8 @@ from typing import Any
 
 from wean_fairseq.evaluation.corpus import describe_file
 from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.text_files import PathLike, read_bytes, read_lines, write_atomically
+from wean_fairseq.evaluation.report import markdown_row
+from wean_fairseq.evaluation.text_files import PathLike, parse_json, read_lines, read_text, write_atomically
 
 _BLOCK = re.compile(r"(<!-- results: ([\w.-]+)((?: [^\s>]+)*) -->\n).*?(<!-- /results -->)", re.DOTALL)
 _OPENING = re.compile(r"<!-- results: ")
@@ -33,9 +34,10 @@ _PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "rouge-score", "numpy")
 
 def read_json(path: PathLike, keys: tuple[str, ...]) -> dict[str, Any]:
     """Read a JSON object that must have certain keys."""
+    text = read_text(path)
     try:
-        content = json.loads(read_bytes(path).decode("utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError):
+        content = parse_json(text)
+    except ValueError:
         raise EvaluationError(f"{path} is not JSON; give a file written by wean-evaluate.") from None
     missing = [key for key in keys if not isinstance(content, dict) or key not in content]
     if missing:
@@ -128,7 +130,7 @@ def tables(argv: list[str]) -> str:
     args = parser.parse_args(argv)
     stale = []
     for document in args.documents:
-        old = read_bytes(document).decode("utf-8")
+        old = read_text(document)
         new = fill(old, args.results, document)
         if new != old:
             stale.append(document)
@@ -147,8 +149,12 @@ def fill(text: str, folder: PathLike, document: PathLike) -> str:
         raise EvaluationError(f"{document}: a results marker has no <!-- /results --> after it; add it.")
 
     def table(match: re.Match[str]) -> str:
-        result = read_json(Path(folder, f"{match.group(2)}.json"), ("experiment", "command", "seed", "evaluation"))
-        return match.group(1) + render(result, match.group(3).split(), document) + match.group(4)
+        path = Path(folder, f"{match.group(2)}.json")
+        result = read_json(path, ("experiment", "command", "seed", "evaluation"))
+        try:
+            return match.group(1) + render(result, match.group(3).split(), document) + match.group(4)
+        except (LookupError, TypeError, AttributeError, StopIteration) as error:
+            raise EvaluationError(f"{path} holds no evaluation; give a file of wean-evaluate record.") from error
 
     return _BLOCK.sub(table, text)
 
@@ -165,9 +171,9 @@ def render(result: dict[str, Any], metrics: list[str], document: PathLike) -> st
             f"choose from {', '.join(available)}."
         )
     shown = metrics or available
-    lines = [f"| system | {' | '.join(shown)} |", f"|---|{'--:|' * len(shown)}"]
+    lines = [markdown_row(["system", *shown]), f"|---|{'--:|' * len(shown)}"]
     for name, cells in systems.items():
-        lines.append(f"| {name} | {' | '.join(_cell(cells[metric]) for metric in shown)} |")
+        lines.append(markdown_row([name, *(_cell(cells[metric]) for metric in shown)]))
     data = evaluation["data"]
     facts = [f"{data['sentences']} sentences, {data['references']} reference(s)", f"seed {result['seed']}"]
     if result.get("commit", "unknown") != "unknown":

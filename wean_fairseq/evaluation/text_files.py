@@ -5,10 +5,12 @@ sentences, which would shift every following line.
 """
 
 import hashlib
+import json
 import os
+import sys
 import tempfile
 from pathlib import Path
-from typing import Union
+from typing import Any, Union
 
 from wean_fairseq.evaluation.errors import EvaluationError
 
@@ -61,6 +63,35 @@ def read_lines(path: PathLike) -> list[str]:
     return lines
 
 
+def read_text(path: PathLike) -> str:
+    """Read a whole UTF-8 file as it is, its line ends too."""
+    try:
+        return read_bytes(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise EvaluationError(
+            f"{path}: byte {error.object[error.start]:#04x} at position {error.start + 1} is not UTF-8; "
+            "convert the file to UTF-8 first."
+        ) from None
+
+
+def parse_json(text: str) -> Any:
+    """Parse JSON.
+
+    Raises:
+        ValueError: if it is none, or nobody can read it: nested too deeply, or with a number of thousands of digits.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def print_text(text: str) -> None:
+    """Print; what the terminal's encoding does not have, and what is no character at all, is shown escaped."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding), end="")
+
+
 def sha256_of(path: PathLike) -> str:
     """Return the SHA-256 of a file, so that a score can be traced to the exact text it was computed on."""
     return hashlib.sha256(read_bytes(path)).hexdigest()
@@ -69,7 +100,8 @@ def sha256_of(path: PathLike) -> str:
 def write_atomically(path: PathLike, text: str) -> None:
     """Write ``text`` to a temporary neighbour, flush it to disk, then rename it over ``path``.
 
-    An interruption leaves either the old file or the new one, never half of one.
+    An interruption leaves either the old file or the new one, never half of one. Bytes of a file's name that are no
+    UTF-8 are escaped, in JSON as JSON wants it.
     """
     target = Path(path)
     if target.is_dir():
@@ -80,7 +112,7 @@ def write_atomically(path: PathLike, text: str) -> None:
     except OSError as error:
         raise EvaluationError(f"{path} cannot be written ({error.strerror}); choose another place.") from None
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as handle:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as handle:
             handle.write(text)
             handle.flush()
             os.fsync(handle.fileno())

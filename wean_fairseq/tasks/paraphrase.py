@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
 
+import numpy as np
 import torch
 from fairseq.data import Dictionary, FairseqDataset
 from fairseq.dataclass import ChoiceEnum
@@ -25,7 +26,9 @@ from ..data import (
     is_raw_text,
     label_pairs,
     limit_pairs,
+    with_no_labels,
 )
+from ..data.typed_text import read_lines_like_others
 from ..errors import UserError
 from ..modules import base_ids
 from ..search import GranularityWriter, ProvenanceWriter
@@ -94,6 +97,7 @@ class ParaphraseTask(SearchingTask):
         joined = src_dict == tgt_dict
         super().__init__(cfg, source, source if joined else ExtendedDictionary(tgt_dict))
         self._model_slots: int | None = None  # of the models built so far
+        self._typed = range(0)  # numbers of the lines that fairseq-interactive has just read
         self._provenance = None if cfg.copy_provenance is None else ProvenanceWriter(cfg.copy_provenance)
         self._granularity = None if cfg.granularity_dump is None else GranularityWriter(cfg.granularity_dump)
 
@@ -109,6 +113,7 @@ class ParaphraseTask(SearchingTask):
         Raises:
             UserError: if the data directory or a dictionary is missing, or the length limit makes no sense.
         """
+        read_lines_like_others()
         check_data_dir(cfg.data, cfg.source_lang, cfg.target_lang)
         if cfg.max_pair_length < 0:
             raise UserError(f"--max-pair-length must be 0 (no limit) or more, but is {cfg.max_pair_length}.")
@@ -181,16 +186,21 @@ class ParaphraseTask(SearchingTask):
         if not ignore_invalid_inputs:
             _, too_long = dataset.filter_indices_by_size(indices, max_positions)
             if too_long:
+                number = self._typed.start + too_long[0]
                 raise UserError(
                     f"{len(too_long)} sentence(s) are longer than this model takes ({max_positions} tokens, end symbol "
-                    f"included), first number {too_long[0]} with {dataset.size(too_long[0])}: shorten them, or give "
+                    f"included), first number {number} with {dataset.size(too_long[0])}: shorten them, or give "
                     "--length-policy truncate --max-pair-length N, or --skip-invalid-size-inputs-valid-test."
                 )
         return super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
 
     def train_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
         """As fairseq's, for a batch of the data set, whose unknown words become slots."""
-        return super().train_step(self._with_slots(sample)[0], *args, **kwargs)
+        with_slots, _ = self._with_slots(sample)
+        if kwargs.get("ignore_grad") and self.cfg.granularity_labels:
+            # What fairseq gives a process that has no batch is one of the validation data, which may have no labels.
+            with_slots = with_no_labels(with_slots)
+        return super().train_step(with_slots, *args, **kwargs)
 
     def valid_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
         """As fairseq's, for a batch of the data set, whose unknown words become slots."""
@@ -312,6 +322,9 @@ class ParaphraseTask(SearchingTask):
         """As fairseq's, but no batch is dropped for its size, and ``--length-policy drop`` is applied to training.
 
         fairseq drops the last batch of any data set whose size is no multiple of --required-batch-size-multiple.
+
+        Raises:
+            UserError: if a sentence has more tokens than --max-tokens allows for a whole batch.
         """
         kwargs["required_batch_size_multiple"] = 1
         training = dataset is self.datasets.get(self.cfg.train_subset) and kwargs.get("ignore_invalid_inputs", False)
@@ -319,17 +332,32 @@ class ParaphraseTask(SearchingTask):
             logger.info(f"pairs with more than {self.limits.length} words on a side are left out of training")
             most = self.limits.length + 1  # the end symbol counts as a position
             kwargs["max_positions"] = tuple(min(most, limit) for limit in kwargs.get("max_positions") or (most, most))
+        _check_batch_size(dataset, kwargs.get("max_tokens"), kwargs.get("max_positions"))
         return super().get_batch_iterator(dataset, *args, **kwargs)
 
     def build_dataset_for_inference(
         self, src_tokens: list[torch.Tensor], src_lengths: list[int], constraints: torch.Tensor | None = None
     ) -> FairseqDataset:
         """Sentences typed or piped into fairseq-interactive."""
+        self._typed = range(self._typed.stop, self._typed.stop + len(src_tokens))
         if self.limits.truncates:
             end = torch.tensor([self.source_dictionary.eos()])
             src_tokens = [torch.cat([words[:-1][: self.limits.length], end]) for words in src_tokens]
             src_lengths = [len(words) for words in src_tokens]
         return super().build_dataset_for_inference(src_tokens, src_lengths, constraints=constraints)
+
+
+def _check_batch_size(dataset: FairseqDataset, max_tokens: int | None, max_positions: Any) -> None:
+    """Refuse a sentence that no batch can hold, where fairseq fails with a traceback."""
+    if not max_tokens:
+        return
+    fits, _ = dataset.filter_indices_by_size(np.arange(len(dataset)), max_positions)  # others are left out, or refused
+    longest = max((int(dataset.num_tokens(index)) for index in fits), default=0)
+    if longest > max_tokens:
+        raise UserError(
+            f"--max-tokens {max_tokens} is the size of a batch, but a sentence has {longest} tokens: "
+            "raise it, or leave longer sentences out."
+        )
 
 
 def _warn_of_other_limits(saved: ParaphraseConfig | None, limits: PairLimits) -> None:

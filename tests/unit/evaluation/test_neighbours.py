@@ -22,11 +22,12 @@ ROWS = torch.tensor([[1.0, 0.1, 0.0], [9.0, 0.0, 0.5], [0.0, 2.0, 0.1], [0.0, 5.
 
 @pytest.fixture
 def files(tmp_path):
-    """A checkpoint as fairseq's, with special symbols in front and a padding word behind, and its dictionary."""
-    weight = torch.cat([torch.full((4, 3), 7.0), ROWS, torch.ones(1, 3)])
+    """A checkpoint as fairseq's, special symbols in front, padding words between and behind, and its dictionary."""
+    weight = torch.cat([torch.full((4, 3), 7.0), ROWS[:2], torch.ones(1, 3), ROWS[2:], torch.ones(1, 3)])
     checkpoint, dictionary = tmp_path / "checkpoint_best.pt", tmp_path / "dict.src.txt"
     torch.save({"model": {EMBEDDING: weight}}, checkpoint)
     lines = [f"{word} {9 - i}" for i, word in enumerate(WORDS)] + ["madeupword0000 0"]
+    lines.insert(2, "madeupwords 7")
     dictionary.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return str(checkpoint), str(dictionary)
 
@@ -78,7 +79,7 @@ def test_an_unknown_word_is_named(files, capsys):
 def test_another_dictionary_is_refused(files, tmp_path):
     other = tmp_path / "dict.txt"
     other.write_text("big 1\n", encoding="utf-8")
-    with pytest.raises(EvaluationError, match="embeds 6 words but the dictionary has 1"):
+    with pytest.raises(EvaluationError, match="embeds 7 words but the dictionary has 1"):
         load_embedding(files[0], str(other))
 
 
@@ -94,7 +95,7 @@ def test_a_checkpoint_that_is_cut_off_is_refused(files, tmp_path):
     broken.write_bytes(Path(files[0]).read_bytes()[:300])
     with pytest.raises(EvaluationError, match="cut off"):
         load_embedding(str(broken), files[1])
-    with pytest.raises(EvaluationError, match="cannot read"):
+    with pytest.raises(EvaluationError, match="there is no checkpoint"):
         load_embedding(str(tmp_path / "none.pt"), files[1])
 
 

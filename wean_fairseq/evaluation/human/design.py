@@ -17,7 +17,7 @@ from typing import Any
 
 from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.evaluation.output_reader import SystemOutput
-from wean_fairseq.evaluation.text_files import PathLike, read_bytes
+from wean_fairseq.evaluation.text_files import PathLike, parse_json, read_text
 
 LIKERT = "likert"
 COMPARE = "compare"
@@ -75,16 +75,21 @@ class Design:
     @classmethod
     def from_file(cls, path: PathLike) -> "Design":
         """Read ``key.json``."""
+        text = read_text(path)
         try:
-            content: dict[str, Any] = json.loads(read_bytes(path).decode("utf-8"))
+            content: dict[str, Any] = parse_json(text)
             if content.pop("format") != _FORMAT:
                 raise KeyError("format")
             items = [
                 Item(item["name"], item["sentence"], tuple(item["systems"]), tuple(item["texts"]), item["source"])
                 for item in content.pop("items")
             ]
-            return cls(items=items, **content)
-        except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, AttributeError):
+            design = cls(items=items, **content)
+            names = [*design.criteria, *design.systems, *design.raters]
+            if design.kind not in KINDS or not items or not all(isinstance(name, str) for name in names):
+                raise KeyError("kind")
+            return design
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise EvaluationError(
                 f"{path} is not a key written by wean-evaluate sheet; give the key.json beside the sheets."
             ) from None

@@ -44,7 +44,11 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
     """Read one CSV file (from a spreadsheet program or from the HTML form)."""
     text = "\n".join(decode_lines(read_bytes(path), path))
     delimiter = ";" if text.partition("\n")[0].count(";") > text.partition("\n")[0].count(",") else ","
-    rows = list(csv.DictReader(io.StringIO(text), delimiter=delimiter))
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a line of text may be long
+    try:
+        rows = list(csv.DictReader(io.StringIO(text), delimiter=delimiter))
+    except csv.Error as error:
+        raise EvaluationError(f"{path} is no table of answers ({error}); save it as CSV again.") from None
     wanted = ["rater", "item", *design.criteria]
     absent = [name for name in wanted if not rows or name not in rows[0]]
     if absent:

@@ -1,0 +1,32 @@
+"""What all tests share: the counts for docs/reliability.md."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.reliability import Reliability
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--reliability-record", metavar="FILE", help="append what the tests count to FILE (new if absent)")
+
+
+def _reliability(config: pytest.Config) -> Reliability:
+    record = config.getoption("--reliability-record")
+    # pytest-xdist hands its workers the options; they run in the same directory.
+    return Reliability(None if record is None else Path(record).resolve())
+
+
+@pytest.fixture(scope="session")
+def reliability(pytestconfig: pytest.Config) -> Reliability:
+    """``reliability.count(kind, n)``, whatever process of the test run it is called in."""
+    return _reliability(pytestconfig)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """At the end of the whole run, how it ended; pytest-xdist's workers leave that to the process that began them."""
+    if hasattr(session.config, "workerinput"):
+        return
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    stats = {kind: len(reporter.stats.get(kind, [])) for kind in ("passed", "failed", "error", "skipped")}
+    _reliability(session.config).append({"exit": int(exitstatus), **stats})

@@ -1,0 +1,126 @@
+"""Text that breaks readers, files of it, and how much of it is tried.
+
+Every test has two budgets: a few examples by default, thousands with ``-m slow``; both are the same every time, because
+hypothesis draws them from a fixed seed and keeps no database.
+"""
+
+import contextlib
+import io
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.reliability import Reliability
+
+LONGEST = 100_000
+BYTE_ORDER_MARK = "\ufeff"
+# What str.splitlines, universal newlines or white space patterns take for more than it is, what fairseq, this package
+# or a file format gives a meaning, and what terminals and tokenisers stumble over.
+FRAGMENTS = (
+    "", " ", "\t", "a", "the cat", "w1 w3", "w2", "Quill", ".", "x" * 300,
+    "\0", "\x0b", "\x0c", "\x1c", "\x1e", "\x85", "\u2028", "\u2029", "\r", "\x1b[31m", "\x7f",
+    "\u00a0", "\u3000", "\u200b", "\u200d", "\u2066", "\u202e", "\ufeff", "\ufffe", "\U0010ffff",
+    "e\u0301\u0302\u0327", "\u0301", "a" + "\u0336" * 50, "שלום עולם", "مرحبا 123", "नमस्ते", "中文 字", "ﬁ", "İ", "ß",
+    "\U0001f469\u200d\U0001f469\u200d\U0001f467", "\U0001f3f3\ufe0f\u200d\U0001f308", "1\ufe0f\u20e3", "٣", "½",
+    "-0.0", "1e999", "nan", "|||", "|", "@@ ", "▁", "##ing", "a@@", "&lt;unk&gt;", "&amp;", "<!--", "'", '"', '""',
+    "\\", "\\n", "`$(true)`", "%s", "<s>", "</s>", "<pad>", "<unk>", "<UNK>", "<mask>", "<oov-0>", "<oov-63>",
+    "<oov-99999>", "<unk-0>", "<chunk>", "</d>", "<Lua heritage>", "madeupword0000", "w1 3 #fairseq:overwrite", ";",
+    "#fairseq:overwrite", "the 12", "H-0\t-0.5\tfine", "S-0\ta b", "D-1\t0\t", "H-7", "T-0\t", "{", "[]", "=1+1",
+    "--help", "PERSON@1",
+)  # fmt: skip
+
+
+def budgets(few: int, many: int) -> Any:
+    """Parametrise ``examples``: few, and in the slow tests many."""
+    cases = [pytest.param(few, id="few"), pytest.param(many, marks=pytest.mark.slow, id="many")]
+    return pytest.mark.parametrize("examples", cases)
+
+
+def attempt(examples: int, reliability: Reliability, check: Callable[..., None], **strategies: Any) -> None:
+    """Run ``check`` on ``examples`` draws, and count those that the slow tests try."""
+    chosen = settings(
+        max_examples=examples,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    chosen(given(**strategies)(check))()
+    if examples > 20:  # more than the few
+        reliability.count("bad inputs tried", examples)
+
+
+def texts(extra: tuple[str, ...] = ()) -> st.SearchStrategy[str]:
+    """One line: anything in Unicode but a line feed and surrogates, and what ends in a carriage return."""
+    characters = st.characters(exclude_categories=["Cs"], exclude_characters="\n")
+    pieces = st.one_of(st.sampled_from((*FRAGMENTS, *extra, *extra)), st.text(characters, max_size=8))
+    joined = st.tuples(st.sampled_from(["", " "]), st.lists(pieces, max_size=5)).map(
+        lambda drawn: drawn[0].join(drawn[1])
+    )
+    return joined.map(lambda line: line.rstrip("\r"))
+
+
+def paragraphs(shortest: int = 1, longest: int = 5, extra: tuple[str, ...] = ()) -> st.SearchStrategy[list[str]]:
+    """So many lines; the first begins with no byte order mark, for that would be one of the file."""
+    lines = st.lists(texts(extra), min_size=shortest, max_size=longest)
+    return lines.map(
+        lambda drawn: [line.lstrip(BYTE_ORDER_MARK) if place == 0 else line for place, line in enumerate(drawn)]
+    )
+
+
+def long_text() -> st.SearchStrategy[str]:
+    """One line of 100,000 characters: one word, or very many."""
+    units = st.sampled_from(
+        ["y", "ab ", "w1 ", "中", "e\u0301", "\U0001f469\u200d\U0001f467", "< ", "\t", "\u2028", "<oov-0> "]
+    )
+    return units.map(lambda unit: (unit * LONGEST)[:LONGEST])
+
+
+class File(NamedTuple):
+    """Bytes, and the lines that they are; no lines where they are no text."""
+
+    content: bytes
+    lines: list[str] | None
+
+
+@st.composite
+def files(draw: st.DrawFn, lines: list[str]) -> File:
+    """A file of these lines: either line end, with or without a byte order mark and an end of the last line."""
+    end = draw(st.sampled_from(["\n", "\n", "\r\n"]))
+    text = "".join(line + end for line in lines)
+    if lines and lines[-1] and draw(st.booleans()):
+        text = text.removesuffix(end)
+    if draw(st.booleans()):
+        text = BYTE_ORDER_MARK + text
+    return File(text.encode(), lines)
+
+
+@st.composite
+def damaged(draw: st.DrawFn, lines: list[str]) -> File:
+    """A file of these lines with bytes in it that are no UTF-8."""
+    content = draw(files(lines)).content
+    place = draw(st.integers(0, len(content)))
+    bad = draw(st.sampled_from([b"\xff", b"\x80", b"\xc3\xc3", b"\xed\xa0\x80", b"\xf5\x80\x80\x80", b"\xc0\xaf"]))
+    spoilt = content[:place] + bad + content[place:]
+    try:
+        spoilt.decode()
+    except UnicodeDecodeError:
+        return File(spoilt, None)
+    return File(b"\xff", None)
+
+
+def call(main: Callable[[list[str]], int], *arguments: object) -> tuple[int, str, str]:
+    """Exit status, output and messages of a command that is called in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = main([str(argument) for argument in arguments])
+    return status, out.getvalue(), err.getvalue()
+
+
+def assert_one_sentence(said: str, command: str) -> None:
+    """A command that failed said why, in one line of its own."""
+    assert said.startswith(f"{command}: ") and said.endswith((".\n", "?\n")), said
+    assert said.count("\n") == 1, said

@@ -1,0 +1,41 @@
+"""Counts what the tests do to the commands (kills, faults, bad inputs), for docs/reliability.md.
+
+Every process of a test run appends lines of JSON to one file, which ``--reliability-record FILE`` names; without it
+the counts go nowhere. ``scripts/reliability.py`` makes the page of them.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+class Reliability:
+    """What a test run counts.
+
+    Args:
+        record: the file; ``None`` = nothing is kept.
+    """
+
+    def __init__(self, record: Path | None) -> None:
+        self.record = record
+
+    def count(self, kind: str, n: int = 1) -> None:
+        """Note ``n`` more of a kind, such as "bad inputs tried": call it after the assertion that they did no harm."""
+        file = os.environ.get("PYTEST_CURRENT_TEST", "").split("::")[0]
+        self.append({"kind": kind, "n": int(n), "file": file})
+
+    def append(self, entry: dict[str, Any]) -> None:
+        """One more line; a single write at the end of the file, so that lines of several processes never mix."""
+        if self.record is None:
+            return
+        descriptor = os.open(self.record, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(descriptor, f"{json.dumps(entry)}\n".encode())
+        finally:
+            os.close(descriptor)
+
+
+def read_record(record: Path) -> list[dict[str, Any]]:
+    """All lines that ``append`` wrote."""
+    return [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]

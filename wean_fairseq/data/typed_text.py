@@ -1,0 +1,72 @@
+"""What fairseq-interactive reads, line by line, as all readers of this package take lines.
+
+fairseq's own reading ends with a traceback at bytes that are no UTF-8 and where there is no such file, reads a pipe in
+whatever encoding the locale names, takes a lone carriage return for the end of a line, so that all later outputs belong
+to other lines, and a byte order mark for a part of the first word.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ..errors import UserError
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def read_typed_lines(given: str, buffer_size: int) -> Iterator[list[str]]:
+    """Yield buffers of lines, white space at their ends left out, as ``fairseq_cli.interactive.buffered_read`` does.
+
+    Args:
+        given: name of a file; ``-`` = what is typed or piped in.
+        buffer_size: lines of a buffer.
+
+    Raises:
+        UserError: naming the first line that is no UTF-8, or the file that cannot be read.
+    """
+    buffer: list[str] = []
+    for line in _lines(given):
+        buffer.append(line)
+        if len(buffer) >= buffer_size:
+            yield buffer
+            buffer = []
+    if buffer:
+        yield buffer
+
+
+def _lines(given: str) -> Iterator[str]:
+    if given == "-":
+        yield from _decoded(_standard_input(), "the input")
+        return
+    try:
+        with Path(given).open("rb") as file:
+            yield from _decoded(file, given)
+    except OSError as error:
+        raise UserError(f"{given} cannot be read ({error.strerror}): give --input a file of text.") from error
+
+
+def _standard_input() -> Iterable[bytes]:
+    """Its bytes, where it has any: something else may stand for it in a notebook."""
+    if hasattr(sys.stdin, "buffer"):
+        return sys.stdin.buffer
+    return (line.encode("utf-8", "surrogatepass") for line in sys.stdin)
+
+
+def _decoded(raw_lines: Iterable[bytes], name: str) -> Iterator[str]:
+    for number, raw in enumerate(raw_lines, start=1):
+        content = raw.removeprefix(_BYTE_ORDER_MARK) if number == 1 else raw
+        if not content:  # a file of nothing but the mark
+            continue
+        try:
+            yield content.decode("utf-8").strip()
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"line {number} of {name} is not UTF-8 ({error.reason}): convert the text to UTF-8 first."
+            ) from error
+
+
+def read_lines_like_others() -> None:
+    """Give fairseq-interactive ``read_typed_lines``, if it is what runs: it has no place for a task to take part."""
+    interactive = sys.modules.get("fairseq_cli.interactive")
+    if interactive is not None:
+        interactive.buffered_read = read_typed_lines  # type: ignore[attr-defined]
