@@ -12,7 +12,7 @@ import logging
 import shlex
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ PEER = "fairseq lstm"
 STOCK = "wean_lstm --stock-search"
 FAST = "wean_lstm"
 HALF = "wean_lstm --bf16-scores"
+CONCAT = "wean_lstm --query-score concat"
+CONCAT_FLAGS = ("--query-score", "concat")
 BEAM = 5
 LENGTHS = (20, 100, 200)  # at which the cost of a word is compared
 LENGTH_BATCH = 8
@@ -55,6 +57,13 @@ VARIANTS = (
     SearchVariant(HALF, "wean_lstm", "cross_entropy", search=("--bf16-scores",)),
     SearchVariant("seq2seq_lstm", "seq2seq_lstm", "cross_entropy"),
     SearchVariant("seq2seq_lstm --bf16-scores", "seq2seq_lstm", "cross_entropy", search=("--bf16-scores",)),
+)
+
+# Of one sentence at a time, as fairseq-interactive searches; concat is too slow for a batch of many.
+SINGLE_VARIANTS = (
+    *(variant for variant in VARIANTS if variant.name in (PEER, STOCK, FAST)),
+    SearchVariant(f"{CONCAT} --stock-search", "wean_lstm", "cross_entropy", CONCAT_FLAGS, ("--stock-search",)),
+    SearchVariant(CONCAT, "wean_lstm", "cross_entropy", CONCAT_FLAGS),
 )
 
 
@@ -90,10 +99,12 @@ class SearchStep(TrainingStep):
         return {}
 
 
-def measure_time(size: Size, threads: int, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, Any]]:
+def measure_time(
+    variants: Sequence[SearchVariant], size: Size, threads: int, rounds: int, warmup: int, seed: int
+) -> dict[str, dict[str, Any]]:
     """Medians and ratios of all variants, interleaved in this process."""
     torch.set_num_threads(threads)
-    with built_steps(VARIANTS, size, warmup + rounds, seed, SearchStep) as steps:
+    with built_steps(variants, size, warmup + rounds, seed, SearchStep) as steps:
         return harness.summarise(harness.interleave(steps, rounds, warmup), PEER)
 
 
@@ -140,22 +151,8 @@ def report(data: dict[str, Any]) -> list[str]:
         size_line(size) + f"; beam {BEAM}; {data['rounds']} rounds after {data['warmup']}, seed {data['seed']}",
     ]
     for threads, summary in data["time"].items():
-        rows = [
-            [
-                name,
-                f"{row['cpu_ms']:.0f}",
-                f"{size.batch_size / row['cpu_ms'] * 1e3:.1f}",
-                f"{1 / row['cpu_ratio']:.2f}",
-                f"{row['wall_ms']:.0f}",
-                f"{size.batch_size / row['wall_ms'] * 1e3:.1f}",
-                f"{1 / row['wall_ratio']:.2f}",
-            ]
-            for name, row in summary.items()
-        ]
-        header = ["variant", "CPU ms", "sentences / CPU s", "**times as fast**"]
-        header += ["wall ms", "sentences / s", "times as fast"]
-        lines += ["", f"## A batch, threads: {threads}", "", *harness.table(header, rows), ""]
-        lines += [f"Times as fast as `{PEER}` with fairseq's search."]
+        lines += _time_section(f"A batch, threads: {threads}", size.batch_size, summary)
+    lines += _time_section("One sentence, threads: 1", 1, data["single"])
     lines += _length_section(data)
     outputs = data["outputs"]
     same = (
@@ -164,6 +161,26 @@ def report(data: dict[str, Any]) -> list[str]:
     )
     lines += ["", same]
     return lines
+
+
+def _time_section(title: str, sentences: int, summary: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Times of a batch of so many sentences."""
+    rows = [
+        [
+            name,
+            f"{row['cpu_ms']:.0f}",
+            f"{sentences / row['cpu_ms'] * 1e3:.1f}",
+            f"{1 / row['cpu_ratio']:.2f}",
+            f"{row['wall_ms']:.0f}",
+            f"{sentences / row['wall_ms'] * 1e3:.1f}",
+            f"{1 / row['wall_ratio']:.2f}",
+        ]
+        for name, row in summary.items()
+    ]
+    header = ["variant", "CPU ms", "sentences / CPU s", "**times as fast**"]
+    header += ["wall ms", "sentences / s", "times as fast"]
+    last = f"Times as fast as `{PEER}` with fairseq's search."
+    return ["", f"## {title}", "", *harness.table(header, rows), "", last]
 
 
 def _length_section(data: dict[str, Any]) -> list[str]:
@@ -196,7 +213,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         "seed": args.seed,
         "rounds": rounds,
         "warmup": warmup,
-        "time": {str(threads): measure_time(size, threads, rounds, warmup, args.seed) for threads in args.threads},
+        "time": {
+            str(threads): measure_time(VARIANTS, size, threads, rounds, warmup, args.seed) for threads in args.threads
+        },
+        "single": measure_time(SINGLE_VARIANTS, replace(size, batch_size=1), 1, rounds, warmup, args.seed),
         "length_batch": min(size.batch_size, LENGTH_BATCH),
         "lengths": lengths,
         "outputs": compare_outputs(size, args.seed),

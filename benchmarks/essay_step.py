@@ -127,8 +127,9 @@ def report(data: dict[str, Any]) -> list[str]:
     size = Size(**data["size"])
     setting = (
         f"* V = {size.vocabulary:,}, d = {size.dim}, {size.layers} decoder layers (`{PEER}`: {size.layers} encoder "
-        f"layers as well), {BERT_LAYERS} layers of BERT, dropout {size.dropout}, batch {size.batch_size}, "
-        f"{size.source_length - 1} topics and {size.target_length} target tokens, float32; "
+        f"layers as well), one embedding for topics, essay and output, {BERT_LAYERS} layers of BERT, "
+        f"dropout {size.dropout}, batch {size.batch_size}, {size.source_length - 1} topics and "
+        f"{size.target_length} target tokens, float32; "
         f"{data['rounds']} rounds after {data['warmup']}, seed {data['seed']}"
     )
     lines = ["# Essays", "", *harness.run_lines(data["run"]), setting]

@@ -1,13 +1,16 @@
-"""All that is to be measured on a GPU, in one call: output losses, the score concat, training steps.
+"""All that is to be measured on a GPU, in one call: output losses, the score concat, training steps, beam search.
 
     python benchmarks/gpu.py              the published sizes, some minutes; needs a GPU
+    python benchmarks/gpu.py --resume     only the tables that the last call did not finish
     python benchmarks/gpu.py --quick      a toy size, on a CPU where there is no GPU; its numbers mean nothing
 
 Times are wall times between two waits for the GPU. What is not installed (Triton, Liger-Kernel, cut-cross-entropy) or
-does not run is named in the result instead of measured.
+does not run is named in the result instead of measured. Each table is measured in a process of its own, as an error on
+a GPU leaves a process useless, and is written down before the next one begins.
 """
 
 import argparse
+import json
 import logging
 import shlex
 import sys
@@ -20,7 +23,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import granularity  # noqa: E402 - the files beside this one, wherever it is called from
+import decoding  # noqa: E402 - the files beside this one, wherever it is called from
+import granularity  # noqa: E402
 import harness  # noqa: E402
 import torch  # noqa: E402
 import training_step  # noqa: E402
@@ -35,6 +39,22 @@ MATERIALISED = "materialised scores"
 # Units of a GPU that compute tanh, reciprocal and exp: results of one multiprocessor in one cycle, compute capability
 # 7.0 to 9.0 (CUDA C++ programming guide, table of arithmetic throughput).
 SPECIAL_PER_CYCLE = 16
+CONCAT_TITLE = "Score concat, forward and backward"
+NOT_MEASURED = "not measured: no GPU was at hand"
+FAILED = "the whole table"  # stands for the rows of one that could not be measured
+_FUSED_LOSS = f"`{OURS}` at least equal in time to the best of the others, within 10% of its memory"
+_SYSTEMS = "`C-DNPG, product` at most 1.10 of the Transformer"
+# The tables, and what is aimed at in each.
+TARGETS = {
+    "Output layer, float32": _FUSED_LOSS,
+    "Output layer, bfloat16": _FUSED_LOSS,
+    "Output layer, bfloat16, 8 times the tokens": _FUSED_LOSS,
+    CONCAT_TITLE: "Triton's kernels at most 0.05 of the chunked form, at least half of what the rate of tanh allows",
+    "Training step": f"`{training_step.OURS}` at most 0.35 of fairseq's `lstm`",
+    "Granularity-aware attention, whole step": _SYSTEMS,
+    "Granularity-aware attention, layers alone": _SYSTEMS,
+    "Beam search": f"`{decoding.FAST}` at most 0.50 of fairseq's `lstm`, `{decoding.HALF}` at most 0.36",
+}
 
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -77,7 +97,7 @@ class LossStep:
 
 
 def output_losses() -> dict[str, Loss]:
-    """Every way to the same number that can be imported here."""
+    """Every way to the same number; one that cannot be imported here says so when it is called."""
     from wean_fairseq.modules import product_cross_entropy
 
     losses: dict[str, Loss] = {
@@ -88,21 +108,26 @@ def output_losses() -> dict[str, Loss]:
     }
     if hasattr(F, "linear_cross_entropy"):
         losses["torch's linear_cross_entropy"] = partial(F.linear_cross_entropy, reduction="sum")
-    try:
-        from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss
-
-        liger = LigerFusedLinearCrossEntropyLoss(reduction="sum")
-        losses["Liger-Kernel"] = lambda query, weight, target: liger(weight, query, target)
-    except ImportError:
-        pass
-    try:
-        from cut_cross_entropy import linear_cross_entropy
-
-        losses["cut-cross-entropy"] = partial(linear_cross_entropy, reduction="sum")
-        losses["cut-cross-entropy, cce_exact"] = partial(linear_cross_entropy, reduction="sum", impl="cce_exact")
-    except ImportError:
-        pass
+    losses["Liger-Kernel"] = liger_loss
+    losses["cut-cross-entropy"] = cut_loss
+    losses["cut-cross-entropy, cce_exact"] = partial(cut_loss, impl="cce_exact")
     return losses
+
+
+def liger_loss(query: Tensor, weight: Tensor, target: Tensor) -> Tensor:
+    """Liger-Kernel's."""
+    from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss
+
+    loss: Tensor = LigerFusedLinearCrossEntropyLoss(reduction="sum")(weight, query, target)
+    return loss
+
+
+def cut_loss(query: Tensor, weight: Tensor, target: Tensor, **options: Any) -> Tensor:
+    """Cut cross-entropy's."""
+    from cut_cross_entropy import linear_cross_entropy
+
+    loss: Tensor = linear_cross_entropy(query, weight, target, reduction="sum", **options)
+    return loss
 
 
 def concat_losses(size: Size, seed: int) -> dict[str, Loss]:
@@ -152,7 +177,7 @@ def measure_losses(
         try:
             numbers = step.numbers()
         except Exception as error:  # noqa: BLE001 - compilers of kernels have errors of their own
-            results[name] = {"error": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"}
+            results[name] = {"error": described(error)}
             continue
         expected = expected or numbers
         steps[name] = step
@@ -162,8 +187,9 @@ def measure_losses(
                 float((mine - other).norm() / other.norm()) for mine, other in zip(numbers, expected, strict=True)
             ],
         }
-    timings = harness.summarise(harness.interleave(steps, args.rounds, args.warmup), next(iter(steps)))
-    return {name: result | timings.get(name, {}) for name, result in results.items()}
+    timings = harness.interleave(steps, args.rounds, args.warmup)
+    summary = harness.summarise(timings, next(iter(steps), ""))
+    return {name: result | summary.get(name, {}) for name, result in results.items()}
 
 
 def peak_mib(step: Callable[[int], Any]) -> float | None:
@@ -178,15 +204,15 @@ def peak_mib(step: Callable[[int], Any]) -> float | None:
 
 def special_rate() -> float | None:
     """Results a second of the units that compute tanh, at the GPU's highest clock; ``None`` if that is unknown."""
-    if DEVICE.type != "cuda":
+    if DEVICE.type != "cuda" or not (7, 0) <= torch.cuda.get_device_capability(DEVICE) <= (9, 0):
         return None
     properties = torch.cuda.get_device_properties(DEVICE)
     clock = float(getattr(properties, "clock_rate", 0)) * 1e3  # not the present one, which falls when there is no work
     return SPECIAL_PER_CYCLE * properties.multi_processor_count * clock or None
 
 
-class DeviceStep(TrainingStep):
-    """A training step on the device."""
+class OnDevice:
+    """Lets a step of any kind run on the device."""
 
     device = DEVICE
 
@@ -198,24 +224,71 @@ class DeviceStep(TrainingStep):
         return moved
 
     def __call__(self, index: int) -> dict[str, float]:
-        """Train on batch ``index`` and wait for the end."""
+        """Do it with batch ``index`` and wait for the end."""
         super().__call__(index)
         wait()
         return {}
 
 
-def measure_steps(variants: Sequence[Variant], size: Size, args: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """Training steps of ``variants``, interleaved; ratios are to the first one."""
-    with built_steps(variants, size, args.warmup + args.rounds, args.seed, DeviceStep) as steps:
+class DeviceStep(OnDevice, TrainingStep):
+    """A training step on the device."""
+
+
+class DeviceSearchStep(OnDevice, decoding.SearchStep):
+    """A beam search on the device."""
+
+
+def measure_steps(
+    variants: Sequence[Variant], size: Size, args: argparse.Namespace, kind: type[TrainingStep] = DeviceStep
+) -> dict[str, dict[str, Any]]:
+    """Steps of ``variants``, interleaved; ratios are to the first one."""
+    with built_steps(variants, size, args.warmup + args.rounds, args.seed, kind) as steps:
         summary = harness.summarise(harness.interleave(steps, args.rounds, args.warmup), variants[0].name)
         for name, step in steps.items():
             summary[name]["peak_mib"] = peak_mib(step)
     return summary
 
 
+def measure_table(title: str, args: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """The rows of one table."""
+    size, sentences = (TOY, granularity.TOY) if args.quick else (Size(), granularity.PAPER)
+    if title == CONCAT_TITLE:
+        return measure_losses(concat_losses(size, args.seed), size, torch.float32, args)
+    if title == "Training step":
+        return measure_steps([row for row in training_step.VARIANTS if row.arch in ("lstm", "wean_lstm")], size, args)
+    if title == "Beam search":
+        searches = [row for row in decoding.VARIANTS if row.arch in ("lstm", "wean_lstm")]
+        return measure_steps(searches, size, args, DeviceSearchStep)
+    if title.startswith("Granularity"):
+        systems = [row for row in granularity.VARIANTS if row.name in (granularity.PEER, "C-DNPG, product")]
+        few = granularity.FEW_WORDS if title.endswith("alone") else sentences.vocabulary
+        return measure_steps(systems, replace(sentences, vocabulary=few), args)
+    if title.endswith("8 times the tokens"):
+        size = replace(size, batch_size=8 * size.batch_size)
+    dtype = torch.bfloat16 if "bfloat16" in title else torch.float32
+    return measure_losses(output_losses(), size, dtype, args)
+
+
+def try_table(title: str, words: Sequence[str], args: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """The rows of one table, or one with the reason why there are none."""
+    try:
+        if DEVICE.type == "cuda":
+            return harness.run_child(Path(__file__), [*words, "--table", title])
+        return measure_table(title, args)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other tables do not depend on it
+        return {FAILED: {"error": described(error, line=-1)}}  # where the error of a child stands
+
+
+def described(error: Exception, line: int = 0) -> str:
+    """An error in one line: its kind, and one of the lines that it says."""
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[line]}"
+
+
 def report(data: dict[str, Any]) -> list[str]:
     """The results as Markdown."""
     lines = ["# GPU", "", *harness.run_lines(data["run"]), f"* Device: {data['device']}"]
+    lines += ["* Ratios are of wall times, to those of the table's first variant that runs"]
     for title, rows in data["tables"].items():
         cells = [
             [
@@ -228,24 +301,49 @@ def report(data: dict[str, Any]) -> list[str]:
             for name, row in rows.items()
         ]
         header = ["variant", "wall ms", "**ratio**", "peak MiB", "largest relative error"]
-        lines += ["", f"## {title}", "", *harness.table(header, cells)]
+        target = f"Target: {TARGETS[title]}."
+        lines += ["", f"## {title}", "", *harness.table(header, cells), "", target]
     return lines + ["", tanh_line(data)]
 
 
 def tanh_line(data: dict[str, Any]) -> str:
     """How near the kernels of concat are to the rate of the units that compute tanh."""
-    rows, rate = data["tables"]["Score concat, forward and backward"], data["special_per_s"]
-    name = f"{OURS}, Triton"
-    if name not in rows or "wall_ms" not in rows[name] or not rate:
+    rows, rate = data["tables"].get(CONCAT_TITLE, {}), data["special_per_s"]
+    chunked, kernels = (rows.get(name, {}).get("wall_ms") for name in ("chunked form", f"{OURS}, Triton"))
+    if kernels is None:
         return "Kernels of concat: not measured."
+    times = "" if chunked is None else f" {chunked / kernels:.1f} times as fast as the chunked form, and"
+    if not rate:
+        return f"Kernels of concat:{times} at an unknown share of the rate of tanh, which is not known of this GPU."
     size = Size(**data["size"])
     # Each hidden unit is made twice: for the scores, and for the gradients.
     least = 2e3 * size.batch_size * size.target_length * size.vocabulary * size.dim / rate
-    times, share = rows["chunked form"]["wall_ms"] / rows[name]["wall_ms"], least / rows[name]["wall_ms"]
     return (
-        f"Kernels of concat: {times:.1f} times as fast as the chunked form, and at {share:.0%} of the rate "
+        f"Kernels of concat:{times} at {least / kernels:.0%} of the rate "
         f"of the units that compute tanh ({rate:.2e} a second)."
     )
+
+
+def kept_tables(args: argparse.Namespace, data: Mapping[str, Any]) -> dict[str, Any]:
+    """With ``--resume`` the finished tables of the last call, if that measured the same on the same machine."""
+    path = args.output.with_suffix(".json")
+    if not args.resume or not path.exists():
+        return {}
+    last = json.loads(path.read_text(encoding="utf-8"))
+    same = all(last.get(name) == data[name] for name in ("device", "size", "seed", "rounds", "warmup"))
+    if not same or last["run"]["versions"] != data["run"]["versions"]:
+        sys.exit(f"{path} is of another machine, other versions or other options: leave out --resume, or move it away.")
+    return {title: rows for title, rows in last["tables"].items() if title in TARGETS and FAILED not in rows}
+
+
+def report_nothing(args: argparse.Namespace) -> None:
+    """Say for every table that it has not been measured, unless there are results already."""
+    path = args.output.with_suffix(".md")
+    if not path.exists():
+        rows = [[title, target, NOT_MEASURED] for title, target in TARGETS.items()]
+        lines = ["# GPU", "", *harness.table(["what", "target", "result"], rows)]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join([*lines, "", "`python benchmarks/gpu.py` measures all of it.", ""]), encoding="utf-8")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -255,7 +353,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--warmup", type=int, default=5, help="rounds before (default: 5)")
     parser.add_argument("--seed", type=int, default=1, help="of parameters, dropout and token ids (default: 1)")
     parser.add_argument("--quick", action="store_true", help="a toy size and two rounds, to see that it runs")
+    parser.add_argument("--resume", action="store_true", help="keep the tables that the last call finished")
     parser.add_argument("--output", type=Path, default=ROOT / "benchmarks/results/gpu", help="where .json and .md go")
+    parser.add_argument("--table", choices=TARGETS, help=argparse.SUPPRESS)  # the process of one table
     return parser
 
 
@@ -264,35 +364,29 @@ def main(argv: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if argv is None else argv)
     args = build_parser().parse_args(words)
     if DEVICE.type != "cuda" and not args.quick:
+        report_nothing(args)
         sys.exit("There is no GPU here: --quick runs everything at a toy size on the CPU.")
     use_plugin()
-    size, sentences = (TOY, granularity.TOY) if args.quick else (Size(), granularity.PAPER)
     if args.quick:
         args.rounds, args.warmup = 2, 1
-    systems = [row for row in granularity.VARIANTS if row.name in (granularity.PEER, "C-DNPG, product")]
-    lstms = [row for row in training_step.VARIANTS if row.arch in ("lstm", "wean_lstm")]
-    larger = replace(size, batch_size=8 * size.batch_size)
-    tables = {
-        "Output layer, float32": measure_losses(output_losses(), size, torch.float32, args),
-        "Output layer, bfloat16": measure_losses(output_losses(), size, torch.bfloat16, args),
-        "Output layer, bfloat16, 8 times the tokens": measure_losses(output_losses(), larger, torch.bfloat16, args),
-        "Score concat, forward and backward": measure_losses(concat_losses(size, args.seed), size, torch.float32, args),
-        "Training step": measure_steps(lstms, size, args),
-        "Granularity-aware attention, whole step": measure_steps(systems, sentences, args),
-    }
-    data = {
+    if args.table:
+        print(json.dumps(measure_table(args.table, args)))
+        return
+    data: dict[str, Any] = {
         "run": harness.describe_run(shlex.join(["python", "benchmarks/gpu.py", *training_step.shown(words)]), PACKAGES),
         "device": torch.cuda.get_device_name() if DEVICE.type == "cuda" else "CPU: nothing of a GPU was measured",
         "special_per_s": special_rate(),
-        "size": asdict(size),
+        "size": asdict(TOY if args.quick else Size()),
         "seed": args.seed,
         "rounds": args.rounds,
         "warmup": args.warmup,
-        "tables": tables,
     }
-    lines = report(data)
-    harness.write_results(args.output, data, lines)
-    print("\n".join(lines))
+    kept = kept_tables(args, data)
+    data["tables"] = {}
+    for title in TARGETS:
+        data["tables"][title] = kept[title] if title in kept else try_table(title, words, args)
+        harness.write_results(args.output, data, report(data))  # now, lest a later table take it along
+    print("\n".join(report(data)))
 
 
 if __name__ == "__main__":

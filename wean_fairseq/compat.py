@@ -1,14 +1,16 @@
 """The only file that knows about host versions (fairseq-fixed 0.12.3.1, torch >= 2.10).
 
 It prepares the host when the plugin is imported: the safe checkpoint loader learns the exact harmless types that
-fairseq's own checkpoints contain, torchrun works on machines without a GPU, ``--replace-unk`` works without a value,
-and known noise is not shown. The safe loader always stays on, whatever TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD says.
+fairseq's own checkpoints contain, torchrun and Slurm work on machines without a GPU and tell how many processes there
+are, ``--replace-unk`` works without a value, and known noise is not shown. The safe loader always stays on, whatever
+TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD says.
 
-fairseq has no place for a task or a model to take part where checkpoints are read and written, so four functions of
+fairseq has no place for a task or a model to take part where checkpoints are read and written, so six functions of
 ``checkpoint_utils`` and its file functions are replaced by those of ``checkpoints/host.py``, which call fairseq's own:
 
 * ``torch_persistent_save``, ``PathManager.copy``: fairseq's are not synchronised to the disk, copy ``checkpoint_best``
   and ``checkpoint_last`` piece by piece under their final names, and keep no checksums;
+* ``verify_checkpoint_directory``: fairseq's says by a traceback that a folder cannot be written;
 * ``load_checkpoint``: fairseq's begins anew where ``checkpoint_last.pt`` is gone, and fails where it is damaged;
 * ``load_checkpoint_to_cpu``, ``load_model_ensemble_and_task``: fairseq's say what is wrong with a file by a traceback.
 
@@ -51,6 +53,11 @@ _NOISE = (
     r"torch\.cuda\.amp\.",
 )
 
+# What PyTorch says where the process at the other end of a connection is gone, or silent for too long.
+_LOST = ("closed by peer", "reset by peer", "Broken pipe", "imed out", "Connection refused")
+
+_infer_init_method = distributed_utils.infer_init_method
+_infer_slurm_init = distributed_utils._infer_slurm_init
 _load_align_dict = utils.load_align_dict
 _train_step = Trainer.train_step
 
@@ -60,7 +67,9 @@ def install() -> None:
     _require_safe_loader()
     os.environ.pop("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", None)
     torch.serialization.add_safe_globals(safe_globals())
+    distributed_utils.infer_init_method = _init_method
     distributed_utils._infer_torch_distributed_launch_init = _init_from_torchrun
+    distributed_utils._infer_slurm_init = _init_from_slurm
     utils.load_align_dict = _alignment_words
     _install_checkpoints()
     for message in _NOISE:
@@ -80,6 +89,7 @@ def _require_safe_loader() -> None:
 def _install_checkpoints() -> None:
     checkpoint_utils.torch_persistent_save = host.torch_persistent_save
     checkpoint_utils.PathManager = host.WholeFiles
+    checkpoint_utils.verify_checkpoint_directory = host.verify_checkpoint_directory
     checkpoint_utils.load_checkpoint = host.load_checkpoint
     checkpoint_utils.load_checkpoint_to_cpu = host.load_checkpoint_to_cpu
     checkpoint_utils.load_model_ensemble_and_task = host.load_model_ensemble_and_task
@@ -125,6 +135,20 @@ def safe_globals() -> list[typing.Any]:
     ]
 
 
+def _init_method(cfg: DistributedTrainingConfig, force_distributed: bool = False) -> None:
+    """fairseq's, with the number of processes that the launcher has started.
+
+    Without --distributed-world-size fairseq takes the GPUs that it sees: where that is one or none, each of the
+    processes would train by itself and write over the checkpoints of the others.
+    """
+    env = os.environ
+    if all(name in env for name in ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")):
+        cfg.distributed_world_size = int(env["WORLD_SIZE"])
+    elif cfg.distributed_port > 0 and int(env.get("SLURM_NTASKS", 0)) > int(env.get("SLURM_NNODES", 1)):
+        cfg.distributed_world_size = int(env["SLURM_NTASKS"])  # a task is a process; else it starts one for each GPU
+    _infer_init_method(cfg, force_distributed)
+
+
 def _init_from_torchrun(cfg: DistributedTrainingConfig) -> None:
     """fairseq's set-up from torchrun's environment, which divides by the number of GPUs, made right for none."""
     cfg.distributed_init_method = "env://"
@@ -134,24 +158,47 @@ def _init_from_torchrun(cfg: DistributedTrainingConfig) -> None:
     cfg.distributed_no_spawn = True  # torchrun has made the processes
 
 
+def _init_from_slurm(cfg: DistributedTrainingConfig, num_pipelines_per_node: int | None) -> bool:
+    """fairseq's, made right for tasks that see no GPU, or only their own."""
+    found = bool(_infer_slurm_init(cfg, num_pipelines_per_node))
+    if found:
+        cfg.device_id %= max(1, torch.cuda.device_count())
+    return found
+
+
 def _alignment_words(path: str | None) -> dict[str, str] | None:
     """fairseq's reading of ``--replace-unk [FILE]``, whose default value for the bare flag is no file but "@@ "."""
     return _load_align_dict("" if path == "@@ " else path)
 
 
 def install_error_reports() -> None:
-    """Show a ``UserError`` as one sentence; WEAN_TRACEBACK=1 shows where it came from as well."""
+    """Show a ``UserError`` and a lost process as one sentence; WEAN_TRACEBACK=1 shows where it came from as well."""
     previous = sys.excepthook
 
     def report(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
         if type(error) is Exception and isinstance(error.__context__, UserError):
             error = error.__context__  # the trainer wraps what goes wrong while it loads a checkpoint
-        if isinstance(error, UserError) and not os.environ.get("WEAN_TRACEBACK"):
-            sys.stderr.write(f"wean_fairseq: error: {error}\n")
-        else:
+        sentence = None if os.environ.get("WEAN_TRACEBACK") else _sentence(error)
+        if sentence is None:
             previous(kind, error, traceback)
+        else:
+            sys.stderr.write(f"wean_fairseq: error: {sentence}\n")
 
     sys.excepthook = report
+
+
+def _sentence(error: BaseException) -> str | None:
+    """What to show instead of a traceback; ``None`` for an error that is not a user's, nor the network's."""
+    if isinstance(error, UserError):
+        return str(error)
+    among_others = torch.distributed.is_available() and torch.distributed.is_initialized()
+    if among_others and isinstance(error, RuntimeError) and any(words in str(error) for words in _LOST):
+        reason = str(error).splitlines()[0].split(". ")[0]
+        return (
+            f"another process of this training has ended or cannot be reached ({reason}): its own output tells why; "
+            "start all of them again, and the training goes on from its last checkpoint."
+        )
+    return None
 
 
 def hide_broken_torchaudio() -> None:

@@ -10,6 +10,8 @@ import pytest
 import torch
 
 ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = ("harness", "workload", "training_step", "copying", "granularity", "essay_step", "gpu")
+SCRIPTS += ("decoding", "scaling", "update_bytes", "data_path", "preprocess_lcsts")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -17,7 +19,7 @@ def scripts():
     """The folder of the scripts on the path, as it is when one of them runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "benchmarks")
-        for name in ("harness", "workload", "training_step", "copying", "granularity", "essay_step", "gpu"):
+        for name in SCRIPTS:
             patch.delitem(sys.modules, name, raising=False)
         importlib.import_module("training_step").use_plugin()
         yield
@@ -289,7 +291,7 @@ def test_features_of_a_batch_come_from_the_files_of_the_cache(workload, tmp_path
 def test_the_gpu_benchmark_runs_everything_and_claims_nothing_without_a_gpu(monkeypatch, threads, tmp_path):
     gpu = importlib.import_module("gpu")
     monkeypatch.setattr(gpu, "DEVICE", torch.device("cpu"))
-    monkeypatch.setattr(gpu.DeviceStep, "device", torch.device("cpu"))
+    monkeypatch.setattr(gpu.OnDevice, "device", torch.device("cpu"))
     gpu.main(["--quick", "--output", str(tmp_path / "gpu")])
     data = json.loads((tmp_path / "gpu.json").read_text())
     layer = data["tables"]["Output layer, float32"]

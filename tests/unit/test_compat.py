@@ -87,6 +87,41 @@ def test_torchrun_without_a_gpu_sets_the_process_up(monkeypatch):
     }
 
 
+LAUNCHERS = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "SLURM_NTASKS", "SLURM_NNODES")
+TORCHRUN = {"MASTER_ADDR": "localhost", "MASTER_PORT": "1", "WORLD_SIZE": "4", "RANK": "3"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "port", "expected"),
+    [
+        ({}, -1, 1),
+        (TORCHRUN, -1, 4),
+        ({"SLURM_NTASKS": "32", "SLURM_NNODES": "4"}, 29500, 32),
+        ({"SLURM_NTASKS": "32", "SLURM_NNODES": "4"}, -1, 1),  # nobody asked for more than this process
+        ({"SLURM_NTASKS": "4", "SLURM_NNODES": "4"}, 29500, 1),  # each task starts a process for each GPU of its node
+    ],
+)
+def test_the_launcher_says_how_many_processes_there_are(monkeypatch, environment, port, expected):
+    """fairseq's own version lets each process train alone where it sees a single GPU or none."""
+    for name in LAUNCHERS:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    seen = []
+    monkeypatch.setattr(compat, "_infer_init_method", lambda cfg, force: seen.append(cfg.distributed_world_size))
+    distributed_utils.infer_init_method(Namespace(distributed_world_size=1, distributed_port=port))
+    assert seen == [expected]
+
+
+@pytest.mark.parametrize(("gpus", "expected"), [(0, 0), (1, 0), (8, 3)], ids=["none", "its own", "all of the node"])
+def test_a_task_of_slurm_uses_a_gpu_that_it_sees(monkeypatch, gpus, expected):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    cfg = Namespace(device_id=3)
+    monkeypatch.setattr(compat, "_infer_slurm_init", lambda cfg, pipelines: True)
+    assert distributed_utils._infer_slurm_init(cfg, None)
+    assert cfg.device_id == expected
+
+
 def test_replace_unk_without_a_file_means_the_word_itself(tmp_path):
     assert utils.load_align_dict("@@ ") == {}  # what fairseq makes of the bare flag
     assert utils.load_align_dict("") == {}

@@ -147,12 +147,11 @@ class TritonScorer(AdditiveScorer):
     """``AdditiveScorer`` by the kernels above."""
 
     def __init__(self, query_part: Tensor, candidate_part: Tensor, vector: Tensor, wants_grad: bool) -> None:
-        super().__init__(query_part, candidate_part, vector, wants_grad=False)
-        self.candidates = self.candidates.t().contiguous()  # (H, V)
+        super().__init__(query_part, candidate_part, vector, wants_grad)
         self.vector_sum = self.vector.sum().view(1)
-        if wants_grad:
-            tensors = (self.query, self.candidates, self.vector)
-            self.grads = tuple(torch.zeros_like(tensor) for tensor in tensors)
+
+    def _lay_out(self, candidates: Tensor) -> Tensor:
+        return candidates.t().contiguous()  # (H, V), and so are their gradients
 
     def loss(self, rows: slice, target: Tensor, eps: float) -> tuple[Tensor, Tensor]:
         """As the base class; without gradients not even the scores are written down."""

@@ -71,15 +71,32 @@ class AdditiveScorer:
     """
 
     def __init__(self, query_part: Tensor, candidate_part: Tensor, vector: Tensor, wants_grad: bool) -> None:
-        query, candidates, self.vector = query_part.float(), candidate_part.float(), vector.float()
-        self.narrow = all(not part.numel() or part.abs().amax() <= LARGEST_PART for part in (query, candidates))
-        # A and B, or a and b as they are where a product might leave float32.
-        self.query, self.candidates = ((2.0 * part).exp_() if self.narrow else part for part in (query, candidates))
+        self.vector = vector.float()
+        self.candidate_part = candidate_part
+        self.small_candidates = _is_small(candidate_part)
+        self.narrow: bool | None = None  # whether A and B are held, or a and b as they are
+        self.set_queries(query_part)
         self.grads = (
             tuple(torch.zeros_like(tensor) for tensor in (self.query, self.candidates, self.vector))
             if wants_grad
             else ()
         )
+
+    def set_queries(self, query_part: Tensor) -> None:
+        """Score other queries (N, H) from now on; what depends on the candidates alone is not computed again.
+
+        For a scorer without gradients, whose candidates and vector do not change meanwhile.
+        """
+        query = query_part.float()
+        narrow = self.small_candidates and _is_small(query)
+        if narrow != self.narrow:
+            self.narrow = narrow
+            self.candidates = self._lay_out(_held(self.candidate_part.float(), narrow))
+        self.query = _held(query, narrow)
+
+    def _lay_out(self, candidates: Tensor) -> Tensor:
+        """The candidates (V, H) in the order in which they are read."""
+        return candidates
 
     def loss(self, rows: slice, target: Tensor, eps: float) -> tuple[Tensor, Tensor]:
         """Loss and negative log-likelihood, summed, of some tokens with targets (n,); adds their gradients if wanted.
@@ -137,6 +154,16 @@ class AdditiveScorer:
         for start in range(0, self.candidates.size(0), width):
             for row in range(0, num_rows, height):
                 yield slice(row, row + height), slice(start, start + width)
+
+
+def _is_small(part: Tensor) -> bool:
+    """Whether the product A B of this part with another small one stays inside float32."""
+    return not part.numel() or bool(part.abs().amax() <= LARGEST_PART)
+
+
+def _held(part: Tensor, narrow: bool) -> Tensor:
+    """exp(2 part), or the part as it is where a product might leave float32."""
+    return (2.0 * part).exp_() if narrow else part
 
 
 class _AdditiveScores(torch.autograd.Function):

@@ -16,7 +16,9 @@ from fairseq.data import Dictionary
 from fairseq.search import BeamSearch
 from torch import Tensor
 
+from ..errors import UserError
 from ..models.base import State
+from ..modules.query_embedding import ConcatScore
 from .decoder_steps import DecoderSteps, steps_of
 from .generator import PaperSequenceGenerator, TopAwareBeamSearch
 from .hypotheses import Finished, HypothesisTree
@@ -58,8 +60,11 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         models: as fairseq's.
         tgt_dict: as fairseq's.
         bf16_scores: score words in bfloat16: faster where the hardware has it, and not exact. What fairseq's loop
-            searches, and what ``concat`` scores, stays as it is.
+            searches stays as it is.
         kwargs: as ``PaperSequenceGenerator``.
+
+    Raises:
+        UserError: if words are scored in a way that ``bf16_scores`` does not know.
     """
 
     def __init__(
@@ -68,7 +73,13 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         super().__init__(models, tgt_dict, **kwargs)
         self.bf16_scores = bf16_scores
         # Whether batches are searched here, unless one of them asks for what is left to fairseq.
-        self.is_fast = self.knows(list(self.model.models)) and self._is_plain()
+        steps = self._new_steps()
+        self.is_fast = steps is not None
+        if bf16_scores and steps is not None and isinstance(steps.output.score, ConcatScore):
+            raise UserError(
+                "--bf16-scores rounds the factors of matrix products, and --query-score concat scores words without "
+                "them: leave --bf16-scores out."
+            )
 
     @staticmethod
     def knows(models: list[torch.nn.Module]) -> bool:
@@ -111,7 +122,8 @@ class FastSequenceGenerator(PaperSequenceGenerator):
 
     def _new_steps(self) -> DecoderSteps | None:
         """Steps for a search; ``None`` where it is left to fairseq's loop."""
-        steps = steps_of(self.model.single_model) if self.is_fast else None
+        models = list(self.model.models)
+        steps = steps_of(models[0]) if self.knows(models) and self._is_plain() else None
         if steps is None or (steps.normalises and self.temperature != 1.0):
             return None
         return steps if 2 * self.beam_size <= steps.output.num_candidates - SPECIAL else None

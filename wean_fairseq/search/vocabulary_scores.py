@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..modules import QueryEmbedding
-from ..modules.additive_scores import additive_scores
+from ..modules.additive_scores import AdditiveScorer, build_scorer
 from ..modules.copying import NEVER
 from ..modules.query_embedding import Additive, ConcatScore, Product
 from .packed_linear import PackedLinear
@@ -43,6 +43,7 @@ class VocabularyScores:
         self.num_scored = output.num_candidates
         self.dtype = torch.bfloat16 if bfloat16 else embeddings.dtype
         self._products: list[PackedLinear] = []  # with the words of each chunk
+        self._scorers: list[AdditiveScorer] = []  # of the additive score, with the words of each chunk
         self._candidate_part: Tensor | None = None  # of the additive score, the same at every step
         # The chunks stay the same while sentences are dropped.
         limit = CPU_CHUNK if embeddings.device.type == "cpu" else GPU_CHUNK
@@ -125,11 +126,20 @@ class VocabularyScores:
     def _chunk(self, parts: Product | Additive, number: int, words: slice) -> Tensor:
         """Scores of some words: (N, words)."""
         if isinstance(parts, Additive):
-            return additive_scores(parts.query_part, parts.candidate_part[words], parts.vector)
+            return self._additive_chunk(parts, number, words)
         if number == len(self._products):  # the weights are the same at every step
             bias = None if parts.bias is None else parts.bias[words].to(self.dtype)
             self._products.append(PackedLinear(parts.weight[words].to(self.dtype), bias, self.max_rows))
         return self._products[number](parts.query.to(self.dtype))
+
+    def _additive_chunk(self, parts: Additive, number: int, words: slice) -> Tensor:
+        query, candidates, vector = parts
+        with torch.autocast(query.device.type, enabled=False):
+            if number == len(self._scorers):
+                self._scorers.append(build_scorer(query, candidates[words], vector, wants_grad=False))
+            else:
+                self._scorers[number].set_queries(query)
+            return self._scorers[number].scores(slice(None)).to(query.dtype)
 
     def _lay_out(self, rows: int) -> None:
         """Divide the memory for this number of hypotheses."""

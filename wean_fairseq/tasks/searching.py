@@ -42,7 +42,7 @@ class SearchingConfig(GuardedConfig):
     bf16_scores: bool = field(
         default=False,
         metadata={
-            "help": "score words in bfloat16 in generation, recurrent archs only: "
+            "help": "score words in bfloat16 in generation, recurrent archs only and not with --query-score concat: "
             "much faster where the hardware has it, and not exact"
         },
     )
@@ -64,7 +64,7 @@ class SearchingTask(GuardedTask):
         """As fairseq's, with ``--search-preset``, a working ``--replace-unk`` and the faster search where there is one.
 
         Raises:
-            UserError: if the generation options contradict the preset or ``--bf16-scores``.
+            UserError: if the generation options contradict the preset or ``--bf16-scores``, or those the model.
         """
         extra = dict(extra_gen_cls_kwargs or {})
         preset = str(self.cfg.search_preset)
@@ -100,7 +100,8 @@ class SearchingTask(GuardedTask):
             extra_gen_cls_kwargs=extra,
             prefix_allowed_tokens_fn=prefix_allowed_tokens_fn,
         )
-        if self.cfg.bf16_scores and not getattr(generator, "is_fast", False):
+        is_fast = getattr(generator, "is_fast", False) and getattr(args, "prefix_size", 0) == 0
+        if self.cfg.bf16_scores and not is_fast:
             raise UserError(
                 "--bf16-scores is for plain beam search with one model of a recurrent arch, without --stock-search: "
                 "leave it out, or what contradicts it."

@@ -29,6 +29,7 @@ def test_it_compares_the_searches_and_finds_the_same_outputs(decoding, tmp_path)
     data = json.loads((tmp_path / "decoding.json").read_text())
     assert list(data["time"]["1"]) == [variant.name for variant in decoding.VARIANTS]
     assert data["time"]["1"][decoding.PEER]["cpu_ratio"] == 1.0
+    assert list(data["single"]) == [variant.name for variant in decoding.SINGLE_VARIANTS]
     assert all(list(row) == ["2", "4"] for row in data["lengths"].values())
     assert data["outputs"]["identical"] == data["outputs"]["sentences"] == decoding.TOY.batch_size
     text = (tmp_path / "decoding.md").read_text()
@@ -36,9 +37,14 @@ def test_it_compares_the_searches_and_finds_the_same_outputs(decoding, tmp_path)
 
 
 def test_every_variant_searches_as_its_name_says_and_writes_as_much(decoding):
-    with decoding.built_steps(decoding.VARIANTS, decoding.TOY, 1, 1, decoding.SearchStep) as steps:
+    variants = dict.fromkeys((*decoding.VARIANTS, *decoding.SINGLE_VARIANTS))
+    with decoding.built_steps(variants, decoding.TOY, 1, 1, decoding.SearchStep) as steps:
         kinds = {name: getattr(step.generator, "is_fast", False) for name, step in steps.items()}
-        assert [name for name, fast in kinds.items() if not fast] == [decoding.PEER, decoding.STOCK]
+        assert [name for name, fast in kinds.items() if not fast] == [
+            decoding.PEER,
+            decoding.STOCK,
+            f"{decoding.CONCAT} --stock-search",
+        ]
         for name, step in steps.items():
             assert getattr(step.generator, "bf16_scores", False) == name.endswith("--bf16-scores")
             step(0)

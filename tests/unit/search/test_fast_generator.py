@@ -12,6 +12,7 @@ from fairseq.sequence_generator import SequenceGenerator
 
 from tests.copy_contract import copy_batch, copy_task
 from tests.model_contract import EOS, build_model, collate, make_dictionary, make_task, sentence, task_inputs
+from wean_fairseq.errors import UserError
 from wean_fairseq.modules import QueryEmbedding
 from wean_fairseq.search import FastSequenceGenerator, PaperSequenceGenerator, packed_linear, vocabulary_scores
 
@@ -147,6 +148,27 @@ def test_a_source_with_nothing_to_copy(stock_is_not_used):
     compare(model, make_sample(model, collate([torch.tensor([2]), torch.tensor([5, 6, 2])], [torch.tensor([2])] * 2)))
 
 
+@pytest.mark.parametrize("arch", ["wean_lstm", "copynet", "rnnsearch", "mta_lstm", "pointer_generator"])
+def test_sources_of_one_word_and_of_none(arch, stock_is_not_used):
+    model = make_model(arch, {})
+    sources = [torch.tensor([EOS]), torch.tensor([9, EOS]), torch.tensor([EOS]), torch.tensor([5, 6, 7, 5, EOS])]
+    compare(model, make_sample(model, collate(sources, [torch.tensor([5, 6, EOS])] * 4)))
+
+
+@pytest.mark.parametrize("case", ["wean_lstm", "concat", "seq2seq_lstm", "copynet"])
+def test_a_search_uses_the_weights_of_its_time(case, stock_is_not_used):
+    """A generator lives as long as a training that validates with it: nothing is kept from one search to the next."""
+    model = make_model(*FAMILIES[case])
+    sample = make_sample(model)
+    generator = FastSequenceGenerator([model], model.decoder.dictionary, beam_size=5, max_len_b=12)
+    before = generator.generate([model], sample)
+    for parameter in model.parameters():
+        parameter.data.add_(0.3 * torch.randn_like(parameter))
+    after = generator.generate([model], sample)
+    assert_same(after, search(SequenceGenerator, [model], sample))
+    assert [one["tokens"].tolist() for one in after[0]] != [one["tokens"].tolist() for one in before[0]]
+
+
 def test_in_float64_a_search_of_large_states_is_the_same(stock_is_not_used):
     """Here nothing but the algorithm could make a difference."""
     model = make_model("wean_lstm", {"embed_dim": 40, "hidden_size": 60}).double()
@@ -236,6 +258,13 @@ def test_scores_in_bfloat16_are_those_of_an_output_layer_that_rounds(stock_is_no
     for hypotheses, expected, other in zip(found, rounded, exact, strict=True):
         torch.testing.assert_close(hypotheses[0]["positional_scores"], expected, rtol=1e-4, atol=1e-4)
         assert (expected - other).abs().max() > 1e-3
+
+
+def test_scores_that_are_no_product_cannot_be_rounded():
+    """They would be exact, and no faster: rather an error than an option that does nothing."""
+    model = make_model("wean_lstm", {"query_score": "concat"})
+    with pytest.raises(UserError, match="--query-score concat scores words without"):
+        FastSequenceGenerator([model], model.decoder.dictionary, bf16_scores=True)
 
 
 @torch.no_grad()

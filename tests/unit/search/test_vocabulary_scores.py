@@ -1,9 +1,14 @@
 """Scores in chunks and blocks against all of them at once: ``QueryEmbedding.scores``, log_softmax and one topk."""
 
+import os
+from typing import Any
+
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from wean_fairseq.modules import QueryEmbedding
+from wean_fairseq.modules.additive_scores import LARGEST_PART, AdditiveScorer
 from wean_fairseq.search import packed_linear, vocabulary_scores
 from wean_fairseq.search.packed_linear import PackedLinear
 from wean_fairseq.search.vocabulary_scores import VocabularyScores
@@ -41,6 +46,66 @@ def test_scores_their_sum_and_the_best_are_those_of_the_plain_form(chunk, vocabu
     best, words, beams = scores.best(log_sum, sums, SENTENCES, 8)
     torch.testing.assert_close(best, values)
     assert torch.equal(words, places % vocabulary) and torch.equal(beams, places // vocabulary)
+
+
+class CountedExponentials(TorchDispatchMode):
+    """Counts the numbers that are made exponentials in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.overloadpacket is torch.ops.aten.exp_:
+            self.count += args[0].numel()
+        return func(*args, **(kwargs or {}))
+
+
+@torch.no_grad()
+def test_what_concat_needs_of_the_words_is_computed_once_a_search(chunk):
+    """Closed form: exp(2b) of every word once; exp(2a) of the hypotheses in every step, in each chunk."""
+    output, embeddings, features = build(300, "concat")
+    scores = VocabularyScores(output, embeddings, 300, ROWS)
+    chunks = sum(number * scores.width < 300 for number in range(scores.num_chunks))
+    with CountedExponentials() as made:
+        for step in range(4):
+            scores.compute(features + step)
+    assert made.count == 300 * DIM + 4 * chunks * ROWS * DIM
+
+
+@torch.no_grad()
+def test_concat_with_hypotheses_that_leave_the_range_and_come_back(chunk):
+    output, embeddings, features = build(300, "concat")
+    scores = VocabularyScores(output, embeddings, 300, ROWS)
+    for factor in (1.0, 1000.0, 1.0):
+        query = features.clone()
+        query[0] *= factor  # of all hypotheses, so that the others are scored in that form too
+        assert (output.score.query_proj(query).abs().max() > LARGEST_PART) == (factor > 1.0)
+        log_sum = scores.compute(query)
+        expected = torch.tanh(output.score.query_proj(query).unsqueeze(1) + output.score.embed_proj(embeddings))
+        expected = expected @ output.score.vector  # eq. 5 as it is written
+        torch.testing.assert_close(log_sum, expected.logsumexp(dim=1))
+        torch.testing.assert_close(scores.get(torch.arange(300).expand(ROWS, -1)), expected)
+
+
+@torch.no_grad()
+def test_the_kernels_of_concat_take_other_hypotheses_as_well():
+    """Expected: the form in PyTorch, anew each time."""
+    pytest.importorskip("triton", reason="Triton is not installed: its kernels are not tested")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cpu" and os.environ.get("TRITON_INTERPRET") != "1":
+        pytest.skip("no GPU: set TRITON_INTERPRET=1 to test Triton's kernels through its interpreter")
+    from wean_fairseq.modules.additive_kernel import TritonScorer
+
+    torch.manual_seed(3)
+    candidates, vector = torch.randn(70, DIM), torch.randn(DIM)
+    scorer = TritonScorer(torch.zeros(1, DIM, device=device), candidates.to(device), vector.to(device), False)
+    for count, large in ((ROWS, 1.0), (5, 2 * LARGEST_PART), (ROWS, 1.0)):
+        query = torch.randn(count, DIM)
+        query[0] = large
+        scorer.set_queries(query.to(device))
+        expected = AdditiveScorer(query, candidates, vector, False).scores(slice(None))
+        torch.testing.assert_close(scorer.scores(slice(None)).cpu(), expected, rtol=1e-5, atol=1e-5)
 
 
 @torch.no_grad()

@@ -1,0 +1,291 @@
+"""Two processes with half the batch each (gloo, CPU) make the updates of one process with the whole, for every family.
+
+The data are such that in each epoch one update has a single batch, so that one of the two processes has none (fairseq
+gives it a dummy batch, which must count for nothing), and that one batch is smaller than the rest. Validation has one
+batch, so that a process has none there either.
+
+Every training is a real fairseq-train; but one process runs one after another, because most of the time of a command
+goes into starting it.
+"""
+
+import json
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
+
+from tests.bert_directory import write_bert
+from tests.integration.commands import (
+    ENVIRONMENT,
+    TIMEOUT,
+    USER_DIR,
+    parameters,
+    paraphrase,
+    random_sentences,
+    with_names,
+    write_pairs,
+)
+
+# 69 pairs are five batches of 16, of which the last has 5: three updates an epoch, one of them of a single batch.
+SIZES = {"train": 69, "valid": 5}
+BATCH, UPDATES = 16, 20
+TOPICS, CHUNK = [f"topic{number}" for number in range(12)], "<ST>"
+
+# A larger eps than Adam's usual 1e-8: a gradient that is 0 but for rounding (the bias of an attention's keys, which no
+# softmax feels) would be blown up to whole steps.
+COMMON = ["--user-dir", USER_DIR, "--batch-size", BATCH, "--max-update", UPDATES, "--seed", 1, "--cpu"]
+COMMON += ["--lr", 0.003, "--clip-norm", 1, "--data-buffer-size", 0, "--num-workers", 0, "--no-epoch-checkpoints"]
+COMMON += ["--save-interval", 9, "--validate-interval", 4]
+COMMON += ["--log-format", "json", "--log-interval", 1, "--source-lang", "src", "--target-lang", "tgt"]
+ADAM = ("--optimizer", "adam", "--adam-eps", 1e-4)
+TWO = ["--distributed-world-size", 2, "--distributed-backend", "gloo", "--distributed-no-spawn"]
+
+# Dropout has other masks in other batches.
+UNITS = ("--embed-dim", 8, "--hidden-size", 8)
+LSTM = (*UNITS, "--dropout", 0)
+LAYER = ("--num-layers", 1)
+LAYERS = ("--encoder-layers", 1, "--decoder-layers", 1)
+DECODER = ("--embed-dim", 8, "--ffn-dim", 12, "--attention-heads", 2, "--dropout", 0, "--attention-dropout", 0)
+TRANSFORMER = (*DECODER, *LAYERS)
+LEVELS = ("--phrase-dim", 8, "--phrase-heads", 2, "--sentence-dim", 6, "--sentence-heads", 3, "--separator-dim", 4)
+LEVELS += (*LAYERS, "--aggregator-dim", 4, "--dropout", 0, "--attention-dropout", 0)
+LEVELS += ("--granularity-labels", "{folder}/labels")
+FAIRSEQ = ("--encoder-embed-dim", 8, "--encoder-ffn-embed-dim", 12, "--encoder-attention-heads", 2, *LAYERS)
+FAIRSEQ += ("--decoder-attention-heads", 2, "--share-all-embeddings", "--dropout", 0)
+SMOOTHED = ("--label-smoothing", 0.1)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A training.
+
+    Args:
+        arch: what is trained.
+        arguments: what it needs beside ``COMMON``.
+        data: "pairs", with unknown words that can be copied, or "essays".
+        criterion: its loss.
+        batches: that make an update, in each of the two processes.
+    """
+
+    arch: str
+    arguments: Sequence[object] = ()
+    data: str = "pairs"
+    criterion: str = "model_loss"
+    optimizer: Sequence[object] = ADAM
+    batches: int = 1
+
+    def command(self, folder: Path, save_dir: Path, processes: int) -> list[str]:
+        """The arguments of fairseq-train, where ``processes`` share the work."""
+        task = "topic_essay" if self.data == "essays" else "paraphrase"
+        own = [str(argument).format(folder=folder) for argument in self.arguments]
+        what = ["--task", task, "--arch", self.arch, "--criterion", self.criterion, *own, *self.optimizer]
+        words = [folder / self.data, *what, *COMMON, "--update-freq", 2 * self.batches // processes]
+        return [str(word) for word in (*words, "--save-dir", save_dir)]
+
+
+# Every family once, with the losses that it adds to that of the words.
+FAMILIES = {
+    "wean_lstm": Case("wean_lstm", (*LSTM, *LAYERS, *SMOOTHED), criterion="query_embedding"),
+    "copynet": Case("copynet", LSTM),
+    "pointer_generator": Case("pointer_generator", (*UNITS, "--coverage")),
+    "copy_transformer": Case("copy_transformer", TRANSFORMER),
+    "dnpg": Case("dnpg", (*LEVELS, "--anneal-after", 2)),
+    "granularity_transformer": Case("granularity_transformer", (*TRANSFORMER, *SMOOTHED)),
+    "residual_lstm": Case("residual_lstm", (*LSTM, "--num-layers", 2)),
+    "nts": Case("nts", (*LSTM, *LAYER)),
+    "mta_lstm": Case("mta_lstm", (*LSTM, *LAYER, "--coverage-loss-weight", 1), "essays"),
+    "sc_lstm": Case("sc_lstm", (*LSTM, *LAYER, "--control-loss-weight", 0.5), "essays"),
+    "ppg": Case("ppg", (*LSTM, "--chunk-symbol", CHUNK), "essays"),
+    "pc_san": Case("pc_san", (*DECODER, "--decoder-layers", 1, "--bert-layers", "none"), "essays"),
+}
+WEAN = (*LSTM, *LAYERS)
+VARIANTS = {
+    "seq2seq_lstm": Case("seq2seq_lstm", WEAN, criterion="query_embedding"),
+    "wean_dot": Case("wean_lstm", (*WEAN, "--query-score", "dot"), criterion="query_embedding"),
+    "wean_concat": Case("wean_lstm", (*WEAN, "--query-score", "concat"), criterion="query_embedding"),
+    "wean_cross_entropy": Case("wean_lstm", WEAN, criterion="cross_entropy"),
+    "wean_sentence_average": Case("wean_lstm", (*WEAN, "--sentence-avg"), criterion="query_embedding"),
+    "wean_fused_adam": Case("wean_lstm", WEAN, optimizer=("--optimizer", "fused_adam", "--adam-eps", 1e-4)),
+    "wean_two_batches_an_update": Case("wean_lstm", WEAN, batches=2),
+    "fairseqs_transformer": Case("transformer", FAIRSEQ, criterion="query_embedding"),
+    "rnnsearch": Case("rnnsearch", LSTM),
+    "enc_dec": Case("enc_dec", LSTM),
+    "copynet_release": Case("copynet_release", LSTM),
+    "no_coverage": Case("pointer_generator", UNITS, optimizer=("--optimizer", "adagrad_accumulator")),
+    "paraphrase_transformer": Case("paraphrase_transformer", (*TRANSFORMER, *SMOOTHED)),
+    "dnpg_weak": Case("dnpg", (*LEVELS, "--decoder-labels", "weak")),
+    # Not granularity_transformer_release, where a word's scope depends on the batch's padding, as in the release.
+    **{kind: Case(f"granularity_transformer_{kind}", TRANSFORMER) for kind in ("resonance", "scope", "mean")},
+    "stacked_lstm": Case("stacked_lstm", (*LSTM, "--num-layers", 2)),
+    "enc_dec_a": Case("enc_dec_a", (*LSTM, *LAYER)),
+    "tat_lstm": Case("tat_lstm", (*LSTM, *LAYER), "essays"),
+    "tav_lstm": Case("tav_lstm", (*LSTM, *LAYER), "essays"),
+    "pc_san_bert": Case("pc_san", (*DECODER, "--decoder-layers", 2, "--bert", "{folder}/bert"), "essays"),
+}
+
+# Runs trainings one after another. A process alone gets the batches of an update as one. PyTorch's own wrapper,
+# fairseq's default, gets no devices, which a CPU has not. DNPG's labels are without the noise of training, which is
+# another one in other batches, as dropout is.
+WORKER = """
+import json, sys
+from fairseq.models import distributed_fairseq_model as host
+from fairseq.trainer import Trainer
+from fairseq_cli.train import cli_main
+from wean_fairseq.modules import soft_labels
+
+wrapper, labels, step = host.DistributedDataParallel, soft_labels.soft_labels, Trainer.train_step
+host.DistributedDataParallel = lambda device_ids, output_device, **kwargs: wrapper(**kwargs)
+soft_labels.soft_labels = lambda logits, temperature, noisy: labels(logits, temperature, noisy=False)
+
+def step_with_one_batch(trainer, samples):
+    pairs = trainer.task.dataset("train")
+    return step(trainer, [pairs.collater([pairs[number] for sample in samples for number in sample["id"].tolist()])])
+
+if sys.argv[2] == "one":
+    Trainer.train_step = step_with_one_batch
+for name, arguments in json.load(open(sys.argv[1])).items():
+    print("=== " + name, flush=True)
+    sys.argv = ["fairseq-train", *arguments]
+    cli_main()
+"""
+
+
+def write_raw(folder: Path, splits: Mapping[str, tuple[list[str], list[str]]], unknown: str) -> None:
+    """Text and dictionaries as ``fairseq-preprocess --dataset-impl raw`` leaves them.
+
+    Args:
+        folder: is made.
+        splits: sources and targets by name.
+        unknown: words that begin so are in no dictionary.
+    """
+    dictionary = Dictionary()
+    for name, (sources, targets) in splits.items():
+        write_pairs(folder / f"{name}.src-tgt", sources, targets)
+        for word in " ".join([*sources, *targets]).split():
+            if not word.startswith(unknown):
+                dictionary.add_symbol(word)
+    for language in ("src", "tgt"):
+        dictionary.save(str(folder / f"dict.{language}.txt"))
+
+
+def pairs(number: int, seed: int) -> tuple[list[str], list[str]]:
+    """Sentences, a third of them with a name, and paraphrases that keep it."""
+    sources = with_names(random_sentences(number, seed), seed)
+    return sources, [paraphrase(line) for line in sources]
+
+
+def essays(number: int, seed: int) -> tuple[list[str], list[str]]:
+    """Topics, and essays of a clause on each."""
+    chance = random.Random(seed)
+    lines = [chance.sample(TOPICS, chance.randint(1, 5)) for _ in range(number)]
+    return [" ".join(line) for line in lines], [f" {CHUNK} ".join(f"we like {word}" for word in line) for line in lines]
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with pairs, weak labels of their words, and essays."""
+    folder = tmp_path_factory.mktemp("texts")
+    made = {split: pairs(size, seed) for seed, (split, size) in enumerate(SIZES.items())}
+    write_raw(folder / "pairs", made, "Name")
+    write_raw(folder / "essays", {split: essays(size, size) for split, size in SIZES.items()}, "Name")
+    (folder / "labels").mkdir()
+    chance = random.Random(3)
+    for language, lines in zip(("src", "tgt"), made["train"], strict=True):
+        labels = (" ".join(str(chance.randint(0, 1)) for _ in line.split()) for line in lines)
+        (folder / f"labels/train.{language}.z").write_text("".join(f"{line}\n" for line in labels))
+    return folder
+
+
+def train_all(folder: Path, texts: Path, cases: Mapping[str, Case], wrapper: str) -> None:
+    """Train every case in one process, into ``folder``/one/NAME, and in two, into ``folder``/two/NAME."""
+    two = [
+        *TWO,
+        "--ddp-backend",
+        wrapper,
+        "--distributed-init-method",
+        f"file://{folder}/meeting",
+        "--distributed-rank",
+    ]
+    running = {}
+    for share, where, more in (("one", "one", []), ("first", "two", [*two, 0]), ("second", "two", [*two, 1])):
+        processes = 2 if more else 1
+        commands = {
+            name: [*case.command(texts, folder / where / name, processes), *map(str, more)]
+            for name, case in cases.items()
+        }
+        (folder / f"{share}.json").write_text(json.dumps(commands))
+        line = [sys.executable, "-c", WORKER, str(folder / f"{share}.json"), share]
+        with (folder / f"{share}.log").open("w") as log:
+            running[share] = subprocess.Popen(line, env=ENVIRONMENT, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        codes = {share: process.wait(TIMEOUT) for share, process in running.items()}
+    finally:
+        for process in running.values():
+            process.kill()
+    for share, code in codes.items():
+        assert code == 0, f"{share} ended with {code}:\n{(folder / f'{share}.log').read_text()[-6000:]}"
+
+
+def assert_equal_trainings(folder: Path, name: str) -> None:
+    """What one process learnt is what two did, and the losses that they saw on the way are the same."""
+    one, two = (folder / where / name / "checkpoint_last.pt" for where in ("one", "two"))
+    expected, found = parameters(one), parameters(two)
+    assert found.keys() == expected.keys()
+    for key, parameter in expected.items():
+        torch.testing.assert_close(found[key], parameter, rtol=0, atol=1e-6, msg=lambda text, key=key: f"{key}: {text}")
+    one_logged, two_logged = (logged(folder / f"{share}.log", name) for share in ("one", "first"))
+    assert len(one_logged["loss"]) == len(one_logged["gnorm"]) == UPDATES
+    assert one_logged["valid_loss"]
+    for key, values in one_logged.items():
+        assert two_logged[key] == pytest.approx(values, abs=2e-3), key  # rounded to three digits
+
+
+def logged(log: Path, name: str) -> dict[str, list[float]]:
+    """The losses and gradient norms that the training ``name`` logged, in order."""
+    (text,) = [part for part in log.read_text().split("=== ") if part.startswith(f"{name}\n")]
+    keys = ("loss", "gnorm", "valid_loss")
+    return {key: [float(value) for value in re.findall(rf'"{key}": "([^"]+)"', text)] for key in keys}
+
+
+@pytest.fixture(scope="module")
+def families(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Every family, trained."""
+    folder = tmp_path_factory.mktemp("families")
+    train_all(folder, texts, FAMILIES, "legacy_ddp")
+    return folder
+
+
+def test_every_family_is_here() -> None:
+    ours = {arch for arch, model in ARCH_MODEL_REGISTRY.items() if model.__module__.startswith("wean_fairseq")}
+    covered = {ARCH_MODEL_NAME_REGISTRY[case.arch] for case in FAMILIES.values()}
+    assert covered == {ARCH_MODEL_NAME_REGISTRY[arch] for arch in ours}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_two_processes_equal_one(families: Path, name: str) -> None:
+    assert_equal_trainings(families, name)
+
+
+@pytest.fixture(scope="module", params=["legacy_ddp", "pytorch_ddp"])
+def everything(request: pytest.FixtureRequest, texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Every family and its variants, trained with both of fairseq's ways to exchange gradients."""
+    words = [*TOPICS, "##s"]
+    if not (texts / "bert").exists():
+        write_bert(texts / "bert", words)
+    folder = tmp_path_factory.mktemp(request.param)
+    train_all(folder, texts, {**FAMILIES, **VARIANTS}, request.param)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", {**FAMILIES, **VARIANTS})
+def test_two_processes_equal_one_in_all_variants(everything: Path, name: str) -> None:
+    assert_equal_trainings(everything, name)

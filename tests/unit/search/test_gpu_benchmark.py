@@ -1,0 +1,140 @@
+"""The benchmark for a GPU: one call measures every table, whatever becomes of one. Nothing here measures time."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[3]
+SCRIPTS = ("harness", "workload", "training_step", "decoding", "granularity", "gpu")
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    for name in SCRIPTS:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    module = importlib.import_module("gpu")
+    monkeypatch.setattr(module, "DEVICE", torch.device("cpu"))
+    monkeypatch.setattr(module.OnDevice, "device", torch.device("cpu"))
+    return module
+
+
+@pytest.fixture
+def measured(gpu, monkeypatch):
+    """Titles of the tables that were asked for, and those that fail."""
+    titles = SimpleNamespace(asked=[], broken={"Training step", gpu.CONCAT_TITLE})
+
+    def measure_table(title, args):
+        titles.asked.append(title)
+        if title in titles.broken:
+            raise RuntimeError("benchmarks/gpu.py failed:\nTraceback\nOutOfMemoryError: too large")
+        return {"one": {"wall_ms": 1.0, "wall_ratio": 1.0}}
+
+    monkeypatch.setattr(gpu, "measure_table", measure_table)
+    return titles
+
+
+def test_a_table_that_fails_takes_no_other_along(gpu, measured, tmp_path):
+    gpu.main(["--quick", "--output", str(tmp_path / "gpu")])
+    assert measured.asked == list(gpu.TARGETS)
+    tables = json.loads((tmp_path / "gpu.json").read_text())["tables"]
+    assert list(tables) == list(gpu.TARGETS)
+    assert {title for title, rows in tables.items() if gpu.FAILED in rows} == measured.broken
+    text = (tmp_path / "gpu.md").read_text()
+    assert f"| {gpu.FAILED} | RuntimeError: OutOfMemoryError: too large |" in text
+    assert all(f"Target: {target}." in text for target in gpu.TARGETS.values())
+
+
+def test_what_was_measured_is_written_before_the_next_table_begins(gpu, monkeypatch, tmp_path):
+    """A machine that is taken away in the middle leaves what it has done, and the next one goes on from there."""
+
+    def measure_table(title, args):
+        if title == "Training step":
+            raise KeyboardInterrupt
+        return {"one": {"wall_ms": 1.0, "wall_ratio": 1.0}}
+
+    monkeypatch.setattr(gpu, "measure_table", measure_table)
+    with pytest.raises(KeyboardInterrupt):
+        gpu.main(["--quick", "--output", str(tmp_path / "gpu")])
+    done = list(gpu.TARGETS)[: list(gpu.TARGETS).index("Training step")]
+    assert list(json.loads((tmp_path / "gpu.json").read_text())["tables"]) == done
+
+
+def test_resuming_measures_what_failed_alone(gpu, measured, tmp_path):
+    words = ["--quick", "--output", str(tmp_path / "gpu")]
+    gpu.main(words)
+    failed, measured.broken, measured.asked = measured.broken, set(), []
+    gpu.main([*words, "--resume"])
+    assert set(measured.asked) == failed
+    tables = json.loads((tmp_path / "gpu.json").read_text())["tables"]
+    assert list(tables) == list(gpu.TARGETS)
+    assert not any(gpu.FAILED in rows for rows in tables.values())
+    with pytest.raises(SystemExit, match="leave out --resume"):
+        gpu.main([*words, "--resume", "--seed", "2"])
+
+
+def test_without_a_gpu_every_table_is_said_not_to_be_measured(gpu, measured, tmp_path):
+    with pytest.raises(SystemExit, match="There is no GPU here"):
+        gpu.main(["--output", str(tmp_path / "x" / "gpu")])
+    path = tmp_path / "x" / "gpu.md"
+    rows = [line for line in path.read_text().splitlines() if line.endswith(f"| {gpu.NOT_MEASURED} |")]
+    assert [line.split(" | ")[0].removeprefix("| ") for line in rows] == list(gpu.TARGETS)
+    assert not measured.asked
+    path.write_text("measured elsewhere")
+    with pytest.raises(SystemExit):
+        gpu.main(["--output", str(tmp_path / "x" / "gpu")])
+    assert path.read_text() == "measured elsewhere"
+
+
+def test_the_process_of_a_table_answers_with_its_rows(gpu, monkeypatch, tmp_path, capsys):
+    asked = []
+    monkeypatch.setattr(gpu.harness, "run_child", lambda script, words: asked.append((script.name, words)) or {"a": {}})
+    monkeypatch.setattr(gpu, "DEVICE", torch.device("cuda"))
+    assert gpu.try_table("Beam search", ["--quick"], None) == {"a": {}}
+    assert asked == [("gpu.py", ["--quick", "--table", "Beam search"])]
+    monkeypatch.setattr(gpu, "DEVICE", torch.device("cpu"))
+    gpu.main(asked[0][1])
+    rows = json.loads(capsys.readouterr().out.splitlines()[-1])
+    decoding = sys.modules["decoding"]
+    assert list(rows) == [decoding.PEER, decoding.STOCK, decoding.FAST, decoding.HALF]
+    assert rows[decoding.PEER]["wall_ratio"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("capability", "clock", "expected"),
+    [
+        ((9, 0), 1_980_000, pytest.approx(16 * 132 * 1.98e9)),  # closed form; the clock is in kHz
+        ((10, 0), 1_980_000, None),  # the table ends before it
+        ((9, 0), 0, None),
+    ],
+)
+def test_rate_of_tanh_is_that_of_gpus_whose_units_are_known(gpu, monkeypatch, capability, clock, expected):
+    properties = SimpleNamespace(multi_processor_count=132, clock_rate=clock)
+    monkeypatch.setattr(gpu, "DEVICE", torch.device("cuda"))
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+    assert gpu.special_rate() == expected
+
+
+def test_a_table_of_which_nothing_runs_says_why_for_each_row(gpu):
+    """As that of bfloat16 on hardware that has none."""
+
+    def broken(query, weight, target):
+        raise ValueError("needs another machine")
+
+    args = gpu.build_parser().parse_args(["--rounds", "1", "--warmup", "0"])
+    rows = gpu.measure_losses({"one": broken, "other": broken}, gpu.TOY, torch.float32, args)
+    assert list(rows) == ["one", "other"]
+    assert all(row == {"error": "ValueError: needs another machine"} for row in rows.values())
+
+
+def test_kernels_on_a_gpu_whose_rate_is_unknown(gpu):
+    """Closed form: 9,600 / 480 = 20."""
+    rows = {"chunked form": {"wall_ms": 9600.0}, f"{gpu.OURS}, Triton": {"wall_ms": 480.0}}
+    line = gpu.tanh_line({"tables": {gpu.CONCAT_TITLE: rows}, "special_per_s": None})
+    assert "20.0 times as fast as the chunked form" in line and "which is not known of this GPU" in line

@@ -1,0 +1,80 @@
+"""Whatever the generation options ask for, the task's search gives the outputs that ``--stock-search`` gives."""
+
+from argparse import Namespace
+from typing import Any
+
+import pytest
+import torch
+
+from tests.copy_contract import BASE, SLOTS, copy_batch
+from tests.model_contract import EOS, make_dictionary
+from tests.unit.search.test_fast_generator import WORDS, assert_same, make_model, make_sample
+from wean_fairseq.errors import UserError
+from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
+
+# Of fairseq-generate, by the names of its options, and whether the faster search does it.
+OPTIONS: dict[str, tuple[dict[str, Any], bool]] = {
+    "nbest": ({"beam": 10, "nbest": 10}, True),
+    "lenpen": ({"lenpen": 0.3}, True),
+    "unnormalized": ({"unnormalized": True}, True),
+    "unkpen": ({"unkpen": -2.0}, True),
+    "min_len": ({"min_len": 6}, True),
+    "max_len": ({"max_len_a": 1.5, "max_len_b": 1}, True),
+    "replace_unk": ({"replace_unk": ""}, True),
+    "match_source_len": ({"match_source_len": True}, False),
+    "no_repeat_ngram_size": ({"no_repeat_ngram_size": 2}, False),
+    "sampling": ({"sampling": True}, False),
+    "sampling_topk": ({"sampling": True, "sampling_topk": 3}, False),
+    "sampling_topp": ({"sampling": True, "sampling_topp": 0.5}, False),
+    "diverse_beam_groups": ({"beam": 6, "diverse_beam_groups": 3}, False),
+    "diversity_rate": ({"diversity_rate": 0.5}, False),
+    "prefix_allowed_tokens_fn": ({"prefix_allowed_tokens_fn": lambda _sentence, words: [EOS, 5 + len(words)]}, False),
+}
+
+
+def paraphrase_task(words: int = WORDS, slots: int = 0, **options: Any) -> ParaphraseTask:
+    config = ParaphraseConfig(data="", source_lang="src", target_lang="tgt", **options)
+    task = ParaphraseTask(config, *[make_dictionary(words)] * 2)
+    task.source_dictionary.reserve_slots(slots)
+    return task
+
+
+def search(task: ParaphraseTask, models: list[torch.nn.Module], sample: dict[str, Any], **options: Any) -> Any:
+    """The hypotheses, and whether they come from the faster search."""
+    generator = task.build_generator(models, Namespace(**{"max_len_b": 12} | options))
+    torch.manual_seed(7)  # for what is drawn
+    return generator.generate(models, sample), getattr(generator, "is_fast", False)
+
+
+@pytest.mark.parametrize("case", OPTIONS)
+@pytest.mark.parametrize("arch", ["wean_lstm", "copynet"])
+def test_an_option_does_the_same_with_either_search(arch, case):
+    options, wants_fast = OPTIONS[case]
+    task = paraphrase_task(BASE - 4, SLOTS) if arch == "copynet" else paraphrase_task()
+    model = make_model(arch, {}, task)
+    sample = make_sample(model, copy_batch() if arch == "copynet" else None)
+    found, is_fast = search(task, [model], sample, **options)
+    task.cfg.stock_search = True
+    expected, never = search(task, [model], sample, **options)
+    assert (is_fast, never) == (wants_fast, False)
+    assert_same(found, expected)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert [list(one["alignment"]) for one in ours] == [list(one["alignment"]) for one in theirs]
+
+
+@pytest.mark.parametrize(
+    ("arch", "options"),
+    [
+        ("wean_lstm", {"prefix_size": 1}),
+        ("wean_lstm", {"beam": 120}),
+        ("wean_lstm", {"no_repeat_ngram_size": 2}),
+        ("copynet", {"temperature": 1.5}),
+    ],
+)
+def test_rounded_scores_are_refused_where_fairseqs_loop_would_search(arch, options):
+    """It would not round them."""
+    task = paraphrase_task(bf16_scores=True)
+    model = make_model(arch, {}, task)
+    assert task.build_generator([model], Namespace()).is_fast
+    with pytest.raises(UserError, match="--bf16-scores is for plain beam search"):
+        task.build_generator([model], Namespace(**options))
