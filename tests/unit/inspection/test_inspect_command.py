@@ -1,0 +1,80 @@
+"""wean-inspect before the page is there: what is wrong is said in a sentence, and it listens to this computer alone."""
+
+import importlib.util
+import socket
+
+import pytest
+
+from wean_fairseq.errors import UserError
+from wean_fairseq.inspection import cli
+from wean_fairseq.inspection.systems import preparation
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What the command says before it gives up."""
+    assert cli.main([*arguments, "--port", "0"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    return said.err.splitlines()[-1]
+
+
+@pytest.fixture(autouse=True)
+def _installed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cli, "_EXTRA", ())
+    monkeypatch.setattr(cli, "speak_as", lambda _program: None)  # pytest's own logging stays
+
+
+def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setattr(cli, "_EXTRA", ("json", "starlette", "uvicorn"))
+    found = importlib.util.find_spec
+    missing = ("starlette", "uvicorn")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in missing else found(name))
+    assert refused(capsys, "a=b", "--data", "c") == (
+        "wean-inspect: error: the page needs starlette and uvicorn, not found here: pip install "
+        "'wean-fairseq[inspect]', or in a checkout: pip install -c constraints.txt -e '.[inspect]'."
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["x.pt", "--data", "d"], "'x.pt' is not NAME=CHECKPOINT; write for example WEAN=x.pt."),
+        (["=x.pt", "--data", "d"], "'=x.pt' is not NAME=CHECKPOINT; write for example WEAN==x.pt."),
+        (["a=x.pt", "a=y.pt", "--data", "d"], "two checkpoints have the same name: give each its own."),
+        (
+            ["a=x.pt", "b=y.pt", "--data", "d", "e", "f"],
+            "--data takes one value for all or one for each of the 2, and has 3.",
+        ),
+        (["a=x.pt", "--data", "d"], "there is no checkpoint x.pt; give a checkpoint_best.pt of fairseq-train."),
+        (
+            ["a=x.pt", "--data", "d", "--bpe-codes", "no.codes"],
+            "there is no file no.codes: give the bpe.codes of the training's text.",
+        ),
+    ],
+)
+def test_arguments_that_do_not_fit(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]):
+    assert refused(capsys, *arguments) == f"wean-inspect: error: {says}"
+
+
+def test_a_taken_port_is_said():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UserError, match=f"port {port} cannot be opened"):
+            cli.open_port(port)
+
+
+def test_it_listens_to_this_computer_alone():
+    with cli.open_port(0) as listener:
+        assert listener.getsockname()[0] == "127.0.0.1"
+    assert "--host" not in cli.build_parser().format_help()
+
+
+def test_typed_text_becomes_the_tokens_of_the_training(tmp_path):
+    """Moses parts 't from isn, escapes nothing and leaves hyphens alone, as in preprocess/."""
+    assert preparation(False, False, None)("How DO  I?") == "How DO  I?"
+    assert (
+        preparation(True, True, None)('Well-known & "quoted": isn\'t it?') == 'well-known & " quoted " : isn \'t it ?'
+    )
+    codes = tmp_path / "codes"
+    codes.write_text("#version: 0.2\nl o\nlo w</w>\n", encoding="utf-8")
+    assert preparation(True, False, str(codes))("Low lot") == "low lo@@ t"

@@ -1,0 +1,82 @@
+"""What the page may ask: everything else is refused in a sentence."""
+
+import json
+
+import pytest
+
+from wean_fairseq.errors import UserError
+from wean_fairseq.inspection.question import LIMITS, clean, read_question
+
+NAMES = ["WEAN", "CopyNet"]
+GOOD = {"text": "a sentence", "systems": ["WEAN"]}
+
+
+def read(**changes: object):
+    return read_question(json.dumps(GOOD | changes).encode(), NAMES)
+
+
+def test_a_question_and_its_defaults():
+    question = read(text="how do i\nlearn", systems=["CopyNet", "WEAN"], beam=7, outputs=2, length=50)
+    assert question == ("how do i learn", ("CopyNet", "WEAN"), 7, 2, 50)
+    assert read()[2:] == (5, 5, 100)
+
+
+@pytest.mark.parametrize(
+    ("typed", "line"),
+    [
+        ("a\0b \x1b[31m c", "a b [31m c"),
+        ("a\ud800b", "a b"),  # half of a character, which no answer could carry
+        ("  a\t\u3000b\r\n\u2028c ", "a b c"),
+        ("\u05e9\u05dc\u05d5\u05dd \u202eabc", "\u05e9\u05dc\u05d5\u05dd \u202eabc"),  # right to left stays as it is
+        ("<script>alert(1)</script>", "<script>alert(1)</script>"),  # words like others: the page shows them as text
+    ],
+)
+def test_text_becomes_one_line_without_control_characters(typed: str, line: str):
+    assert clean(typed) == line
+    assert read(text=typed).text == line
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"text": " \0\n "}, "there is nothing to decode yet: type a sentence, or topics."),
+        ({"text": None}, "the request has no text; use the page."),
+        ({"text": "a" * 2001}, "the text has 2,001 characters, and at most 2,000 are read: shorten it."),
+        ({"systems": ["../../etc/passwd"]}, "no such checkpoint is loaded; there is WEAN, CopyNet."),
+        ({"systems": []}, "the request names no checkpoint; choose one."),
+        ({"systems": "WEAN"}, "the request names no checkpoint; choose one."),
+        ({"systems": [["WEAN"]]}, "the request names no checkpoint; choose one."),
+        ({"systems": ["WEAN", "WEAN"]}, "choose one checkpoint, or two different ones to compare."),
+        ({"beam": 0}, "the beam width must be a whole number from 1 to 20."),
+        ({"beam": 21}, "the beam width must be a whole number from 1 to 20."),
+        ({"beam": True}, "the beam width must be a whole number from 1 to 20."),
+        ({"outputs": 2.5}, "the number of outputs must be a whole number from 1 to 10."),
+        ({"length": "9"}, "the number of words to plan for must be a whole number from 1 to 500."),
+        ({"outputs": 6, "beam": 5}, "a beam of 5 has no 6 outputs: widen the beam, or ask for fewer outputs."),
+    ],
+)
+def test_what_does_not_fit_is_refused(changes: dict[str, object], says: str):
+    with pytest.raises(UserError) as refused:
+        read(**changes)
+    assert str(refused.value) == says
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff\xfe", b"[" * 30_000, b"1" * 30_000])
+def test_what_is_not_json_is_refused(body: bytes):
+    with pytest.raises(UserError, match="the request is not JSON; use the page"):
+        read_question(body, NAMES)
+
+
+@pytest.mark.parametrize("body", [b"[]", b"null", b'"text"', b"7"])
+def test_json_that_is_no_object_is_refused(body: bytes):
+    with pytest.raises(UserError, match="the request must be a JSON object; use the page"):
+        read_question(body, NAMES)
+
+
+def test_the_longest_text_fits_in_the_longest_body():
+    """A character outside the basic plane takes 12 bytes where JSON writes it as two \\u escapes."""
+    names = ["n" * 200, "m" * 200]
+    question = {"text": "\U0001f600" * LIMITS.characters, "systems": names, "beam": 20, "outputs": 10, "length": 500}
+    body = json.dumps(question).encode()
+    assert len(body) <= LIMITS.body
+    assert len(read_question(body, names).text) == LIMITS.characters

@@ -1,0 +1,193 @@
+"""``wean-inspect``: opens the page for some checkpoints, on this computer alone."""
+
+import argparse
+import importlib.util
+import os
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from wean_fairseq.errors import UserError
+from wean_fairseq.inspection.jobs import Jobs
+from wean_fairseq.inspection.question import Question
+from wean_fairseq.inspection.systems import System, load_system, preparation
+from wean_fairseq.reporting.style import speak_as
+
+HOST = "127.0.0.1"
+_EXTRA = ("starlette", "uvicorn")
+_PRESETS = ("fairseq", "wean", "copynet", "cdnpg-sampling")
+_EPILOG = """examples:
+  wean-inspect WEAN=RUN/wean_lstm/checkpoint_best.pt --data RUN/bin
+  wean-inspect copy=A/checkpoint_best.pt plain=B/checkpoint_best.pt --data A/bin B/bin --lowercase --moses
+
+Then open the address that it prints; Ctrl-C ends it. --data, --bpe-codes and --bert take one value for all checkpoints,
+or one for each in their order. Only this computer is answered: there is no option to change that. From another one, use
+ssh -L 8000:127.0.0.1:8000 HOST.
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the command line."""
+    parser = argparse.ArgumentParser(
+        prog="wean-inspect",
+        description="Open a local page to decode typed sentences or topics and look behind every word.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("checkpoints", nargs="+", metavar="NAME=CHECKPOINT", help="checkpoints of fairseq-train, and what to call them")
+    add("--data", nargs="+", required=True, metavar="DIR", help="data directory of the training, with the dictionaries")
+    add("--port", type=_port, default=8000, help="port on 127.0.0.1; 0 = a free one (default: %(default)s)")
+    add("--lowercase", action="store_true", help="lower-case what is typed, as the training text was")
+    add("--moses", action="store_true", help="cut it into Moses tokens, as preprocess/ does with --unit moses")
+    add("--bpe-codes", nargs="+", metavar="FILE", help="split its words by these codes of subword-nmt; - = do not")
+    add("--search-preset", choices=_PRESETS, help="how to search (default: as the checkpoint's training did)")
+    add("--bert", nargs="+", metavar="DIR", help="the BERT of the training, if it has moved; - = as it was")
+    return parser
+
+
+def _port(text: str) -> int:
+    """Parse a port."""
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: give a number up to 65535")
+    return int(text)
+
+
+def require_extra() -> None:
+    """Say how to get the server, if it is not installed.
+
+    Raises:
+        UserError: naming what is missing.
+    """
+    missing = [name for name in _EXTRA if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UserError(
+            f"the page needs {' and '.join(missing)}, not found here: pip install 'wean-fairseq[inspect]', or in a "
+            "checkout: pip install -c constraints.txt -e '.[inspect]'."
+        )
+
+
+def load_systems(args: argparse.Namespace) -> list[System]:
+    """Load all checkpoints.
+
+    Raises:
+        UserError: if one cannot be loaded, or the arguments do not go together.
+    """
+    named = [_named(argument) for argument in args.checkpoints]
+    names = [name for name, _ in named]
+    if len(set(names)) < len(names):
+        raise UserError("two checkpoints have the same name: give each its own.")
+    folders = _for_each(args.data, len(named), "--data")
+    codes = _for_each(args.bpe_codes or ["-"], len(named), "--bpe-codes")
+    berts = _for_each(args.bert or ["-"], len(named), "--bert")
+    options = {} if args.search_preset is None else {"search_preset": args.search_preset}
+    systems = []
+    for (name, checkpoint), folder, code, bert in zip(named, folders, codes, berts, strict=True):
+        _tell(f"loading {name} ({checkpoint})")
+        prepare = preparation(args.lowercase, args.moses, None if code == "-" else code)
+        moved = {} if bert == "-" else {"bert": bert}
+        systems.append(load_system(name, checkpoint, folder, prepare, **options, **moved))
+    return systems
+
+
+def _named(argument: str) -> tuple[str, str]:
+    """Split ``NAME=CHECKPOINT``."""
+    name, _, checkpoint = argument.partition("=")
+    if not name.strip() or not checkpoint or not name.isprintable():
+        raise UserError(f"{argument!r} is not NAME=CHECKPOINT; write for example WEAN={argument}.")
+    return name, checkpoint
+
+
+def _for_each(values: list[str], number: int, option: str) -> list[str]:
+    """One value for all checkpoints, or one for each."""
+    if len(values) not in (1, number):
+        raise UserError(f"{option} takes one value for all or one for each of the {number}, and has {len(values)}.")
+    return values * number if len(values) == 1 else values
+
+
+def worker(systems: Sequence[System]) -> Callable[[Question, Callable[[int], None]], list[dict[str, Any]]]:
+    """What decodes a question with the systems that it names, and counts those that are done."""
+    from wean_fairseq.inspection.decoding import decode
+
+    known = {system.name: system for system in systems}
+
+    def work(question: Question, count: Callable[[int], None]) -> list[dict[str, Any]]:
+        results = []
+        for name in question.systems:
+            try:
+                results.append(decode(known[name], question))
+            except UserError as error:  # the other one may read what this one does not
+                results.append({"system": name, "error": str(error)})
+            count(len(results))
+        return results
+
+    return work
+
+
+def open_port(port: int) -> socket.socket:
+    """Listen on this computer alone.
+
+    Raises:
+        UserError: if something else does already.
+    """
+    try:
+        return socket.create_server((HOST, port))
+    except OSError as error:
+        raise UserError(f"port {port} cannot be opened ({error.strerror}): give another one with --port.") from error
+
+
+def serve(listener: socket.socket, systems: Sequence[System]) -> None:
+    """Answer the page until Ctrl-C."""
+    import uvicorn
+
+    from wean_fairseq.inspection.server import create_app
+
+    jobs = Jobs(worker(systems))
+    app = create_app(jobs, [system.describe() for system in systems])
+    config = uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,  # speak_as has said what may be said
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=64,
+        timeout_graceful_shutdown=1,
+    )
+    try:
+        uvicorn.Server(config).run(sockets=[listener])
+    finally:
+        if jobs.running:  # no thread can be stopped inside torch, and Python aborts where one goes on at its end
+            os._exit(0)
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(f"wean-inspect: {text}\n")
+    sys.stderr.flush()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status (0 fine, 2 something that the user can mend)."""
+    args = build_parser().parse_args(arguments)
+    speak_as("wean-inspect")
+    try:
+        require_extra()
+        with open_port(args.port) as listener:
+            systems = load_systems(args)
+            sys.stdout.write(f"http://{HOST}:{listener.getsockname()[1]}/\n")
+            sys.stdout.flush()
+            _tell("open this address in a browser; Ctrl-C ends it")
+            serve(listener, systems)
+    except UserError as error:
+        _tell(f"error: {error}")
+        return 2
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

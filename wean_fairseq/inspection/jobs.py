@@ -1,0 +1,112 @@
+"""One decoding at a time, in a thread of its own: the page asks how far it is, and nobody waits without an end."""
+
+import logging
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from wean_fairseq.errors import UserError
+from wean_fairseq.inspection.question import Question
+
+logger = logging.getLogger(__name__)
+
+#: Decodes a question, and calls its second argument with the number of systems that are done.
+Work = Callable[[Question, Callable[[int], None]], list[dict[str, Any]]]
+
+
+class Busy(UserError):
+    """Too many decodings wait."""
+
+
+@dataclass
+class _Job:
+    """A question, and what has become of it."""
+
+    question: Question
+    state: str = "waiting"  # running, done, failed
+    done: int = 0  # systems
+    started: float = 0.0
+    answer: dict[str, Any] = field(default_factory=dict)  # results or error
+
+
+class Jobs:
+    """A bounded queue of questions, and the thread that answers them in their order.
+
+    Args:
+        work: answers one.
+        waiting: how many may wait beside the one that runs.
+        kept: how many answers are remembered.
+    """
+
+    def __init__(self, work: Work, waiting: int = 4, kept: int = 16) -> None:
+        self._work = work
+        self._most_waiting = waiting
+        self._most_kept = kept
+        self._jobs: dict[str, _Job] = {}  # the oldest first
+        self._queue: deque[_Job] = deque()
+        self._changed = threading.Condition()
+        threading.Thread(target=self._run, name="decoding", daemon=True).start()
+
+    def submit(self, question: Question) -> str:
+        """Put a question at the end of the queue; its number, which cannot be guessed.
+
+        Raises:
+            Busy: if the queue is full.
+        """
+        with self._changed:
+            if len(self._queue) >= self._most_waiting:
+                raise Busy("other decodings are waiting already: try again in a moment.")
+            ended = [name for name, job in self._jobs.items() if job.state in ("done", "failed")]
+            for name in ended[: max(0, len(ended) - self._most_kept + 1)]:
+                del self._jobs[name]
+            number = secrets.token_urlsafe(16)
+            job = self._jobs[number] = _Job(question)
+            self._queue.append(job)
+            self._changed.notify()
+        return number
+
+    def status(self, number: str) -> dict[str, Any] | None:
+        """How far a question is, as the page reads it; ``None`` if it is unknown or forgotten."""
+        with self._changed:
+            job = self._jobs.get(number)
+            if job is None:
+                return None
+            seconds = time.monotonic() - job.started if job.state == "running" else 0.0
+            return {
+                "state": job.state,
+                "ahead": self._queue.index(job) + 1 if job in self._queue else 0,
+                "systems": job.question.systems,
+                "done": job.done,
+                "seconds": round(seconds, 1),
+                **job.answer,
+            }
+
+    @property
+    def running(self) -> bool:
+        """Whether something is being decoded."""
+        with self._changed:
+            return any(job.state == "running" for job in self._jobs.values())
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: bool(self._queue))
+                job = self._queue.popleft()
+                job.state, job.started = "running", time.monotonic()
+            state, answer = self._answer(job)
+            with self._changed:
+                job.state, job.answer = state, answer
+
+    def _answer(self, job: _Job) -> tuple[str, dict[str, Any]]:
+        def count(done: int) -> None:
+            job.done = done
+
+        try:
+            return "done", {"results": self._work(job.question, count)}
+        except Exception:
+            logger.exception("decoding failed")
+            return "failed", {"error": "decoding failed for a reason that the terminal of wean-inspect tells."}

@@ -1,0 +1,103 @@
+"""What the page may ask, checked: nothing that comes from a request is used before it has been through here."""
+
+import json
+import unicodedata
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+from wean_fairseq.errors import UserError
+
+
+class Limits(NamedTuple):
+    """The most that a question may ask for."""
+
+    characters: int = 2_000
+    beam: int = 20
+    outputs: int = 10
+    length: int = 500
+    systems: int = 2
+    body: int = 32_768  # bytes; 2,000 characters of 12 bytes each, as JSON may write them, and the rest
+
+
+LIMITS = Limits()
+
+
+class Question(NamedTuple):
+    """A sentence or topics, and how to decode them.
+
+    Attributes:
+        text: in one line, without control characters.
+        systems: names of one or two checkpoints.
+        beam: width of the search.
+        outputs: how many to show, at most ``beam``.
+        length: words to plan for, for archs that need it.
+    """
+
+    text: str
+    systems: tuple[str, ...]
+    beam: int
+    outputs: int
+    length: int
+
+
+def read_question(body: bytes, names: Collection[str], limits: Limits = LIMITS) -> Question:
+    """Read the JSON of a request.
+
+    Args:
+        body: ``{"text": ..., "systems": [name, ...], "beam": 5, "outputs": 5, "length": 100}``; the last three may be
+            missing.
+        names: of the loaded checkpoints.
+        limits: see above.
+
+    Raises:
+        UserError: saying what is wrong with it.
+    """
+    try:
+        fields = json.loads(body)
+    except (ValueError, RecursionError):
+        raise UserError("the request is not JSON; use the page.") from None
+    if not isinstance(fields, dict):
+        raise UserError("the request must be a JSON object; use the page.")
+    beam = _number(fields, "beam", "the beam width", 5, limits.beam)
+    outputs = _number(fields, "outputs", "the number of outputs", 5, limits.outputs)
+    length = _number(fields, "length", "the number of words to plan for", 100, limits.length)
+    if outputs > beam:
+        raise UserError(f"a beam of {beam} has no {outputs} outputs: widen the beam, or ask for fewer outputs.")
+    return Question(_text(fields, limits), _systems(fields, names, limits), beam, outputs, length)
+
+
+def clean(text: str) -> str:
+    """The text in one line, a space in the place of control characters and of halves of characters."""
+    return " ".join("".join(" " if unicodedata.category(sign) in ("Cc", "Cs") else sign for sign in text).split())
+
+
+def _text(fields: dict[str, Any], limits: Limits) -> str:
+    text = fields.get("text")
+    if not isinstance(text, str):
+        raise UserError("the request has no text; use the page.")
+    if len(text) > limits.characters:
+        raise UserError(
+            f"the text has {len(text):,} characters, and at most {limits.characters:,} are read: shorten it."
+        )
+    line = clean(text)
+    if not line:
+        raise UserError("there is nothing to decode yet: type a sentence, or topics.")
+    return line
+
+
+def _systems(fields: dict[str, Any], names: Collection[str], limits: Limits) -> tuple[str, ...]:
+    wanted = fields.get("systems")
+    if not isinstance(wanted, list) or not wanted or not all(isinstance(name, str) for name in wanted):
+        raise UserError("the request names no checkpoint; choose one.")
+    if len(wanted) > limits.systems or len(set(wanted)) < len(wanted):
+        raise UserError("choose one checkpoint, or two different ones to compare.")
+    if any(name not in names for name in wanted):
+        raise UserError(f"no such checkpoint is loaded; there is {', '.join(names)}.")
+    return tuple(wanted)
+
+
+def _number(fields: dict[str, Any], key: str, what: str, default: int, most: int) -> int:
+    value = fields.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise UserError(f"{what} must be a whole number from 1 to {most}.")
+    return value

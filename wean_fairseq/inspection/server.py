@@ -1,0 +1,145 @@
+"""The page's server: its own files, three questions and no more; everything that arrives is looked at first.
+
+It answers only requests that name this computer as their host (against DNS rebinding), takes JSON only, and only from
+its own page (against other sites' forms), and nothing longer than it must be. No request names a file.
+"""
+
+import re
+from importlib import resources
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from wean_fairseq.errors import UserError
+from wean_fairseq.inspection.jobs import Busy, Jobs
+from wean_fairseq.inspection.question import LIMITS, read_question
+
+_HOST = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
+_FILES = {
+    "/": ("index.html", "text/html"),
+    "/page.css": ("page.css", "text/css"),
+    "/page.js": ("page.js", "text/javascript"),
+    "/outputs.js": ("outputs.js", "text/javascript"),
+    "/about.js": ("about.js", "text/javascript"),
+    "/dom.js": ("dom.js", "text/javascript"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Guard:
+    """Refuses requests for other hosts and from other sites, and sends the security headers with every answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(_HEADERS)
+            await send(message)
+
+        problem = refusal(Headers(scope=scope), scope["method"])
+        if problem is None:
+            await self.app(scope, receive, send_guarded)
+        else:
+            await JSONResponse({"error": problem}, status_code=403)(scope, receive, send_guarded)
+
+
+def refusal(headers: Headers, method: str) -> str | None:
+    """Why a request is not answered, if so."""
+    hosts = headers.getlist("host")
+    if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
+        return "this page answers to 127.0.0.1 and localhost only: open it by that address."
+    origin = headers.get("origin")
+    if method not in ("GET", "HEAD") and origin is not None and origin.lower() != f"http://{hosts[0].lower()}":
+        return "this page answers to itself only, and another site asked."
+    return None
+
+
+def create_app(jobs: Jobs, systems: list[dict[str, Any]]) -> ASGIApp:
+    """The server.
+
+    Args:
+        jobs: decode.
+        systems: what the page has to know of them, with their ``name``.
+    """
+    names = [system["name"] for system in systems]
+    loaded = JSONResponse({"systems": systems, "limits": LIMITS._asdict()})
+
+    async def list_systems(_request: Request) -> Response:
+        return loaded
+
+    async def submit(request: Request) -> Response:
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise HTTPException(415, "the request must be application/json; use the page.")
+        body = await _body(request)
+        try:
+            return JSONResponse({"job": jobs.submit(read_question(body, names))}, status_code=202)
+        except Busy as error:
+            raise HTTPException(503, str(error)) from error
+        except UserError as error:
+            raise HTTPException(422, str(error)) from error
+
+    async def status(request: Request) -> Response:
+        found = jobs.status(request.path_params["job"])
+        if found is None:
+            raise HTTPException(404, "this decoding is not known any more: decode again.")
+        return JSONResponse(found)
+
+    routes = [
+        *(Route(path, _static(*file)) for path, file in _FILES.items()),
+        Route("/api/systems", list_systems),
+        Route("/api/jobs", submit, methods=["POST"]),
+        Route("/api/jobs/{job}", status),
+    ]
+    handlers = {HTTPException: _say_error}
+    return Guard(Starlette(debug=False, routes=routes, exception_handlers=handlers))
+
+
+def _static(name: str, media_type: str) -> Any:
+    """A function that answers with a file of ours, which is read once."""
+    content = resources.files(__package__).joinpath("static", name).read_bytes()
+
+    async def answer(_request: Request) -> Response:
+        return Response(content, media_type=media_type)
+
+    return answer
+
+
+async def _body(request: Request) -> bytes:
+    """What a request brings; refused as soon as it is too much, whatever it says of its length."""
+    body = b""
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > LIMITS.body:
+                raise HTTPException(413, f"the text is too long: at most {LIMITS.characters:,} characters are read.")
+    except ClientDisconnect:
+        raise HTTPException(400, "the request ended before its end.") from None
+    return body
+
+
+async def _say_error(_request: Request, error: Exception) -> Response:
+    """The reason in plain words; Starlette's own say no more than the name of the status."""
+    assert isinstance(error, HTTPException)
+    plain = {404: "there is no such page here.", 405: "this address does not take such requests."}
+    usual = HTTPException(error.status_code).detail
+    text = plain.get(error.status_code, usual) if error.detail == usual else error.detail
+    return JSONResponse({"error": text}, status_code=error.status_code, headers=error.headers)
