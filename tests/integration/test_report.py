@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.commands import TASK, USER_DIR, generate, preprocess, run, train, write_pairs
+from tests.integration.test_copying_recipes import run_recipe
+from tests.integration.test_recipes import write_layout
 
 COPYING = ["--user-dir", USER_DIR, "--arch", "copy_transformer", "--criterion", "model_loss", *TASK]
 GRANULAR = ["--user-dir", USER_DIR, "--arch", "granularity_transformer", "--criterion", "model_loss", *TASK]
@@ -25,11 +27,12 @@ def is_drawn(stem: Path) -> bool:
 
 @pytest.fixture(scope="module")
 def recipe(text: Path, raw_data: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run directory with a model that copies: text, checkpoint, log, outputs, scores, copy provenance."""
+    """A run directory with a model that copies: text, data, checkpoint, log, outputs, scores, copy provenance."""
     folder = tmp_path_factory.mktemp("runs") / "recipe"
     system = folder / "copy_transformer"
     system.mkdir(parents=True)
     shutil.copytree(text, folder / "text")
+    shutil.copytree(raw_data, folder / "bin-test")
     log = ["--log-file", system / "train.log", "--max-epoch", 1, "--no-epoch-checkpoints"]
     train(data, system, *SIZES, *log, "--lr", 0.01, model=COPYING)
     result = generate(raw_data, system / "checkpoint_best.pt", "--copy-provenance", system / "copied.jsonl")
@@ -61,8 +64,47 @@ def test_a_report_of_a_real_run(recipe: Path, tmp_path: Path):
     assert "3 of 60 sentences" in page
     assert "copy_transformer, by its own account" in page
     assert "cannot" not in page
-    assert is_drawn(tmp_path / "figures" / "recipe-copy-transformer-provenance")
+    assert "Not shown" not in page
+    assert "Nearest neighbours of some frequent words" in page
+    for figure in ("provenance", "attention"):
+        assert is_drawn(tmp_path / "figures" / f"recipe-copy-transformer-{figure}")
     assert len(list((tmp_path / "figures").glob("*curves*.png"))) == 1
+
+
+def test_the_script_reports_the_runs_that_it_is_given(recipe: Path, tmp_path: Path):
+    """Nothing is trained."""
+    output = tmp_path / "page"
+    done = run_recipe("quora_report", tmp_path, FAMILIES="", RUNS=recipe, OUTPUT=output)
+    assert done.returncode == 0, done.stderr
+    assert is_drawn(output / "figures" / "recipe-copy-transformer-attention")
+
+
+@pytest.mark.parametrize(
+    ("families", "message"),
+    [("wean_lstm no_such", "there is no recipe examples/no_such/quora.sh."), ("copy_transformer", "there is no ")],
+)
+def test_a_page_that_cannot_be_made_is_one_sentence(families: str, message: str, tmp_path: Path):
+    done = run_recipe("quora_report", tmp_path, FAMILIES=families, DATA=tmp_path / "nowhere")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_two_families_on_one_page_and_again(tmp_path: Path):
+    layout = write_layout("quora", tmp_path / "data")
+    families = {"FAMILIES": "copy_transformer pointer_generator"}
+    done = run_recipe("quora_report", tmp_path / "runs", SMOKE=1, **families, **layout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    page = (tmp_path / "runs" / "quora_report-smoke" / "report.html").read_text(encoding="utf-8")
+    assert "All systems on the same 12 sentences" in page
+    for system in ("copy_transformer_query", "pointer_generator", "rnnsearch"):
+        assert f">{system}</th>" in page
+    again = run_recipe("quora_report", tmp_path / "runs", SMOKE=1, **families, **layout)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.count("done before") > 6
+    assert (tmp_path / "runs" / "quora_report-smoke" / "report.html").read_text(encoding="utf-8") == page
 
 
 def test_figures_of_a_checkpoint_and_of_its_dump(recipe: Path, data: Path, tmp_path: Path):

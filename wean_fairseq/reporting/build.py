@@ -5,31 +5,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from wean_fairseq.evaluation import granularity
 from wean_fairseq.evaluation.corpus import COPY_ROW
 from wean_fairseq.evaluation.curves import LOWER_IS_BETTER, History, plot, summarise
 from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.layer_mixture import load_mixture
-from wean_fairseq.reporting import comparison, context, costs, figures, scores
-from wean_fairseq.reporting.document import (
-    Block,
-    Cell,
-    Document,
-    FigureBlock,
-    ListBlock,
-    Section,
-    TableBlock,
-    slug,
-)
-from wean_fairseq.reporting.dumps import has_words, read_provenance
-from wean_fairseq.reporting.runs import Run, ScoredSet, System
+from wean_fairseq.reporting import comparison, context, costs, figures, inside, overview, scores
+from wean_fairseq.reporting.document import Block, Document, FigureBlock, ListBlock, Section, slug
+from wean_fairseq.reporting.runs import Run, ScoredSet
 from wean_fairseq.reporting.samples import samples_block
-from wean_fairseq.reporting.scores import Experiment
+from wean_fairseq.reporting.scores import Entry, Experiment
 from wean_fairseq.reporting.style import figure_style, write_figure
 
 _CURVES = ("bleu", "nll_loss", "loss", "ppl")
-_SENTENCES = 6  # of a dump that are drawn
-_LONGEST = 60  # words of one that is
+_TITLES = 3  # experiments that the page's title names
 
 
 class Report:
@@ -38,24 +25,43 @@ class Report:
     Args:
         folder: where figures go.
         number: sample sentences of each test set.
+        checkpoints: whether figures that need a checkpoint are drawn.
     """
 
-    def __init__(self, folder: Path, number: int) -> None:
+    def __init__(self, folder: Path, number: int, *, checkpoints: bool = True) -> None:
         self.folder = folder
         self.number = number
+        self.checkpoints = checkpoints
         self._drawn: set[str] = set()  # names of figures: those of two systems may differ in signs that no file has
+        self._compared: set[tuple[str, str]] = set()  # experiments and test sets that stand side by side at the top
 
     def document(self, runs: Sequence[Run], command: str, version: str) -> Document:
         """The whole report."""
         experiments = scores.group_runs(runs)
-        sections = [section for experiment in experiments for section in self._experiment(experiment)]
+        groups = overview.shared_tests(experiments)
+        sections = [self._overview(entries) for entries in groups]
+        self._compared = {(entry.experiment.title, entry.name) for entries in groups for entry in entries}
+        sections += [section for experiment in experiments for section in self._experiment(experiment)]
         anchors = {"content"}  # the page's own
         for section in sections:
             section.anchor = slug(section.title, anchors)
         summary = [context.summary(experiment) for experiment in experiments]
         footer = [f"Made by `{command}` (wean_fairseq {version}) from what the run directories hold."]
-        title = experiments[0].title if len(experiments) == 1 else f"{len(experiments)} experiments"
+        titles = [experiment.title for experiment in experiments]
+        title = ", ".join(titles) if len(titles) <= _TITLES else f"{len(titles)} experiments"
         return Document(f"Report: {title}", summary, sections, footer)
+
+    def _overview(self, entries: Sequence[Entry]) -> Section:
+        """Experiments that were scored on the same sentences, side by side and beside the published tables."""
+        title = overview.title_of(entries)
+        copied = overview.copy_warning(entries)
+        blocks: list[Block] = [copied] if copied is not None else []
+        blocks += [overview.reading(entries), overview.table(entries)]
+        panels = overview.panels(entries)
+        if panels:
+            names = [name for panel in panels for name, _, _ in panel.systems]
+            blocks.append(self._written(partial(figures.scores, panels), names, title, f"{title}: some scores"))
+        return Section(title, [*blocks, *comparison.published_tables(entries)])
 
     def _experiment(self, experiment: Experiment) -> Iterator[Section]:
         opening = Section(experiment.title, [])
@@ -88,10 +94,10 @@ class Report:
         blocks: list[Block] = []
         copied = scores.copy_warnings(tests)
         if copied:
-            title = "The copy row wins: on these metrics, a copy of the source beats every system"
-            blocks.append(ListBlock(title, copied, "warning"))
+            blocks.append(ListBlock(scores.COPY_WINS, copied, "warning"))
         blocks.append(ListBlock("How to read the tables", _reading(tests)))
-        blocks += comparison.published_tables(experiment, name)
+        if (experiment.title, name) not in self._compared:
+            blocks += comparison.published_tables([Entry(experiment, name)])
         blocks += self._score_figure(experiment, name)
         blocks += scores.score_tables(tests)
         tested = scores.significance_table(tests)
@@ -113,7 +119,7 @@ class Report:
             for system in systems:
                 mean = scores.mean_of(tests, system, key)
                 if mean is not None:
-                    found.append((system, mean, _interval(tests, system, key)))
+                    found.append((system, mean, scores.interval_of(tests, system, key)))
             copied = scores.mean_of(tests, COPY_ROW, key)
             panels.append(figures.ScorePanel(scores.metric_of(key).label, found, copied))
         if any(panel.systems for panel in panels):
@@ -142,56 +148,24 @@ class Report:
         return blocks
 
     def _inside(self, experiment: Experiment) -> list[Block]:
-        """Granularities, copying and layers of BERT of the first run's systems, as far as they were dumped."""
+        """What was dumped, and what the checkpoints show, of the first run's systems."""
         run = experiment.runs[0]
         seed = _of_seed(experiment, run)
         blocks: list[Block] = []
         for system in run.systems.values():
             try:
-                blocks += self._system(f"{experiment.title} {system.name}", system, seed)
+                blocks += inside.from_dumps(f"{experiment.title} {system.name}", system, seed, self._written)
             except EvaluationError as error:
                 run.problems.append(f"{system.name}: {error}")
+        if self.checkpoints:
+            blocks += inside.from_checkpoints(experiment.title, run, seed, self._written)
         return blocks
-
-    def _system(self, stem: str, system: System, seed: str) -> Iterator[Block]:
-        if "granularity" in system.dumps:
-            sentences = granularity.read_dump(str(system.dumps["granularity"]))
-            short = [sentence for sentence in sentences if 0 < len(sentence.words) <= _LONGEST]
-            shown = granularity.spread(short, _SENTENCES)
-            words = [word for sentence in shown for word in sentence.words]
-            caption = f"{system.name}: granularity z of source words by layer{seed}"
-            if shown:
-                yield self._written(partial(granularity.plot, shown), words, f"{stem} granularity", caption)
-            yield _granularity_table(system, sentences)
-        if "provenance" in system.dumps:
-            found = read_provenance(system.dumps["provenance"])
-            written = [found[number] for number in sorted(found) if has_words(found[number])]
-            small = [item for item in written if max(len(item.source), len(item.output)) <= _LONGEST]
-            copied = granularity.spread(small, _SENTENCES // 2)
-            words = [word for sentence in copied for word in sentence.source]
-            caption = f"{system.name}: where the words of some outputs came from{seed}"
-            if copied:
-                yield self._written(partial(figures.provenance, copied), words, f"{stem} provenance", caption)
-        checkpoint = system.folder / "checkpoint_best.pt" if system.folder else None
-        if checkpoint is not None and checkpoint.is_file() and (weights := _mixture(str(checkpoint))):
-            caption = f"{system.name}: weights of BERT's layers{seed}"
-            yield self._written(partial(figures.layer_weights, weights), [], f"{stem} layers", caption)
 
     def _written(self, draw: Callable[[], Any], texts: Sequence[str], name: str, caption: str) -> FigureBlock:
         """Draw a figure whose labels say ``texts``, and write it."""
         with figure_style(texts):
             png, svg = write_figure(draw(), self.folder / slug(name, self._drawn))
         return FigureBlock(png, svg, caption)
-
-
-def _interval(tests: Sequence[ScoredSet], system: str, key: str) -> tuple[float, float] | None:
-    """The bootstrap interval of one seed, or the least and the most of several."""
-    cells = [test.systems[system][key] for test in tests if key in test.systems.get(system, {})]
-    if len(tests) > 1:
-        found = [float(cell["score"]) for cell in cells]
-        return (min(found), max(found)) if len(found) > 1 else None
-    ends = cells[0].get("ci")
-    return (float(ends[0]), float(ends[1])) if ends else None
 
 
 def _has_intervals(tests: Sequence[ScoredSet]) -> bool:
@@ -209,22 +183,6 @@ def _common_metric(histories: Sequence[History]) -> str:
         metric: sum(metric in history.valid[-1].values for history in histories if history.valid) for metric in _CURVES
     }
     return max(_CURVES, key=lambda metric: (counts[metric], -_CURVES.index(metric))) if any(counts.values()) else ""
-
-
-def _mixture(checkpoint: str) -> list[list[float]]:
-    """The weights of BERT's layers in a checkpoint; none where it has no such mixture or cannot be read."""
-    try:
-        return [[float(value) for value in row] for row in load_mixture(checkpoint).tolist()]
-    except EvaluationError:
-        return []
-
-
-def _granularity_table(system: System, sentences: Sequence[granularity.Sentence]) -> TableBlock:
-    head, *lines = (line.split("\t") for line in granularity.render(granularity.layer_means(sentences)))
-    rows = [[Cell(text or "–") for text in line] for line in lines]
-    return TableBlock(
-        f"{system.name}: mean z of function and content words", [text.replace("_", " ") for text in head], rows
-    )
 
 
 def _costs(experiment: Experiment) -> list[Block]:

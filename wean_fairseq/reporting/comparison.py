@@ -2,77 +2,138 @@
 
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
+from pathlib import Path
 
 from wean_fairseq.evaluation.corpus import COPY_ROW
-from wean_fairseq.evaluation.published import TABLES, Row, Table
+from wean_fairseq.evaluation.published import TABLES, Column, Row, Table
 from wean_fairseq.reporting.document import Cell, TableBlock
 from wean_fairseq.reporting.runs import ScoredSet
-from wean_fairseq.reporting.scores import Experiment, keys_of, names_of, score_cell
+from wean_fairseq.reporting.scores import (
+    OTHERWISE,
+    Entry,
+    keys_of,
+    name_of_keys,
+    names_of,
+    score_cell,
+    signature_of,
+)
+
+_ABSENT = "not scored"
 
 
-def published_tables(experiment: Experiment, name: str) -> Iterator[TableBlock]:
-    """The published tables that a test set belongs to, with our rows below the papers'."""
-    tests = experiment.tests(name)
-    keys = set(keys_of(tests))
+def published_tables(entries: Sequence[Entry]) -> Iterator[TableBlock]:
+    """The published tables that one test set belongs to, with the rows of all experiments below the papers'."""
     for table in TABLES.values():
-        if not any(key in keys for column in table.columns for key in column.keys):
-            continue
-        data = _data_of(table, experiment, name)
-        if data:
-            yield _beside(table, data, experiment, name)
+        belonging: dict[str, list[Entry]] = {}
+        for entry in entries:
+            data = _data_of(table, entry) if any(_keys(table, entry)) else ""
+            if data:
+                belonging.setdefault(data, []).append(entry)
+        for data, found in belonging.items():
+            yield _beside(table, data, found)
 
 
-def _called(experiment: Experiment, name: str) -> list[str]:
+def _keys(table: Table, entry: Entry) -> list[str]:
+    """Of each column the score of ours that it is compared with, or nothing."""
+    known = keys_of(entry.tests)
+    return [next((key for key in column.keys if key in known), "") for column in table.columns]
+
+
+def _called(entry: Entry) -> list[str]:
     """What the experiment and its data are called, as patterns of a published table may say it."""
-    run = experiment.runs[0]
-    test = run.sets.get(name) or experiment.tests(name)[0]
+    run = entry.experiment.runs[0]
+    test = run.sets.get(entry.name) or entry.tests[0]
     path = run.path.resolve()
     script = str(test.manifest.get("script", ""))
     kind = script.split("_", maxsplit=1)[0]
-    names = [script, name, experiment.title, f"{path.parent.name}_{path.name}", f"{kind}_{name}"]
-    return [text.lower().replace("-", "_").replace("/", "_") for text in names]
+    names = [script, entry.name, entry.experiment.title, f"{path.parent.name}_{path.name}", f"{kind}_{entry.name}"]
+    return [_plain(name) for name in names]
 
 
-def _data_of(table: Table, experiment: Experiment, name: str) -> str:
+def _data_of(table: Table, entry: Entry) -> str:
     """Which data set of a published table a test set is, or nothing.
 
-    The preset of a table with one data set says it; standard metrics say nothing about the data.
+    The preset of a table with one data set says it; standard metrics say nothing about the data. Where names do not
+    agree (one script prepares ESSAY and ZhiHu), the folder that the data came from counts first, then that of the run.
     """
-    keys = set(keys_of(experiment.tests(name)))
-    if len(table.rows) == 1 and any(key in keys and "/" in key for column in table.columns for key in column.keys):
+    if len(table.rows) == 1 and any("/" in key for key in _keys(table, entry)):
         return next(iter(table.rows))
-    called = _called(experiment, name)
+    called = _called(entry)
+    if not any(_matching(table, name) for name in called):
+        return ""
+    run = entry.experiment.runs[0]
+    folders = [_plain(Path(run.settings.get("DATA", "")).name), _plain(run.path.resolve().name)]
+    return next(data for name in [*folders, *called] if (data := _matching(table, name)))
+
+
+def _matching(table: Table, name: str) -> str:
+    """The data set of a published table whose patterns fit a name, or nothing."""
     for data, patterns in table.experiments.items():
-        if any(fnmatch(text, pattern) for text in called for pattern in patterns):
+        if any(fnmatch(name, pattern) for pattern in patterns):
             return data
     return ""
 
 
-def _beside(table: Table, data: str, experiment: Experiment, name: str) -> TableBlock:
-    tests = experiment.tests(name)
-    columns = [next((key for key in column.keys if key in keys_of(tests)), "") for column in table.columns]
-    shown = [key for key in columns if key]
+def _plain(name: str) -> str:
+    """A name as patterns of published tables are written."""
+    return name.lower().replace("-", "_").replace("/", "_")
 
-    def ours(system: str) -> list[Cell]:
-        return [score_cell(tests, system, key) if key else Cell("not scored") for key in columns]
 
-    rows = [[Cell(COPY_ROW), Cell("ours"), *ours(COPY_ROW)]] if COPY_ROW in names_of(tests) else []
-    left = [system for system in names_of(tests) if system != COPY_ROW]
+def _beside(table: Table, data: str, entries: Sequence[Entry]) -> TableBlock:
+    rows = _copy_row(table, entries)
+    left = [(entry, system) for entry in entries for system in names_of(entry.tests) if system != COPY_ROW]
     for label, row in table.rows[data].items():
-        numbers = (
-            Cell("–" if score is None else f"{score:.{column.decimals}f}", mark="published")
-            for score, column in zip(row.scores, table.columns, strict=True)
-        )
+        numbers = (_published(score, column) for score, column in zip(row.scores, table.columns, strict=True))
         rows.append([Cell(label), Cell("published", mark="published"), *numbers])
-        for system in _runs_of(row, tests, experiment, name):
-            rows.append([Cell(system), Cell("ours"), *ours(system)])
-            left = [other for other in left if other != system]
-    rows += [[Cell(system), Cell("ours, not in the paper"), *ours(system)] for system in left]
+        for entry in entries:
+            for system in _runs_of(row, entry):
+                rows.append(_ours(table, entry, system, f"ours{_of(entry, entries)}", entries))
+                left = [other for other in left if other != (entry, system)]
+    origin = "ours, not in the paper"
+    rows += [_ours(table, entry, system, f"{origin}{_of(entry, entries)}", entries) for entry, system in left]
     notes = [table.note] if table.note else []
-    scored = ", ".join(dict.fromkeys(shown))
-    notes.append(f"Ours: {_our_data(tests[0])}, {scored}; a published number was computed by its own paper's scorer.")
+    scored = name_of_keys([key for entry in entries for key in _keys(table, entry) if key])
+    test = entries[0].tests[0]
+    notes.append(f"Ours: {_our_data(test)}, {scored}; a published number was computed by its own paper's scorer.")
     heads = [f"{column.label} (ours: {column.own})" if column.own else column.label for column in table.columns]
     return TableBlock(f"{table.source}: {table.title}, {data}", ["system", "numbers", *heads], rows, notes)
+
+
+def _published(score: float | None, column: Column) -> Cell:
+    return Cell("–" if score is None else f"{score:.{column.decimals}f}", mark="published")
+
+
+def _of(entry: Entry, entries: Sequence[Entry]) -> str:
+    """Which of several experiments it is."""
+    return f", {entry.experiment.title}" if len(entries) > 1 else ""
+
+
+def _ours(table: Table, entry: Entry, system: str, origin: str, entries: Sequence[Entry]) -> list[Cell]:
+    """A row of ours."""
+    scores = (_score(table, place, entry, system, entries) for place in range(len(table.columns)))
+    return [Cell(system), Cell(origin), *scores]
+
+
+def _score(table: Table, place: int, entry: Entry, system: str, entries: Sequence[Entry]) -> Cell:
+    """A score of a column, unless it was computed otherwise than that of the first experiment that has it."""
+    key = _keys(table, entry)[place]
+    if not key:
+        return Cell(_ABSENT)
+    first = next(signature_of(other.tests, found) for other in entries if (found := _keys(table, other)[place]))
+    if signature_of(entry.tests, key) != first:
+        return Cell(OTHERWISE, f"see {entry.experiment.title}")
+    return score_cell(entry.tests, system, key)
+
+
+def _copy_row(table: Table, entries: Sequence[Entry]) -> list[list[Cell]]:
+    """The source, scored; of several experiments each column from one that has it, as the text is the same."""
+    having = [entry for entry in entries if COPY_ROW in names_of(entry.tests)]
+    rows = [_ours(table, entry, COPY_ROW, "ours", entries) for entry in having]
+    if not rows:
+        return []
+    missing = (_ABSENT, OTHERWISE)
+    columns = zip(*rows, strict=True)
+    return [[next((cell for cell in column if cell.text not in missing), column[0]) for column in columns]]
 
 
 def _our_data(test: ScoredSet) -> str:
@@ -82,10 +143,8 @@ def _our_data(test: ScoredSet) -> str:
     return f"{size}, prepared by preprocess/{script}.py" if script else size
 
 
-def _runs_of(row: Row, tests: Sequence[ScoredSet], experiment: Experiment, name: str) -> list[str]:
+def _runs_of(row: Row, entry: Entry) -> list[str]:
     """Our systems that a published row is compared with."""
-    if row.experiments and not any(
-        fnmatch(text, pattern) for text in _called(experiment, name) for pattern in row.experiments
-    ):
+    if row.experiments and not any(fnmatch(text, pattern) for text in _called(entry) for pattern in row.experiments):
         return []
-    return [system for system in row.runs if system in names_of(tests)]
+    return [system for system in row.runs if system in names_of(entry.tests)]

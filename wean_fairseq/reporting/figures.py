@@ -16,9 +16,9 @@ _LONGEST = 24  # characters of a label
 _MARKERS = "os^Dv*P"
 
 
-def _labels(words: Sequence[str]) -> list[str]:
+def labels(words: Sequence[str], longest: int = _LONGEST) -> list[str]:
     """Words as labels: without control characters, long ones cut."""
-    return [shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…" for shown in map(printable, words)]
+    return [shown if len(shown) <= longest else shown[: longest - 1] + "…" for shown in map(printable, words)]
 
 
 def _heat_map(
@@ -30,8 +30,8 @@ def _heat_map(
 ) -> Any:
     """Shades with words at both sides, slanted below; the image, for a colour bar."""
     image = panel.imshow(values, aspect="auto", cmap=SHADES, vmin=limits[0], vmax=limits[1], interpolation="nearest")
-    panel.set_xticks(range(len(columns)), _labels(columns), rotation=45, ha="right", rotation_mode="anchor")
-    panel.set_yticks(range(len(rows)), _labels(rows))
+    panel.set_xticks(range(len(columns)), labels(columns), rotation=45, ha="right", rotation_mode="anchor")
+    panel.set_yticks(range(len(rows)), labels(rows))
     panel.tick_params(length=0)
     for side in panel.spines.values():
         side.set_visible(False)
@@ -92,11 +92,13 @@ def coverage(sentences: Sequence[Coverage]) -> Any:
 
     longest = max(len(sentence.output) for sentence in sentences)
     size = (min(16.0, max(6.4, 2.2 + 0.25 * longest)), 3.4 * len(sentences))
-    figure, axes = plt.subplots(len(sentences), 1, figsize=size, squeeze=False, layout="constrained")
+    figure, axes = plt.subplots(len(sentences), 1, figsize=size, squeeze=False, sharey=True, layout="constrained")
+    left = [value for sentence in sentences for step in sentence.left for value in step]
+    axes[0, 0].set_ylim(min([0.0, *left]) - 0.03, max([1.0, *left]) + 0.03)  # everything is left before the first word
     for panel, sentence in zip(axes[:, 0], sentences, strict=True):
         steps = range(1, len(sentence.output) + 1)
         every = max(1, len(sentence.output) // 60)
-        for place, topic in enumerate(_labels(sentence.topics)):
+        for place, topic in enumerate(labels(sentence.topics)):
             panel.plot(
                 steps,
                 [step[place] for step in sentence.left],
@@ -106,7 +108,7 @@ def coverage(sentences: Sequence[Coverage]) -> Any:
                 markersize=4,
                 label=topic,
             )
-        panel.set_xticks(steps[::every], _labels(sentence.output)[::every], rotation=60, ha="right", fontsize="small")
+        panel.set_xticks(steps[::every], labels(sentence.output)[::every], rotation=60, ha="right", fontsize="small")
         panel.set_ylabel(sentence.label)
         panel.grid(axis="y", color="0.9")
         panel.legend(title="topic", loc="center left", bbox_to_anchor=(1.0, 0.5))
@@ -151,9 +153,9 @@ def neighbours(found: Sequence[tuple[str, Sequence[tuple[str, float]]]]) -> Any:
     for panel, (word, others) in zip(axes.flat, found, strict=False):
         cosines = [cosine for _, cosine in others]
         panel.barh(range(len(others)), cosines, color=COLOURS[0])
-        panel.set_yticks(range(len(others)), _labels([other for other, _ in others]))
+        panel.set_yticks(range(len(others)), labels([other for other, _ in others]))
         panel.invert_yaxis()
-        panel.set_title(_labels([word])[0], loc="left", fontweight="bold")
+        panel.set_title(labels([word])[0], loc="left", fontweight="bold")
         for place, cosine in enumerate(cosines):
             panel.text(max(cosine, 0.0), place, f" {cosine:.2f}", va="center", fontsize="small")
         panel.set_xlim(min([0.0, *cosines]), 1.15)
@@ -185,6 +187,7 @@ def scores(panels: Sequence[ScorePanel]) -> Any:
     most = max(len(panel.systems) for panel in panels)
     size = (4.3 * columns, rows * (0.9 + 0.32 * most) + 0.3)
     figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    figure.set_layout_engine("constrained", w_pad=0.15, h_pad=0.1)  # names beside the panel before need room
     for axis in axes.flat[len(panels) :]:
         axis.axis("off")
     for axis, panel in zip(axes.flat, panels, strict=False):
@@ -194,10 +197,11 @@ def scores(panels: Sequence[ScorePanel]) -> Any:
             axis.plot(score, place, "o", color=COLOURS[0], label="_" if place else "system")
         if panel.copied is not None:
             axis.axvline(panel.copied, color=COLOURS[1], linestyle="--", label="copying the source")
-        axis.set_yticks(range(len(panel.systems)), _labels([name for name, _, _ in panel.systems]))
+        axis.set_yticks(range(len(panel.systems)), labels([name for name, _, _ in panel.systems], 44))
         axis.set_ylim(len(panel.systems) - 0.5, -0.5)
         axis.grid(axis="x", color="0.9")
         axis.margins(x=0.1)
+        axis.locator_params(axis="x", nbins=5)
         axis.set_xlabel(panel.metric)
     if any(panel.copied is not None for panel in panels):
         figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)

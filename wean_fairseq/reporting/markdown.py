@@ -16,7 +16,7 @@ from wean_fairseq.reporting.document import (
     SamplesBlock,
     TableBlock,
 )
-from wean_fairseq.reporting.style import printable
+from wean_fairseq.reporting.style import limited, printable
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$!&])")
 _STARTS_A_BLOCK = re.compile(r"^(\s*)([-+=]|\d+[.)](?=\s|$))")
@@ -48,12 +48,14 @@ def render_markdown(document: Document, folder: Path) -> str:
 def _code(sentence: str) -> str:
     """Escape a sentence, but for the parts between backticks."""
     parts = sentence.split("`")
-    return "".join(f"`{printable(part)}`" if place % 2 else escape_inline(part) for place, part in enumerate(parts))
+    return "".join(
+        f"`{printable(limited(part))}`" if place % 2 else escape_inline(part) for place, part in enumerate(parts)
+    )
 
 
 def escape_inline(text: str) -> str:
     """Escape a part of a line, whose outer spaces count."""
-    return _SPECIAL.sub(r"\\\1", printable(text))
+    return _SPECIAL.sub(r"\\\1", printable(limited(text)))
 
 
 def _block(block: Block, folder: Path) -> Iterator[str]:

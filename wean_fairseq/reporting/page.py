@@ -8,9 +8,10 @@ import base64
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from wean_fairseq.reporting.document import Document, FigureBlock
-from wean_fairseq.reporting.style import printable
+from wean_fairseq.reporting.style import limited, printable
 
 
 def render_page(document: Document) -> str:
@@ -29,10 +30,10 @@ def render_page(document: Document) -> str:
 
 
 def _shown(value: object) -> object:
-    """What the page shows of a value: no control characters, which HTML forbids even when they are escaped."""
-    return printable(value) if isinstance(value, str) else value
+    """What the page shows of a value: nothing endless, no control characters, which HTML forbids even as references."""
+    return printable(limited(value)) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def embedded(figure: FigureBlock) -> str:
-    """The picture of a figure as an address that holds it."""
-    return "data:image/svg+xml;base64," + base64.b64encode(Path(figure.svg).read_bytes()).decode("ascii")
+def embedded(figure: FigureBlock) -> Markup:
+    """The picture of a figure as an address that holds it, in letters that need no escape."""
+    return Markup("data:image/svg+xml;base64,") + base64.b64encode(Path(figure.svg).read_bytes()).decode("ascii")

@@ -148,7 +148,8 @@ def _chosen(args: argparse.Namespace, items: Sequence[Any]) -> list[Any]:
 
 
 def _granularities(sentences: list[granularities.Sentence]) -> Drawing:
-    return Drawing(lambda: granularities.plot(sentences), [word for item in sentences for word in item.words])
+    shown = [granularities.Sentence(figures.labels(item.words), item.granularity) for item in sentences]
+    return Drawing(lambda: granularities.plot(shown), [word for item in shown for word in item.words])
 
 
 def _provenances(sentences: list[Provenance]) -> Drawing:

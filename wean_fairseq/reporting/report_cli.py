@@ -12,15 +12,18 @@ from wean_fairseq.evaluation.text_files import write_atomically
 from wean_fairseq.reporting.build import Report
 from wean_fairseq.reporting.markdown import render_markdown
 from wean_fairseq.reporting.page import render_page
+from wean_fairseq.reporting.recorded import read_recorded
 from wean_fairseq.reporting.runs import Run, find_runs, read_run
 from wean_fairseq.reporting.style import speak_as
 
 _EXAMPLES = """examples:
   wean-report runs/quickstart --output runs/quickstart/report
   wean-report runs/granularity_transformer/table2 runs/copy_transformer/quora --output quora
+  wean-report runs/copy_transformer/quora results/wean_quora.json --output quora
 
 A run is a directory that a recipe wrote. Runs that differ only in their seed become one experiment, with means and
-deviations. The report has nothing in it that is not in the run directories, and the same runs give the same report.
+deviations; experiments that were scored on the same sentences are put side by side. The report has nothing in it that
+is not in the run directories, and the same runs give the same report.
 """
 
 
@@ -32,7 +35,12 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="run directory, or one that holds several")
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        help="run directory, one that holds several, or a file of wean-evaluate record",
+    )
     parser.add_argument("--output", default="report", metavar="DIR", help="where to write it (default: %(default)s)")
     parser.add_argument(
         "--samples",
@@ -40,6 +48,9 @@ def build_parser() -> argparse.ArgumentParser:
         default=12,
         metavar="N",
         help="sentences shown of each test set (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--no-checkpoints", action="store_true", help="leave out attention, neighbours and BERT's layers"
     )
     return parser
 
@@ -64,7 +75,7 @@ def read_all(folders: Sequence[str]) -> list[Run]:
         UserError: if a folder is missing or holds no run.
     """
     paths = {path.resolve(): path for folder in folders for path in find_runs(Path(folder))}
-    return [read_run(path) for path in paths.values()]
+    return [read_recorded(path) if path.is_file() else read_run(path) for path in paths.values()]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -74,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     speak_as("wean-report")
     folder = Path(args.output)
     try:
-        report = Report(folder / "figures", args.samples)
+        report = Report(folder / "figures", args.samples, checkpoints=not args.no_checkpoints)
         runs = read_all(args.runs)
         document = report.document(runs, shlex.join(["wean-report", *map(_from_here, given)]), wean_fairseq.__version__)
         write_atomically(folder / "report.md", render_markdown(document, folder))

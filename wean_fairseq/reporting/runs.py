@@ -99,11 +99,13 @@ def names_a_seed(path: Path) -> bool:
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """The run directories at or below ``folder``, in the order of their names.
+    """The run directories at or below ``folder``, in the order of their names; a file is taken for recorded scores.
 
     Raises:
         UserError: if there is no such directory, or no run in it.
     """
+    if folder.is_file():
+        return [folder]
     if not folder.is_dir():
         raise UserError(f"there is no directory {folder}; give the run directory of a recipe.")
     found = _runs_within(folder, _DEPTH)
@@ -141,6 +143,8 @@ def read_run(path: Path) -> Run:
         run.systems[log.parent.name] = _read_system(run, log.parent)
     for file in sorted(path.glob("*.json")):
         _read_scores(run, file)
+    scored = [name for test in run.sets.values() for name in test.systems]  # in the recipe's order
+    run.systems = {name: run.systems[name] for name in [*scored, *run.systems] if name in run.systems}
     if not run.seed:
         run.seed = next((system.training.seed for system in run.systems.values() if system.training.seed), "")
     return run
@@ -197,7 +201,7 @@ def _read_scores(run: Run, file: Path) -> None:
         return
     if not {"systems", "data"} <= content.keys():
         return
-    if not _is_sound(content):
+    if not is_sound(content):
         run.problems.append(f"{file.name} is not what wean-evaluate --json writes: score again.")
         return
     name = file.stem
@@ -207,7 +211,7 @@ def _read_scores(run: Run, file: Path) -> None:
     _find_texts(run, test)
 
 
-def _is_sound(content: dict[str, Any]) -> bool:
+def is_sound(content: dict[str, Any]) -> bool:
     """Whether the parts that a report shows are there."""
     try:
         cells = [cell for cells in content["systems"].values() for cell in cells.values()]

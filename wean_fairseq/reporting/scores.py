@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from wean_fairseq.evaluation.corpus import COPY_ROW
 from wean_fairseq.evaluation.errors import EvaluationError
@@ -16,6 +16,10 @@ from wean_fairseq.evaluation.report import SIGNIFICANT, format_score
 from wean_fairseq.reporting.document import Cell, TableBlock
 from wean_fairseq.reporting.runs import Run, ScoredSet, names_a_seed
 
+#: What a report says above the metrics of `copy_warnings`.
+COPY_WINS = "The copy row wins: on these metrics, a copy of the source beats every system"
+#: In place of a score that was not computed as those it would stand beside.
+OTHERWISE = "scored otherwise"
 #: In the order in which a picture of the scores chooses.
 _SHOWN_FIRST = ("sari", "ibleu", "bleu", "bleu2", "rouge-l", "exact@1")
 
@@ -45,6 +49,18 @@ class Experiment:
     def seeds(self) -> list[str]:
         """The seeds that are known."""
         return [run.seed for run in self.runs if run.seed]
+
+
+class Entry(NamedTuple):
+    """An experiment and one of its test sets."""
+
+    experiment: Experiment
+    name: str
+
+    @property
+    def tests(self) -> list[ScoredSet]:
+        """The scores, one a seed."""
+        return self.experiment.tests(self.name)
 
 
 @dataclass(frozen=True)
@@ -144,6 +160,16 @@ def score_cell(tests: Sequence[ScoredSet], system: str, key: str) -> Cell:
     return Cell(format_score(found[0]) + star, detail, mark)
 
 
+def interval_of(tests: Sequence[ScoredSet], system: str, key: str) -> tuple[float, float] | None:
+    """The bootstrap interval of one seed, or the least and the most of several."""
+    cells = [test.systems[system][key] for test in tests if key in test.systems.get(system, {})]
+    if len(tests) > 1:
+        found = [float(cell["score"]) for cell in cells]
+        return (min(found), max(found)) if len(found) > 1 else None
+    ends = cells[0].get("ci") if cells else None
+    return (float(ends[0]), float(ends[1])) if ends else None
+
+
 def is_significant(tests: Sequence[ScoredSet], system: str, key: str) -> bool:
     """Whether both paired tests tell a system from the baseline, the same way with every seed that has the tests."""
     items = [
@@ -171,6 +197,20 @@ def names_of(tests: Sequence[ScoredSet]) -> list[str]:
 def keys_of(tests: Sequence[ScoredSet]) -> list[str]:
     """The metrics of all seeds, in their order."""
     return list(dict.fromkeys(key for test in tests for cells in test.systems.values() for key in cells))
+
+
+def signature_of(tests: Sequence[ScoredSet], key: str) -> str:
+    """How a metric was computed; nothing where it was not."""
+    cells = (cells[key] for test in tests for cells in test.systems.values() if key in cells)
+    return next((str(cell["signature"]) for cell in cells), "")
+
+
+def name_of_keys(keys: Sequence[str]) -> str:
+    """Keys in words: those of a preset together."""
+    groups: dict[str, list[str]] = {}
+    for key in dict.fromkeys(keys):
+        groups.setdefault(metric_of(key).group, []).append(metric_of(key).label)
+    return "; ".join(f"{group} {', '.join(labels)}" for group, labels in groups.items())
 
 
 def score_tables(tests: Sequence[ScoredSet]) -> Iterator[TableBlock]:
@@ -201,7 +241,9 @@ def significance_table(tests: Sequence[ScoredSet]) -> TableBlock | None:
     if not pairs:
         return None
     keys = dict.fromkeys(key for found in pairs.values() for key in found)
-    rows = [[Cell(key), *(Cell("; ".join(found.get(key, []))) for found in pairs.values())] for key in keys]
+    rows = [
+        [Cell(name_of_keys([key])), *(Cell("; ".join(found.get(key, []))) for found in pairs.values())] for key in keys
+    ]
     data = tests[0].data
     note = (
         f"Difference of scores (p of the paired bootstrap with {data.get('resamples')} resamples / of approximate "

@@ -54,15 +54,26 @@ _SETTINGS: dict[str, Any] = {
     "svg.hashsalt": "wean-report",  # the same figure is the same file
     "text.parse_math": False,  # a word may hold dollar signs
 }
+#: Unicode's embeddings, overrides and isolates.
+_TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_LONGEST = 4000  # characters of anything that is written
 _RESOLUTION = 200
 _LARGEST = 150  # inches; a picture of more takes gigabytes to draw
 
 
 def printable(text: str) -> str:
-    """The text in one line, with a visible sign for every control character: no font and no page can show it."""
+    """The text in one line, with a visible sign for every control character: no font and no page can show it.
+
+    Those that turn the direction of what comes after them count as such: they would turn the page's own words too.
+    """
     unseen = ("Cc", "Cs", "Co")
     line = "".join(" " if sign.isspace() else sign for sign in text)
-    return "".join("\ufffd" if unicodedata.category(sign) in unseen else sign for sign in line)
+    return "".join("\ufffd" if unicodedata.category(sign) in unseen or sign in _TURNING else sign for sign in line)
+
+
+def limited(text: str) -> str:
+    """A text of bounded length, which says how much was cut."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text) - _LONGEST:,} characters more)"
 
 
 @lru_cache(maxsize=1)

@@ -52,7 +52,7 @@ def make_run(
     (text / "test.tgt").write_text("".join(f"{line}\n" for line in references), encoding="utf-8")
     manifest = {"script": script, "splits": {"train": {"kept": 12345}}, **facts}
     (text / "manifest.json").write_text(json.dumps(manifest))
-    (folder / "settings").write_text(f"SEED={seed}\nDATA=/somebody/private/data/quora\nBATCH=64\n")
+    (folder / "settings").write_text(f"SEED={seed}\nDATA=/somebody/private/data/{script}\nBATCH=64\n")
     arguments = []
     for name, lines in (outputs or OUTPUTS).items():
         system = folder / name

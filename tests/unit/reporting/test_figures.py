@@ -13,7 +13,7 @@ from wean_fairseq.reporting import figures, style
 from wean_fairseq.reporting.dumps import Attention, CopiedWord, Coverage, Provenance
 from wean_fairseq.reporting.plot_cli import main
 
-ODD = "$x$ and $", "a_b^{c}", "\0\x1b[31m", "שלום", "x" * 500, "</s>", "中文"
+ODD = "$x$ and $", "a_b^{c}", "\0\x1b[31m\u202e", "שלום", "x" * 500, "</s>", "中文"
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +52,14 @@ def test_coverage_has_a_line_a_topic():
     assert [text.get_text() for text in panel.get_legend().get_texts()] == ["sea", "sun"]
 
 
+def test_coverages_of_several_texts_have_one_scale():
+    """What is left may fall below nothing, in a text that is longer than was planned."""
+    texts = [Coverage(["sea"], ["we"], [[0.5]], "C"), Coverage(["sun"], ["swim"], [[-0.75]], "C")]
+    first, second = figures.coverage(texts).axes
+    assert first.get_ylim() == second.get_ylim()
+    assert first.get_ylim()[0] < -0.75 < 1.0 < first.get_ylim()[1]
+
+
 def test_layers_of_bert_are_written_in_their_cells():
     panel = figures.layer_weights([[0.25, 0.75], [0.5, 0.5]]).axes[0]
     assert [text.get_text() for text in panel.texts] == ["0.25", "0.75", "0.50", "0.50"]
@@ -77,7 +85,7 @@ def test_any_word_can_be_a_label(tmp_path):
         shown = labels(figure.axes[0].xaxis)
         paths = style.write_figure(figure, tmp_path / "odd")
     assert shown[0] == "$x$ and $"
-    assert shown[2] == "\ufffd\ufffd[31m"
+    assert shown[2] == "\ufffd\ufffd[31m\ufffd"
     assert len(shown[4]) == 24
     assert [path.name for path in paths] == ["odd.png", "odd.svg"]
 
@@ -179,7 +187,7 @@ def test_layers_and_neighbours_are_drawn_from_checkpoints(tmp_path, capsys):
         (["provenance", "--dump", "{provenance}", "--text", "x"], "not both"),
         (["attention", "--checkpoint", "x"], "attention needs --checkpoint FILE, --data DIR and --text FILE."),
         (["granularity", "--dump", "nowhere"], "nowhere does not exist"),
-        (["layers", "{provenance}"], "is not a checkpoint that can be read"),
+        (["layers", "{provenance}"], "is damaged, or was not written by fairseq-train"),
         (["attention", "--checkpoint", "x", "--data", ".", "--text", "{granularity}"], "there is no checkpoint x"),
     ],
 )

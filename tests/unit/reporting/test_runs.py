@@ -8,6 +8,7 @@ import pytest
 from tests.unit.reporting.run_folder import OUTPUTS, REFERENCES, SOURCES, make_run, score
 from wean_fairseq.errors import UserError
 from wean_fairseq.reporting.logs import decoding_speed, read_training
+from wean_fairseq.reporting.recorded import read_recorded
 from wean_fairseq.reporting.runs import find_runs, read_run
 
 
@@ -17,6 +18,7 @@ def test_a_run_has_its_texts_scores_and_costs(tmp_path):
     assert (run.seed, run.settings["BATCH"], run.problems) == ("7", "64", [])
     assert "SEED" not in run.settings
     assert list(test.systems) == ["copy-source", "transformer", "copy_transformer"]
+    assert list(run.systems) == ["transformer", "copy_transformer"]  # as they were scored, not by name
     assert (test.sources, test.references, test.outputs) == (SOURCES, REFERENCES, OUTPUTS)
     system = run.systems["transformer"]
     assert system.history is not None
@@ -100,6 +102,40 @@ def test_broken_scores_are_a_problem_of_the_run(tmp_path, content, problem):
     assert not run.sets
     assert len(run.problems) == 1
     assert problem in run.problems[0]
+
+
+RECORDED = {
+    "experiment": "wean_quora",
+    "command": "bash x.sh",
+    "seed": 3,
+    "note": "Two epochs.",
+    "hardware": {"cores": 2},
+    "evaluation": {
+        "systems": {
+            "copy-source": {"bleu": {"score": 5, "signature": "s"}},
+            "a": {"bleu": {"score": 1, "signature": "s"}},
+        },
+        "data": {"files": {"references": [{"name": "test.tgt", "sha256": "f0", "lines": 4}]}},
+    },
+}
+
+
+def test_recorded_scores_are_a_run_without_the_rest(tmp_path):
+    (tmp_path / "wean_quora.json").write_text(json.dumps(RECORDED))
+    (found,) = find_runs(tmp_path / "wean_quora.json")
+    run = read_recorded(found)
+    assert (run.path.name, run.seed, list(run.systems), list(run.sets)) == ("wean_quora", "3", ["a"], ["test"])
+    assert run.settings == {"command": "bash x.sh", "hardware": "cores 2"}
+    assert run.problems[1] == "Two epochs."
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[" * 100_000, "[1]", "{}", '{"experiment": "x", "evaluation": {"systems": {}, "data": {}}}']
+)
+def test_a_file_that_is_no_record_is_refused(tmp_path, content):
+    (tmp_path / "x.json").write_text(content)
+    with pytest.raises(UserError, match="is not what wean-evaluate record writes; give that"):
+        read_recorded(tmp_path / "x.json")
 
 
 def test_other_json_files_are_passed_by(tmp_path):

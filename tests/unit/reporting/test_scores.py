@@ -94,7 +94,7 @@ def test_the_same_seed_twice_is_no_other_seed(tmp_path):
 
 def table_of(key: str, experiment: scores.Experiment) -> TableBlock:
     """Our version of a published table."""
-    tables = comparison.published_tables(experiment, "test")
+    tables = comparison.published_tables([scores.Entry(experiment, "test")])
     return next(table for table in tables if table.caption.startswith(TABLES[key].source))
 
 
@@ -122,16 +122,30 @@ def test_a_system_the_paper_lacks_comes_last(tmp_path):
     assert any(row[2].text == "30.25" for row in table.rows)  # of Twitter URL, not of Quora
 
 
+@pytest.mark.parametrize(("recipe", "data"), [("pc_san/zhihu", "zhihu"), ("mta_lstm/essay", "zhihu"), ("x", "essay")])
+def test_one_script_prepares_both_sets_of_essays(tmp_path, recipe, data):
+    """The published numbers are those of the set that was given, whatever the recipe is called."""
+    key = "paper:pc-san/BLEU-2"
+    test = scored({"mta_lstm": 1.5}, key=key)
+    test.manifest["script"] = "essay"
+    run = Run(tmp_path / recipe, sets={"test": test}, settings={"DATA": f"some/{data}"})
+    captions = [
+        table.caption for table in comparison.published_tables([scores.Entry(scores.Experiment(recipe, [run]), "test")])
+    ]
+    assert captions
+    assert all(caption.endswith(f", {data}") for caption in captions)
+
+
 def test_data_that_no_published_table_has_is_compared_with_none(tmp_path):
     (experiment,) = scores.group_runs([read_run(make_run(tmp_path / "run", script="my_own"))])
-    assert list(comparison.published_tables(experiment, "test")) == []
+    assert list(comparison.published_tables([scores.Entry(experiment, "test")])) == []
 
 
 def test_groups_of_a_metric_meet_their_published_columns(tmp_path):
     """CopyNet's Table 1 has the types of rules as columns."""
     key = "paper:copynet-synthetic/exact@1[x-to-x]"
     run = Run(tmp_path, sets={"test": scored({"copynet": 98.42}, key=key)})
-    (table,) = comparison.published_tables(scores.Experiment("rules", [run]), "test")
+    (table,) = comparison.published_tables([scores.Entry(scores.Experiment("rules", [run]), "test")])
     rows = {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
     assert rows["CopyNet"] == ["published", "97.3", "93.7", "98.3", "68.2", "77.5"]
     assert rows["copynet"] == ["ours", "not scored", "98.42", *["not scored"] * 3]

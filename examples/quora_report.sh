@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Every Quora system in one page: trains and scores what is missing, then reports all that is there.
+#
+#   DATA=path/to/quora bash examples/quora_report.sh
+#   FAMILIES="" bash examples/quora_report.sh                            # reports what has been trained, trains nothing
+#   FAMILIES="" RUNS="a/run another/run" bash examples/quora_report.sh   # of any run directories
+#
+#   FAMILIES  which recipes run first, each as examples/FAMILY/quora.sh with the variables of this shell, such as EPOCHS;
+#             what a recipe has done before is skipped (default: all six)
+#   RUN       directory for the runs, in place of the recipes' own, runs/FAMILY/quora
+#   RUNS      what is reported: run directories, or files of wean-evaluate record (default: the runs, and the seeds of
+#             granularity_transformer/table2.sh)
+#   OUTPUT    where the page goes (default: runs/quora_report)
+set -euo pipefail
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+: "${FAMILIES=wean_lstm copy_transformer granularity_transformer pointer_generator residual_lstm dnpg}"
+: "${SMOKE:=0}" "${RUN:=}"
+suffix=$([[ $SMOKE != 1 ]] || echo -smoke)
+: "${OUTPUT:=${RUN:-$ROOT/runs}/quora_report$suffix}"
+export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
+die() { printf 'quora_report: error: %s\n' "$*" >&2; exit 1; }
+
+command -v fairseq-train >/dev/null ||
+  die "fairseq-train is not on PATH: run 'make setup' once, then 'source .venv/bin/activate'."
+for family in $FAMILIES; do
+  [[ -f $ROOT/examples/$family/quora.sh ]] || die "there is no recipe examples/$family/quora.sh."
+done
+for family in $FAMILIES; do
+  # Each recipe has its own systems; an empty RUN is its own directory.
+  env -u SYSTEMS RUN="${RUN:+$RUN/$family}" bash "$ROOT/examples/$family/quora.sh"
+done
+
+if [[ -n ${RUNS:-} ]]; then
+  read -ra runs <<<"$RUNS"
+elif [[ -n $RUN ]]; then
+  runs=("$RUN")
+else
+  shopt -s nullglob
+  runs=("$ROOT"/runs/*/quora"$suffix"/ "$ROOT"/runs/granularity_transformer/table2"$suffix"/quora/)
+  ((${#runs[@]} > 0)) || die "nothing has been trained yet: leave FAMILIES out, or name run directories in RUNS."
+fi
+python -m wean_fairseq.reporting.report_cli "${runs[@]}" --output "$OUTPUT"

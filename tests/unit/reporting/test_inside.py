@@ -1,0 +1,90 @@
+"""What a report shows of checkpoints; a checkpoint that cannot be used is said, not raised."""
+
+import pytest
+import torch
+
+from tests.unit.reporting.run_folder import make_run
+from wean_fairseq.reporting import inside
+from wean_fairseq.reporting.document import FigureBlock, ListBlock, TableBlock
+from wean_fairseq.reporting.dumps import Attention
+from wean_fairseq.reporting.report_cli import main
+from wean_fairseq.reporting.runs import read_run
+
+WORDS = ["the", "piano", "learn", "@@ly", "42", "book"]
+#: "piano" is nearer to "learn" than to "book", by hand: cosines 0.8 and 0.
+ROWS = {"piano": [1.0, 0.0], "learn": [0.8, 0.6], "book": [0.0, 1.0]}
+
+
+@pytest.fixture(name="folder")
+def run_with_checkpoints(tmp_path):
+    """A run whose first checkpoint has an embedding and whose second is cut off."""
+    folder = make_run(tmp_path / "run")
+    (folder / "bin").mkdir()
+    (folder / "bin" / "dict.src.txt").write_text("".join(f"{word} 1\n" for word in WORDS))
+    embedding = torch.tensor([[0.0, 0.0]] * 4 + [ROWS.get(word, [-1.0, -1.0]) for word in WORDS])
+    parameters = {"decoder.embed_out": embedding + 1, "encoder.some.embedding.weight": embedding}
+    torch.save({"model": parameters}, folder / "transformer" / "checkpoint_best.pt")
+    (folder / "copy_transformer" / "checkpoint_best.pt").write_bytes(b"PK")
+    return folder
+
+
+def blocks(folder, monkeypatch, attention=None):
+    """What is shown of a run, without the host."""
+    monkeypatch.setattr(inside.trace, "load", lambda checkpoint, data: checkpoint)
+    monkeypatch.setattr(inside.trace, "attention", attention or (lambda loaded, lines: 1 / 0))
+    drawn = []
+
+    def write(draw, words, name, caption):
+        drawn.append((name, list(words)))
+        return FigureBlock(folder / "a.png", folder / "a.svg", caption)
+
+    return list(inside.from_checkpoints("title", read_run(folder), "", write)), drawn
+
+
+def test_neighbours_of_content_words_stand_in_a_table(folder, monkeypatch):
+    found, _ = blocks(folder, monkeypatch)
+    (table,) = [block for block in found if isinstance(block, TableBlock)]
+    assert table.head == ["word", "transformer"]
+    assert [row[0].text for row in table.rows] == ["learn", "piano", "book"]  # as in the test text
+    assert table.rows[1][1].text.startswith("learn 0.80, book 0.00")
+
+
+def test_what_cannot_be_shown_is_said_without_paths(folder, monkeypatch):
+    found, drawn = blocks(folder, monkeypatch)
+    (missing,) = [block for block in found if isinstance(block, ListBlock)]
+    assert drawn == []
+    broken = "its checkpoint does not load here (ZeroDivisionError: division by zero)"
+    assert missing.items[0] == f"attention of transformer: {broken}"
+    assert missing.items[-1].startswith("neighbours of copy_transformer: checkpoint_best.pt is damaged")
+    assert str(folder) not in str(missing.items)
+
+
+def test_attention_is_drawn_of_the_sentence_the_models_read(folder, monkeypatch):
+    """Of the test set in the models' own pieces, where the recipe kept it, else of its text."""
+    asked = []
+
+    def attention(loaded, lines):
+        asked.extend(lines)
+        return [Attention(["a"], ["b"] * 99, [[1.0]] * 99)]  # an output without end is cut
+
+    found, drawn = blocks(folder, monkeypatch, attention)
+    assert drawn == [(f"title {name} attention", ["a", *["b"] * 30]) for name in ("transformer", "copy_transformer")]
+    assert set(asked) == {"how do i learn the piano"}  # the nearest to ten words
+    assert any(isinstance(block, FigureBlock) for block in found)
+    (folder / "bin").rename(folder / "bin-test")
+    (folder / "bin-test" / "test.src-tgt.src").write_text("pi@@ ano\n")
+    assert inside.find_example(read_run(folder)) == (folder / "bin-test", "pi@@ ano")
+
+
+def test_a_report_can_leave_the_checkpoints_out(folder, tmp_path):
+    pages = []
+    for options in ([], ["--no-checkpoints"]):
+        assert main([str(folder), "--output", str(tmp_path / "page"), *options]) == 0
+        pages.append((tmp_path / "page" / "report.html").read_text("utf-8"))
+    assert ["Nearest neighbours" in page for page in pages] == [True, False]
+
+
+def test_without_dictionaries_there_is_one_sentence(folder, monkeypatch):
+    (folder / "bin" / "dict.src.txt").unlink()
+    ((missing,), _) = blocks(folder, monkeypatch)
+    assert missing.items == ["attention and neighbours: there is no bin directory with the dictionaries (dict.src.txt)"]

@@ -1,0 +1,219 @@
+"""Inside the models of a run: granularities, copying, layers of BERT, attention, and neighbours of words.
+
+The first two were dumped when the test set was decoded; the others are read from checkpoints, or written by them now.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from wean_fairseq.errors import UserError
+from wean_fairseq.evaluation import granularity
+from wean_fairseq.evaluation.checkpoint import load_parameters
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.layer_mixture import load_mixture
+from wean_fairseq.evaluation.neighbours import SPECIALS, find_neighbours, load_embedding, load_words
+from wean_fairseq.evaluation.text_files import read_lines
+from wean_fairseq.evaluation.tokenizers import has_chinese
+from wean_fairseq.reporting import figures, trace
+from wean_fairseq.reporting.document import Block, Cell, FigureBlock, ListBlock, TableBlock
+from wean_fairseq.reporting.dumps import Attention, has_words, read_provenance
+from wean_fairseq.reporting.runs import Run, System
+
+#: Draws a figure whose labels say some words, and writes it under a name: (draw, words, name, caption).
+Write = Callable[[Callable[[], Any], Sequence[str], str, str], FigureBlock]
+
+_SENTENCES = 6  # of a dump that are drawn
+_LONGEST = 60  # words of one that is
+_ATTENDING = 30  # words of an output whose attention is drawn
+_WORDS = 8  # whose neighbours are listed
+_NEIGHBOURS = 4  # of each
+_FREQUENT = 300  # the most frequent words, of which those are
+_DICTIONARY = "dict.src.txt"
+
+
+class Example(NamedTuple):
+    """A sentence for the checkpoints of a run to write.
+
+    Attributes:
+        data: directory with the dictionaries of the training.
+        line: the sentence, as the models read it; empty where no text was found.
+    """
+
+    data: Path
+    line: str
+
+
+def from_dumps(stem: str, system: System, seed: str, write: Write) -> Iterator[Block]:
+    """What was dumped while a system decoded.
+
+    Raises:
+        EvaluationError: if a dump is broken.
+    """
+    if "granularity" in system.dumps:
+        sentences = granularity.read_dump(str(system.dumps["granularity"]))
+        short = [sentence for sentence in sentences if 0 < len(sentence.words) <= _LONGEST]
+        shown = [
+            granularity.Sentence(figures.labels(sentence.words), sentence.granularity)
+            for sentence in granularity.spread(short, _SENTENCES)
+        ]
+        words = [word for sentence in shown for word in sentence.words]
+        caption = f"{system.name}: granularity z of source words by layer{seed}"
+        if shown:
+            yield write(partial(granularity.plot, shown), words, f"{stem} granularity", caption)
+        yield _granularity_table(system, sentences)
+    if "provenance" in system.dumps:
+        found = read_provenance(system.dumps["provenance"])
+        written = [found[number] for number in sorted(found) if has_words(found[number])]
+        small = [item for item in written if max(len(item.source), len(item.output)) <= _LONGEST]
+        copied = granularity.spread(small, _SENTENCES // 2)
+        words = [word for sentence in copied for word in sentence.source]
+        caption = f"{system.name}: where the words of some outputs came from{seed}"
+        if copied:
+            yield write(partial(figures.provenance, copied), words, f"{stem} provenance", caption)
+
+
+def _granularity_table(system: System, sentences: Sequence[granularity.Sentence]) -> TableBlock:
+    head, *lines = (line.split("\t") for line in granularity.render(granularity.layer_means(sentences)))
+    rows = [[Cell(text or "–") for text in line] for line in lines]
+    return TableBlock(
+        f"{system.name}: mean z of function and content words", [text.replace("_", " ") for text in head], rows
+    )
+
+
+def from_checkpoints(title: str, run: Run, seed: str, write: Write) -> Iterator[Block]:
+    """What the checkpoints of a run show: layers of BERT, attention on one sentence, neighbours of some words."""
+    checkpoints = {system.name: file for system in run.systems.values() if (file := checkpoint_of(system)) is not None}
+    for name, file in checkpoints.items():
+        weights = _mixture(str(file))
+        if weights:
+            caption = f"{name}: weights of BERT's layers{seed}"
+            yield write(partial(figures.layer_weights, weights), [], f"{title} {name} layers", caption)
+    if not checkpoints:
+        return
+    missing: list[str] = []
+    example = find_example(run)
+    if example is None:
+        missing.append(f"attention and neighbours: there is no bin directory with the dictionaries ({_DICTIONARY})")
+    else:
+        if example.line:
+            yield from _attention(title, checkpoints, example, seed, write, missing)
+        yield from _neighbours(run, checkpoints, example.data / _DICTIONARY, seed, missing)
+    if missing:
+        yield ListBlock("Not shown", missing, folded=True)
+
+
+def checkpoint_of(system: System) -> Path | None:
+    """The checkpoint that a system decoded with; ``None`` where it is not there."""
+    file = system.folder / "checkpoint_best.pt" if system.folder else None
+    return file if file is not None and file.is_file() else None
+
+
+def _mixture(checkpoint: str) -> list[list[float]]:
+    """The weights of BERT's layers in a checkpoint; none where it has no such mixture or cannot be read."""
+    try:
+        return [[float(value) for value in row] for row in load_mixture(checkpoint).tolist()]
+    except EvaluationError:
+        return []
+
+
+def find_example(run: Run) -> Example | None:
+    """The data directory of a run, and a short sentence of its first test set; ``None`` without dictionaries.
+
+    Recipes keep what they decoded in ``bin-SET``, in the pieces of words that the models read.
+    """
+    likely = [run.path / f"bin-{name}" for name in run.sets]
+    folders = [*likely, *sorted(run.path.glob("bin*")), *sorted(run.path.parent.glob("bin*"))]
+    data = next((folder for folder in folders if (folder / _DICTIONARY).is_file()), None)
+    if data is None:
+        return None
+    texts = [data / "test.src-tgt.src", *(run.path / f"text-{name}" / "test.src" for name in run.sets)]
+    text = next((file for file in texts if file.is_file()), None)
+    try:
+        lines = [line for line in read_lines(text) if line.strip()] if text else []
+    except EvaluationError:
+        lines = []
+    few = granularity.spread(lines, 12)
+    return Example(data, min(few, key=lambda line: abs(len(line.split()) - 10)) if few else "")
+
+
+def _attention(
+    title: str, checkpoints: dict[str, Path], example: Example, seed: str, write: Write, missing: list[str]
+) -> Iterator[Block]:
+    """Attention of every system on the same sentence."""
+    for name, file in checkpoints.items():
+        try:
+            (found,) = trace.attention(trace.load(str(file), str(example.data)), [example.line])
+        except UserError as error:
+            missing.append(f"attention of {name}: {_without_path(error, file)}")
+        except Exception as error:  # noqa: BLE001 - a checkpoint of another version may fail anywhere in the host
+            what = f"{type(error).__name__}: {_without_path(error, file)}"
+            missing.append(f"attention of {name}: its checkpoint does not load here ({what})")
+        else:
+            first = Attention(found.source, found.output[:_ATTENDING], found.weights[:_ATTENDING])
+            cut = f" by the first {_ATTENDING} words" if len(found.output) > _ATTENDING else ""
+            caption = f"{name}: attention on one sentence of the test set{cut}{seed}"
+            words = [*first.source, *first.output]
+            yield write(partial(figures.attention, [first]), words, f"{title} {name} attention", caption)
+
+
+def _neighbours(
+    run: Run, checkpoints: dict[str, Path], dictionary: Path, seed: str, missing: list[str]
+) -> Iterator[TableBlock]:
+    """Nearest neighbours of some frequent words in the embedding of every system, in a table."""
+    columns: dict[str, list[str]] = {}
+    asked: list[str] = []
+    for name, file in checkpoints.items():
+        try:
+            words, embedding = load_embedding(str(file), str(dictionary), _embedding_of(file, dictionary))
+        except EvaluationError as error:
+            missing.append(f"neighbours of {name}: {_without_path(error, file)}")
+            continue
+        asked = asked or granularity.spread(_content_words(run, words), _WORDS)
+        near = find_neighbours(embedding, words, asked, _NEIGHBOURS)
+        columns[name] = [", ".join(f"{other} {cosine:.2f}" for other, cosine in others) for _, others in near]
+    if asked:
+        rows = [[Cell(word), *(Cell(column[row]) for column in columns.values())] for row, word in enumerate(asked)]
+        caption = f"Nearest neighbours of some frequent words in the embedding, with their cosines{seed}"
+        yield TableBlock(caption, ["word", *columns], rows, numbers=False)
+
+
+def _embedding_of(checkpoint: Path, dictionary: Path) -> str:
+    """The first matrix with a row for every word of the dictionary: the encoder's, where it has one.
+
+    Raises:
+        EvaluationError: if there is none, or a file cannot be read.
+    """
+    rows = len(load_words(str(dictionary))) + SPECIALS
+    parameters = load_parameters(str(checkpoint))
+    for name in sorted(parameters, key=lambda name: not name.startswith("encoder.")):
+        value = parameters[name]
+        if "embed" in name and value.dim() == 2 and value.size(0) == rows:
+            return name
+    raise EvaluationError("no embedding in its checkpoint has a row for each word of the dictionary.")
+
+
+def _without_path(error: Exception, file: Path) -> str:
+    """What went wrong; a report goes to others, who have other directories."""
+    return str(error).replace(str(file), file.name).replace(f"{file.parent}/", "")
+
+
+def _content_words(run: Run, words: Sequence[str]) -> list[str]:
+    """Frequent words that are neither function words, numbers nor signs.
+
+    Those of the test text that the dictionary has, as some of its own entries may be pieces; without a text, those.
+    """
+    text = next((test.sources for test in run.sets.values() if test.sources), [])
+    counts = Counter(word for line in text for word in line.split())
+    known = set(words)
+    frequent = [word for word, _ in counts.most_common() if word in known] or list(words)
+    return [
+        word
+        for word in frequent[:_FREQUENT]
+        if word.isalnum()
+        and word[0].isalpha()
+        and word.lower() not in granularity.FUNCTION_WORDS
+        and (len(word) > 2 or has_chinese(word))
+    ]
