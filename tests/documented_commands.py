@@ -1,0 +1,264 @@
+"""Whether a command that a document names can be given: read by the very parsers that a command line would meet.
+
+fairseq's commands are parsed as they stand, with the choices and types of their values; for all others the program must
+be there and its ``--help`` must have the options. Recipes must read the variables that they are given.
+"""
+
+import argparse
+import contextlib
+import functools
+import io
+import re
+import runpy
+import sys
+import warnings
+from pathlib import Path
+
+from fairseq import options
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models import MODEL_DATACLASS_REGISTRY
+from fairseq.registry import REGISTRIES
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
+
+import wean_fairseq  # noqa: F401 - registers what the options belong to
+from tests.integration.commands import BIN, ROOT, USER_DIR
+from tests.markdown import Command, simple_commands
+
+OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
+FAIRSEQ = {
+    "fairseq-preprocess": options.get_preprocessing_parser,
+    "fairseq-train": options.get_training_parser,
+    "fairseq-generate": options.get_generation_parser,
+    "fairseq-interactive": options.get_interactive_generation_parser,
+    "fairseq-validate": options.get_validation_parser,
+}
+# Programs of the system or of the shell, whose options nobody here looks up.
+SYSTEM = set("apt-get cat cd cp cut echo env export git grep head kill ls mkdir mv nohup nproc nvidia-smi".split())
+SYSTEM |= set("paste printf rm sed sha256sum sleep sort source srun tail timeout tr wait wc".split())
+PYTHON_TOOLS = {"pip", "pytest", "ruff", "sacrebleu", "sacremoses", "subword-nmt", "torchrun", "mypy"}
+# Programs that start another one.
+LAUNCHERS = {"bash", "env", "nohup", "srun", "timeout", "torchrun"}
+PROGRAMS = {*FAIRSEQ, "fairseq-hydra-train", "make", "bash", "python", *PYTHON_TOOLS}
+# Variables that the tools below us read.
+FOREIGN_VARIABLES = {"OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "PYTHONPATH"}
+# Options in the text that belong to none of our commands, and to whom they belong.
+FOREIGN_OPTIONS = {
+    "--no-build-isolation": "pip",
+    "--extra-index-url": "pip",
+    "--ignore-missing": "sha256sum",
+    "--requeue": "Slurm",
+}
+
+
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@functools.cache
+def help_text(*line: str) -> str:
+    """What a Python program says to ``--help``, without a process of its own; ``line`` is program and subcommand.
+
+    Raises:
+        AssertionError: if it does not answer.
+    """
+    out, err = io.StringIO(), io.StringIO()
+    before, status = (sys.argv, sys.path[:]), 0
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # runpy's, about modules that were imported before
+            _answer(*line)
+    except SystemExit as end:
+        status = end.code
+    finally:
+        sys.argv, sys.path[:] = before
+    assert not status, f"{' '.join(line)} --help: {err.getvalue().strip()}"
+    return out.getvalue()
+
+
+def _answer(program: str, *rest: str) -> None:
+    sys.argv = [program, *rest, "--help"]
+    if program.endswith(".py"):
+        sys.path.insert(0, str((ROOT / program).parent))
+        runpy.run_path(str(ROOT / program), run_name="__main__")
+    elif program in entry_points():
+        module, function = entry_points()[program].split(":")
+        getattr(sys.modules.get(module) or __import__(module, fromlist=[function]), function)()
+    else:
+        runpy.run_module(program, run_name="__main__", alter_sys=True)
+
+
+@functools.cache
+def entry_points() -> dict[str, str]:
+    """Our own commands: name -> module:function."""
+    return dict(re.findall(r'"(wean-[\w-]+) = ([\w.]+:\w+)"', read(ROOT / "setup.py")))
+
+
+@functools.cache
+def fairseq_options() -> set[str]:
+    """Every option of fairseq's commands with the plugin, whatever ``--arch``, ``--task``, ... are chosen."""
+    found = {name for build in FAIRSEQ.values() for name in build()._option_string_actions}
+    chosen = [*MODEL_DATACLASS_REGISTRY.values(), *TASK_DATACLASS_REGISTRY.values()]
+    chosen += [kind for registry in REGISTRIES.values() for kind in registry["dataclass_registry"].values()]
+    for kind in filter(None, chosen):
+        parser = argparse.ArgumentParser(conflict_handler="resolve")
+        gen_parser_from_dataclass(parser, kind())
+        found |= set(parser._option_string_actions)
+    return found
+
+
+@functools.cache
+def all_options() -> set[str]:
+    """Every option of every command of the project, and of fairseq's."""
+    sources = [
+        path
+        for folder in ("preprocess", "benchmarks", "examples", "wean_fairseq")
+        for path in (ROOT / folder).rglob("*.py")
+    ]
+    ours = {name for path in sources for name in re.findall(r'["\'](--[a-z][\w-]*)["\']', read(path))}
+    generated = "".join(help_text(name) for name in entry_points())
+    return fairseq_options() | ours | set(OPTION.findall(generated)) | set(FOREIGN_OPTIONS)
+
+
+@functools.cache
+def script_text(script: Path) -> str:
+    """A shell script with all that it sources."""
+    text, seen, waiting = "", set(), [script]
+    while waiting:
+        path = waiting.pop().resolve()
+        if path in seen or not path.is_file():
+            continue
+        seen.add(path)
+        content = re.sub(r"^\s*#.*$", "", read(path), flags=re.MULTILINE)
+        text += content
+        for name in re.findall(r"[\w./$-]+\.sh", content):
+            plain = re.sub(r"^\$\w+", "", name).lstrip("/").removeprefix("examples/")
+            pattern = re.sub(r"\$\w+", "*", plain)  # $family/quora.sh: any of them
+            waiting += [path.parent / plain, *(ROOT / "examples").glob(pattern)]
+    return text
+
+
+def knows(script: str, variable: str) -> bool:
+    return re.search(rf"\$\{{?!?{variable}\b|\b{variable}=", script) is not None
+
+
+@functools.cache
+def make_targets() -> set[str]:
+    return set(re.findall(r"^([a-z][\w-]*):", read(ROOT / "Makefile"), flags=re.MULTILINE))
+
+
+def check_make(command: Command) -> None:
+    targets = [word for word in command.words[1:] if re.fullmatch(r"[\w-]+", word)]
+    assert set(targets) <= make_targets(), f"no such target in the Makefile: {targets}"
+    assigned = [word.split("=")[0] for word in command.words[1:] if "=" in word]
+    known = read(ROOT / "Makefile") + read(ROOT / "scripts" / "setup.sh")
+    assert all(re.search(rf"\b{name}\b", known) for name in [*assigned, *command.variables])
+
+
+def check_bash(command: Command) -> None:
+    script = ROOT / command.words[1]
+    assert script.is_file(), f"no such script: {command.words[1]}"
+    unknown = [
+        name for name in command.variables if name not in FOREIGN_VARIABLES and not knows(script_text(script), name)
+    ]
+    assert unknown == [], f"{command.words[1]} does not read these variables"
+
+
+def check_python(command: Command) -> None:
+    if command.words[1] == "-c":
+        return
+    line = command.words[2:] if command.words[1] == "-m" else command.words[1:]
+    if line[0].endswith(".py"):
+        assert (ROOT / line[0]).is_file(), f"no such script: {line[0]}"
+    named = [word for word in line if OPTION.fullmatch(word.split("=")[0])]
+    if named or command.words[1] == "-m":
+        check_names(named, help_text(line[0]))
+
+
+def check_names(words: list[str], text: str) -> None:
+    unknown = {word.split("=")[0] for word in words if word.startswith("--")} - {*OPTION.findall(text), "--help"}
+    assert unknown == set(), "unknown option"
+
+
+def check_own(command: Command) -> None:
+    assert command.program in entry_points(), "no such command in setup.py"
+    subcommand = [word for word in command.words[1:2] if re.fullmatch(r"[a-z-]+", word) and not word.startswith("-")]
+    text = help_text(command.program, *(subcommand if command.program in ("wean-evaluate", "wean-plot") else []))
+    if command.program in ("wean-evaluate", "wean-plot"):
+        assert " ".join([f"usage: {command.program}", *subcommand]) in text, "no such subcommand"
+    check_names(command.words, text)
+
+
+def check_pip(command: Command) -> None:
+    """What is installed of ours is the checkout, by extras that exist: the project is on no package index."""
+    for word in command.words:
+        assert not re.match(r"wean[-_]fairseq", word), "pip would look for it on the package index"
+        for extra in re.findall(r"\.\[([\w,-]+)\]", word):
+            for name in extra.split(","):
+                assert f'"{name}": [' in read(ROOT / "setup.py"), f"no such extra: {name}"
+
+
+def check_fairseq(command: Command, own_archs: set[str]) -> None:
+    """Parse it as fairseq does, choices and types of values too; ``...`` stands for what is left out.
+
+    Args:
+        command: of fairseq.
+        own_archs: what the document itself registers; its options must be among those of ``wean_lstm``.
+    """
+    words = [re.sub(r"^\$\w+$", "1", word) for word in command.words[1:] if word != "..."]
+    if "..." in command.words:
+        words = words if words and not words[0].startswith("-") else ["data", *words]
+        needed = {"--task": "paraphrase"} | ({"--arch": "wean_lstm"} if command.program == "fairseq-train" else {})
+        words += [word for name, value in needed.items() if name not in words for word in (name, value)]
+    if "--arch" in words and words[words.index("--arch") + 1] in own_archs:
+        words[words.index("--arch") + 1] = "wean_lstm"
+    if "--user-dir" in words:
+        assert words[words.index("--user-dir") + 1] == "wean_fairseq"
+        words[words.index("wean_fairseq")] = USER_DIR
+    err = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(err):
+            parser = FAIRSEQ[command.program]()
+            if command.program == "fairseq-preprocess":
+                parser.parse_args(words)
+            else:
+                options.parse_args_and_arch(parser, input_args=words)
+    except SystemExit:
+        raise AssertionError(err.getvalue().strip().splitlines()[-1]) from None
+    except RuntimeError:  # what fairseq has to say about a missing arch
+        raise AssertionError("no --arch") from None
+
+
+def check(command: Command, whole: bool, own_archs: set[str]) -> None:
+    """Fail if a command cannot be right.
+
+    Args:
+        command: one of a document.
+        whole: it stands in a block, so that all it needs must be there; else it may be a part of one.
+        own_archs: what the document registers.
+    """
+    program = command.program
+    inner = [number for number, word in enumerate(command.words) if number and word in FAIRSEQ]
+    if program in LAUNCHERS and inner:
+        check(Command(command.words[inner[0] :]), whole, own_archs)
+    if program in FAIRSEQ and whole:
+        check_fairseq(command, own_archs)
+    elif program in FAIRSEQ:
+        check_names(command.words, " ".join(fairseq_options()))
+    elif program.startswith("wean-"):
+        check_own(command)
+    elif program in ("make", "bash", "python", "pip"):
+        {"make": check_make, "bash": check_bash, "python": check_python, "pip": check_pip}[program](command)
+    elif program in PYTHON_TOOLS or program == "fairseq-hydra-train":
+        assert (BIN / program).exists(), "not installed by the set-up"
+    else:
+        assert program in SYSTEM, "a program that no test knows"
+
+
+def problems(line: str, whole: bool, own_archs: set[str] = frozenset()) -> list[str]:
+    found = []
+    for command in simple_commands(line):
+        try:
+            check(command, whole, own_archs)
+        except AssertionError as error:
+            found.append(f"{' '.join(command.words)}\n    {error}")
+    return found

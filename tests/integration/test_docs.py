@@ -1,0 +1,260 @@
+"""The documents lead where they say: links and anchors, files, commands with their options, variables, tests, recipes.
+
+Every Markdown file is found by itself. Commands are read by the very parsers that would read them on a command line;
+those that are cheap are run as well, in test_docs_run.py. Addresses elsewhere are checked for their form only.
+"""
+
+import contextlib
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from tests import markdown
+from tests.documented_commands import OPTION, PROGRAMS, SYSTEM, all_options, knows, problems, read, script_text
+from tests.integration.commands import ROOT
+from tests.markdown import Command
+
+FOLDERS = ("docs", "examples", "benchmarks", "preprocess", "results", ".github")
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.md"))])
+each_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+
+# What a path in a document may start with, if it is a file of the project.
+_FOLDER = "(?:examples|preprocess|benchmarks|scripts|docs|tests|wean_fairseq)"
+OURS = re.compile(rf"(?<![\w/.=*{{-]){_FOLDER}/[\w./-]+[\w/](?![\w<{{*-])")
+
+# --- links ----------------------------------------------------------------------------------------------------------
+
+
+def test_documents_are_found():
+    found = {str(path.relative_to(ROOT)) for path in DOCUMENTS}
+    assert {"README.md", "docs/tutorial.md", "docs/faq.md", "examples/README.md", "preprocess/README.md"} <= found
+
+
+@each_document
+def test_links_resolve(path: Path):
+    broken = []
+    for link in markdown.links(read(path)):
+        address = urlsplit(link)
+        if address.scheme:
+            if address.scheme not in ("https", "mailto") or not (address.netloc or address.path):
+                broken.append(f"{link}: not a well-formed https address")
+            continue
+        file = path.parent / address.path if address.path else path
+        if not file.exists() or not file.resolve().is_relative_to(ROOT):
+            broken.append(f"{link}: no such file in the project")
+        elif address.fragment and address.fragment not in markdown.anchors(read(file)):
+            broken.append(f"{link}: no such heading there")
+    assert broken == []
+
+
+@each_document
+def test_files_that_are_named_exist(path: Path):
+    text = read(path)
+    shell = [block.text for block in markdown.blocks(text) if block.language in markdown.SHELL]
+    made = [block.file for block in markdown.blocks(text)]  # a document may say how to make a file
+    named = {name for part in [*shell, *markdown.code_spans(text)] for name in OURS.findall(part)}
+    assert sorted(name for name in named - set(made) if not (ROOT / name).exists()) == []
+
+
+# --- commands -------------------------------------------------------------------------------------------------------
+
+
+@each_document
+def test_commands_in_blocks_can_be_given(path: Path):
+    archs = set(re.findall(r'@register_model\("(\w+)"', read(path)))
+    lines = [line for script in markdown.shell_scripts(read(path)) for line in markdown.shell_lines(script)]
+    found = [problem for line in lines for problem in problems(line, whole=True, own_archs=archs)]
+    assert found == [], "\n".join(found)
+
+
+def spans(path: Path) -> list[tuple[str, Command]]:
+    """The commands in running text: code spans that begin with a program that we know, and have an argument."""
+    found = []
+    for span in markdown.code_spans(read(path)):
+        with contextlib.suppress(ValueError):  # no shell: a quote is not closed
+            commands = markdown.simple_commands(span)
+            first = commands[0] if commands else None
+            if first and len(first.words) > 1 and (first.program in PROGRAMS or first.program.startswith("wean-")):
+                found.append((span, first))
+    return found
+
+
+@each_document
+def test_commands_in_the_text_can_be_given(path: Path):
+    found = [problem for span, _ in spans(path) for problem in problems(span, whole=False)]
+    assert found == [], "\n".join(found)
+
+
+@each_document
+def test_blocks_say_what_they_are(path: Path):
+    """A block without a language would be looked at by nobody."""
+    assert [block.text for block in markdown.blocks(read(path)) if not block.language] == []
+    indented = re.findall(r"(?:^|\n)\n {4}((?:[A-Z]+=\S+ )*(?:bash|make|python|fairseq-\w+|wean-\w+) .*)", read(path))
+    assert indented == [], "commands belong into blocks that begin with ```sh"
+
+
+@each_document
+def test_options_in_the_text_exist(path: Path):
+    commands = {span for span, _ in spans(path)}  # whose options were looked up
+    rest = [span for span in markdown.code_spans(read(path)) if span not in commands and span.split()[0] not in SYSTEM]
+    named = {name for span in rest for name in OPTION.findall(span)}
+    assert sorted(named - all_options()) == []
+
+
+@each_document
+def test_variables_in_the_text_are_read_by_a_script(path: Path):
+    files = [ROOT / "Makefile", *(ROOT / "examples").rglob("*.sh"), *(ROOT / "scripts").glob("*.sh")]
+    files += [*(ROOT / "tests").rglob("*.py"), *(ROOT / "wean_fairseq").rglob("*.py")]
+    everything = "\n".join(read(file) for file in files)
+    written = markdown.code_spans(read(path))
+    assigned = {match[1] for span in written if (match := re.match(r"([A-Z][A-Z_]{2,})=(?!\()", span))}
+    assert sorted(name for name in assigned if not re.search(rf"\b{name}\b", everything)) == []
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if path.parent.parent.name == "examples"], ids=str)
+def test_variables_in_tables_are_read_by_the_recipes_beside_them(path: Path):
+    known = "".join(script_text(script) for script in path.parent.glob("*.sh"))
+    rows = [row for table in markdown.tables(read(path)) if table[0][0] == "variable" for row in table[1:]]
+    named = {name for row in rows for name in re.findall(r"`([A-Z][A-Z_0-9]+)`", row[0])}
+    assert sorted(name for name in named if not knows(known, name)) == []
+
+
+# --- what the tables promise ----------------------------------------------------------------------------------------
+
+
+def recipes() -> set[str]:
+    """The scripts in examples/ that are called, not sourced."""
+    folder = ROOT / "examples"
+    return {str(path.relative_to(folder)) for path in folder.rglob("*.sh") if read(path).startswith("#!")}
+
+
+@pytest.mark.parametrize("document", ["docs/recipes.md", "examples/README.md"])
+def test_every_recipe_is_listed(document: str):
+    path = ROOT / document
+    linked = {(path.parent / link.split("#")[0]).resolve() for link in markdown.links(read(path))}
+    assert sorted(name for name in recipes() if (ROOT / "examples" / name).resolve() not in linked) == []
+
+
+def test_recipes_of_a_row_need_what_it_says():
+    """docs/recipes.md: the command of a row gives every variable without which its recipe stops."""
+    table = next(iter(markdown.tables(read(ROOT / "docs/recipes.md"))))
+    commands = [markdown.simple_commands(markdown.code_spans(row[1])[0])[0] for row in table[1:]]
+    assert {command.words[1].removeprefix("examples/") for command in commands} == recipes()
+    for command in commands:
+        script = script_text(ROOT / command.words[1])
+        needed = [name for name in ("TURK", "PWKP") if re.search(rf'need_files "[^"]*Set {name} ', script)]
+        assert set(needed) <= set(command.variables), command
+
+
+def test_equations_name_functions_and_tests_that_exist():
+    tests = {path.name: read(path) for path in (ROOT / "tests").rglob("test_*.py")}
+    missing = []
+    for file, name in re.findall(r"`([\w/]+\.py): (\w+)`", read(ROOT / "docs" / "equations.md")):
+        found = [path for path in (ROOT / "wean_fairseq" / file, ROOT / file) if path.exists()]
+        text = tests.get(file) or "".join(map(read, found))
+        if not re.search(rf"\b{name}\b", text):
+            missing.append(f"{file}: {name}")
+    everything = "\n".join(tests.values())
+    alone = re.findall(r"`(test_\w+)`", read(ROOT / "docs" / "equations.md"))
+    missing += [name for name in alone if f"def {name}(" not in everything]
+    assert missing == []
+
+
+def test_the_citation_is_complete():
+    """CITATION.cff 1.2.0: the fields that the format requires, and a reference for each system's paper."""
+    citation = yaml.safe_load(read(ROOT / "CITATION.cff"))
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    assert citation["cff-version"] == "1.2.0"
+    assert str(citation["version"]) == re.search(r'__version__ = "(.+)"', read(ROOT / "wean_fairseq/__init__.py"))[1]
+    for entry in citation["references"]:
+        assert {"type", "title", "authors", "year"} <= set(entry), entry
+        assert all({"family-names"} <= set(author) or {"name"} <= set(author) for author in entry["authors"])
+        assert not entry["title"].endswith(".")
+    names = {entry["title"] for entry in citation["references"]}
+    assert len(names) == len(citation["references"]) >= 12
+
+
+# --- the readers themselves -----------------------------------------------------------------------------------------
+
+SAMPLE = """# A title: `code` (2, 3)
+
+`a/b.py`:
+
+```python
+x = 1
+```
+
+## Twice
+
+See [here](#twice-1), `--no-such`, [file](b.md#c) and ![picture](d.png).
+
+## Twice
+
+```sh
+MORE=(--clip 1
+  --betas '(0.9, 0.98)')
+A=1 B='x y' make test   # the tests
+for beam in 5 12; do
+  cat <in | fairseq-train data \\
+    "${MORE[@]}" 2>err >log
+done
+```
+
+| x | `a\\|b` |
+|---|--:|
+| 1 | 2 |
+"""
+
+
+def test_markdown_is_read():
+    first, second = markdown.blocks(SAMPLE)
+    assert (first.language, first.file, first.text) == ("python", "a/b.py", "x = 1\n")
+    assert first.heading == "A title: `code` (2, 3)"
+    assert (second.language, second.file, second.heading) == ("sh", "", "Twice")
+    assert markdown.anchors(SAMPLE) == {"a-title-code-2-3", "twice", "twice-1"}
+    assert markdown.links(SAMPLE) == ["#twice-1", "b.md#c", "d.png"]
+    assert markdown.code_spans(SAMPLE)[:3] == ["code", "a/b.py", "--no-such"]
+    assert list(markdown.tables(SAMPLE)) == [[["x", "`a\\|b`"], ["1", "2"]]]
+    (script,) = markdown.shell_scripts(SAMPLE)
+    commands = [command for line in markdown.shell_lines(script) for command in markdown.simple_commands(line)]
+    assert commands == [
+        Command(["make", "test"], {"A": "1", "B": "x y"}),
+        Command(["cat"]),
+        Command(["fairseq-train", "data", "--clip", "1", "--betas", "(0.9, 0.98)"]),
+    ]
+
+
+def test_dots_stand_for_what_is_left_out():
+    assert problems("fairseq-train DATA --save-interval-updates 1000 ...", whole=True) == []
+    assert problems("fairseq-generate ... --beam 5", whole=True) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("make nothing", "no such target"),
+        ("COLOUR=red bash examples/wean_lstm/quora.sh", "does not read these variables"),
+        ("bash examples/wean_lstm/none.sh", "no such script"),
+        ("python preprocess/quora.py --colour red", "unknown option"),
+        ("python -m wean_fairseq.evaluation --colour red", "unknown option"),
+        ("wean-evaluate rerank --colour red", "unknown option"),
+        ("wean-evaluate nothing", "no such subcommand"),
+        ("wean-none x", "no such command"),
+        ("fairseq-train data --user-dir wean_fairseq --task paraphrase --arch no_such_arch", "invalid choice"),
+        ("fairseq-generate ... --search-preset none", "invalid choice"),
+        ("fairseq-train DATA ... --colour red", "unrecognized arguments"),
+        ("fairseq-train data --task paraphrase --arch wean_lstm --hidden-size x", "invalid int value"),
+        ("torchrun --no-python fairseq-train data --task paraphrase --lr 1", "no --arch"),
+        ("fairseq-preprocess --colour red", "unrecognized arguments"),
+        ("pip install 'wean_fairseq[bert]'", "package index"),
+        ("pip install '.[colour]'", "no such extra"),
+        ("frobnicate", "no test knows"),
+    ],
+)
+def test_wrong_commands_are_seen(line: str, said: str):
+    found = problems(line, whole=True)
+    assert len(found) == 1
+    assert said in found[0], found[0]
