@@ -29,8 +29,10 @@ test: setup ## the tests, without the slow ones
 	@$(WITH_VENV) $(IN_PARALLEL) tests $(PYTEST_ARGS)
 
 .PHONY: test-slow
-test-slow: setup ## the slow tests: does every model learn, do the recipes run
-	@$(WITH_VENV) $(IN_PARALLEL) -m slow tests $(PYTEST_ARGS)
+test-slow: setup ## the slow tests: does every model learn, is anything lost; writes docs/reliability.md
+	@mkdir -p runs && rm -f runs/reliability.jsonl
+	@$(WITH_VENV) $(IN_PARALLEL) -m slow tests --reliability-record "$(CURDIR)/runs/reliability.jsonl" $(PYTEST_ARGS)
+	@$(if $(PYTEST_ARGS),,$(WITH_VENV) python scripts/reliability.py runs/reliability.jsonl)
 
 .PHONY: lint
 lint: setup ## ruff: lint rules and format; the tables in the documents are those of results/

@@ -144,8 +144,8 @@ def _init_method(cfg: DistributedTrainingConfig, force_distributed: bool = False
     env = os.environ
     if all(name in env for name in ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")):
         cfg.distributed_world_size = int(env["WORLD_SIZE"])
-    elif cfg.distributed_port > 0 and int(env.get("SLURM_NTASKS", 0)) > int(env.get("SLURM_NNODES", 1)):
-        cfg.distributed_world_size = int(env["SLURM_NTASKS"])  # a task is a process; else it starts one for each GPU
+    elif cfg.distributed_port > 0 and int(env.get("SLURM_NTASKS", 0)) > 1:
+        cfg.distributed_world_size = int(env["SLURM_NTASKS"])  # of machines with one task fairseq counts the GPUs
     _infer_init_method(cfg, force_distributed)
 
 
@@ -161,8 +161,13 @@ def _init_from_torchrun(cfg: DistributedTrainingConfig) -> None:
 def _init_from_slurm(cfg: DistributedTrainingConfig, num_pipelines_per_node: int | None) -> bool:
     """fairseq's, made right for tasks that see no GPU, or only their own."""
     found = bool(_infer_slurm_init(cfg, num_pipelines_per_node))
+    gpus = torch.cuda.device_count()
+    if found and gpus == 0:  # of a machine with one task fairseq starts as many processes as it has GPUs
+        cfg.distributed_world_size = int(os.environ["SLURM_NTASKS"])
+        cfg.distributed_rank = int(os.environ["SLURM_PROCID"])
+        cfg.distributed_no_spawn = True
     if found:
-        cfg.device_id %= max(1, torch.cuda.device_count())
+        cfg.device_id %= max(1, gpus)
     return found
 
 

@@ -1,6 +1,5 @@
 """How the tests call the real commands, and the small data they are called on."""
 
-import fcntl
 import os
 import random
 import re
@@ -104,27 +103,6 @@ def generate(data: Path, checkpoint: Path, *arguments: object, task: str = "para
         *("--batch-size", "16", "--beam", "3", "--max-len-a", "1", "--max-len-b", "4", *arguments),
         **kwargs,
     )
-
-
-def train_and_kill(update: int, data: Path, save_dir: Path, *arguments: object) -> None:
-    """Like ``train``, but killed with no chance to tidy up, shortly after ``update`` was logged.
-
-    The pipe holds so little that the training waits for its reader: it gets at most about 15 updates further.
-    """
-    arguments = (*WEAN, *TINY, *TASK, *ADAM, "--log-interval", 1, "--save-dir", save_dir, *arguments)
-    with subprocess.Popen(
-        command_line("fairseq-train", data, *arguments),
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        bufsize=0,
-    ) as process:
-        if hasattr(fcntl, "F_SETPIPE_SZ"):
-            fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
-        mark = f'"num_updates": "{update}"'.encode()
-        reached = any(mark in line for line in process.stdout)
-        process.kill()
-    assert reached, f"the training ended before update {update}"
 
 
 def parameters(checkpoint: Path) -> dict[str, torch.Tensor]:

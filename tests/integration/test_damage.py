@@ -28,7 +28,7 @@ def unmarked(data: Path, tmp_path: Path) -> Path:
 
 
 def go_on(data: Path, folder: Path, *arguments: object, **kwargs: object) -> Result:
-    """One more update of the trained model."""
+    """Start the training again, which is done and adds nothing."""
     rate = ["--lr", 0.006, "--lr-scheduler", "polynomial_decay", "--total-num-update", 500, "--max-update", 1]
     return train(data, folder, *SIZE, *rate, "--no-epoch-checkpoints", *arguments, model=[*WEAN, *TASK], **kwargs)
 
@@ -36,11 +36,13 @@ def go_on(data: Path, folder: Path, *arguments: object, **kwargs: object) -> Res
 def test_a_training_goes_on_from_the_checkpoint_that_is_intact_and_says_so(data: Path, folder: Path) -> None:
     last = folder / "checkpoint_last.pt"
     last.write_bytes(last.read_bytes()[:-4000])
+    (folder / "checkpoint_1_30.pt.tmp").write_bytes(b"what a killed training leaves")
     result = go_on(data, folder)
     said = result.out + result.err
     assert re.search(r"WARNING.*GOING ON FROM AN OLDER CHECKPOINT: .*checkpoint_last\.pt has changed since", said)
     assert re.search(rf"Loaded checkpoint {folder}/checkpoint_best\.pt \(epoch \d+ @ \d\d+ updates\)", said)
     assert not list(folder.glob("*.tmp"))
+    assert last.read_bytes() == (folder / "checkpoint_best.pt").read_bytes()  # it is done: no other one will be written
 
 
 def test_another_model_is_one_sentence_and_the_checkpoints_stay(data: Path, folder: Path) -> None:

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from tests.integration.commands import Result, generate, needed_globals, parameters, train, train_and_kill
+from tests.integration.commands import generate, needed_globals, train
+from tests.integration.observed import assert_same_end, assert_same_random_numbers, observed_train
+from tests.reliability import Reliability
+from wean_fairseq.checkpoints.resume import updates_of
 
 # 63 updates an epoch (see conftest.py), the default dropout of 0.4; --eval-bleu puts arrays into the checkpoints.
 SETTINGS = ["--lr", 0.003, "--max-epoch", 2, "--log-interval", 1, "--no-epoch-checkpoints"]
@@ -16,42 +19,82 @@ BLEU += ["--maximize-best-checkpoint-metric"]
 EVERY_30 = ["--save-interval-updates", 30, "--keep-interval-updates", 1]
 
 
+# A killed training gets at most about 15 updates further: the checkpoint before is the one that is gone on from.
+KILLED = {
+    "epoch_boundary": (70, [], (2, 63)),  # that of the end of epoch 1
+    "inside_epoch": (100, EVERY_30, (2, 90)),
+}
+LAST = "checkpoint_last.pt"
+
+
 @pytest.fixture(scope="module")
 def uninterrupted(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The last checkpoint of a training that ran through."""
     folder = tmp_path_factory.mktemp("uninterrupted")
-    train(data, folder, *SETTINGS, *BLEU)
-    return folder / "checkpoint_last.pt"
+    observed_train(data, folder, *SETTINGS, *BLEU)
+    return folder / LAST
 
 
-def assert_equal_parameters(actual: Path, expected: Path) -> None:
-    ours, theirs = parameters(actual), parameters(expected)
-    assert ours.keys() == theirs.keys()
-    different = [name for name in ours if not torch.equal(ours[name], theirs[name])]
-    assert not different
+def assert_resumed_from(said: str, folder: Path, epoch: int, updates: int) -> None:
+    assert f"Loaded checkpoint {folder}/{LAST} (epoch {epoch} @ {updates} updates)" in said
 
 
-def assert_resumed_from(result: Result, folder: Path, epoch: int, updates: int) -> None:
-    assert (
-        f"Loaded checkpoint {folder}/checkpoint_last.pt (epoch {epoch} @ {updates} updates)" in result.out + result.err
-    )
-
-
-@pytest.mark.parametrize(
-    ("killed_at", "options", "goes_on_from"),
-    [
-        (70, BLEU, (2, 63)),  # the checkpoint is that of the end of epoch 1
-        (100, [*EVERY_30, *BLEU], (2, 90)),  # the checkpoint is from inside epoch 2
-    ],
-    ids=["epoch_boundary", "inside_epoch"],
-)
+@pytest.mark.parametrize("where", KILLED)
 def test_killed_training_ends_like_an_uninterrupted_one(
-    data: Path, tmp_path: Path, uninterrupted: Path, killed_at: int, options: list[str], goes_on_from: tuple[int, int]
+    data: Path, tmp_path: Path, uninterrupted: Path, where: str
 ) -> None:
-    train_and_kill(killed_at, data, tmp_path, *SETTINGS, *options)
-    resumed = train(data, tmp_path, *SETTINGS, *options)
-    assert_resumed_from(resumed, tmp_path, *goes_on_from)
-    assert_equal_parameters(tmp_path / "checkpoint_last.pt", uninterrupted)
+    killed_at, options, goes_on_from = KILLED[where]
+    observed_train(data, tmp_path, *SETTINGS, *options, *BLEU, kill_at=killed_at)
+    said = observed_train(data, tmp_path, *SETTINGS, *options, *BLEU)
+    assert_resumed_from(said, tmp_path, *goes_on_from)
+    assert_same_end(tmp_path / LAST, uninterrupted)
+    assert_same_random_numbers(tmp_path, uninterrupted.parent, since=goes_on_from[1])
+
+
+# --- the whole matrix -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["1 process", "2 processes"])
+def left_alone(
+    request: pytest.FixtureRequest, data: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[int, Path]:
+    """A number of processes, and the folder of their training, which ran through without data workers."""
+    folder = tmp_path_factory.mktemp("left_alone") / "checkpoints"
+    observed_train(data, folder, *SETTINGS, "--num-workers", 0, processes=request.param)
+    return request.param, folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("where", KILLED)
+def test_every_way_to_resume(
+    data: Path, tmp_path: Path, left_alone: tuple[int, Path], where: str, workers: int, reliability: Reliability
+) -> None:
+    processes, expected = left_alone
+    folder, (killed_at, options, goes_on_from) = tmp_path / "checkpoints", KILLED[where]
+    arguments = [*SETTINGS, *options, "--num-workers", workers]
+    observed_train(data, folder, *arguments, processes=processes, kill_at=killed_at)
+    said = observed_train(data, folder, *arguments, processes=processes)
+    assert_resumed_from(said, folder, *goes_on_from)
+    assert_same_end(folder / LAST, expected / LAST)
+    assert_same_random_numbers(folder, expected, goes_on_from[1], processes)
+    reliability.count("resume combinations")
+
+
+# --- a training that is done ----------------------------------------------------------------------------------------
+
+
+def test_a_training_that_is_done_stays_as_it_is(data: Path, tmp_path: Path) -> None:
+    """fairseq adds an update to it: with --max-update, and with --patience, whose count it forgets."""
+    rate = ["--lr", 0.0, "--max-epoch", 9, "--no-epoch-checkpoints"]  # nothing is learnt: nothing becomes better
+    train(data, tmp_path, *rate, "--validate-interval-updates", 5, "--patience", 2)
+    done = torch.load(tmp_path / LAST, weights_only=True)
+    assert updates_of(done) == 15  # the first validation is the best one; two more were no better
+    content = (tmp_path / LAST).read_bytes()
+    for stop, why in ((["--patience", 2], "2 validations were no better"), (["--max-update", 15], "it has 15 updates")):
+        result = train(data, tmp_path, *rate, *stop)
+        assert f"this training is done: {why}" in result.out + result.err
+        assert (tmp_path / LAST).read_bytes() == content
 
 
 # --- what a checkpoint may hold -------------------------------------------------------------------------------------

@@ -8,19 +8,24 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 _PIECE = 1 << 20
+_PARTIAL = ".tmp"  # ends the name of a file that is being written
+_TRIES = 10  # some file systems number a file anew whenever it is looked at: nothing may wait for two equal numbers
 
 
 class HashedFile:
     """A file being written: counts its SHA-256 on the way, and remembers why the disk refused it.
 
+    It is locked until it is closed or its process ends: see ``remove_partial``.
+
     Args:
-        path: of the file to make, which is overwritten.
+        path: of the file to make, which is overwritten; if another process is writing it, after that has ended.
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("wb")
+        self._file = _open_alone(path)
         self._sha256 = hashlib.sha256()
         self.error: OSError | None = None
 
@@ -65,7 +70,7 @@ def write_whole(
     Raises:
         OSError: if it cannot be written, whatever ``write`` made of that.
     """
-    partial = path.with_name(f"{path.name}.tmp")
+    partial = path.with_name(path.name + _PARTIAL)
     file = HashedFile(partial)
     try:
         write(file)
@@ -82,6 +87,55 @@ def write_whole(
         raise
     _sync_folder(path.parent)
     return digest
+
+
+def remove_partial(folder: Path, is_own: Callable[[str], bool]) -> list[str]:
+    """Remove what processes that were killed in ``write_whole`` have left; what a living one is writing stays.
+
+    All stays where the file system has no locks. Where another computer's are not seen, what it is writing is removed:
+    it then cannot give the file its name, and says so.
+
+    Args:
+        folder: where to look; it need not be there.
+        is_own: whether a file of this name, such as "checkpoint_last.pt", is the caller's.
+
+    Returns:
+        The names of what was removed.
+    """
+    removed = []
+    for path in sorted(path for path in folder.glob(f"*{_PARTIAL}") if is_own(path.name.removesuffix(_PARTIAL))):
+        with contextlib.suppress(OSError), path.open("r+b") as file:  # NFS locks no file that is only read
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(file, path):
+                path.unlink()
+                removed.append(path.name)
+    return removed
+
+
+def _open_alone(path: Path) -> BinaryIO:
+    """Open a file to write it anew, as soon as no other process has it locked."""
+    for attempt in range(1, _TRIES + 1):
+        file = open(path, "wb", opener=_open_as_it_is)  # noqa: SIM115 - the caller closes it
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX)
+        if _is_at(file, path) or attempt == _TRIES:
+            break
+        file.close()  # the other process has given it its final name, or has removed it
+    file.truncate()
+    return file
+
+
+def _open_as_it_is(path: str, flags: int) -> int:
+    """An ``opener`` that leaves the content there: it may be another process's."""
+    return os.open(path, flags & ~os.O_TRUNC, 0o666)
+
+
+def _is_at(file: BinaryIO, path: Path) -> bool:
+    """Whether an open file is the one that has this name now."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def write_text(path: Path, text: str) -> None:

@@ -4,6 +4,7 @@ Each does its work before or after fairseq's own function, which it calls; only 
 """
 
 import copy
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,20 @@ from fairseq.file_io import PathManager
 from omegaconf import OmegaConf, open_dict
 
 from ..errors import UserError
-from . import writing
+from . import stopping, writing
 from .export import is_export, read_export
+from .files import remove_partial
+from .manifest import NAME as MANIFEST
 from .manifest import Manifest
 from .reading import read_checkpoint
-from .resume import Choice, choose, others_of
+from .resume import LAST, Choice, choose, is_named, is_training_file, others_of
 
+logger = logging.getLogger(__name__)
 _load_checkpoint = checkpoint_utils.load_checkpoint
 _load_checkpoint_to_cpu = checkpoint_utils.load_checkpoint_to_cpu
 _load_model_ensemble_and_task = checkpoint_utils.load_model_ensemble_and_task
 _torch_persistent_save = checkpoint_utils.torch_persistent_save
+_verify_checkpoint_directory = checkpoint_utils.verify_checkpoint_directory
 
 
 class WholeFiles(PathManager):
@@ -37,6 +42,21 @@ class WholeFiles(PathManager):
             return False
         writing.copy(Path(src_path), Path(dst_path))
         return True
+
+
+def verify_checkpoint_directory(save_dir: str) -> None:
+    """Make the directory, as fairseq does, and see whether files can be written there.
+
+    Raises:
+        UserError: if they cannot.
+    """
+    try:
+        _verify_checkpoint_directory(save_dir)
+    except OSError as error:
+        raise UserError(
+            f"--save-dir {save_dir} cannot be written ({error.strerror}): its checkpoints are as they were; make it "
+            "writable, or choose another directory."
+        ) from error
 
 
 def torch_persistent_save(obj: Any, filename: str, async_write: bool = False) -> None:
@@ -80,12 +100,13 @@ def load_checkpoint(cfg: CheckpointConfig, trainer: Any, **passthrough_args: Any
     if trainer.checkpoint_suffix:  # parts of a model, one a process: fairseq's own way
         return _load_checkpoint(cfg, trainer, **passthrough_args)
     path, is_older = _agree(cfg, trainer)
+    names_one = is_named(cfg)
     if is_older:
         cfg = copy.deepcopy(cfg)
         with open_dict(cfg):
             cfg.restore_file, cfg.finetune_from_model = path, None
     try:
-        return _load_checkpoint(cfg, trainer, **passthrough_args)
+        loaded = _load_checkpoint(cfg, trainer, **passthrough_args)
     except UserError:
         raise
     except AssertionError as error:
@@ -96,6 +117,11 @@ def load_checkpoint(cfg: CheckpointConfig, trainer: Any, **passthrough_args: Any
         if type(error) is Exception and not isinstance(error.__context__, UserError):
             raise _other_model(str(path), error.__context__ or error) from error
         raise
+    if names_one:  # what is begun with it is not done, whatever it was the end of
+        stopping.forget_patience()
+    elif stopping.end_if_done(trainer) and is_older:
+        _make_last(Path(str(path)), cfg, trainer)
+    return loaded
 
 
 def load_model_ensemble_and_task(filenames: list[str], *args: Any, **kwargs: Any) -> Any:
@@ -120,6 +146,7 @@ def _agree(cfg: CheckpointConfig, trainer: Any) -> tuple[str | None, bool]:
     answer: dict[str, Any] = {"path": None, "is_older": False, "error": None}
     if trainer.data_parallel_rank == 0:
         try:
+            _remove_partial(Path(cfg.save_dir))
             choice = choose(cfg)
             _check_fits(choice, trainer)
             if choice is not None:
@@ -132,6 +159,20 @@ def _agree(cfg: CheckpointConfig, trainer: Any) -> tuple[str | None, bool]:
     if answer["error"] is not None:
         raise UserError(answer["error"])
     return answer["path"], answer["is_older"]
+
+
+def _remove_partial(folder: Path) -> None:
+    """Remove what a training that was killed while it wrote has left half written."""
+    removed = remove_partial(folder, lambda name: is_training_file(name) or name in (writing.CRASH_REPORT, MANIFEST))
+    if removed:
+        logger.info(f"removed from {folder} what a training that was killed had not finished: {', '.join(removed)}")
+
+
+def _make_last(path: Path, cfg: CheckpointConfig, trainer: Any) -> None:
+    """Make the checkpoint at which a training was done its last one, which is not there or damaged."""
+    if trainer.should_save_checkpoint_on_current_rank and not (cfg.no_save or cfg.no_last_checkpoints):
+        writing.copy(path, Path(cfg.save_dir) / LAST)
+        logger.info(f"{path} is now {LAST}, too")
 
 
 def _check_fits(choice: Choice | None, trainer: Any) -> None:

@@ -30,7 +30,7 @@ def choose(cfg: CheckpointConfig) -> Choice | None:
     Raises:
         UserError: if one was named and is not there or not intact, or if there are some and none of them is intact.
     """
-    if _is_named(cfg):
+    if is_named(cfg):
         path = Path(cfg.restore_file)
         return Choice(path, read_checkpoint(path, lazily=True))
     folder = Path(cfg.save_dir)
@@ -68,12 +68,17 @@ def updates_of(state: dict[str, Any]) -> int:
 
 def others_of(cfg: CheckpointConfig) -> list[Path]:
     """The files in the training's folder that fairseq-train writes, its last one apart; none if one was named."""
-    if _is_named(cfg):
+    if is_named(cfg):
         return []
     return [path for path in sorted(Path(cfg.save_dir).glob("checkpoint*.pt")) if _OTHERS.fullmatch(path.name)]
 
 
-def _is_named(cfg: CheckpointConfig) -> bool:
+def is_training_file(name: str) -> bool:
+    """Whether fairseq-train gives its checkpoints this name."""
+    return name == LAST or _OTHERS.fullmatch(name) is not None
+
+
+def is_named(cfg: CheckpointConfig) -> bool:
     """Whether the user chose a checkpoint; scripts that name the last one by its path mean it where it is."""
     return cfg.restore_file != LAST and Path(cfg.restore_file) != Path(cfg.save_dir) / LAST
 

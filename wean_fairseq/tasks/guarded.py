@@ -1,15 +1,18 @@
 """The translation task, guarded: data and dictionaries are what they were, and a training that diverges stops."""
 
+import random
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from fairseq.data import Dictionary
 from fairseq.distributed import utils as distributed_utils
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.utils import split_paths
 
-from ..checkpoints import dictionaries
+from ..checkpoints import dictionaries, stopping
 from ..data.integrity import check_binary, check_data, record_once
 from ..divergence import check_loss
 
@@ -81,7 +84,10 @@ class GuardedTask(TranslationTask):
         Raises:
             Diverged: naming the batch, before an update is made with it.
         """
-        self._update = kwargs.get("update_num", 0) + 1
+        update = kwargs.get("update_num", 0) + 1
+        if update != self._update:  # not for every batch of an update of several
+            _seed_like_torch()
+        self._update = update
         result = super().train_step(sample, *args, **kwargs)
         if not kwargs.get("ignore_grad"):
             check_loss(result[0], sample, self.cfg.loss_limit, f"update {self._update}")
@@ -97,6 +103,14 @@ class GuardedTask(TranslationTask):
         if self._update is not None:
             check_loss(result[0], sample, self.cfg.loss_limit, f"the validation after update {self._update}")
         return result
+
+    def get_checkpoint_dict(self) -> dict[str, Any]:
+        """What fairseq has to be told when a training is started again."""
+        return {type(self).__name__: {"patience": stopping.patience()}}
+
+    def set_checkpoint_dict(self, state: dict[str, Any]) -> None:
+        """Take what ``get_checkpoint_dict`` gave, in all processes."""
+        stopping.restore_patience(state.get("patience", {}))
 
     def state_dict(self) -> dict[str, Any]:
         """What checkpoints keep of the task: the words of the dictionaries in their order, as checksums."""
@@ -129,6 +143,13 @@ class GuardedTask(TranslationTask):
         sides = {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
         folder = split_paths(self.cfg.data)[0]
         dictionaries.check(task_state.get("dictionaries") or {}, sides, checkpoint, folder)
+
+
+def _seed_like_torch() -> None:
+    """Make Python's and NumPy's random numbers, as fairseq makes torch's, those of the update, whatever came before."""
+    seed = torch.initial_seed() % 2**32
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002 - the one that fairseq uses, and a criterion of the user may use
 
 
 def _belongs(path: Path, split: str, combine: bool) -> bool:

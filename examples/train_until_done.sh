@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# Runs a training until it is done. When it was killed or has crashed it is started again, and goes on from its last
+# checkpoint to the same end, to the last bit (see docs/reliability.md).
+#
+#   bash examples/train_until_done.sh fairseq-train DATA --user-dir wean_fairseq --save-dir FOLDER ...
+#   bash examples/train_until_done.sh torchrun --standalone --nproc-per-node 8 --no-python fairseq-train DATA ...
+#
+#   TRIES=5   how many times in a row it may end without having written a checkpoint
+#   WAIT=10   seconds before it is started again, twice as many each time it has not written one, at most 600
+#
+# Give --save-interval-updates: what was learnt since the last checkpoint is learnt again. The exit status is
+#
+#   0            the training is done
+#   1            it has ended TRIES times in a row without having written a checkpoint
+#   2            starting it again cannot mend it: its options are wrong (its exit status is 2), or it said
+#                `wean_fairseq: error: ...`, as when it diverges, its data is damaged or the disk is full
+#   129 130 143  this script was stopped (HUP, INT: Ctrl-C, TERM); so was the training, which got the same signal
+set -euo pipefail
+
+: "${TRIES:=5}" "${WAIT:=10}"
+readonly LONGEST=600 DOUBLINGS=10 # 2 ^ 10 seconds are more than the longest
+
+say() { printf '[until done] %s\n' "$*" >&2; }
+
+die() { # die STATUS WHAT
+  say "error: $2"
+  exit "$1"
+}
+
+(($# > 0)) || die 2 "give the command of a training, such as: fairseq-train DATA --save-dir FOLDER ..."
+[[ $TRIES =~ ^[1-9][0-9]{0,5}$ ]] || die 2 "TRIES must be a number of at least 1, but is '$TRIES'."
+[[ $WAIT =~ ^(0|[1-9][0-9]{0,5})$ ]] || die 2 "WAIT must be a number of seconds, but is '$WAIT'."
+command -v -- "$1" >/dev/null || die 2 "there is no command '$1': run 'make setup' once, then 'source .venv/bin/activate'."
+
+# save_dir ARGUMENTS...: the folder of the checkpoints.
+save_dir() {
+  local folder=checkpoints
+  while (($# > 0)); do
+    case $1 in
+      --save-dir) folder=${2:-} ;;
+      --save-dir=* | checkpoint.save_dir=*) folder=${1#*=} ;;
+    esac
+    shift
+  done
+  printf '%s' "$folder"
+}
+
+FOLDER=$(save_dir "$@")
+TEMPORARY=$(mktemp -d)
+# What every process of the training has in its environment, whatever has started it.
+MARK="WEAN_TRAIN_UNTIL_DONE=$TEMPORARY"
+readonly FOLDER TEMPORARY MARK
+trap 'rm -rf -- "$TEMPORARY"' EXIT
+
+running='' # what is waited for: the training, or the time until it is started again
+stopped='' # the signal that has come
+pass_on() {
+  stopped=$1
+  # In a group of its own, it gets no signal but this one.
+  [[ -z $running ]] || kill -s "$1" -- "-$running" 2>/dev/null || true
+}
+for signal in HUP INT TERM; do
+  # shellcheck disable=SC2064
+  trap "pass_on $signal" "$signal"
+done
+
+# wait_for PROCESS: sets `status`; signals that come meanwhile are passed on.
+wait_for() {
+  running=$1
+  [[ -z $stopped ]] || pass_on "$stopped" # it came before there was anything to pass it on to
+  while true; do
+    status=0
+    wait "$running" || status=$?
+    kill -0 "$running" || break
+  done 2>/dev/null
+  running=''
+}
+
+# start COMMAND...: one try; sets `status`, and leaves what was said on stderr in $TEMPORARY/errors.
+start() {
+  local copying
+  rm -f -- "$TEMPORARY/pipe"
+  mkfifo "$TEMPORARY/pipe"
+  set -m # what is started now is in process groups of its own
+  tee "$TEMPORARY/errors" <"$TEMPORARY/pipe" >&2 &
+  copying=$!
+  exec 3>"$TEMPORARY/pipe" # waits for tee, which would wait for ever for a training that is killed before it opens it
+  touch "$TEMPORARY/begin"
+  env "$MARK" "$@" </dev/null 2>&3 3>&- &
+  exec 3>&-
+  set +m
+  wait_for "$!"
+  end_the_rest "$!"
+  wait "$copying" 2>/dev/null || true
+}
+
+# end_the_rest GROUP: processes whose leader was killed would go on writing into the folder: data workers, other ranks,
+# and torchrun's, which are in groups of their own.
+end_the_rest() {
+  local file process
+  kill -s KILL -- "-$1" 2>/dev/null || true
+  for file in $(grep -lsxzF -- "$MARK" /proc/[0-9]*/environ || true); do
+    process=${file#/proc/}
+    kill -s KILL "${process%/environ}" 2>/dev/null || true
+  done
+}
+
+wrote_a_checkpoint() {
+  [[ -n $(find "$FOLDER" -maxdepth 1 -name 'checkpoint*.pt' -newer "$TEMPORARY/begin" 2>/dev/null) ]]
+}
+
+# What the plugin says where somebody has to do something; that another process is gone is mended by starting all again.
+sentence() {
+  grep -aE '^(wean_fairseq: error: |wean_fairseq\.[a-z_.]+\.[A-Z][A-Za-z]*: )' "$TEMPORARY/errors" |
+    grep -av '^wean_fairseq: error: another process of this training' | tail -n 1
+}
+
+failures=0 restarts=0
+while true; do
+  start "$@"
+  if [[ -n $stopped ]]; then
+    say "stopped by $stopped; the same command goes on from the last checkpoint in $FOLDER"
+    exit $((128 + $(kill -l "$stopped")))
+  fi
+  if ((status == 0)); then
+    say "done, after $restarts restart(s): the training is in $FOLDER"
+    exit 0
+  fi
+  if said=$(sentence); then
+    die 2 "starting the training again cannot mend this: ${said#*: error: }"
+  elif ((status == 2)); then
+    die 2 "the command says that it is called wrongly (exit status 2), see above."
+  fi
+  how="exit status $status"
+  ((status <= 128)) || how="killed by $(kill -l $((status - 128)) 2>/dev/null || printf 'a signal')"
+  if wrote_a_checkpoint; then
+    failures=0
+  else
+    failures=$((failures + 1))
+  fi
+  ((failures < TRIES)) ||
+    die 1 "the training has ended $failures times in a row without a new checkpoint in $FOLDER, now with $how: see above."
+  doublings=$((failures > 1 ? failures - 1 : 0))
+  pause=$((WAIT << (doublings < DOUBLINGS ? doublings : DOUBLINGS)))
+  ((pause <= LONGEST)) || pause=$LONGEST
+  restarts=$((restarts + 1))
+  say "the training ended ($how); restart $restarts in $pause seconds"
+  set -m
+  sleep "$pause" &
+  set +m
+  wait_for "$!"
+  if [[ -n $stopped ]]; then
+    say "stopped by $stopped; the same command goes on from the last checkpoint in $FOLDER"
+    exit $((128 + $(kill -l "$stopped")))
+  fi
+done

@@ -1,0 +1,90 @@
+"""fairseq-train that is killed at a random moment, as long as it has not been killed often enough.
+
+``killed_train.py LOG KILLS SEED fairseq-train ARGUMENTS``: a second process waits for the moment and sends SIGKILL. A
+quarter of the moments are any time between the start of the program and its second checkpoint; half are while a file is
+written; the rest soon after a checkpoint. At each start, what the last kill has left in the folder is looked at, by
+nothing of the plugin, whose work it is.
+"""
+
+import hashlib
+import json
+import os
+import random
+import signal
+import sys
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+STARTING = 25  # seconds: about as long as the start of a training takes on a busy machine
+PATIENCE = 240  # seconds that a moment is waited for at most
+WHOLE = "checkpoint_last.pt"
+
+
+def look(folder: Path) -> dict[str, list[str]]:
+    """The checkpoints that are not whole by their own or by the manifest's checksums, and the unfinished files."""
+    manifest = folder / "checksums.sha256"
+    lines = manifest.read_text().splitlines() if manifest.exists() else []
+    partial = [line for line in lines if len(line.split("  ")[0]) != 64]
+    for path in sorted(folder.glob("*.pt")):
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        if f"{digest}  {path.name}" not in lines or not zipfile.is_zipfile(path) or zipfile.ZipFile(path).testzip():
+            partial.append(path.name)
+    return {"partial": partial, "unfinished": sorted(path.name for path in folder.glob("*.tmp"))}
+
+
+def appearances(folder: Path, pattern: str) -> Callable[[], int]:
+    """A counter of the files that have appeared since now, those that take the place of another one included."""
+    seen = set()
+
+    def count() -> int:
+        for path in folder.glob(pattern):
+            try:
+                seen.add((path.name, path.stat().st_ino))
+            except FileNotFoundError:
+                continue
+        return len(seen) - before
+
+    before = 0
+    before = count()
+    return count
+
+
+def wait_for_moment(folder: Path, chance: random.Random) -> str:
+    """Sleep until the training is to be killed; returns what was waited for."""
+    kind = chance.choices(("any time", "writing", "written"), (1, 2, 1))[0]
+    until = time.monotonic() + (chance.uniform(0, STARTING) if kind == "any time" else PATIENCE)
+    wanted = {"any time": 2, "writing": chance.randint(1, 12), "written": chance.randint(1, 3)}[kind]
+    count = appearances(folder, "*.tmp" if kind == "writing" else WHOLE)
+    while time.monotonic() < until and count() < wanted:
+        time.sleep(0.0005)
+    time.sleep(chance.uniform(0, {"any time": 0, "writing": 0.01, "written": 0.3}[kind]))
+    return kind
+
+
+def append(path: Path, entry: object) -> None:
+    """One more line of JSON."""
+    with path.open("a") as file:
+        file.write(f"{json.dumps(entry)}\n")
+
+
+def main() -> None:
+    """Become fairseq-train, with or without somebody who is going to kill it."""
+    log, (kills, seed, *command) = Path(sys.argv[1]), sys.argv[2:]
+    folder = Path(command[command.index("--save-dir") + 1])
+    killed = len(log.read_text().splitlines()) if log.exists() else 0
+    if killed:
+        append(log.with_suffix(".found"), look(folder))
+    victim = os.getpid()
+    if killed < int(kills) and os.fork() == 0:
+        moment = wait_for_moment(folder, random.Random(f"{seed} {killed}"))
+        if os.getppid() == victim:  # else it is done
+            append(log, moment)
+            os.kill(victim, signal.SIGKILL)
+        os._exit(0)
+    os.execv(command[0], command)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""Trainings that tell the state of their random numbers, and whether two of them ended the same, to the last bit."""
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tests.integration.commands import ADAM, ENVIRONMENT, TASK, TIMEOUT, TINY, WEAN
+
+PROGRAM = Path(__file__).with_name("observed_train.py")
+TWO = ["--distributed-world-size", 2, "--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"]
+TWO += ["--distributed-no-spawn"]
+
+
+def observed_train(
+    data: Path, folder: Path, *arguments: object, processes: int = 1, kill_at: int | None = None, model: Any = None
+) -> str:
+    """``commands.train`` by ``observed_train.py``, into ``folder``.
+
+    Args:
+        data: of fairseq-preprocess.
+        folder: becomes its --save-dir.
+        arguments: of fairseq-train.
+        processes: 1, or 2 with half the batch each.
+        kill_at: the update after which all processes are killed with no chance to tidy up; ``None`` = never.
+        model: the arguments that say what is trained, instead of a tiny WEAN.
+
+    Returns:
+        What the first process said.
+    """
+    chosen = [*WEAN, *TINY, *TASK] if model is None else model
+    line = [sys.executable, PROGRAM, data, *chosen, *ADAM, "--batch-size", 32 // processes, "--save-dir", folder]
+    line += ["--log-interval", 1, *arguments]
+    with contextlib.ExitStack() as stack:
+        others = []
+        if processes == 2:
+            meeting = folder.with_name(f"{folder.name}.meeting")
+            meeting.unlink(missing_ok=True)
+            line += [*TWO, "--distributed-init-method", f"file://{meeting}", "--distributed-rank"]
+            log = stack.enter_context(folder.with_name(f"{folder.name}.second.log").open("wb"))
+            others.append(stack.enter_context(_started([*line, 1], log)))
+            line += [0]
+        first = stack.enter_context(_started(line, subprocess.PIPE))
+        said = _read(first, kill_at)
+        if kill_at is not None:
+            return said
+        codes = [process.wait(TIMEOUT) for process in (first, *others)]
+    assert codes == [0] * processes, f"exit status {codes}\n{said[-8000:]}"
+    return said
+
+
+@contextlib.contextmanager
+def _started(line: list[object], output: Any) -> Iterator[subprocess.Popen]:
+    """A process, with those that it starts itself in a group; what is left of them is killed in the end."""
+    process = subprocess.Popen(
+        list(map(str, line)), env=ENVIRONMENT, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def _read(process: subprocess.Popen, kill_at: int | None) -> str:
+    """All that a process says, or what it says until an update, after which it gets at most about 15 further."""
+    if kill_at is not None and hasattr(fcntl, "F_SETPIPE_SZ"):
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)  # full, it makes the training wait for its reader
+    mark = None if kill_at is None else f'"num_updates": "{kill_at}"'.encode()
+    said = []
+    for line in process.stdout:
+        said.append(line)
+        if mark is not None and mark in line:
+            break
+    else:
+        assert mark is None, f"the training ended before update {kill_at}:\n{b''.join(said)[-4000:].decode()}"
+    return b"".join(said).decode()
+
+
+def assert_same_end(actual: Path, expected: Path) -> None:
+    """Two checkpoints hold the same training: the model, the optimiser, the schedule, the place in the data."""
+    ours, theirs = (torch.load(path, weights_only=True) for path in (actual, expected))
+    for what in ("model", "last_optimizer_state"):
+        different = _different(ours[what], theirs[what], what)
+        assert not different, f"{actual} and {expected} differ in {different}"
+    assert ours["optimizer_history"][-1] == theirs["optimizer_history"][-1]
+    for what in ("train_iterator", "val_loss", "best"):
+        assert ours["extra_state"][what] == theirs["extra_state"][what], what
+
+
+def assert_same_random_numbers(actual: Path, expected: Path, since: int, processes: int = 1) -> None:
+    """In each process, every update after ``since`` began with the numbers of torch, NumPy and Python that it had."""
+    for rank in range(processes):
+        ours, theirs = (_random_numbers(folder / f"random.{rank}.jsonl") for folder in (actual, expected))
+        updates = [update for update in theirs if update > since]
+        assert updates and [update for update in updates if ours[update] != theirs[update]] == [], f"in process {rank}"
+
+
+def _random_numbers(path: Path) -> dict[int, dict[str, Any]]:
+    """What an update began with; the last time, if a training was killed and has made it again."""
+    return {entry["update"]: entry for entry in map(json.loads, path.read_text().splitlines())}
+
+
+def _different(ours: Any, theirs: Any, where: str) -> list[str]:
+    """Where two nested states differ; tensors have to have the same bits."""
+    if torch.is_tensor(ours):
+        return [] if ours.dtype == theirs.dtype and torch.equal(ours, theirs) else [where]
+    if isinstance(ours, dict):
+        if ours.keys() != theirs.keys():
+            return [f"the names in {where}"]
+        return [found for key in ours for found in _different(ours[key], theirs[key], f"{where}.{key}")]
+    if isinstance(ours, list | tuple):
+        if len(ours) != len(theirs):
+            return [f"the length of {where}"]
+        pairs = enumerate(zip(ours, theirs, strict=True))
+        return [found for number, pair in pairs for found in _different(*pair, f"{where}.{number}")]
+    return [] if ours == theirs else [where]

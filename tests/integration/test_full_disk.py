@@ -1,0 +1,131 @@
+"""A disk that is full and a folder that cannot be written: one sentence, and the checkpoints stay as they were."""
+
+import functools
+import resource
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.integration.commands import ADAM, ENVIRONMENT, TASK, TIMEOUT, TINY, WEAN, Result, command_line, train
+from tests.integration.killed_train import look
+from tests.integration.test_bad_input import assert_one_sentence
+from tests.reliability import Reliability
+
+# What stands in for a disk: a mount that only the command and its children see. Needs no privileges where users may
+# have name spaces of their own.
+PRIVATE = ["unshare", "--map-root-user", "--mount", "bash", "-ec"]
+FULL = """
+mount -t tmpfs -o "size=$2" none "$1"
+cp -p "$3"/* "$1"
+shift 3
+"$@" || code=$?
+cp -p "$SAVED"/* "$COPY"
+exit "${code:-0}"
+"""
+READ_ONLY = 'mount --bind "$1" "$1"; mount -o remount,bind,ro "$1"; shift; exec "$@"'
+
+
+SETTINGS = ["--lr", 0.003, "--no-epoch-checkpoints"]
+
+
+@pytest.fixture(scope="module")
+def begun(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a training that has been stopped: its best and its last checkpoint, and their checksums."""
+    folder = tmp_path_factory.mktemp("begun")
+    train(data, folder, *SETTINGS, "--max-update", 2)
+    return folder
+
+
+@pytest.fixture
+def folder(begun: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(begun, tmp_path / "begun"))
+
+
+def go_on(data: Path, folder: Path) -> list[str]:
+    """The command that goes on with it."""
+    return command_line(
+        "fairseq-train", data, *WEAN, *TINY, *TASK, *ADAM, *SETTINGS, "--max-update", 4, "--save-dir", folder
+    )
+
+
+def execute(line: list[str], before: Callable[[], None] | None = None, **variables: object) -> Result:
+    """Run a command; ``before`` is called in the new process."""
+    environment = ENVIRONMENT | {name: str(value) for name, value in variables.items()}
+    done = subprocess.run(
+        line, env=environment, preexec_fn=before, capture_output=True, text=True, timeout=TIMEOUT, check=False
+    )
+    return Result(line, done.returncode, done.stdout, done.stderr)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files in a folder, but for the list of checksums, in which the lines may have changed places."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "checksums.sha256"}
+
+
+def assert_as_before(folder: Path, before: dict[str, bytes]) -> None:
+    assert contents(folder) == before
+    assert look(folder) == {"partial": [], "unfinished": []}
+
+
+def limit_files(size: int) -> None:
+    """No file of this process may become larger."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+@pytest.mark.parametrize(
+    "part", [0.5, *(pytest.param(part, marks=pytest.mark.slow) for part in (0.05, 0.9, 0.999))], ids=str
+)
+def test_a_file_that_may_not_grow_is_one_sentence(
+    data: Path, folder: Path, part: float, reliability: Reliability
+) -> None:
+    before = contents(folder)
+    size = int(part * len(before["checkpoint_last.pt"]))
+    result = execute(go_on(data, folder), functools.partial(limit_files, size))
+    assert "Loaded checkpoint" in result.out
+    assert_one_sentence(result, f"{folder}/checkpoint_", "cannot be written (File too large)", "go on from the last")
+    assert_as_before(folder, before)
+    reliability.count("faults injected")
+
+
+def needs_private_mounts() -> None:
+    tried = subprocess.run([*PRIVATE, "mount -t tmpfs none /mnt"], capture_output=True, text=True)
+    if tried.returncode:
+        pytest.skip(f"this machine gives no mounts of one's own: {tried.stderr.strip()}")
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_one_sentence(data: Path, folder: Path, tmp_path: Path, reliability: Reliability) -> None:
+    needs_private_mounts()
+    before, disk, copy = contents(folder), tmp_path / "disk", tmp_path / "copy"
+    disk.mkdir()
+    copy.mkdir()
+    room = sum(len(content) for content in before.values()) + len(before["checkpoint_last.pt"]) // 2
+    line = [*PRIVATE, FULL, "bash", str(disk), str(room), str(folder), *go_on(data, disk)]
+    result = execute(line, SAVED=disk, COPY=copy)
+    assert_one_sentence(result, f"{disk}/checkpoint_", "cannot be written (No space left on device)", "make room")
+    assert_as_before(copy, before)
+    reliability.count("faults injected")
+
+
+@pytest.mark.slow
+def test_a_read_only_folder_is_one_sentence(data: Path, folder: Path, reliability: Reliability) -> None:
+    needs_private_mounts()
+    before = contents(folder)
+    result = execute([*PRIVATE, READ_ONLY, "bash", str(folder), *go_on(data, folder)])
+    assert_one_sentence(result, f"--save-dir {folder} cannot be written (Read-only file system)")
+    assert_as_before(folder, before)
+    reliability.count("faults injected")
+
+
+@pytest.mark.slow
+def test_a_folder_below_a_file_is_one_sentence(data: Path, tmp_path: Path, reliability: Reliability) -> None:
+    """No user, not even root, can write there."""
+    (tmp_path / "file").write_text("a file\n")
+    result = train(data, tmp_path / "file" / "folder", expect_success=False)
+    assert_one_sentence(result, f"--save-dir {tmp_path}/file/folder cannot be written (Not a directory)")
+    assert (tmp_path / "file").read_text() == "a file\n"
+    reliability.count("faults injected")

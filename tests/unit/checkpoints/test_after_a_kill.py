@@ -1,0 +1,262 @@
+"""A training that is started again: what it finds half written, what it remembers, and whether there is more to do."""
+
+import fcntl
+import logging
+import os
+import random
+import sys
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from fairseq_cli.train import should_stop_early
+from omegaconf import OmegaConf
+
+from wean_fairseq.checkpoints import host, stopping, writing
+from wean_fairseq.checkpoints.files import HashedFile, remove_partial, write_whole
+from wean_fairseq.checkpoints.resume import is_training_file
+from wean_fairseq.errors import UserError
+from wean_fairseq.tasks import guarded
+
+
+def is_own(name):
+    return is_training_file(name) or name == "checksums.sha256"
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+# --- what is half written -------------------------------------------------------------------------------------------
+
+
+def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path):
+    kept = ["checkpoint_last.pt", "checksums.sha256", "notes.tmp", "checkpoint1.pt.tmp.mine", "checkpoint_mine.pt.tmp"]
+    left = [f"checkpoint{end}.pt.tmp" for end in (".best_loss_3.4", 1, "_1_30", "_best", "_last")] + [
+        "checksums.sha256.tmp"
+    ]
+    for name in kept + left:
+        (tmp_path / name).write_bytes(b"half")
+    assert remove_partial(tmp_path, is_own) == left
+    assert names(tmp_path) == sorted(kept)
+    assert remove_partial(tmp_path / "not there", is_own) == []
+
+
+def test_what_is_being_written_stays_until_it_is_given_up(tmp_path):
+    file = HashedFile(tmp_path / "checkpoint_last.pt.tmp")
+    assert remove_partial(tmp_path, is_own) == []
+    file.close()
+    assert remove_partial(tmp_path, is_own) == ["checkpoint_last.pt.tmp"]
+
+
+@pytest.mark.parametrize("locks", [True, False])
+def test_over_nfs_only_what_is_open_for_writing_can_be_locked(tmp_path, monkeypatch, locks):
+    flock = fcntl.flock
+
+    def of_nfs(descriptor, operation):
+        if not locks or fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise OSError("a lock that cannot be had")
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", of_nfs)
+    write_whole(tmp_path / "checkpoint1.pt", lambda file: file.write(b"whole"))
+    (tmp_path / "checkpoint_last.pt.tmp").write_bytes(b"half")
+    assert remove_partial(tmp_path, is_own) == (["checkpoint_last.pt.tmp"] if locks else [])
+    assert (tmp_path / "checkpoint1.pt").read_bytes() == b"whole"
+
+
+def test_two_writers_of_one_file_write_one_after_the_other(tmp_path):
+    """Two trainings in one folder: together they would make a file that neither of them has written."""
+    path = tmp_path / "checkpoint_last.pt"
+    second = threading.Thread(target=write_whole, args=(path, lambda file: file.write(b"second")))
+
+    def write(file):
+        file.write(b"the ")
+        file.flush()
+        second.start()
+        second.join(0.3)
+        file.write(b"first")
+
+    seen = []
+    write_whole(path, write, lambda _: seen.append(path.with_name(f"{path.name}.tmp").read_bytes()))
+    second.join(60)
+    assert seen == [b"the first"]
+    assert path.read_bytes() == b"second" and names(tmp_path) == [path.name]
+
+
+def test_a_file_taken_from_its_writer_is_one_sentence_and_the_old_one_stays(tmp_path):
+    """As by a computer that does not see the locks of this one."""
+    path = tmp_path / "checkpoint_last.pt"
+    path.write_bytes(b"old")
+    with pytest.raises(UserError, match=r"checkpoint_last\.pt cannot be written \(No such file or directory\)"):
+        writing._write(path, lambda file: path.with_name(f"{path.name}.tmp").unlink())
+    assert path.read_bytes() == b"old"
+
+
+def test_a_start_removes_it_and_says_so(tmp_path, caplog):
+    (tmp_path / "checkpoint_best.pt.tmp").touch()
+    with caplog.at_level(logging.INFO):
+        host._remove_partial(tmp_path)
+        host._remove_partial(tmp_path)
+    assert names(tmp_path) == []
+    assert [record.getMessage().split(": ")[-1] for record in caplog.records] == ["checkpoint_best.pt.tmp"]
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"--save-dir .*/file/folder cannot be written \(Not a directory\)"):
+        host.verify_checkpoint_directory(str(tmp_path / "file" / "folder"))
+    host.verify_checkpoint_directory(str(tmp_path / "folder"))
+    assert names(tmp_path) == ["file", "folder"]
+
+
+# --- what is remembered ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def forgetful():
+    """fairseq as it is when a process begins: it keeps what it remembers as attributes of a function."""
+    kept = dict(vars(should_stop_early))
+    vars(should_stop_early).clear()
+    yield
+    vars(should_stop_early).clear()
+    vars(should_stop_early).update(kept)
+
+
+def settings(**values):
+    checkpoint = {"maximize_best_checkpoint_metric": False, "reset_meters": False, "reset_optimizer": False}
+    sections = {"optimization": {"max_update": 0, "max_epoch": 9}, "checkpoint": {"patience": -1, **checkpoint}}
+    for name, value in values.items():
+        sections["optimization" if name == "max_update" else "checkpoint"][name] = value
+    cfg = OmegaConf.create(sections)
+    OmegaConf.set_struct(cfg, True)
+    return cfg
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_patience_is_counted_on_after_a_restart():
+    cfg, losses, stops = settings(patience=3), [5.0, 4.0, 4.5, 4.4, 4.1], []
+    for loss in losses:
+        state = stopping.patience()  # as if the process were another one for every validation
+        vars(should_stop_early).clear()
+        stopping.restore_patience(state)
+        stops.append(should_stop_early(cfg, loss))
+    assert stops == [False, False, False, False, True]
+    assert stopping.patience() == {"best": 4.0, "num_runs": 3}
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_patience_is_the_commands_own_where_the_module_is_the_program(monkeypatch):
+    def should_stop():
+        pass
+
+    should_stop.best = 3.0
+    monkeypatch.setitem(sys.modules, "__main__", SimpleNamespace(should_stop_early=should_stop))
+    assert stopping.patience() == {"best": 3.0}
+
+
+@pytest.mark.usefixtures("forgetful")
+@pytest.mark.parametrize(
+    ("values", "updates", "waited", "done"),
+    [
+        ({"max_update": 10}, 10, 0, True),
+        ({"max_update": 10}, 9, 0, False),
+        ({"max_update": 0}, 9, 0, False),
+        ({"patience": 2}, 9, 2, True),
+        ({"patience": 2}, 9, 1, False),
+        ({"patience": -1}, 9, 7, False),
+        ({"patience": 2, "reset_meters": True}, 9, 2, False),
+        ({"patience": 2, "reset_optimizer": True}, 9, 2, False),
+    ],
+)
+def test_a_training_that_is_done_is_not_gone_on_with(values, updates, waited, done):
+    stopping.restore_patience({"best": 1.0, "num_runs": waited})
+    cfg = settings(**values)
+    assert stopping.end_if_done(SimpleNamespace(cfg=cfg, get_num_updates=lambda: updates)) == done
+    assert cfg.optimization.max_epoch == (-1 if done else 9)
+
+
+@pytest.fixture
+def load(tmp_path, monkeypatch):
+    """Load a checkpoint of a training that was ended by both limits; returns what may stop the next one."""
+    writing.save({"model": {}}, tmp_path / "checkpoint_best.pt")
+
+    def load(is_older=False, **options):
+        values = {"save_dir": str(tmp_path), "restore_file": "checkpoint_last.pt", "finetune_from_model": None}
+        checkpoint = OmegaConf.create(values | {"no_save": False, "no_last_checkpoints": False} | options)
+        state = {"best": 1.0, "num_runs": 2}
+        monkeypatch.setattr(host, "_agree", lambda *_: (str(tmp_path / "checkpoint_best.pt"), is_older))
+        monkeypatch.setattr(host, "_load_checkpoint", lambda *_, **__: stopping.restore_patience(state))
+        cfg = settings(max_update=10, patience=2)
+        trainer = SimpleNamespace(cfg=cfg, get_num_updates=lambda: 10, checkpoint_suffix="")
+        trainer.should_save_checkpoint_on_current_rank = True
+        host.load_checkpoint(checkpoint, trainer)
+        return cfg.optimization.max_epoch, stopping.patience()["num_runs"]
+
+    return load
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_what_a_finished_training_was_the_end_of_does_not_end_one_that_begins_with_it(load, tmp_path):
+    assert load() == (-1, 2)
+    assert load(restore_file=str(tmp_path / "checkpoint_last.pt")) == (-1, 2)
+    assert load(restore_file="elsewhere/checkpoint_last.pt") == (9, 0)
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_a_training_that_is_done_gets_the_last_checkpoint_that_it_lacks(load, tmp_path):
+    """Killed when only its best one was written: nothing else would ever write the last one."""
+    load(is_older=True, no_last_checkpoints=True)
+    load(is_older=False)
+    assert names(tmp_path) == ["checkpoint_best.pt", "checksums.sha256"]
+    assert load(is_older=True) == (-1, 2)
+    assert (tmp_path / "checkpoint_last.pt").read_bytes() == (tmp_path / "checkpoint_best.pt").read_bytes()
+
+
+def test_nothing_but_the_count_is_taken_from_a_checkpoint():
+    stopping.restore_patience({"__doc__": "somebody's"})
+    assert should_stop_early.__doc__ is None
+
+
+# --- random numbers -------------------------------------------------------------------------------------------------
+
+
+class Task(guarded.GuardedTask):
+    """Draws a number of each kind in every batch."""
+
+    def __init__(self):
+        self._update, self.cfg = None, SimpleNamespace(loss_limit=0)
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """What is drawn in the batches of ``updates``, each of two batches, by trainings that begin with them."""
+    numbers = []
+
+    def draw(*_, **__):
+        numbers.append((random.random(), float(np.random.uniform()), float(torch.rand(()))))  # noqa: NPY002
+        return 0.0, 1, {}
+
+    monkeypatch.setattr(guarded.TranslationTask, "train_step", draw)
+
+    def train(updates):
+        task = Task()
+        numbers.clear()
+        for update in updates:
+            torch.manual_seed(1 + update)  # as fairseq's trainer does
+            for _ in range(2):
+                task.train_step({}, update_num=update)
+        return list(numbers)
+
+    return train
+
+
+def test_an_update_draws_the_same_numbers_whatever_came_before(drawn):
+    random.seed(5)
+    straight = drawn([0, 1, 2])
+    random.random()
+    assert drawn([2]) == straight[4:]
+    for kind in zip(*straight, strict=True):
+        assert len(set(kind)) == 6  # the second batch of an update draws others than the first
