@@ -203,8 +203,9 @@ vectors() {
 chunks() {
   BIN=$RUN/bin-chunks
   if [[ ! -f $RUN/chunks/manifest.json ]]; then
-    python "$ROOT/preprocess/clause_chunks.py" --data "$RUN/text" --output "$RUN/chunks" >"$RUN/chunks.log" 2>&1 ||
-      fail "cutting the essays" "$RUN/chunks.log"
+    # The text has the dictionary's <unk> already; what was typed like it is escaped.
+    python "$ROOT/preprocess/clause_chunks.py" --data "$RUN/text" --output "$RUN/chunks" --unknown '<unk>' \
+      >"$RUN/chunks.log" 2>&1 || fail "cutting the essays" "$RUN/chunks.log"
   fi
   TEXT=$RUN/chunks binarise 50000 0 --dataset-impl raw
 }

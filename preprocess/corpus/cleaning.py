@@ -45,8 +45,7 @@ class Cleaner:
         self.form = form
         self.specials = specials
         self.counts: Counter[str] = Counter()
-        forms = "|".join(re.escape(_SPECIAL.sub(r"&lt;\1&gt;", word)) for word in {unknown, unknown.lower()})
-        self._unknown = re.compile(rf"(?<!\S)(?:{forms})(?!\S)", re.IGNORECASE) if unknown else None
+        self._unknown = re.compile(rf"(?<!\S){re.escape(unknown)}(?!\S)", re.IGNORECASE) if unknown else None
 
     def clean(self, line: str) -> str:
         """The line without harmful characters, normalised, its tokens separated by single spaces."""
@@ -66,14 +65,12 @@ class Cleaner:
         Raises:
             InputError: if there is one and they are refused.
         """
-        line = self._guard(line)
-        if self._unknown is not None:
-            line, number = self._unknown.subn("<unk>", line)
-            if number:
-                self.counts["unknown_words"] += number
-        return line
+        between = [line] if self._unknown is None else self._unknown.split(line)
+        if len(between) > 1:
+            self.counts["unknown_words"] += len(between) - 1
+        return "<unk>".join(map(self._escape, between))
 
-    def _guard(self, line: str) -> str:
+    def _escape(self, line: str) -> str:
         if "<" not in line or self.specials == "keep":
             return line
         escaped, number = _SPECIAL.subn(r"&lt;\1&gt;", line)

@@ -75,9 +75,7 @@ def add_text_options(parser: ArgumentParser) -> None:
     group.add_argument(
         "--specials", choices=cleaning.SPECIAL_POLICIES, default="escape", help="<unk>, </s>, ... typed in the text"
     )
-    group.add_argument(
-        "--unknown", default="", metavar="WORD", help="the corpus's own unknown word (ZhiHu: <UNK>), to be <unk>"
-    )
+    group.add_argument("--unknown", metavar="WORD", help="the corpus's own unknown word (ZhiHu: <UNK>), to be <unk>")
     group.add_argument("--leak-key", choices=leaks.KEYS, default="line", help="how the leak check compares lines")
     group.add_argument(
         "--drop-leaks",
@@ -193,6 +191,8 @@ def prepare(
     """Write the output directory, unless it is there already from the same options and the same files."""
     if options.lowercase and options.truecase:
         raise InputError("--lowercase and --truecase exclude one another.")
+    if options.unknown and (options.unit != "words" or options.bpe):
+        raise InputError("--unknown is for words as they are: leave out --unit and --bpe, which would take it apart.")
     sources = list(dict.fromkeys(sources + [options.wordpiece_vocab] * (options.wordpiece_vocab is not None)))
     output = Output(
         options.output,

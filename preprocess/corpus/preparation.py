@@ -33,7 +33,7 @@ class Preparation:
     def __init__(self, output: Output, options: Any) -> None:
         self.output = output
         self.options = options
-        self.cleaner = Cleaner(options.unicode, options.specials, options.unknown)
+        self.cleaner = Cleaner(options.unicode, options.specials, options.unknown or "")
         self.leaks = LeakCheck(options.leak_key, options.drop_leaks)
         self.splitter = steps.splitter(options.unit, options.wordpiece_vocab)
         self.edit: Edit | None = None

@@ -1,12 +1,15 @@
 """What the fuzzing found, one by one, each with the shortest input that showed it."""
 
+import importlib
 import io
 import json
 import os
 import re
 import subprocess
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -16,7 +19,7 @@ from rouge_score.rouge_scorer import _lcs_table
 
 from tests.fuzz.text import assert_one_sentence, call
 from wean_fairseq.data.pairs import check_text
-from wean_fairseq.data.typed_text import read_typed_lines
+from wean_fairseq.data.typed_text import read_lines_like_others, read_typed_lines
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.cli import main
 from wean_fairseq.evaluation.curves import read_history
@@ -66,6 +69,22 @@ def test_typed_bytes_that_are_no_text_are_named_by_their_line(tmp_path, monkeypa
 def test_what_is_no_pipe_can_be_read(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("a\nb\n"))
     assert list(read_typed_lines("-", 2)) == [["a", "b"]]
+
+
+def test_a_closed_input_is_one_sentence(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(UserError, match="the input is closed"):
+        next(read_typed_lines("-", 1))
+
+
+@pytest.mark.parametrize("name", ["__main__", "fairseq_cli.interactive"])  # the first where python -m runs it
+@pytest.mark.parametrize("origin", ["fairseq_cli.interactive", "somebody.s.script"])
+def test_fairseq_interactive_reads_so_and_no_other_script(monkeypatch, name, origin):
+    command = ModuleType(name)
+    command.__spec__, command.buffered_read = ModuleSpec(origin, None), None
+    monkeypatch.setitem(sys.modules, name, command)
+    read_lines_like_others()
+    assert (command.buffered_read is read_typed_lines) == (origin == "fairseq_cli.interactive")
 
 
 # --- text that fairseq reads ----------------------------------------------------------------------------------------
@@ -267,7 +286,7 @@ def test_a_dump_that_cannot_be_read_is_one_sentence(tmp_path, layers):
 
 
 def test_a_byte_order_mark_alone_is_no_line(tmp_path: Path):
-    reading = pytest.importorskip("corpus.reading")
+    reading = importlib.import_module("corpus.reading")
     (tmp_path / "f").write_bytes(b"\xef\xbb\xbf")
     assert list(reading.read_lines(tmp_path / "f")) == []
     (tmp_path / "f").write_bytes(b"\xef\xbb\xbf\na")

@@ -60,7 +60,7 @@ class LabelledPairs(BaseWrapperDataset):
 
 
 def with_no_labels(batch: dict[str, Any]) -> dict[str, Any]:
-    """A batch whose words have ``NO_LABEL``, unless they have labels: a new one."""
+    """A new batch, whose words have ``NO_LABEL`` unless they have labels: source (B, S), target (B, T)."""
     net_input = batch["net_input"]
     none = {
         "source_labels": torch.full_like(net_input["src_tokens"], NO_LABEL),

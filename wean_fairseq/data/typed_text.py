@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..errors import UserError
 
+_COMMAND = "fairseq_cli.interactive"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -22,7 +23,7 @@ def read_typed_lines(given: str, buffer_size: int) -> Iterator[list[str]]:
         buffer_size: lines of a buffer.
 
     Raises:
-        UserError: naming the first line that is no UTF-8, or the file that cannot be read.
+        UserError: naming the first line that is no UTF-8, or the file that cannot be read; if the input is closed.
     """
     buffer: list[str] = []
     for line in _lines(given):
@@ -46,7 +47,9 @@ def _lines(given: str) -> Iterator[str]:
 
 
 def _standard_input() -> Iterable[bytes]:
-    """Its bytes, where it has any: something else may stand for it in a notebook."""
+    """Its bytes, where it has any: something else may stand for it in a notebook, and nothing where it is closed."""
+    if sys.stdin is None:
+        raise UserError("the input is closed: type or pipe text in, or give --input a file of text.")
     if hasattr(sys.stdin, "buffer"):
         return sys.stdin.buffer
     return (line.encode("utf-8", "surrogatepass") for line in sys.stdin)
@@ -67,6 +70,7 @@ def _decoded(raw_lines: Iterable[bytes], name: str) -> Iterator[str]:
 
 def read_lines_like_others() -> None:
     """Give fairseq-interactive ``read_typed_lines``, if it is what runs: it has no place for a task to take part."""
-    interactive = sys.modules.get("fairseq_cli.interactive")
-    if interactive is not None:
-        interactive.buffered_read = read_typed_lines  # type: ignore[attr-defined]
+    for name in ("__main__", _COMMAND):  # ``python -m`` runs it under the first name
+        module = sys.modules.get(name)
+        if module is not None and getattr(module.__spec__, "name", None) == _COMMAND:
+            module.buffered_read = read_typed_lines  # type: ignore[attr-defined]

@@ -4,6 +4,7 @@ The model is loaded by fairseq, with this plugin's safe loader; its outputs are 
 writes the dumps of copy provenance and granularity, so that a figure of a checkpoint and one of a dump are the same.
 """
 
+import copy
 import tempfile
 from argparse import Namespace
 from collections.abc import Sequence
@@ -90,7 +91,8 @@ def search(loaded: Loaded, lines: Sequence[str]) -> list[tuple[dict[str, Any], l
         raise UserError(f"line {empty[0] if empty else 1} of the text is empty; give a sentence a line.")
     dictionary = loaded.task.source_dictionary
     tokens = [dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
-    dataset = loaded.task.build_dataset_for_inference(tokens, [len(line) for line in tokens])
+    reader = copy.copy(loaded.task)  # it goes on counting lines, as one text is all that fairseq-interactive reads
+    dataset = reader.build_dataset_for_inference(tokens, [len(line) for line in tokens])
     found = []
     for index in range(len(lines)):
         sample = dataset.collater([dataset[index]])

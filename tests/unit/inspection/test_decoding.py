@@ -151,3 +151,10 @@ def test_a_question_leaves_nothing_behind_for_the_next(data: Path):
     first = decode(system, question("w1 Zorblax"))
     decode(system, question("Other Zorblax Words w2"))
     assert decode(system, question("w1 Zorblax")) == first
+
+
+def test_lines_are_numbered_within_each_text(data: Path):
+    system = build(data, "sc_lstm")
+    decode(system, question("w1 w2"))
+    with pytest.raises(UserError, match=r"line 1\b"):
+        decode(system, question("w1 </d> w2"))

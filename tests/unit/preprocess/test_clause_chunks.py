@@ -96,6 +96,12 @@ def test_chunks_are_written_and_taken_out_again(corpus):
     assert manifest["chunks"] == {"essays_cut_inside_of_clauses": 0, "topics": 9, "topics_in_their_essay": 6}
 
 
+def test_the_unknown_word_of_prepared_text_stays_what_it_is(corpus):
+    write(corpus / "data" / "train.tgt", ["the <unk> a , &lt;unk&gt; ."])
+    assert run("--data", corpus / "data", "--output", corpus / "out", "--unknown", "<unk>") == 0
+    assert read(corpus / "out" / "train.tgt")[0].replace("<chunk> ", "") == "the <unk> a , &lt;unk&gt; ."
+
+
 def test_the_symbol_is_taken_out_of_a_log(corpus):
     log = write(
         corpus / "log", ["S-0\tx b", "H-0\t-0.5\ta , <chunk> b .", "P-0\t-0.5", "S-1\tx", "H-1\t-1\tc", "P-1\t-1"]

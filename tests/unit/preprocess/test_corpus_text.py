@@ -84,6 +84,15 @@ def test_the_corpus_s_own_word_for_unknown_ones_becomes_the_dictionary_s(word: s
     assert Cleaner().guard("a <unk>") == "a &lt;unk&gt;"
 
 
+@pytest.mark.parametrize("word", ["<UNK>", "<unk>"])
+def test_the_corpus_s_own_unknown_word_is_neither_refused_nor_counted_as_escaped(word: str) -> None:
+    cleaner = Cleaner(specials="refuse", unknown=word)
+    assert cleaner.guard("a <unk> &lt;unk&gt;") == "a <unk> &lt;unk&gt;"  # the second was typed like that
+    assert cleaner.counts == {"unknown_words": 1}
+    with pytest.raises(InputError, match="contains <pad>"):
+        cleaner.guard("a <unk> <pad>")
+
+
 @pytest.mark.slow  # importing fairseq takes long
 def test_symbols_of_a_fairseq_dictionary_are_all_known():
     dictionary = importlib.import_module("fairseq.data").Dictionary()

@@ -36,6 +36,25 @@ def test_characters_become_tokens(pair, tmp_path):
     assert (tmp_path / "out" / "train.src").read_text(encoding="utf-8").splitlines()[0] == "T h e C a t s a t ."
 
 
+@pytest.mark.parametrize("taking_apart", [("--unit", "characters"), ("--bpe", "5")])
+def test_an_unknown_word_that_would_be_taken_apart_is_refused(pair, tmp_path, taking_apart):
+    result = run("--output", tmp_path / "out", "--unknown", "B", *taking_apart, "--train", *pair)
+    assert result.returncode == 2
+    assert result.stderr.startswith("parallel_text: error: --unknown is for words as they are: leave out --unit")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unknown_word_becomes_the_dictionary_s(pair, tmp_path):
+    assert run("--output", tmp_path / "out", "--unknown", "B", "--train", *pair).returncode == 0
+    assert (tmp_path / "out" / "train.src").read_text(encoding="utf-8") == "The Cat sat .\n<unk> <unk>\nÉté\n"
+
+
+def test_an_option_that_is_not_given_leaves_outputs_of_earlier_versions_complete(pair, tmp_path):
+    """They know nothing of --unknown; fresh options in a manifest would make a recipe refuse its own earlier text."""
+    assert run("--output", tmp_path / "out", "--train", *pair).returncode == 0
+    assert "unknown" not in json.loads((tmp_path / "out" / "manifest.json").read_text())["options"]
+
+
 def test_a_limit_takes_the_first_pairs(pair, tmp_path):
     assert run("--output", tmp_path / "out", "--limit", 2, "--train", *pair).returncode == 0
     assert len((tmp_path / "out" / "train.src").read_text().splitlines()) == 2
