@@ -67,7 +67,8 @@ done
 # wait_for PROCESS: sets `status`; signals that come meanwhile are passed on.
 wait_for() {
   running=$1
-  [[ -z $stopped ]] || pass_on "$stopped" # it came before there was anything to pass it on to
+  # It came before there was anything to pass it on to; what has only just begun could miss it.
+  [[ -z $stopped ]] || { sleep 1 && pass_on "$stopped"; }
   while true; do
     status=0
     wait "$running" || status=$?
@@ -76,11 +77,13 @@ wait_for() {
   running=''
 }
 
-# start COMMAND...: one try; sets `status`, and leaves what was said on stderr in $TEMPORARY/errors.
+# start COMMAND...: one try, unless a signal has come; sets `status`, and leaves what was said on stderr in
+# $TEMPORARY/errors.
 start() {
   local copying
   rm -f -- "$TEMPORARY/pipe"
   mkfifo "$TEMPORARY/pipe"
+  [[ -z $stopped ]] || return 0
   set -m # what is started now is in process groups of its own
   tee "$TEMPORARY/errors" <"$TEMPORARY/pipe" >&2 &
   copying=$!
