@@ -19,7 +19,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import timedelta
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ import torch  # noqa: E402
 from fairseq.distributed import LegacyDistributedDataParallel, ModuleProxyWrapper  # noqa: E402
 from torch import distributed  # noqa: E402
 from training_step import FUSED, PEER, shown, size_line  # noqa: E402
-from workload import PHASES, TOY, Size, TrainingStep, Variant, built_steps, use_plugin  # noqa: E402
+from workload import TOY, Size, TrainingStep, Variant, built_steps, use_plugin  # noqa: E402
 
 PACKAGES = ("torch", "fairseq-fixed", "numpy")
 PROCESSES = 2
@@ -57,25 +56,16 @@ class SharedStep(TrainingStep):
 
     def __call__(self, index: int) -> dict[str, float]:
         """Train on this process's part of batch ``index``; CPU seconds of the phases, wall seconds of the exchange."""
-        sample = self.sample(index)
-        marks = [time.process_time()]
-        self.optimizer.zero_grad()
-        loss, sample_size, _ = self.criterion(self.model, sample)
-        marks.append(time.process_time())
-        self.optimizer.backward(loss)
-        marks.append(time.process_time())
+        return {**super().__call__(index), EXCHANGE: self.exchanged}
+
+    def average(self, sample_size: int) -> None:
+        """As the base class's, over all processes; notes the wall seconds of the exchange."""
         start = time.perf_counter()
         total = torch.tensor(float(sample_size))
         distributed.all_reduce(total)
         self.optimizer.all_reduce_grads(self.model)
-        exchanged = time.perf_counter() - start
+        self.exchanged = time.perf_counter() - start
         self.optimizer.multiply_grads(PROCESSES / total)
-        self.optimizer.clip_grad_norm(self.clip_norm)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        marks.append(time.process_time())
-        spans = [end - begin for begin, end in pairwise(marks)]
-        return {**dict(zip(PHASES, spans, strict=True)), EXCHANGE: exchanged}
 
 
 def part_of(batch: dict[str, Any]) -> dict[str, Any]:

@@ -113,7 +113,7 @@ class TrainingStep:
         marks.append(time.process_time())
         self.optimizer.backward(loss)
         marks.append(time.process_time())
-        self.optimizer.multiply_grads(1.0 / sample_size)
+        self.average(sample_size)
         self.optimizer.clip_grad_norm(self.clip_norm)
         self.optimizer.step()
         marks.append(time.process_time())
@@ -121,6 +121,10 @@ class TrainingStep:
         self.optimizer.zero_grad()
         spans = [end - start for start, end in pairwise(marks)]
         return dict(zip(PHASES, spans, strict=True))
+
+    def average(self, sample_size: int) -> None:
+        """Make the gradients of the batch's summed loss those of its mean."""
+        self.optimizer.multiply_grads(1.0 / sample_size)
 
     def num_parameters(self) -> int:
         """Trainable numbers, shared ones once."""
