@@ -151,17 +151,9 @@ class Loader:
     def __call__(self, index: int) -> dict[str, float]:
         """Load and collate the next batch, and do with its words what the task does before each step."""
         self.latest = next(self.iterator)
-        if hasattr(self.task, "limits"):  # ours: unknown words become slots
-            self._number_unknown_words()
+        if hasattr(self.task, "with_slots"):  # ours: unknown words become slots
+            self.task.with_slots(self.latest)
         return {}
-
-    def _number_unknown_words(self) -> None:
-        from wean_fairseq.data import SlotMap  # the plugin is there by now
-
-        net_input = self.latest["net_input"]
-        slots = SlotMap(self.task.source_dictionary, self.task.target_dictionary, net_input["src_tokens"])
-        slots.slots(net_input["prev_output_tokens"])
-        slots.slots(self.latest["target"])
 
     def describe(self) -> dict[str, float]:
         """Seconds that are not in the calls."""

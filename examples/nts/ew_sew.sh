@@ -10,11 +10,10 @@ set -euo pipefail
 : "${DATA:=data/ew_sew}" "${TURK:=data/turkcorpus}" "${SYSTEMS:=nts nts_w2v enc_dec_a}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
+# shellcheck source=examples/lib/simplification.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/simplification.sh"
 need_tools
-need_files "Set DATA to the data directory of NTS (github.com/senisioi/NeuralTextSimplification), archives unpacked." \
-  "$DATA"/{train,dev}.{en,sen}
-need_files "Set TURK to the directory with the 8-reference files of TurkCorpus (github.com/cocoxu/simplification)." \
-  "$TURK"/test.8turkers.tok.{norm,turk.{0..7}}
+need_ew_sew
 
 if [[ $SMOKE == 1 ]]; then
   : "${EPOCHS:=1}"
@@ -28,10 +27,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/systems.sh"
 check_systems
 remember "DATA=$(realpath "$DATA")" "TURK=$(realpath "$TURK")" "SIZE=$SIZE" "WORD2VEC=$WORD2VEC" "GLOVE=$GLOVE" \
   "CUTOFF=$CUTOFF"
-prepare ew_sew --train "$DATA"/train.{en,sen} --dev "$DATA"/dev.{en,sen} --turk "$TURK" --lowercase \
-  --leak-key loose --drop-leaks sources "${limit[@]}"
-test_of_text turk
-references=("$RUN"/text/test.ref{0..7})
+prepare_ew_sew
 train_all 50000 0
 for system in $SYSTEMS; do
   settings "$system"
@@ -40,5 +36,4 @@ done
 curves "$RUN/curves.png" ppl
 rerank_all turk 100
 SYSTEMS=$(with_reranked)
-samples turk 20
-score turk "${references[@]}" -- --preset paper:wean-ew-sew --tokenize none
+score_ew_sew

@@ -11,14 +11,10 @@ set -euo pipefail
 : "${SYSTEMS:=nts nts_w2v enc_dec_a wean_lstm}" "${THRESHOLD:=2}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
+# shellcheck source=examples/lib/simplification.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/simplification.sh"
 need_tools
-pwkp_test=PWKP_108016.tag.80.aner.ori.test
-need_files "Set DATA to a directory with train/valid.{src,tgt}, such as Kauchak's English / Simple Wikipedia pairs." \
-  "$DATA"/{train,valid}.{src,tgt}
-need_files "Set TURK to the directory with the 8-reference files of TurkCorpus (github.com/cocoxu/simplification)." \
-  "$TURK"/{tune,test}.8turkers.tok.{norm,turk.{0..7}}
-need_files "Set PWKP to the wikismall directory of the DRESS data bundle (github.com/XingxingZhang/dress)." \
-  "$PWKP/$pwkp_test".{src,dst}
+need_public_pairs
 
 if [[ $SMOKE == 1 ]]; then
   : "${EPOCHS:=1}"
@@ -36,18 +32,7 @@ remember "DATA=$(realpath "$DATA")" "TURK=$(realpath "$TURK")" "PWKP=$(realpath 
   "WORD2VEC=$WORD2VEC" "GLOVE=$GLOVE" "CUTOFF=$CUTOFF" "THRESHOLD=$THRESHOLD"
 say "note: the train set stands in for those of the papers, so no score below compares with their tables"
 
-train=(--train "$DATA"/train.{src,tgt})
-references=("$RUN"/text-turk/test.ref{0..7})
-for number in {0..7}; do
-  train+=(--train "$TURK"/tune.8turkers.tok.{norm,turk."$number"})
-done
-spelling=(--lowercase --brackets)
-# Training pairs whose source is a test sentence, up to case and punctuation, are left out.
-prepare parallel_text --drop-empty "${spelling[@]}" "${limit[@]}" "${train[@]}" --valid "$DATA"/valid.{src,tgt} \
-  --held-out "$PWKP/$pwkp_test.src" "$TURK/test.8turkers.tok.norm" --leak-key loose --drop-leaks sources
-prepare_test pwkp parallel_text "${spelling[@]}" "${test_limit[@]}" --test "$PWKP/$pwkp_test".{src,dst}
-prepare_test turk multi_reference "${spelling[@]}" "${test_limit[@]}" \
-  --test "$TURK"/test.8turkers.tok.{norm,turk.{0..7}}
+prepare_public_pairs
 # Some words have to be <unk> in training, so that <unk> itself is trained.
 train_all 50000 "$THRESHOLD"
 for system in $SYSTEMS; do
@@ -59,9 +44,5 @@ curves "$RUN/curves.png" ppl
 rerank_all pwkp 50
 rerank_all turk 100
 SYSTEMS=$(with_reranked)
-for set in pwkp turk; do
-  samples "$set" 20
-done
-score pwkp "$RUN/text-pwkp/test.tgt" -- --preset paper:wean-pwkp --tokenize none
-score turk "${references[@]}" -- --preset paper:wean-ew-sew --tokenize none
+score_public_pairs
 say "note: the train set stands in for those of the papers, so no score above compares with their tables"

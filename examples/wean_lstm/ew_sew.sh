@@ -10,11 +10,10 @@ set -euo pipefail
 : "${DATA:=data/ew_sew}" "${TURK:=data/turkcorpus}" "${SYSTEMS:=wean_lstm_ew_sew seq2seq_lstm}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
+# shellcheck source=examples/lib/simplification.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/simplification.sh"
 need_tools
-need_files "Set DATA to the data directory of NTS (github.com/senisioi/NeuralTextSimplification), archives unpacked." \
-  "$DATA"/{train,dev}.{en,sen}
-need_files "Set TURK to the directory with the 8-reference files of TurkCorpus (github.com/cocoxu/simplification)." \
-  "$TURK"/test.8turkers.tok.{norm,turk.{0..7}}
+need_ew_sew
 
 if [[ $SMOKE == 1 ]]; then
   : "${EPOCHS:=1}" "${EVALUATE:=20}"
@@ -24,16 +23,12 @@ else
   limit=()
 fi
 remember "DATA=$(realpath "$DATA")" "TURK=$(realpath "$TURK")"
-prepare ew_sew --train "$DATA"/train.{en,sen} --dev "$DATA"/dev.{en,sen} --turk "$TURK" --lowercase \
-  --leak-key loose --drop-leaks sources "${limit[@]}"
-test_of_text turk
-references=("$RUN"/text/test.ref{0..7})
+prepare_ew_sew
 binarise 50000 0
 validate_by_bleu "$EVALUATE" 100
 for system in $SYSTEMS; do
   train "$system" "$system" "${wean_optimisation[@]}" "${validation[@]}" --max-pair-length 50 --length-policy drop
   generate "$system" turk --beam 5 --max-len-b 100
 done
-samples turk 20
-score turk "${references[@]}" -- --preset paper:wean-ew-sew --tokenize none
+score_ew_sew
 curves "$RUN/curves.png"

@@ -11,14 +11,10 @@ set -euo pipefail
 : "${DATA:=data/simplification}" "${TURK:=data/turkcorpus}" "${PWKP:=data/pwkp}" "${SYSTEMS:=wean_lstm seq2seq_lstm}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
+# shellcheck source=examples/lib/simplification.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/simplification.sh"
 need_tools
-pwkp_test=PWKP_108016.tag.80.aner.ori.test
-need_files "Set DATA to a directory with train/valid.{src,tgt}, such as Kauchak's English / Simple Wikipedia pairs." \
-  "$DATA"/{train,valid}.{src,tgt}
-need_files "Set TURK to the directory with the 8-reference files of TurkCorpus (github.com/cocoxu/simplification)." \
-  "$TURK"/{tune,test}.8turkers.tok.{norm,turk.{0..7}}
-need_files "Set PWKP to the wikismall directory of the DRESS data bundle (github.com/XingxingZhang/dress)." \
-  "$PWKP/$pwkp_test".{src,dst}
+need_public_pairs
 
 if [[ $SMOKE == 1 ]]; then
   : "${EPOCHS:=1}" "${EVALUATE:=20}"
@@ -32,17 +28,7 @@ fi
 remember "DATA=$(realpath "$DATA")" "TURK=$(realpath "$TURK")" "PWKP=$(realpath "$PWKP")"
 say "note: the train set stands in for PWKP and EW-SEW, so no score below compares with the paper's"
 
-train=(--train "$DATA"/train.{src,tgt})
-references=("$RUN"/text-turk/test.ref{0..7})
-for number in {0..7}; do
-  train+=(--train "$TURK"/tune.8turkers.tok.{norm,turk."$number"})
-done
-spelling=(--lowercase --brackets)
-# Training pairs whose source is a test sentence, up to case and punctuation, are left out.
-prepare parallel_text --drop-empty "${spelling[@]}" "${limit[@]}" "${train[@]}" --valid "$DATA"/valid.{src,tgt} \
-  --held-out "$PWKP/$pwkp_test.src" "$TURK/test.8turkers.tok.norm" --leak-key loose --drop-leaks sources
-prepare_test pwkp parallel_text "${spelling[@]}" "${test_limit[@]}" --test "$PWKP/$pwkp_test".{src,dst}
-prepare_test turk multi_reference "${spelling[@]}" "${test_limit[@]}" --test "$TURK"/test.8turkers.tok.{norm,turk.{0..7}}
+prepare_public_pairs
 # Words seen once become <unk>, so that <unk> itself is trained.
 binarise 50000 2
 validate_by_bleu "$EVALUATE" 50
@@ -51,10 +37,6 @@ for system in $SYSTEMS; do
   generate "$system" pwkp --beam 5 --max-len-b 50
   generate "$system" turk --beam 5 --max-len-b 100
 done
-for set in pwkp turk; do
-  samples "$set" 20
-done
-score pwkp "$RUN/text-pwkp/test.tgt" -- --preset paper:wean-pwkp --tokenize none
-score turk "${references[@]}" -- --preset paper:wean-ew-sew --tokenize none
+score_public_pairs
 curves "$RUN/curves.png"
 say "note: the train set stands in for PWKP and EW-SEW, so no score above compares with the paper's"

@@ -144,8 +144,8 @@ def test_recipes_of_a_row_need_what_it_says():
     commands = [markdown.simple_commands(markdown.code_spans(row[1])[0])[0] for row in table[1:]]
     assert {command.words[1].removeprefix("examples/") for command in commands} == recipes()
     for command in commands:
-        script = script_text(ROOT / command.words[1])
-        needed = [name for name in ("TURK", "PWKP") if re.search(rf'need_files "[^"]*Set {name} ', script)]
+        script = read(ROOT / command.words[1])
+        needed = [name for name in ("TURK", "PWKP") if f"${{{name}:=" in script]
         assert set(needed) <= set(command.variables), command
 
 

@@ -196,7 +196,7 @@ class ParaphraseTask(SearchingTask):
 
     def train_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
         """As fairseq's, for a batch of the data set, whose unknown words become slots."""
-        with_slots, _ = self._with_slots(sample)
+        with_slots, _ = self.with_slots(sample)
         if kwargs.get("ignore_grad") and self.cfg.granularity_labels:
             # What fairseq gives a process that has no batch is one of the validation data, which may have no labels.
             with_slots = with_no_labels(with_slots)
@@ -204,7 +204,7 @@ class ParaphraseTask(SearchingTask):
 
     def valid_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
         """As fairseq's, for a batch of the data set, whose unknown words become slots."""
-        with_slots, _ = self._with_slots(sample)
+        with_slots, _ = self.with_slots(sample)
         return super().valid_step(with_slots | {"spelt": sample}, *args, **kwargs)
 
     def _inference_with_bleu(self, generator: Any, sample: dict[str, Any], model: torch.nn.Module) -> Any:
@@ -225,7 +225,7 @@ class ParaphraseTask(SearchingTask):
         """
         if constraints is not None and constraints.max() >= len(self.target_dictionary):
             raise UserError("--constraints must be words of the dictionary; at least one is not.")
-        with_slots, slot_map = self._with_slots(sample)
+        with_slots, slot_map = self.with_slots(sample)
         if prefix_tokens is not None:
             prefix_tokens = self._writable(slot_map.slots(prefix_tokens), models)
         finalized = super().inference_step(generator, models, with_slots, prefix_tokens, constraints)
@@ -250,8 +250,11 @@ class ParaphraseTask(SearchingTask):
             )
         return prefix_tokens
 
-    def _with_slots(self, sample: dict[str, Any]) -> tuple[dict[str, Any], SlotMap]:
-        """The batch as models see it: a new one, so that whoever prints this one still finds the words in it."""
+    def with_slots(self, sample: dict[str, Any]) -> tuple[dict[str, Any], SlotMap]:
+        """The batch as models see it, and the words its slots stand for.
+
+        A new batch, so that whoever prints this one still finds the words in it.
+        """
         net_input = dict(sample["net_input"])
         slot_map = SlotMap(self.source_dictionary, self.target_dictionary, net_input["src_tokens"])
         net_input["src_tokens"] = slot_map.src_tokens

@@ -1,0 +1,66 @@
+# shellcheck shell=bash disable=SC2034,SC2154
+# Simplification data that recipes of several families train and test on: source it after recipe.sh. DATA, TURK and PWKP
+# are directories; `limit` and `test_limit`, arrays of the recipe, make a smaller run.
+
+references=("$RUN"/text-turk/test.ref{0..7}) # of the 359 sentences of TurkCorpus
+
+# need_turk PART...: $TURK has those parts of TurkCorpus (tune, test).
+need_turk() {
+  local part
+  for part in "$@"; do
+    need_files "Set TURK to the directory with the 8-reference files of TurkCorpus (github.com/cocoxu/simplification)." \
+      "$TURK/$part".8turkers.tok.{norm,turk.{0..7}}
+  done
+}
+
+# need_public_pairs: the data of prepare_public_pairs.
+need_public_pairs() {
+  pwkp_test=$PWKP/PWKP_108016.tag.80.aner.ori.test
+  need_files "Set DATA to a directory with train/valid.{src,tgt}, such as Kauchak's English / Simple Wikipedia pairs." \
+    "$DATA"/{train,valid}.{src,tgt}
+  need_turk tune test
+  need_files "Set PWKP to the wikismall directory of the DRESS data bundle (github.com/XingxingZhang/dress)." \
+    "$pwkp_test".{src,dst}
+}
+
+# prepare_public_pairs: DATA and the tuning sentences of TurkCorpus -> $RUN/text, the test sets -> $RUN/text-{pwkp,turk}.
+# Training pairs whose source is a test sentence, up to case and punctuation, are left out.
+prepare_public_pairs() {
+  local number train=(--train "$DATA"/train.{src,tgt}) spelling=(--lowercase --brackets)
+  for number in {0..7}; do
+    train+=(--train "$TURK"/tune.8turkers.tok.{norm,turk."$number"})
+  done
+  prepare parallel_text --drop-empty "${spelling[@]}" "${limit[@]}" "${train[@]}" --valid "$DATA"/valid.{src,tgt} \
+    --held-out "$pwkp_test.src" "$TURK/test.8turkers.tok.norm" --leak-key loose --drop-leaks sources
+  prepare_test pwkp parallel_text "${spelling[@]}" "${test_limit[@]}" --test "$pwkp_test".{src,dst}
+  prepare_test turk multi_reference "${spelling[@]}" "${test_limit[@]}" \
+    --test "$TURK"/test.8turkers.tok.{norm,turk.{0..7}}
+}
+
+# score_public_pairs: samples and scores on both test sets.
+score_public_pairs() {
+  samples pwkp 20
+  samples turk 20
+  score pwkp "$RUN/text-pwkp/test.tgt" -- --preset paper:wean-pwkp --tokenize none
+  score turk "${references[@]}" -- --preset paper:wean-ew-sew --tokenize none
+}
+
+# need_ew_sew: the data of prepare_ew_sew.
+need_ew_sew() {
+  need_files "Set DATA to the data directory of NTS (github.com/senisioi/NeuralTextSimplification), archives unpacked." \
+    "$DATA"/{train,dev}.{en,sen}
+  need_turk test
+}
+
+# prepare_ew_sew: EW-SEW -> $RUN/text and $RUN/text-turk.
+prepare_ew_sew() {
+  prepare ew_sew --train "$DATA"/train.{en,sen} --dev "$DATA"/dev.{en,sen} --turk "$TURK" --lowercase \
+    --leak-key loose --drop-leaks sources "${limit[@]}"
+  test_of_text turk
+}
+
+# score_ew_sew: samples and scores.
+score_ew_sew() {
+  samples turk 20
+  score turk "${references[@]}" -- --preset paper:wean-ew-sew --tokenize none
+}
