@@ -3,8 +3,8 @@
     python benchmarks/decoding.py              the published size, 1 and 2 threads, some minutes
     python benchmarks/decoding.py --quick      a toy size that shows that everything runs; its numbers mean nothing
 
-Models, tasks and generators are the registered ones, built from the options that one would give to fairseq-generate.
-The weights are random and every output is exactly as long as asked for, so that all variants do the same work.
+Models, tasks and generators are the registered ones; the weights are random, and every output is exactly as long as
+asked for, so that all variants do the same work.
 """
 
 import argparse
@@ -24,7 +24,7 @@ import harness  # noqa: E402 - the files beside this one, wherever it is called 
 import torch  # noqa: E402
 from fairseq.tasks import FairseqTask  # noqa: E402
 from training_step import add_run_options, shown, size_line  # noqa: E402
-from workload import TOY, Size, TrainingStep, Variant, built_steps, use_plugin  # noqa: E402
+from workload import ADAM, TOY, Size, TrainingStep, Variant, built_steps, use_plugin  # noqa: E402
 
 PACKAGES = ("torch", "fairseq-fixed", "numpy")
 PEER = "fairseq lstm"
@@ -67,6 +67,35 @@ SINGLE_VARIANTS = (
 )
 
 
+@dataclass(frozen=True)
+class FamilyVariant(SearchVariant):
+    """Another recurrent family, as wide and deep as the peer where it has the option."""
+
+    task: str = "paraphrase"
+
+    def command(self, size: Size) -> list[str]:
+        """The options of model and task."""
+        widths = [word for name in ("embed-dim", "hidden-size") for word in (f"--{name}", str(size.dim))]
+        parts = ["--arch", self.arch, "--criterion", self.criterion, *widths, *ADAM, *self.flags]
+        return ["--cpu", *parts, "--task", self.task, *self.search]
+
+
+def _family(arch: str, *flags: str, task: str = "paraphrase") -> FamilyVariant:
+    return FamilyVariant(arch, arch, "model_loss", flags, task=task)
+
+
+FAMILIES = (
+    _family("copynet"),
+    _family("pointer_generator"),
+    _family("residual_lstm", "--num-layers=2"),
+    _family("nts"),
+    _family("enc_dec_a"),
+    _family("mta_lstm", f"--topic-slots={Size.source_length}", task="topic_essay"),
+    _family("sc_lstm", task="topic_essay"),
+    _family("ppg", "--chunk-symbol=w0", task="topic_essay"),
+)
+
+
 class SearchStep(TrainingStep):
     """A call searches for the outputs of one of the batches."""
 
@@ -95,6 +124,8 @@ class SearchStep(TrainingStep):
     def __call__(self, index: int) -> dict[str, float]:
         """Search with batch ``index``."""
         net_input = {name: value for name, value in self.sample(index)["net_input"].items() if name.startswith("src")}
+        if getattr(self.model, "needs_essay_length", False):
+            net_input["essay_lengths"] = torch.full_like(net_input["src_lengths"], self.length)
         self.found = self.generator.generate([self.model], {"net_input": net_input})
         return {}
 
@@ -120,6 +151,26 @@ def measure_lengths(size: Size, rounds: int, warmup: int, seed: int) -> dict[str
             for name, row in harness.summarise(harness.interleave(steps, rounds, warmup), PEER).items():
                 costs.setdefault(name, {})[str(length)] = round(row["cpu_ms"] / length, 3)
     return costs
+
+
+def in_half(family: FamilyVariant) -> FamilyVariant:
+    """The same model, whose words are scored in bfloat16."""
+    return replace(family, name=f"{family.name} --bf16-scores", search=("--bf16-scores",))
+
+
+def measure_families(size: Size, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, Any]]:
+    """For every one of ``FAMILIES``: how many times as fast as the peer."""
+    variants = [VARIANTS[0], *FAMILIES, *map(in_half, FAMILIES)]
+    summary = measure_time(variants, size, 1, rounds, warmup, seed)
+    rows = {}
+    for family in FAMILIES:
+        exact, half = summary[family.name], summary[in_half(family).name]
+        rows[family.name] = {
+            "cpu_ms": exact["cpu_ms"],
+            "times_as_fast": round(1 / exact["cpu_ratio"], 2),
+            "times_as_fast_bf16": round(1 / half["cpu_ratio"], 2),
+        }
+    return rows
 
 
 def compare_outputs(size: Size, seed: int) -> dict[str, Any]:
@@ -153,6 +204,7 @@ def report(data: dict[str, Any]) -> list[str]:
     for threads, summary in data["time"].items():
         lines += _time_section(f"A batch, threads: {threads}", size.batch_size, summary)
     lines += _time_section("One sentence, threads: 1", 1, data["single"])
+    lines += _family_section(size.batch_size, data["families"])
     lines += _length_section(data)
     outputs = data["outputs"]
     same = (
@@ -181,6 +233,23 @@ def _time_section(title: str, sentences: int, summary: Mapping[str, Mapping[str,
     header += ["wall ms", "sentences / s", "times as fast"]
     last = f"Times as fast as `{PEER}` with fairseq's search."
     return ["", f"## {title}", "", *harness.table(header, rows), "", last]
+
+
+def _family_section(sentences: int, families: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The other families."""
+    header = ["family", "CPU ms", "sentences / CPU s", "**times as fast**", "with --bf16-scores"]
+    rows = [
+        [
+            name,
+            f"{row['cpu_ms']:.0f}",
+            f"{sentences / row['cpu_ms'] * 1e3:.1f}",
+            f"{row['times_as_fast']:.2f}",
+            f"{row['times_as_fast_bf16']:.2f}",
+        ]
+        for name, row in families.items()
+    ]
+    last = f"In CPU time, against `{PEER}` with fairseq's search in the same rounds."
+    return ["", "## A batch with the other recurrent families, threads: 1", "", *harness.table(header, rows), "", last]
 
 
 def _length_section(data: dict[str, Any]) -> list[str]:
@@ -217,6 +286,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             str(threads): measure_time(VARIANTS, size, threads, rounds, warmup, args.seed) for threads in args.threads
         },
         "single": measure_time(SINGLE_VARIANTS, replace(size, batch_size=1), 1, rounds, warmup, args.seed),
+        "families": measure_families(size, min(rounds, 3), warmup, args.seed),
         "length_batch": min(size.batch_size, LENGTH_BATCH),
         "lengths": lengths,
         "outputs": compare_outputs(size, args.seed),

@@ -15,13 +15,13 @@ if [[ $SMOKE == 1 ]]; then
   : "${EPOCHS:=1}"
   size=(--train 800 --valid 40 --test 40)
 else
-  : "${EPOCHS:=10}"
+  : "${EPOCHS:=30}"
   size=()
 fi
 criterion=model_loss
 search=(--search-preset copynet)
 # Of the training the paper says nothing; Adam 0.001 is the authors' code's.
-optimisation=(--optimizer adam --adam-betas '(0.9, 0.999)' --clip-norm 5 --dropout 0.1 --no-epoch-checkpoints)
+optimisation=(--optimizer adam --adam-betas '(0.9, 0.999)' --clip-norm 5 --dropout 0.3 --no-epoch-checkpoints)
 
 main=$RUN
 remember "size=${size[*]}"
@@ -34,12 +34,15 @@ for set in $SETS; do
   decay_linearly 0.001 40
   for system in $SYSTEMS; do
     # Each system has the dictionary that suits it: all characters, but with new names CopyNet has to learn to copy a
-    # character that it does not know, so those seen less than 30 times are unknown to it in training.
+    # character that it does not know, so those seen less than 15 times are unknown to it in training.
     threshold=2
-    [[ $set/$system == ds2/copynet* ]] && threshold=30
+    [[ $set/$system == ds2/copynet* ]] && threshold=15
     BIN=$RUN/bin-$threshold
     binarise -1 "$threshold" --dataset-impl raw
-    train "$system" "$system" "${schedule[@]}" "${optimisation[@]}"
+    # As for the synthetic rules, attention sees the position of each character and how much attention it had so far.
+    features=()
+    [[ $system == enc_dec ]] || features=(--location-width 57 --attention-coverage)
+    train "$system" "$system" "${features[@]}" "${schedule[@]}" "${optimisation[@]}"
     generate "$system" "$set" --beam 10 --nbest 10 --max-len-b 57
   done
   samples "$set" 20

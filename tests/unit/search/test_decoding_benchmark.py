@@ -30,6 +30,7 @@ def test_it_compares_the_searches_and_finds_the_same_outputs(decoding, tmp_path)
     assert list(data["time"]["1"]) == [variant.name for variant in decoding.VARIANTS]
     assert data["time"]["1"][decoding.PEER]["cpu_ratio"] == 1.0
     assert list(data["single"]) == [variant.name for variant in decoding.SINGLE_VARIANTS]
+    assert list(data["families"]) == [family.name for family in decoding.FAMILIES]
     assert all(list(row) == ["2", "4"] for row in data["lengths"].values())
     assert data["outputs"]["identical"] == data["outputs"]["sentences"] == decoding.TOY.batch_size
     text = (tmp_path / "decoding.md").read_text()
@@ -37,7 +38,8 @@ def test_it_compares_the_searches_and_finds_the_same_outputs(decoding, tmp_path)
 
 
 def test_every_variant_searches_as_its_name_says_and_writes_as_much(decoding):
-    variants = dict.fromkeys((*decoding.VARIANTS, *decoding.SINGLE_VARIANTS))
+    families = [*decoding.FAMILIES, *map(decoding.in_half, decoding.FAMILIES)]
+    variants = dict.fromkeys((*decoding.VARIANTS, *decoding.SINGLE_VARIANTS, *families))
     with decoding.built_steps(variants, decoding.TOY, 1, 1, decoding.SearchStep) as steps:
         kinds = {name: getattr(step.generator, "is_fast", False) for name, step in steps.items()}
         assert [name for name, fast in kinds.items() if not fast] == [
