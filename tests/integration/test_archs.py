@@ -42,6 +42,7 @@ COPYING = {
     "copynet_release": {"system": "copynet", **RELEASE},
     "pointer_generator": POINTER,
     "pointer_generator_see2017": POINTER,
+    "pointer_generator_coverage": POINTER | {"coverage": True},
     "copy_transformer": {"copy_mode": "gate", **TRANSFORMER},
     "paraphrase_transformer": {"copy_mode": "none", **TRANSFORMER},
 }

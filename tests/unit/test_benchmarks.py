@@ -96,6 +96,25 @@ def test_results_name_no_folder_of_the_machine(harness, monkeypatch):
     assert "/some" not in json.dumps(run) and str(ROOT) not in json.dumps(run)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("processor : 0\ncpu family\t: 26\nmodel\t: 2\nmodel name\t: Chip X\nflags\t: fpu avx512f\n\n", "AVX-512"),
+        ("processor : 0\ncpu family\t: 26\nmodel\t: 2\nmodel name\t: Chip X\nflags\t: fpu avx2\n\n", "no AVX-512"),
+    ],
+)
+def test_the_processor_is_told_apart_from_others_of_its_name(harness, monkeypatch, tmp_path, text, expected):
+    (tmp_path / "cpuinfo").write_text(text + text.replace("26", "25"))
+    monkeypatch.setattr(harness, "CPU_INFO", tmp_path / "cpuinfo")
+    assert harness.describe_run("", [])["cpu"] == f"Chip X (family 26 model 2, {expected})"
+
+
+def test_a_processor_of_which_nothing_is_written_is_named_all_the_same(harness, monkeypatch, tmp_path):
+    monkeypatch.setattr(harness, "CPU_INFO", tmp_path / "absent")
+    monkeypatch.setattr(harness.platform, "processor", lambda: "chip")
+    assert harness.describe_run("", [])["cpu"] == "chip"
+
+
 # --- workload -------------------------------------------------------------------------------------------------------
 
 
@@ -180,8 +199,12 @@ def test_command_writes_both_files(training_step, monkeypatch, tmp_path, threads
     larger = [training_step.PEER, training_step.OURS]
     assert list(data["memory"]) == [*names, concat]
     assert list(data["memory_of_larger_batch"]) == larger
-    assert [words[-1] for words in children] == [*names, concat, *larger]
-    assert [words[-3] for words in children[-2:]] == ["32", "32"]  # 8 x 4 sentences
+    assert [words[-1] for words in children[::3]] == [*names, concat, *larger, *larger, *larger]
+    assert children[::3] == children[1::3] == children[2::3]  # three processes each
+    more, half = ["--batch-size", "32"], ["--vocabulary", "150"]  # 8 x 4 sentences, 300 / 2 words
+    assert [words[5:-2] for words in children[::3][-6:]] == [more, more, half, half, half + more, half + more]
+    nothing = {"batch_mib": 2.0, "larger_batch_mib": 2.0, "growth_mib": 0.0}
+    assert data["memory_growth"] == {name: {"150": nothing, "300": nothing} for name in larger}
     parts = [training_step.FLOOR, training_step.FLOOR_ONEDNN, training_step.OUTPUT_LAYER]
     assert list(data["time"][str(threads)]) == [*names, *parts]
     assert data["concat"][str(threads)]["cpu_ms"] > 0
@@ -200,6 +223,35 @@ def test_memory_of_one_variant(training_step, threads, capsys):
     assert answer["above_idle_mib"] == pytest.approx(
         answer["peak_mib"] - answer["idle_mib"], abs=0.16
     )  # each is rounded
+
+
+def test_idle_is_the_same_for_all_variants(training_step, monkeypatch):
+    """What comes before it is fairseq's model with fairseq's loss and optimiser, whichever variant is measured."""
+    calls = []
+    monkeypatch.setattr(training_step, "train", lambda variant, size, seed, steps: calls.append((variant, size)))
+    monkeypatch.setattr(training_step.harness, "resident_mib", lambda: calls.append("idle") or 1.0)
+    training_step.measure_memory(training_step.CONCAT, training_step.Size(), seed=1)
+    peer = training_step.Variant("fairseq lstm", "lstm", "cross_entropy")
+    assert calls == [(peer, training_step.TOY), "idle", (training_step.CONCAT, training_step.Size())]
+
+
+def test_memory_is_the_median_of_the_processes(training_step, monkeypatch):
+    """Idle and peak are those of the process whose peak above idle is the median."""
+    answers = [{"idle_mib": 1.0, "peak_mib": 1.0 + above, "above_idle_mib": above} for above in (7.0, 2.0, 3.0)]
+    left = iter(answers)
+    monkeypatch.setattr(training_step.harness, "run_child", lambda script, words: next(left))
+    assert training_step.median_memory([]) == {**answers[2], "all_above_idle_mib": [7.0, 2.0, 3.0]}
+
+
+def test_growth_with_the_batch_is_free_of_what_the_vocabulary_alone_takes(training_step):
+    """Closed form: 30 - 10 and 50 - 10."""
+    rows = {
+        "mine": {"25000": training_step.growth({"above_idle_mib": 10.0}, {"above_idle_mib": 30.0})},
+        "peer": {"50000": training_step.growth({"above_idle_mib": 10.0}, {"above_idle_mib": 50.0})},
+    }
+    lines = training_step.growth_table(rows, 64)
+    assert "batch 64, MiB | batch 512, MiB" in lines[3]
+    assert lines[5:] == ["| mine | 25,000 | 10.0 | 30.0 | 20.0 |", "| peer | 50,000 | 10.0 | 50.0 | 40.0 |"]
 
 
 def test_memory_only(training_step, monkeypatch, tmp_path, capsys):

@@ -190,8 +190,8 @@ def test_loading_is_a_share_of_the_step(data_path, workload, monkeypatch, tmp_pa
         for number in range(38):
             builder.add_item(torch.tensor([4 + number] * (length - 1) + [2]))
         builder.finalize(f"{prefix}.idx")
-    args = Namespace(threads=1, seed=1, rounds=2, warmup=1)
-    summary = data_path.measure_loading(tmp_path, size, args)
+    args = Namespace(seed=1, rounds=2, warmup=1)
+    summary = data_path.measure_loading(tmp_path, size, 1, args)
     step = summary[data_path.STEP.name]
     for task in data_path.TASKS:
         row = summary[task]
@@ -212,13 +212,17 @@ def test_a_broken_limit_is_the_exit_status(data_path, monkeypatch, tmp_path, sha
     prepared = dict.fromkeys(("pairs", "cpu_s", "wall_s", "pairs_per_s", "pairs_per_cpu_s", "peak_mib"), 1000)
     row = {"start_s": 1.0, "epoch_s": 1.0, "batches": 10, "wall_ms": 1.0, "cpu_ms": 1.0, "share": share}
     loading = {**dict.fromkeys(data_path.TASKS, row), data_path.STEP.name: {"wall_ms": 500.0}}
+    small = {**loading, "paraphrase": row | {"share": 0.001}}
     monkeypatch.setattr(data_path, "write_text", lambda *args: [])
     monkeypatch.setattr(data_path, "prepare", lambda *args: prepared)
     monkeypatch.setattr(data_path, "same_files", lambda *args: same)
-    monkeypatch.setattr(data_path, "measure_loading", lambda *args: loading)
+    monkeypatch.setattr(
+        data_path, "measure_loading", lambda data, size, threads, args: loading if threads == 2 else small
+    )
     assert data_path.main([*words, "--output", str(tmp_path / "data_path")]) == status
     text = (tmp_path / "data_path.md").read_text()
-    assert f"| paraphrase | 1.0 | 1.0 | 1.0 | 1.0 | {share:.2%} |" in text and "Limit: 2%." in text
+    assert all(f"| paraphrase | 1.0 | 1.0 | 1.0 | 1.0 | {value:.2%} |" in text for value in (0.001, share))
+    assert "Limit: 2%." in text
     assert ("DIFFERENT files" in text) == (not same)
 
 

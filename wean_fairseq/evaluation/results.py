@@ -177,7 +177,8 @@ def render(result: dict[str, Any], metrics: list[str], document: PathLike) -> st
     data = evaluation["data"]
     facts = [f"{data['sentences']} sentences, {data['references']} reference(s)", f"seed {result['seed']}"]
     if result.get("commit", "unknown") != "unknown":
-        facts.append(f"commit {result['commit'][:12]}")
+        commit, changes, _ = result["commit"].partition("-dirty")
+        facts.append(f"commit {commit[:12]}" + (" with changes" if changes else ""))
     lines += ["", f"{', '.join(facts)}; with 95% bootstrap intervals. Command: `{result['command']}`."]
     lines += [result["note"]] if result.get("note") else []
     first = next(iter(systems.values()))

@@ -22,6 +22,7 @@ class TestPointerGeneratorContract(CopyContract):
     cases: ClassVar[dict[str, tuple[str, dict[str, Any]]]] = {
         "pointer_generator": ("pointer_generator", TINY),
         "pointer_generator_see2017": ("pointer_generator_see2017", TINY),
+        "pointer_generator_coverage": ("pointer_generator_coverage", TINY | {"coverage_weight": 0.0}),
         "coverage": ("pointer_generator", TINY | COVERED),
         "query_embedding": ("pointer_generator", TINY | QUERIES),
         "concat": ("pointer_generator", TINY | QUERIES | {"query_score": "concat"}),
@@ -140,7 +141,7 @@ def test_the_parameters_of_the_paper():
     model = build_model("pointer_generator_see2017", task)
     assert count(model.decoder.gate) == 1_153
     assert count(model) - 3 * 4 * 256 - 1_153 == 21_499_600
-    assert count(build_model("pointer_generator_see2017", task, coverage=True)) - count(model) == 512
+    assert count(build_model("pointer_generator_coverage", task)) - count(model) == 512
 
 
 def test_the_weights_start_as_in_the_release():

@@ -1,14 +1,14 @@
 """Additive scores: blocks, both ranges, autograd, and the Triton kernels, against the tanh itself in float64.
 
-Triton's kernels run on a GPU, or anywhere through Triton's interpreter (``TRITON_INTERPRET=1``).
+``make test-kernels`` runs those tests of the kernels that have ``kernels`` in their name.
 """
 
-import os
 import sys
 
 import pytest
 import torch
 
+from tests import triton_kernels
 from wean_fairseq import modules
 from wean_fairseq.modules import additive_cross_entropy, additive_scores
 from wean_fairseq.modules.additive_scores import LARGEST_PART, AdditiveScorer
@@ -164,17 +164,12 @@ def test_without_triton_a_gpu_uses_the_form_above(monkeypatch):
 
 @pytest.fixture(scope="module")
 def kernels():
-    pytest.importorskip("triton", reason="Triton is not installed: its kernels are not tested")
-    if not torch.cuda.is_available() and os.environ.get("TRITON_INTERPRET") != "1":
-        pytest.skip("no GPU: set TRITON_INTERPRET=1 to test Triton's kernels through its interpreter")
-    from wean_fairseq.modules import additive_kernel
-
-    return additive_kernel
+    return triton_kernels.additive_kernel()
 
 
 @pytest.fixture
 def device():
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    return triton_kernels.DEVICE
 
 
 @pytest.mark.parametrize("eps", [0.0, 0.1])
@@ -204,7 +199,7 @@ def test_kernels_give_scores_of_the_tanh_and_their_gradients(kernels, device, in
         close(gradient.cpu(), double.grad)
 
 
-def test_merging_the_sums_of_splits_is_the_log_sum_exp_of_all(kernels):
+def test_merging_the_sums_of_the_kernels_splits_is_the_log_sum_exp_of_all(kernels):
     """Expected: torch's own logsumexp; one split is far below the other."""
     scores = torch.tensor([[[0.0, 1.0], [90.0, 91.0]], [[-90.0, -91.0], [2.0, 1.0]]])  # (splits, n, 2)
     largest = scores.amax(dim=2)

@@ -38,7 +38,7 @@ def test_it_compares_the_searches_and_finds_the_same_outputs(decoding, tmp_path)
 
 
 def test_every_variant_searches_as_its_name_says_and_writes_as_much(decoding):
-    families = [*decoding.FAMILIES, *map(decoding.in_half, decoding.FAMILIES)]
+    families = [*decoding.FAMILIES, decoding.in_half(decoding.FAMILIES[0])]
     variants = dict.fromkeys((*decoding.VARIANTS, *decoding.SINGLE_VARIANTS, *families))
     with decoding.built_steps(variants, decoding.TOY, 1, 1, decoding.SearchStep) as steps:
         kinds = {name: getattr(step.generator, "is_fast", False) for name, step in steps.items()}

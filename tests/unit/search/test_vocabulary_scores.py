@@ -1,12 +1,12 @@
 """Scores in chunks and blocks against all of them at once: ``QueryEmbedding.scores``, log_softmax and one topk."""
 
-import os
 from typing import Any
 
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests import triton_kernels
 from wean_fairseq.modules import QueryEmbedding
 from wean_fairseq.modules.additive_scores import LARGEST_PART, AdditiveScorer
 from wean_fairseq.search import packed_linear, vocabulary_scores
@@ -91,15 +91,10 @@ def test_concat_with_hypotheses_that_leave_the_range_and_come_back(chunk):
 @torch.no_grad()
 def test_the_kernels_of_concat_take_other_hypotheses_as_well():
     """Expected: the form in PyTorch, anew each time."""
-    pytest.importorskip("triton", reason="Triton is not installed: its kernels are not tested")
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cpu" and os.environ.get("TRITON_INTERPRET") != "1":
-        pytest.skip("no GPU: set TRITON_INTERPRET=1 to test Triton's kernels through its interpreter")
-    from wean_fairseq.modules.additive_kernel import TritonScorer
-
+    kernels, device = triton_kernels.additive_kernel(), triton_kernels.DEVICE
     torch.manual_seed(3)
     candidates, vector = torch.randn(70, DIM), torch.randn(DIM)
-    scorer = TritonScorer(torch.zeros(1, DIM, device=device), candidates.to(device), vector.to(device), False)
+    scorer = kernels.TritonScorer(torch.zeros(1, DIM, device=device), candidates.to(device), vector.to(device), False)
     for count, large in ((ROWS, 1.0), (5, 2 * LARGEST_PART), (ROWS, 1.0)):
         query = torch.randn(count, DIM)
         query[0] = large

@@ -39,4 +39,5 @@ class PointerGeneratorConfig(CopyingConfig):
 
 def register_presets() -> None:
     """Register the archs beside ``pointer_generator`` itself."""
-    register_preset("pointer_generator", "pointer_generator_see2017")
+    register_preset("pointer_generator", "pointer_generator_see2017")  # a name for the defaults
+    register_preset("pointer_generator", "pointer_generator_coverage", coverage=True)
