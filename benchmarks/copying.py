@@ -1,4 +1,4 @@
-"""What copying costs: the training step of CopyNet against RNNSearch and Enc-Dec, and decoding time along a sentence.
+"""What copying costs: the training step of CopyNet against RNNSearch and Enc-Dec, and their decoders along a sentence.
 
     python benchmarks/copying.py              the paper's sizes, 1 and 2 threads, some minutes
     python benchmarks/copying.py --quick      a toy size that shows that everything runs; its numbers mean nothing
@@ -61,7 +61,10 @@ def measure_decoding(size: Size, length: int, seed: int) -> dict[str, list[float
 
 @torch.no_grad()
 def time_decoding(step: TrainingStep, length: int) -> list[float]:
-    """Milliseconds of CPU a decoding step of 10 hypotheses of each sentence, the median of every ten steps."""
+    """Milliseconds of CPU a step of the decoder for 10 hypotheses of each sentence, the median of every ten steps.
+
+    The whole search is in decoding.py.
+    """
     torch.set_num_threads(1)
     model = step.model.eval()
     batch = step.batches[0]["net_input"]
@@ -99,7 +102,12 @@ def report(data: dict[str, Any]) -> list[str]:
         *(f"from step {start * WINDOW + 1}" for start in range(len(next(iter(data["decoding"].values()))))),
     ]
     rows = [[name, *(f"{value:.1f}" for value in values)] for name, values in data["decoding"].items()]
-    lines += ["", f"## Decoding, CPU ms a step, beam {BEAM}, threads: 1", "", *harness.table(header, rows)]
+    lines += [
+        "",
+        f"## The decoder alone, CPU ms a step of {BEAM} hypotheses a sentence, threads: 1",
+        "",
+        *harness.table(header, rows),
+    ]
     return lines
 
 

@@ -31,11 +31,13 @@ PEER = "fairseq lstm"
 STOCK = "wean_lstm --stock-search"
 FAST = "wean_lstm"
 HALF = "wean_lstm --bf16-scores"
+FEW = "wean_lstm --num-candidates V/10"
 CONCAT = "wean_lstm --query-score concat"
 CONCAT_FLAGS = ("--query-score", "concat")
 BEAM = 5
 LENGTHS = (20, 100, 200)  # at which the cost of a word is compared
 LENGTH_BATCH = 8
+FEW_ROUNDS = 3  # at most, of the other families and of the lengths
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,13 @@ class SearchVariant(Variant):
     """A model, and options of the task that searches with it."""
 
     search: tuple[str, ...] = ()
+    candidates: float = 1.0  # share of the vocabulary that is scored
 
     def command(self, size: Size) -> list[str]:
         """The options of model and task."""
         task = [] if self.arch == "lstm" else ["--task", "paraphrase", *self.search]
-        return [*super().command(size), *task]
+        fewer = ["--num-candidates", str(int(self.candidates * size.vocabulary))] if self.candidates < 1 else []
+        return [*super().command(size), *task, *fewer]
 
 
 VARIANTS = (
@@ -57,6 +61,7 @@ VARIANTS = (
     SearchVariant(HALF, "wean_lstm", "cross_entropy", search=("--bf16-scores",)),
     SearchVariant("seq2seq_lstm", "seq2seq_lstm", "cross_entropy"),
     SearchVariant("seq2seq_lstm --bf16-scores", "seq2seq_lstm", "cross_entropy", search=("--bf16-scores",)),
+    SearchVariant(FEW, "wean_lstm", "cross_entropy", candidates=0.1),
 )
 
 # Of one sentence at a time, as fairseq-interactive searches; concat is too slow for a batch of many.
@@ -86,14 +91,20 @@ def _family(arch: str, *flags: str, task: str = "paraphrase") -> FamilyVariant:
 
 FAMILIES = (
     _family("copynet"),
+    _family("rnnsearch"),
+    _family("enc_dec"),
     _family("pointer_generator"),
     _family("residual_lstm", "--num-layers=2"),
     _family("nts"),
     _family("enc_dec_a"),
     _family("mta_lstm", f"--topic-slots={Size.source_length}", task="topic_essay"),
+    _family("tat_lstm", task="topic_essay"),
+    _family("tav_lstm", task="topic_essay"),
     _family("sc_lstm", task="topic_essay"),
     _family("ppg", "--chunk-symbol=w0", task="topic_essay"),
 )
+# Where the cost of a word is compared at several lengths: every kind of step that there is.
+LONG = (*VARIANTS[:4], *(f for f in FAMILIES if f.name in ("copynet", "pointer_generator", "mta_lstm", "ppg")))
 
 
 class SearchStep(TrainingStep):
@@ -144,7 +155,7 @@ def measure_lengths(size: Size, rounds: int, warmup: int, seed: int) -> dict[str
     torch.set_num_threads(1)
     size = replace(size, batch_size=min(size.batch_size, LENGTH_BATCH))
     costs: dict[str, dict[str, float]] = {}
-    with built_steps(VARIANTS[:4], size, warmup + rounds, seed, SearchStep) as steps:
+    with built_steps(LONG, size, warmup + rounds, seed, SearchStep) as steps:
         for length in LENGTHS:
             for step in steps.values():
                 step.set_length(length)
@@ -204,7 +215,7 @@ def report(data: dict[str, Any]) -> list[str]:
     for threads, summary in data["time"].items():
         lines += _time_section(f"A batch, threads: {threads}", size.batch_size, summary)
     lines += _time_section("One sentence, threads: 1", 1, data["single"])
-    lines += _family_section(size.batch_size, data["families"])
+    lines += _family_section(size.batch_size, data["few_rounds"], data["families"])
     lines += _length_section(data)
     outputs = data["outputs"]
     same = (
@@ -235,7 +246,7 @@ def _time_section(title: str, sentences: int, summary: Mapping[str, Mapping[str,
     return ["", f"## {title}", "", *harness.table(header, rows), "", last]
 
 
-def _family_section(sentences: int, families: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _family_section(sentences: int, rounds: int, families: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """The other families."""
     header = ["family", "CPU ms", "sentences / CPU s", "**times as fast**", "with --bf16-scores"]
     rows = [
@@ -248,8 +259,9 @@ def _family_section(sentences: int, families: Mapping[str, Mapping[str, Any]]) -
         ]
         for name, row in families.items()
     ]
-    last = f"In CPU time, against `{PEER}` with fairseq's search in the same rounds."
-    return ["", "## A batch with the other recurrent families, threads: 1", "", *harness.table(header, rows), "", last]
+    last = f"Times in CPU time, against `{PEER}` with fairseq's search in the same rounds. `nts_w2v` is `nts` here."
+    heading = f"## A batch with the other recurrent families, threads: 1, {rounds} rounds"
+    return ["", heading, "", *harness.table(header, rows), "", last]
 
 
 def _length_section(data: dict[str, Any]) -> list[str]:
@@ -260,6 +272,7 @@ def _length_section(data: dict[str, Any]) -> list[str]:
     rows = [[name, *row.values()] for name, row in data["lengths"].items()]
     batch = data["length_batch"]
     heading = f"## CPU ms a word of all hypotheses, by the length of the outputs, batch {batch}, threads: 1"
+    heading += f", {data['few_rounds']} rounds"
     return ["", heading, "", *harness.table(header, rows)]
 
 
@@ -274,19 +287,21 @@ def main(argv: Sequence[str] | None = None) -> None:
     use_plugin()
     size = replace(TOY if args.quick else Size(), **({"batch_size": args.batch_size} if args.batch_size else {}))
     rounds, warmup = (2, 1) if args.quick else (args.rounds, args.warmup)
-    lengths = {} if args.no_lengths else measure_lengths(size, min(rounds, 3), warmup, args.seed)
+    few = min(rounds, FEW_ROUNDS)
+    lengths = {} if args.no_lengths else measure_lengths(size, few, warmup, args.seed)
     data: dict[str, Any] = {
         "run": harness.describe_run(shlex.join(["python", "benchmarks/decoding.py", *shown(words)]), PACKAGES),
         "size": asdict(size),
         "beam": BEAM,
         "seed": args.seed,
         "rounds": rounds,
+        "few_rounds": few,
         "warmup": warmup,
         "time": {
             str(threads): measure_time(VARIANTS, size, threads, rounds, warmup, args.seed) for threads in args.threads
         },
         "single": measure_time(SINGLE_VARIANTS, replace(size, batch_size=1), 1, rounds, warmup, args.seed),
-        "families": measure_families(size, min(rounds, 3), warmup, args.seed),
+        "families": measure_families(size, few, warmup, args.seed),
         "length_batch": min(size.batch_size, LENGTH_BATCH),
         "lengths": lengths,
         "outputs": compare_outputs(size, args.seed),

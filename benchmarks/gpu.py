@@ -2,7 +2,8 @@
 
     python benchmarks/gpu.py              the published sizes, some minutes; needs a GPU
     python benchmarks/gpu.py --resume     only the tables that the last call did not finish
-    python benchmarks/gpu.py --quick      a toy size, on a CPU where there is no GPU; its numbers mean nothing
+    python benchmarks/gpu.py --quick      a toy size, on a CPU where there is no GPU; its numbers mean nothing.
+                                          TRITON_INTERPRET=1 lets Triton's kernels join there
 
 Times are wall times between two waits for the GPU. What is not installed (Triton, Liger-Kernel, cut-cross-entropy) or
 does not run is named in the result instead of measured. Each table is measured in a process of its own, as an error on
@@ -12,6 +13,7 @@ a GPU leaves a process useless, and is written down before the next one begins.
 import argparse
 import json
 import logging
+import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +38,9 @@ PACKAGES = ("torch", "fairseq-fixed", "triton", "liger-kernel", "cut-cross-entro
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 OURS = "wean_fairseq"
 MATERIALISED = "materialised scores"
+TORCH = "torch's linear_cross_entropy"
+# Tokens of a fixed chunk of it: it divides those of both published sizes, and is near what `chunk_rows` takes there.
+TORCH_CHUNK = 448
 # Units of a GPU that compute tanh, reciprocal and exp: results of one multiprocessor in one cycle, compute capability
 # 7.0 to 9.0 (CUDA C++ programming guide, table of arithmetic throughput).
 SPECIAL_PER_CYCLE = 16
@@ -106,8 +111,10 @@ def output_losses() -> dict[str, Loss]:
         ),
         OURS: lambda query, weight, target: product_cross_entropy(query, weight, None, target).loss,
     }
-    if hasattr(F, "linear_cross_entropy"):
-        losses["torch's linear_cross_entropy"] = partial(F.linear_cross_entropy, reduction="sum")
+    if hasattr(torch.nn, "LinearCrossEntropyOptions"):  # without options its loss materialises the scores
+        fused, options = partial(F.linear_cross_entropy, reduction="sum"), torch.nn.LinearCrossEntropyOptions
+        losses[TORCH] = partial(fused, options=options())
+        losses[f"{TORCH}, chunks of {TORCH_CHUNK}"] = partial(fused, options=options(batch_chunk_size=TORCH_CHUNK))
     losses["Liger-Kernel"] = liger_loss
     losses["cut-cross-entropy"] = cut_loss
     losses["cut-cross-entropy, cce_exact"] = partial(cut_loss, impl="cce_exact")
@@ -140,9 +147,11 @@ def concat_losses(size: Size, seed: int) -> dict[str, Loss]:
         return ScorerLoss.apply(query, weight, vector, target, kind)
 
     losses: dict[str, Loss] = {"chunked form": partial(loss, additive_scores.AdditiveScorer)}
-    kernels = additive_scores.triton_kernels() if DEVICE.type == "cuda" else None
+    interpreted = os.environ.get("TRITON_INTERPRET") == "1"  # Triton itself reads it, on a GPU too
+    kernels = additive_scores.triton_kernels() if DEVICE.type == "cuda" or interpreted else None
     if kernels is not None:
-        losses[f"{OURS}, Triton"] = partial(loss, kernels.TritonScorer)
+        name = f"{OURS}, Triton's interpreter" if interpreted else f"{OURS}, Triton"
+        losses[name] = partial(loss, kernels.TritonScorer)
     return losses
 
 

@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 
 # Settings of the memory allocator that move time and memory of anything that holds large arrays.
 ALLOCATOR_VARIABLES = ("LD_PRELOAD", "GLIBC_TUNABLES", "THP_MEM_ALLOC_ENABLE", "MALLOC_ARENA_MAX")
+# What Linux says about the processors.
+CPU_INFO = Path("/proc/cpuinfo")
 
 Phases = dict[str, float]
 Step = Callable[[int], Phases]
@@ -116,7 +118,7 @@ def describe_run(command: str, packages: Sequence[str]) -> dict[str, Any]:
     return {
         "date": date.today().isoformat(),
         "command": command,
-        "cpu": _cpu_model(),
+        "cpu": _describe_cpu(),
         "cores": os.cpu_count(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "system": f"{platform.system()} {platform.machine()}",
@@ -133,11 +135,17 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def _cpu_model() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or "unknown"
+def _describe_cpu() -> str:
+    """Name of the first processor; on Linux with family and model, and on x86 whether it has AVX-512."""
+    text = CPU_INFO.read_text(encoding="utf-8") if CPU_INFO.exists() else ""
+    pairs = [line.split(":", 1) for line in text.split("\n\n")[0].splitlines() if ":" in line]
+    facts = {name.strip(): value.strip() for name, value in pairs}
+    parts = [facts.get("model name") or platform.processor() or "unknown"]
+    if "cpu family" in facts and "model" in facts:
+        parts.append(f"family {facts['cpu family']} model {facts['model']}")
+    if "flags" in facts:
+        parts.append("AVX-512" if "avx512f" in facts["flags"].split() else "no AVX-512")
+    return parts[0] + (f" ({', '.join(parts[1:])})" if parts[1:] else "")
 
 
 def run_lines(run: Mapping[str, Any]) -> list[str]:

@@ -40,6 +40,8 @@ FLOOR = "output products alone"
 FLOOR_ONEDNN = "output products alone, oneDNN"
 OUTPUT_LAYER = "output layer alone"
 FUSED = ("--optimizer", "fused_adam")
+# Fresh processes for each number of the memory tables: the peaks of equal ones differ by some tens of MiB.
+PROCESSES = 3
 # Sentences of the batch that shows how memory grows, times those of the batch that is timed.
 LARGER = 8
 
@@ -53,6 +55,8 @@ VARIANTS = (
     Variant("wean_lstm --criterion cross_entropy", "wean_lstm", "cross_entropy"),
     Variant("seq2seq_lstm --optimizer fused_adam", "seq2seq_lstm", "query_embedding", FUSED),
 )
+# What every process that measures memory trains first, at toy size: fairseq's own code alone.
+PEER_VARIANT = VARIANTS[0]
 # Many times slower than the others: measured by itself.
 CONCAT = Variant(f"{OURS} --query-score concat", "wean_lstm", "query_embedding", (*FUSED, "--query-score", "concat"))
 
@@ -99,25 +103,52 @@ def time_steps(steps: Mapping[str, harness.Step], rounds: int, warmup: int, peer
 def measure_memory(variant: Variant, size: Size, seed: int, steps: int = 3) -> dict[str, float]:
     """Peak of this process, which must be fresh, over ``steps`` steps, and what it held before there was a model.
 
-    A toy step comes first: it does the imports that PyTorch puts off until then, which are the same for all variants.
+    A toy step of the peer comes first, whatever ``variant`` is: it does the imports that PyTorch puts off until then.
+    So idle is the same for all variants, and what the plugin's own steps load into the process (oneDNN for its
+    products, say) counts as theirs.
     """
-    train(variant, TOY, seed, steps=1)
+    train(PEER_VARIANT, TOY, seed, steps=1)
     idle = harness.resident_mib()
     train(variant, size, seed, steps)
     peak = harness.peak_resident_mib()
     return {"idle_mib": round(idle, 1), "peak_mib": round(peak, 1), "above_idle_mib": round(peak - idle, 1)}
 
 
-def measure_all_memory(words: Sequence[str], batch_size: int) -> dict[str, dict[str, Any]]:
-    """Peak memory of all variants at the size of ``words``, and of some with ``LARGER`` times the sentences."""
-    script, larger = Path(__file__), ["--batch-size", str(LARGER * batch_size)]
-    rows = [variant.name for variant in (*VARIANTS, CONCAT)]
+def measure_all_memory(words: Sequence[str], size: Size) -> dict[str, dict[str, Any]]:
+    """Peak memory of all variants at the size of ``words``, and of two by batch and vocabulary."""
+    larger, half = LARGER * size.batch_size, size.vocabulary // 2
+
+    def measure(names: Iterable[str], *changes: str) -> dict[str, dict[str, Any]]:
+        return {name: median_memory([*words, *changes, "--memory-of", name]) for name in names}
+
+    rows, compared = [variant.name for variant in (*VARIANTS, CONCAT)], (PEER, OURS)
+    more_sentences, fewer_words = ("--batch-size", str(larger)), ("--vocabulary", str(half))
+    memory, of_larger = measure(rows), measure(compared, *more_sentences)
+    of_half, of_half_larger = measure(compared, *fewer_words), measure(compared, *fewer_words, *more_sentences)
     return {
-        "memory": {name: harness.run_child(script, [*words, "--memory-of", name]) for name in rows},
-        "memory_of_larger_batch": {
-            name: harness.run_child(script, [*words, *larger, "--memory-of", name]) for name in (PEER, OURS)
+        "memory": memory,
+        "memory_of_larger_batch": of_larger,
+        "memory_growth": {
+            name: {
+                str(half): growth(of_half[name], of_half_larger[name]),
+                str(size.vocabulary): growth(memory[name], of_larger[name]),
+            }
+            for name in compared
         },
     }
+
+
+def median_memory(words: Sequence[str]) -> dict[str, Any]:
+    """The one of ``PROCESSES`` fresh processes whose peak above idle is their median, and that of all of them."""
+    answers = [harness.run_child(Path(__file__), words) for _ in range(PROCESSES)]
+    middle = sorted(answers, key=lambda answer: float(answer["above_idle_mib"]))[PROCESSES // 2]
+    return {**middle, "all_above_idle_mib": [answer["above_idle_mib"] for answer in answers]}
+
+
+def growth(batch: dict[str, Any], larger: dict[str, Any]) -> dict[str, float]:
+    """What a larger batch adds to the peak: whatever depends on the vocabulary alone is in both, and drops out."""
+    one, more = batch["above_idle_mib"], larger["above_idle_mib"]
+    return {"batch_mib": one, "larger_batch_mib": more, "growth_mib": round(more - one, 1)}
 
 
 def train(variant: Variant, size: Size, seed: int, steps: int) -> None:
@@ -145,8 +176,10 @@ def report(data: dict[str, Any]) -> list[str]:
                 "",
                 f"One step of `{CONCAT.name}`: {concat['cpu_ms']:.0f} ms CPU, {concat['wall_ms']:.0f} ms wall.",
             ]
-    lines += memory_table("variant", data["memory"], PEER)
-    lines += memory_table("variant", data["memory_of_larger_batch"], PEER, f", {LARGER} times the sentences")
+    median = f", median of {PROCESSES}"
+    lines += memory_table("variant", data["memory"], PEER, median)
+    lines += memory_table("variant", data["memory_of_larger_batch"], PEER, f", {LARGER} times the sentences{median}")
+    lines += growth_table(data["memory_growth"], data["size"]["batch_size"])
     return lines
 
 
@@ -195,9 +228,26 @@ def memory_table(what: str, memory: dict[str, dict[str, float]], peer: str, titl
     if not memory:
         return []
     least = memory[peer]["above_idle_mib"]
-    rows = [[name, *row.values(), f"{row['above_idle_mib'] / least:.3f}"] for name, row in memory.items()]
+    columns = ("idle_mib", "peak_mib", "above_idle_mib")
+    rows = [
+        [name, *(row[column] for column in columns), f"{row['above_idle_mib'] / least:.3f}"]
+        for name, row in memory.items()
+    ]
     header = [what, "idle MiB", "peak MiB", "above idle MiB", "**ratio**"]
     return ["", f"## Peak memory{title}, a fresh process each, threads: 1", "", *harness.table(header, rows)]
+
+
+def growth_table(rows: dict[str, dict[str, dict[str, float]]], batch_size: int) -> list[str]:
+    """A section on what ``LARGER`` times the sentences add to the peak, by vocabulary; nothing where not measured."""
+    if not rows:
+        return []
+    header = ["variant", "V", f"batch {batch_size}, MiB", f"batch {LARGER * batch_size}, MiB", "**growth MiB**"]
+    cells = [
+        [name, f"{int(vocabulary):,}", *numbers.values()]
+        for name, vocabularies in rows.items()
+        for vocabulary, numbers in vocabularies.items()
+    ]
+    return ["", "## Growth of peak memory above idle with the batch, by vocabulary", "", *harness.table(header, cells)]
 
 
 def add_run_options(parser: argparse.ArgumentParser, name: str, rounds: int, warmup: int = 2, hint: str = "") -> None:
@@ -225,6 +275,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add_run_options(parser, "training_step", rounds=7, hint="; 0 = memory only")
     parser.add_argument("--batch-size", type=int, help=f"sentences (default: {Size.batch_size})")
+    parser.add_argument("--vocabulary", type=int, help=f"entries of the dictionary (default: {Size.vocabulary})")
     parser.add_argument("--no-memory", action="store_true", help="time only")
     parser.add_argument("--memory-of", help=argparse.SUPPRESS)  # the fresh process of one variant
     return parser
@@ -235,7 +286,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if argv is None else argv)
     args = build_parser().parse_args(words)
     use_plugin()
-    size = replace(TOY if args.quick else Size(), **({"batch_size": args.batch_size} if args.batch_size else {}))
+    changes = {name: getattr(args, name) for name in ("batch_size", "vocabulary") if getattr(args, name)}
+    size = replace(TOY if args.quick else Size(), **changes)
     if args.memory_of:
         torch.set_num_threads(1)
         variant = next(variant for variant in (*VARIANTS, CONCAT) if variant.name == args.memory_of)
@@ -250,12 +302,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         "warmup": warmup,
         "memory": {},
         "memory_of_larger_batch": {},
+        "memory_growth": {},
         "time": {},
         "concat": {},
     }
     # Memory first: its processes are small and leave nothing behind for the timing.
     if not args.no_memory:
-        data |= measure_all_memory(words, size.batch_size)
+        data |= measure_all_memory(words, size)
     for threads in args.threads if rounds else ():
         data["time"][str(threads)] = measure_time(VARIANTS, size, threads, rounds, warmup, args.seed)
         data["concat"][str(threads)] = measure_concat(size, threads, args.seed)
