@@ -3,7 +3,7 @@
 #
 #   DATA=path/to/simplification TURK=path/to/turkcorpus PWKP=path/to/pwkp bash examples/nts/simplification.sh
 #
-# Not the papers' training data: that of examples/wean_lstm/simplification.sh, which says where it is to be had. All
+# Not the papers' training data: that of examples/wean_lstm/simplification.sh. The README there says what it is. All
 # systems make EPOCHS passes over it. Words seen less than THRESHOLD times are <unk>. Sizes and word vectors: see
 # systems.sh.
 set -euo pipefail

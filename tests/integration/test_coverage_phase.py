@@ -4,16 +4,16 @@ import torch
 
 from tests.integration.commands import TASK, USER_DIR, parameters, train
 
-MODEL = ["--user-dir", USER_DIR, "--arch", "pointer_generator", "--criterion", "model_loss", *TASK]
-MODEL += ["--embed-dim", "8", "--hidden-size", "8", "--attention-dim", "8", "--max-update", "2"]
+MODEL = ["--user-dir", USER_DIR, "--criterion", "model_loss", *TASK]
+MODEL += ["--embed-dim", "8", "--hidden-size", "8", "--attention-dim", "8", "--max-update", "2", "--arch"]
 
 
 def test_a_model_trained_without_coverage_goes_on_with_it(data, tmp_path):
     """The second phase runs at rate 0, so that it must end with the weights of the first and one more."""
     first, second = tmp_path / "first", tmp_path / "second"
-    train(data, first, "--lr", 0.1, model=MODEL)
+    train(data, first, "--lr", 0.1, model=[*MODEL, "pointer_generator"])
     start = ["--finetune-from-model", first / "checkpoint_last.pt"]
-    result = train(data, second, "--lr", 0.0, "--coverage", *start, model=MODEL)
+    result = train(data, second, "--lr", 0.0, *start, model=[*MODEL, "pointer_generator_coverage"])
     assert "trained without --coverage" in result.out + result.err
     assert all(0 < loss < 1 for loss in result.logged("valid_coverage"))
     assert result.logged("valid_coverage")

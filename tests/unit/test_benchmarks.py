@@ -243,7 +243,7 @@ def test_memory_is_the_median_of_the_processes(training_step, monkeypatch):
     assert training_step.median_memory([]) == {**answers[2], "all_above_idle_mib": [7.0, 2.0, 3.0]}
 
 
-def test_growth_with_the_batch_is_free_of_what_the_vocabulary_alone_takes(training_step):
+def test_growth_with_the_batch_is_the_difference_of_the_peaks(training_step):
     """Closed form: 30 - 10 and 50 - 10."""
     rows = {
         "mine": {"25000": training_step.growth({"above_idle_mib": 10.0}, {"above_idle_mib": 30.0})},

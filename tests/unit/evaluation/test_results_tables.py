@@ -64,6 +64,17 @@ def test_tables_are_generated_and_checked(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize(
+    ("commit", "shown"),
+    [("ab" * 20, ", commit abababababab;"), ("ab" * 20 + "-dirty", ", commit abababababab with changes;")],
+)
+def test_a_table_says_whether_its_commit_was_changed(commit: str, shown: str) -> None:
+    path = Path("results/demo.json")
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"commit": commit}), encoding="utf-8")
+    assert main(["tables", "doc.md"]) == 0
+    assert shown in Path("doc.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
     ("document", "message"),
     [
         ("<!-- results: demo -->\nno end\n", "has no <!-- /results --> after it"),

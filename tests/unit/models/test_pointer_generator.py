@@ -14,7 +14,7 @@ from wean_fairseq.modules import attended_again
 from wean_fairseq.optim.adagrad_accumulator import AccumulatorAdagrad, AccumulatorAdagradConfig
 
 TINY = {"embed_dim": 6, "hidden_size": 5, "attention_dim": 7, "weight_init": "pytorch"}
-COVERED = {"coverage": True, "coverage_weight": 0.0}  # the contract's loss is the likelihood alone
+LIKELIHOOD = {"coverage_weight": 0.0}  # the contract's loss is the likelihood alone
 QUERIES = {"output_layer": "query_embedding"}
 
 
@@ -22,8 +22,7 @@ class TestPointerGeneratorContract(CopyContract):
     cases: ClassVar[dict[str, tuple[str, dict[str, Any]]]] = {
         "pointer_generator": ("pointer_generator", TINY),
         "pointer_generator_see2017": ("pointer_generator_see2017", TINY),
-        "pointer_generator_coverage": ("pointer_generator_coverage", TINY | {"coverage_weight": 0.0}),
-        "coverage": ("pointer_generator", TINY | COVERED),
+        "pointer_generator_coverage": ("pointer_generator_coverage", TINY | LIKELIHOOD),
         "query_embedding": ("pointer_generator", TINY | QUERIES),
         "concat": ("pointer_generator", TINY | QUERIES | {"query_score": "concat"}),
         "as initialised in the paper": ("pointer_generator", TINY | {"weight_init": "see2017"}),

@@ -105,7 +105,7 @@ def test_the_process_of_a_table_answers_with_its_rows(gpu, monkeypatch, tmp_path
     gpu.main(asked[0][1])
     rows = json.loads(capsys.readouterr().out.splitlines()[-1])
     decoding = sys.modules["decoding"]
-    assert list(rows)[:4] == [decoding.PEER, decoding.STOCK, decoding.FAST, decoding.HALF]
+    assert list(rows) == [decoding.PEER, decoding.STOCK, decoding.FAST, decoding.HALF, decoding.FEW]
     assert rows[decoding.PEER]["wall_ratio"] == 1.0
 
 
