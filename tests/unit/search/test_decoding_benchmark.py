@@ -38,7 +38,7 @@ def test_it_compares_the_searches_and_finds_the_same_outputs(decoding, tmp_path)
 
 
 def test_every_variant_searches_as_its_name_says_and_writes_as_much(decoding):
-    families = [*decoding.FAMILIES, decoding.in_half(decoding.FAMILIES[0])]
+    families = [*decoding.FAMILIES, decoding.in_half(decoding.FAMILIES[0]), decoding.in_half(decoding.FAMILIES[-1])]
     variants = dict.fromkeys((*decoding.VARIANTS, *decoding.SINGLE_VARIANTS, *families))
     with decoding.built_steps(variants, decoding.TOY, 1, 1, decoding.SearchStep) as steps:
         kinds = {name: getattr(step.generator, "is_fast", False) for name, step in steps.items()}
@@ -52,3 +52,6 @@ def test_every_variant_searches_as_its_name_says_and_writes_as_much(decoding):
             step(0)
             lengths = {len(one["tokens"]) for hypotheses in step.found for one in hypotheses}
             assert lengths == {decoding.TOY.target_length}
+        most_frequent = decoding.TOY.vocabulary // 10 + steps[decoding.FEW].task.target_dictionary.nspecial
+        written = torch.cat([one["tokens"] for hypotheses in steps[decoding.FEW].found for one in hypotheses])
+        assert written.max() < most_frequent <= decoding.TOY.vocabulary // 5
