@@ -4,9 +4,10 @@
 # DATA holds the released files PART_I.txt, PART_II.txt and PART_III.txt (train; valid and test with a score of at least
 # 3), or {train,valid,test}.{src,tgt} with a text a line and its summary on the same line of .tgt.
 # Sizes are the paper's (section 5.2: embeddings 350, hidden 500; 3,000 characters or 10,000 words), the scores are
-# ROUGE on the characters of the first 40 words. Beam 10 is not stated there.
+# ROUGE on the characters of the first 40 words. Beam 10 is not stated there. The authors' code has other values, by words:
+# SYSTEMS=copynet_lcsts_release WORDS=20000 BEAM=30.
 set -euo pipefail
-: "${DATA:=data/lcsts}" "${SYSTEMS:=copynet_lcsts rnnsearch_lcsts enc_dec_lcsts}"
+: "${DATA:=data/lcsts}" "${SYSTEMS:=copynet_lcsts rnnsearch_lcsts enc_dec_lcsts}" "${BEAM:=10}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
@@ -22,22 +23,22 @@ else
   sizes=()
 fi
 case $SETTING in
-  copynet-characters) words=3000 ;;
-  copynet-words) words=10000 ;;
+  copynet-characters) : "${WORDS:=3000}" ;;
+  copynet-words) : "${WORDS:=10000}" ;;
 esac
 # shellcheck disable=SC2034 # recipe.sh reads both
 criterion=model_loss search=(--search-preset copynet)
 # Of the training the paper says nothing; Adam 0.001 is the authors' code's.
 optimisation=(--optimizer adam --adam-betas '(0.9, 0.999)' --clip-norm 5 --dropout 0.1 --no-epoch-checkpoints)
 
-remember "DATA=$(realpath "$DATA")" "SETTING=$SETTING"
-prepare lcsts --data "$DATA" --setting "$SETTING" "${limit[@]}"
+remember "DATA=$(realpath "$DATA")" "SETTING=$SETTING" "WORDS=$WORDS"
+prepare lcsts --data "$DATA" --setting "$SETTING" --words "$WORDS" "${limit[@]}"
 test_of_text test
-binarise "$words" 0 --dataset-impl raw
+binarise "$WORDS" 0 --dataset-impl raw
 decay_linearly 0.001 40
 for system in $SYSTEMS; do
   train "$system" "$system" "${sizes[@]}" "${schedule[@]}" "${optimisation[@]}" --oov-slots 128
-  generate "$system" test --beam 10 --max-len-b 33 --oov-slots 128
+  generate "$system" test --beam "$BEAM" --max-len-b 33 --oov-slots 128
 done
 samples test 20
 score test "$RUN/text/test.tgt" -- --preset paper:copynet-lcsts

@@ -37,6 +37,7 @@ COPYING = {
     "rnnsearch": {"system": "rnnsearch", **SYMBOLS},
     "enc_dec": {"system": "enc_dec", **SYMBOLS},
     "copynet_lcsts": {"system": "copynet", **SUMMARIES},
+    "copynet_lcsts_release": {"system": "copynet", "embed_dim": 500, "hidden_size": 750},
     "rnnsearch_lcsts": {"system": "rnnsearch", **SUMMARIES},
     "enc_dec_lcsts": {"system": "enc_dec", **SUMMARIES},
     "copynet_release": {"system": "copynet", **RELEASE},
