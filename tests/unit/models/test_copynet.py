@@ -25,7 +25,10 @@ class TestCopyNetContract(CopyContract):
     cases: ClassVar[dict[str, tuple[str, dict[str, Any]]]] = {
         arch: (arch, TINY)
         for arch in ("copynet", "rnnsearch", "enc_dec", "copynet_lcsts", "rnnsearch_lcsts", "enc_dec_lcsts")
-    } | {"copynet_release": ("copynet_release", TINY | {"attention_dim": 5})}
+    } | {
+        "copynet_lcsts_release": ("copynet_lcsts_release", TINY),
+        "copynet_release": ("copynet_release", TINY | {"attention_dim": 5}),
+    }
     cases |= {name: ("copynet", TINY | options) for name, options in OPTIONS.items()}
 
 
