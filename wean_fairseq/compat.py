@@ -14,7 +14,8 @@ fairseq has no place for a task or a model to take part where checkpoints are re
 * ``load_checkpoint``: fairseq's begins anew where ``checkpoint_last.pt`` is gone, and fails where it is damaged;
 * ``load_checkpoint_to_cpu``, ``load_model_ensemble_and_task``: fairseq's say what is wrong with a file by a traceback.
 
-``Trainer.train_step`` is wrapped because only there it is known which batch had gradients that are no numbers.
+``Trainer.train_step`` is wrapped because only there it is known which batch had gradients that are no numbers, and
+``call_main``, with which every training starts, because fairseq takes ``--bf16`` for a TPU's.
 """
 
 import argparse
@@ -38,6 +39,7 @@ from fairseq.dataclass.configs import DistributedTrainingConfig
 from fairseq.distributed import utils as distributed_utils
 from fairseq.trainer import Trainer
 
+from . import precision
 from .checkpoints import host
 from .divergence import Diverged, describe
 from .errors import UserError
@@ -56,6 +58,7 @@ _NOISE = (
 # What PyTorch says where the process at the other end of a connection is gone, or silent for too long.
 _LOST = ("closed by peer", "reset by peer", "Broken pipe", "imed out", "Connection refused")
 
+_call_main = distributed_utils.call_main
 _infer_init_method = distributed_utils.infer_init_method
 _infer_slurm_init = distributed_utils._infer_slurm_init
 _load_align_dict = utils.load_align_dict
@@ -67,6 +70,7 @@ def install() -> None:
     _require_safe_loader()
     os.environ.pop("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", None)
     torch.serialization.add_safe_globals(safe_globals())
+    distributed_utils.call_main = _prepared_main
     distributed_utils.infer_init_method = _init_method
     distributed_utils._infer_torch_distributed_launch_init = _init_from_torchrun
     distributed_utils._infer_slurm_init = _init_from_slurm
@@ -133,6 +137,12 @@ def safe_globals() -> list[typing.Any]:
         int,
         distributed_utils._TensorPlaceholder,
     ]
+
+
+def _prepared_main(cfg: omegaconf.DictConfig, main: typing.Callable[..., typing.Any], **kwargs: typing.Any) -> None:
+    """fairseq's, once the options of half precision are those of the machine."""
+    precision.prepare(cfg)
+    _call_main(cfg, main, **kwargs)
 
 
 def _init_method(cfg: DistributedTrainingConfig, force_distributed: bool = False) -> None:

@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -216,15 +216,26 @@ def train_all(folder: Path, texts: Path, cases: Mapping[str, Case], wrapper: str
     ]
     running = {}
     for share, where, more in (("one", "one", []), ("first", "two", [*two, 0]), ("second", "two", [*two, 1])):
-        processes = 2 if more else 1
-        commands = {
-            name: [*case.command(texts, folder / where / name, processes), *map(str, more)]
-            for name, case in cases.items()
-        }
-        (folder / f"{share}.json").write_text(json.dumps(commands))
-        line = [sys.executable, "-c", WORKER, str(folder / f"{share}.json"), share]
-        with (folder / f"{share}.log").open("w") as log:
-            running[share] = subprocess.Popen(line, env=ENVIRONMENT, stdout=log, stderr=subprocess.STDOUT)
+        running[share] = start(folder, share, where, texts, cases, more)
+    wait_for(folder, running)
+
+
+def start(
+    folder: Path, share: str, where: str, texts: Path, cases: Mapping[str, Case], more: Sequence[object]
+) -> subprocess.Popen:
+    """Start the process ``share``: all cases into ``folder``/``where``/NAME, alone if ``more`` is empty."""
+    commands = {
+        name: [*case.command(texts, folder / where / name, 2 if more else 1), *map(str, more)]
+        for name, case in cases.items()
+    }
+    (folder / f"{share}.json").write_text(json.dumps(commands))
+    line = [sys.executable, "-c", WORKER, str(folder / f"{share}.json"), share]
+    with (folder / f"{share}.log").open("w") as log:
+        return subprocess.Popen(line, env=ENVIRONMENT, stdout=log, stderr=subprocess.STDOUT)
+
+
+def wait_for(folder: Path, running: Mapping[str, subprocess.Popen]) -> None:
+    """Wait until all processes have trained everything."""
     try:
         codes = {share: process.wait(TIMEOUT) for share, process in running.items()}
     finally:
@@ -267,6 +278,24 @@ def test_every_family_is_here() -> None:
     ours = {arch for arch, model in ARCH_MODEL_REGISTRY.items() if model.__module__.startswith("wean_fairseq")}
     covered = {ARCH_MODEL_NAME_REGISTRY[case.arch] for case in FAMILIES.values()}
     assert covered == {ARCH_MODEL_NAME_REGISTRY[arch] for arch in ours}
+
+
+@pytest.fixture(scope="module")
+def bf16(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Every family, trained with ``--bf16`` on the CPU."""
+    folder = tmp_path_factory.mktemp("bf16")
+    cases = {name: replace(case, arguments=(*case.arguments, "--bf16")) for name, case in FAMILIES.items()}
+    wait_for(folder, {"one": start(folder, "one", "one", texts, cases, [])})
+    return folder
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_bf16_trains_on_a_cpu_as_float32_does(families: Path, bf16: Path, name: str) -> None:
+    found, expected = (logged(folder / "one.log", name)["loss"] for folder in (bf16, families))
+    # bfloat16 has 8 bits: a rounding is at most 1/256 of a number, and losses add up what many of them do.
+    assert found == pytest.approx(expected, rel=0.02)
+    for parameter in parameters(bf16 / f"one/{name}/checkpoint_last.pt").values():  # fairseq writes them as float32
+        assert torch.equal(parameter, parameter.to(torch.bfloat16).to(parameter.dtype))
 
 
 @pytest.mark.parametrize("name", FAMILIES)

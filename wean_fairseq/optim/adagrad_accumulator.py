@@ -51,3 +51,8 @@ class AccumulatorAdagrad(FairseqOptimizer):
         """Arguments of torch's optimiser; a training that goes on keeps those of its checkpoint."""
         lr = self.cfg.lr
         return {"lr": lr[0] if isinstance(lr, Collection) else lr, "weight_decay": self.cfg.weight_decay}
+
+    @property
+    def supports_flat_params(self) -> bool:
+        """Every number is updated alike, so ``--fp16`` may lay all parameters out as one vector."""
+        return True

@@ -1,0 +1,65 @@
+"""Options of half precision on a machine without a GPU: one sentence, or a training that starts.
+
+That every family trains with ``--bf16`` is in ``tests/integration/test_distributed.py``.
+"""
+
+import logging
+
+import pytest
+import torch
+from fairseq.dataclass.configs import FairseqConfig
+from omegaconf import DictConfig, OmegaConf
+
+from wean_fairseq import precision
+from wean_fairseq.errors import UserError
+
+
+def configuration(optimizer: str = "adam", **common: bool) -> DictConfig:
+    """A training on the CPU; ``parse_args_and_arch`` has set ``tpu`` where ``bf16`` is set."""
+    cfg = OmegaConf.structured(FairseqConfig())
+    OmegaConf.update(cfg, "common", {"cpu": True, **common})
+    cfg.optimizer = {"_name": optimizer}
+    return cfg
+
+
+def test_bf16_is_for_cpus_and_gpus_too():
+    cfg = configuration(bf16=True, tpu=True)
+    precision.prepare(cfg)
+    assert not cfg.common.tpu
+    assert cfg.common.fp16_no_flatten_grads
+
+
+def test_bf16_on_a_gpu_keeps_the_flat_gradients(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    cfg = configuration(bf16=True, tpu=True, cpu=False)
+    precision.prepare(cfg)
+    assert (cfg.common.tpu, cfg.common.fp16_no_flatten_grads) == (False, False)
+
+
+def test_a_tpu_is_left_to_fairseq(monkeypatch):
+    monkeypatch.setattr(precision.importlib.util, "find_spec", lambda name: name)
+    cfg = configuration(bf16=True, tpu=True)
+    precision.prepare(cfg)
+    assert cfg.common.tpu
+
+
+def test_fp16_without_a_gpu_is_one_sentence():
+    with pytest.raises(UserError, match=r"--fp16 needs a GPU.* --bf16, which runs on CPUs"):
+        precision.prepare(configuration(fp16=True))
+
+
+@pytest.mark.parametrize("kind", ["fp16", "bf16"])
+@pytest.mark.parametrize("optimizer", ["fused_adam", "adamw", "adagrad_accumulator"])
+def test_memory_efficient_training_names_an_optimiser_that_can(monkeypatch, kind, optimizer):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    cfg = configuration(optimizer, cpu=False, **{kind: True, f"memory_efficient_{kind}": True})
+    with pytest.raises(UserError, match=f"--optimizer {optimizer} updates: take --{kind}, or --optimizer adam"):
+        precision.prepare(cfg)
+    cfg.optimizer._name = "adam"
+    precision.prepare(cfg)
+
+
+def test_amp_on_a_cpu_says_that_it_does_nothing(caplog):
+    with caplog.at_level(logging.WARNING):
+        precision.prepare(configuration(amp=True))
+    assert "--amp does nothing without a GPU" in caplog.text

@@ -1,0 +1,44 @@
+"""Options of half precision: made right for the machine at hand, or refused in one sentence."""
+
+import importlib.util
+import logging
+
+import torch
+from omegaconf import DictConfig, open_dict
+
+from .errors import UserError
+
+logger = logging.getLogger(__name__)
+# Ours keep their parameters in float32; fairseq's `adam` converts half-precision ones at each update.
+_FLOAT32_OPTIMIZERS = ("adagrad_accumulator", "adamw", "fused_adam")
+
+
+def prepare(cfg: DictConfig) -> None:
+    """Make ``--bf16`` start on GPUs and CPUs, and refuse what cannot run.
+
+    Args:
+        cfg: of a training; ``common`` is changed in place.
+
+    Raises:
+        UserError: for ``--fp16`` without a GPU, or memory-efficient half precision with an optimiser in float32.
+    """
+    common = cfg.common
+    on_gpu = torch.cuda.is_available() and not common.cpu
+    if common.fp16 and not on_gpu:
+        raise UserError(
+            "--fp16 needs a GPU, but there is none or --cpu is given: leave it out, or take --bf16, which runs on CPUs."
+        )
+    if common.amp and not on_gpu:
+        logger.warning("--amp does nothing without a GPU: this training computes in float32 (--bf16 runs on CPUs)")
+    optimizer = getattr(cfg.optimizer, "_name", None)
+    if (common.memory_efficient_fp16 or common.memory_efficient_bf16) and optimizer in _FLOAT32_OPTIMIZERS:
+        kind = "fp16" if common.memory_efficient_fp16 else "bf16"
+        raise UserError(
+            f"--memory-efficient-{kind} keeps no parameters in float32, which --optimizer {optimizer} updates: take "
+            f"--{kind}, or --optimizer adam."
+        )
+    if common.tpu and common.bf16 and importlib.util.find_spec("torch_xla") is None:
+        with open_dict(common):
+            common.tpu = False  # "--bf16 implies --tpu" is from the time when only TPUs had bfloat16
+            # fairseq lays the parameters of a device out as one vector by the number of a GPU.
+            common.fp16_no_flatten_grads = common.fp16_no_flatten_grads or not on_gpu
