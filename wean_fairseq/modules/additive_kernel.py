@@ -8,7 +8,8 @@ lives in a register and nowhere else:
   s' = s exp(m - m') + sum of exp(score - m'). Programs that share a token leave an m and an s each, which are merged in
   the same way;
 * ``_gradients_kernel`` makes the units again and sums up the gradients. Programs add to the same numbers atomically, so
-  that the last digits may differ from run to run.
+  that the last digits may differ from run to run. Nothing is read by the order of these sums, so the atomics are
+  relaxed: Triton's default puts a fence around each.
 
 The scores of a chunk of tokens are kept between the two, (n x V), never the hidden units, (n x V x H). All matrices
 with hidden units have those first, (H, n) and (H, V), so that neighbouring threads read neighbouring numbers.
@@ -46,6 +47,12 @@ def _unit(query, candidate, NARROW: tl.constexpr):
 
 
 @triton.jit
+def _row(number, width):
+    """Where a row of a matrix begins; more than 2^31 numbers are usual at a large width and vocabulary."""
+    return tl.cast(number, tl.int64) * width
+
+
+@triton.jit
 def _scores_kernel(
     query,  # (H, n)
     candidates,  # (H, V)
@@ -78,13 +85,13 @@ def _scores_kernel(
         real_columns = columns < num_candidates
         score = tl.zeros((TOKENS, CANDIDATES), tl.float32)
         for unit in range(hidden):
-            a = tl.load(query + unit * num_tokens + rows, mask=real_rows, other=0.0)
-            b = tl.load(candidates + unit * num_candidates + columns, mask=real_columns, other=0.0)
+            a = tl.load(query + _row(unit, num_tokens) + rows, mask=real_rows, other=0.0)
+            b = tl.load(candidates + _row(unit, num_candidates) + columns, mask=real_columns, other=0.0)
             score += tl.load(vector + unit) * _unit(a, b, NARROW)
         score = base - 2.0 * score
         real = real_rows[:, None] & real_columns[None, :]
         if STORE:
-            place = rows[:, None].to(tl.int64) * num_candidates + columns[None, :]
+            place = _row(rows[:, None], num_candidates) + columns[None, :]
             tl.store(scores + place, score, mask=real)
         masked = tl.where(real_columns[None, :], score, float("-inf"))
         new_largest = tl.maximum(largest, tl.max(masked, axis=1))
@@ -124,7 +131,7 @@ def _gradients_kernel(
     columns = tl.program_id(0) * CANDIDATES + tl.arange(0, CANDIDATES)
     real_rows, real_columns = rows < num_tokens, columns < num_candidates
     real = real_rows[:, None] & real_columns[None, :]
-    place = rows[:, None].to(tl.int64) * num_candidates + columns[None, :]
+    place = _row(rows[:, None], num_candidates) + columns[None, :]
     upstream = tl.load(scores + place, mask=real, other=0.0)
     if LOSS:
         wanted = tl.load(target + rows, mask=real_rows, other=-1)
@@ -134,13 +141,15 @@ def _gradients_kernel(
         upstream = tl.where(real, upstream, 0.0)
     program = tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
     for unit in range(hidden):
-        a = tl.load(query + unit * num_tokens + rows, mask=real_rows, other=0.0)
-        b = tl.load(candidates + unit * num_candidates + columns, mask=real_columns, other=0.0)
+        query_row, candidate_row = _row(unit, num_tokens), _row(unit, num_candidates)
+        a = tl.load(query + query_row + rows, mask=real_rows, other=0.0)
+        b = tl.load(candidates + candidate_row + columns, mask=real_columns, other=0.0)
         centred = _unit(a, b, NARROW) - 0.5
         slope = upstream * (0.25 - centred * centred)
-        tl.atomic_add(grad_query + unit * num_tokens + rows, tl.sum(slope, axis=1), mask=real_rows)
-        tl.atomic_add(grad_candidates + unit * num_candidates + columns, tl.sum(slope, axis=0), mask=real_columns)
-        tl.store(grad_vector + program * hidden + unit, -2.0 * tl.sum(tl.sum(upstream * centred, axis=1), axis=0))
+        tl.atomic_add(grad_query + query_row + rows, tl.sum(slope, axis=1), mask=real_rows, sem="relaxed")
+        by_column = tl.sum(slope, axis=0)
+        tl.atomic_add(grad_candidates + candidate_row + columns, by_column, mask=real_columns, sem="relaxed")
+        tl.store(grad_vector + _row(program, hidden) + unit, -2.0 * tl.sum(tl.sum(upstream * centred, axis=1), axis=0))
 
 
 class TritonScorer(AdditiveScorer):

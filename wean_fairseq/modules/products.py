@@ -189,6 +189,8 @@ def _add_product_(total: Tensor, left: Tensor, right: Tensor, first: bool) -> No
     """``total += left @ right`` with ``total`` in float32, or ``total = left @ right`` for the ``first`` one."""
     if left.dtype == total.dtype:
         total.addmm_(left, right, beta=0 if first else 1)
+    elif left.is_cuda:  # the only device whose products of bfloat16 come out in float32
+        _add_(total, torch.mm(left, right, out_dtype=total.dtype), first)
     else:
         _add_(total, left @ right, first)
 
