@@ -164,7 +164,7 @@ class ScorerLoss(torch.autograd.Function):
         from wean_fairseq.modules.chunked_loss import chunk_rows
 
         scorer = kind(query, weight, vector, any(ctx.needs_input_grad))
-        step = chunk_rows(len(query), len(weight), None)
+        step = chunk_rows(len(query), len(weight), None, query.device)
         rows = [slice(start, start + step) for start in range(0, len(query), step)]
         loss = torch.stack([scorer.loss(part, target[part], 0.0)[0] for part in rows]).sum()
         ctx.grads = scorer.gradients()[:2] if any(ctx.needs_input_grad) else (None, None)

@@ -108,6 +108,12 @@ class ExtendedDictionary(Dictionary):
             return self._spellings[spelling]
         return str(super().__getitem__(index))
 
+    def string(self, tensor: Tensor | list[int], *args: Any, **kwargs: Any) -> str:
+        """As fairseq's, which looks at each id up to five times: ids come off a GPU once."""
+        if torch.is_tensor(tensor) and tensor.dim() == 1:
+            tensor = tensor.tolist()
+        return str(super().string(tensor, *args, **kwargs))
+
     def same_word(self, tokens: Tensor) -> Tensor:
         """Ids that are equal where two words share a slot: any shape."""
         if not self.fold_case or not self._same:

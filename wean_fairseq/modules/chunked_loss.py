@@ -19,9 +19,10 @@ from .additive_scores import build_scorer
 from .products import OutputProducts, exact_products
 from .softmax_gradient import loss_of_scores, softmax_gradient_
 
-# Scores held at a time, in elements: 48 MiB of float32. At V = 50,000 and 1,344 tokens on a CPU, twice as many added 40
-# to 80 MiB to the peak of a training step and saved no time, and fewer saved no memory. Not tried on a GPU.
-CHUNK_ELEMENTS = 3 * 2**22
+# Scores held at a time, in elements. On a CPU 48 MiB of float32: at V = 50,000 and 1,344 tokens twice as many added 40
+# to 80 MiB to the peak of a training step and saved no time, and fewer saved no memory. On a GPU 512 MiB: each chunk
+# costs the launches of its kernels there. Not measured there.
+CHUNK_ELEMENTS = {"cpu": 3 * 2**22, "cuda": 2**27}
 
 
 class LossSums(NamedTuple):
@@ -31,9 +32,10 @@ class LossSums(NamedTuple):
     nll_loss: Tensor
 
 
-def chunk_rows(num_rows: int, num_candidates: int, chunk_size: int | None) -> int:
+def chunk_rows(num_rows: int, num_candidates: int, chunk_size: int | None, device: torch.device) -> int:
     """Rows per chunk: ``chunk_size`` or what ``CHUNK_ELEMENTS`` allows, evened out so that the last is not a stub."""
-    most = chunk_size or max(64, CHUNK_ELEMENTS // max(1, num_candidates))
+    elements = CHUNK_ELEMENTS.get(device.type, CHUNK_ELEMENTS["cpu"])
+    most = chunk_size or max(64, elements // max(1, num_candidates))
     chunks = max(1, -(-num_rows // most))
     return max(1, -(-num_rows // chunks))
 
@@ -124,7 +126,7 @@ class _ProductCrossEntropy(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         sums = query.new_zeros(2, dtype=torch.float32)
         wanted = [wants_grad and needed for needed in ctx.needs_input_grad[:3]]
-        chunk = chunk_rows(query.size(0), weight.size(0), chunk_size)
+        chunk = chunk_rows(query.size(0), weight.size(0), chunk_size, query.device)
         products = OutputProducts(query, weight, bias, wanted, chunk)
         for rows in _row_chunks(query.size(0), chunk):
             scores = products.scores(rows)  # (n, V)
@@ -157,7 +159,7 @@ class _AdditiveCrossEntropy(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         sums = query_part.new_zeros(2, dtype=torch.float32)
         scorer = build_scorer(query_part, candidate_part, vector, wants_grad)
-        chunk = chunk_rows(query_part.size(0), candidate_part.size(0), chunk_size)
+        chunk = chunk_rows(query_part.size(0), candidate_part.size(0), chunk_size, query_part.device)
         for rows in _row_chunks(query_part.size(0), chunk):
             sums += torch.stack(scorer.loss(rows, target[rows], eps))
         grads = scorer.gradients() if wants_grad else (None, None, None)

@@ -170,9 +170,9 @@ class QueryEmbedding(nn.Module):
         Returns:
             The smoothed loss and the negative log-likelihood, summed.
         """
-        keep = target.ne(padding_idx)
-        kept = self.known_targets(target[keep])  # (N,)
-        parts = self._parts(query[keep], embeddings)
+        keep = target.flatten().ne(padding_idx).nonzero().squeeze(1)  # found once: a GPU makes the host wait for it
+        kept = self.known_targets(target.flatten().index_select(0, keep))  # (N,)
+        parts = self._parts(query.flatten(0, -2).index_select(0, keep), embeddings)
         if isinstance(parts, Additive):
             return additive_cross_entropy(*parts, kept, label_smoothing, self.chunk_size)
         return product_cross_entropy(*parts, kept, label_smoothing, self.chunk_size)

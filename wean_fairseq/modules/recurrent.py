@@ -33,8 +33,10 @@ def run_over_words(
     on_the_left = _take(inputs, (position + shift) % length)  # (B, S, E)
     packed = pack_padded_sequence(on_the_left, words, batch_first=True, enforce_sorted=False)
     packed_outputs, state = rnn(packed)
-    outputs, _ = pad_packed_sequence(packed_outputs, batch_first=True, total_length=length)  # (B, S, D * H)
-    return _take(outputs, (position - shift) % length), state
+    # In the order of their lengths: putting the sentences back here keeps PyTorch from asking a GPU for that order.
+    by_length = packed_outputs._replace(unsorted_indices=None)
+    outputs, _ = pad_packed_sequence(by_length, batch_first=True, total_length=length)  # (B, S, D * H)
+    return _take(outputs.index_select(0, packed.unsorted_indices), (position - shift) % length), state
 
 
 def _take(values: Tensor, position: Tensor) -> Tensor:

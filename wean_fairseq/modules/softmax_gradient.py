@@ -35,14 +35,17 @@ def softmax_gradient_(scores: Tensor, target: Tensor, eps: float) -> tuple[Tenso
     column = target.unsqueeze(1)
     target_score = scores.gather(1, column).squeeze(1)
     score_sum = scores.sum(dim=1) if eps else None
-    row_max = scores.amax(dim=1)
+    # A GPU finds the place of the largest score on the way; on a CPU that would take longer than a second look.
+    row_max, place = scores.max(dim=1, keepdim=True) if scores.is_cuda else (scores.amax(dim=1, keepdim=True), None)
     torch.softmax(scores, dim=1, out=scores)
     target_prob = scores.gather(1, column).squeeze(1)
-    nll, lse = -target_prob.log(), row_max
+    nll, lse = -target_prob.log(), target_score
     tiny = target_prob <= TINY_PROBABILITY
-    if eps or tiny.any():  # only then is the log-sum-exp of any use
+    # Only then is the log-sum-exp of any use; to ask whether one is tiny would make the host wait for a GPU.
+    if eps or place is not None or tiny.any():
         # The largest probability is exp(max - lse), never tiny: it gives the log-sum-exp without a second exp.
-        lse = row_max - scores.amax(dim=1).log()
+        largest = scores.amax(dim=1, keepdim=True) if place is None else scores.gather(1, place)
+        lse = (row_max - largest.log()).squeeze(1)
         nll = torch.where(tiny, lse - target_score, nll)
     eps_i = eps / (num_candidates - 1) if eps else 0.0
     scores.scatter_(1, column, (target_prob - (1.0 - eps - eps_i)).unsqueeze(1))

@@ -6,6 +6,7 @@ from fairseq.data import Dictionary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.simulated_gpu import SimulatedGpu
 from wean_fairseq.data import ExtendedDictionary, SlotMap
 from wean_fairseq.errors import UserError
 
@@ -147,3 +148,13 @@ def test_words_read_later_still_fold_case():
         source = dictionary.encode_line(f"{word} the {word.lower()}").unsqueeze(0)
         slot_map = SlotMap(dictionary, dictionary, source)
         assert slot_map.src_tokens.tolist() == [[first, dictionary.index("the"), first, EOS]]
+
+
+def test_ids_are_spelt_with_one_look_at_a_gpu():
+    """Expected: fairseq's own text, for which every id is looked at."""
+    dictionary = extended()
+    ids = dictionary.encode_line("the new a new")
+    with SimulatedGpu() as gpu:
+        text = dictionary.string(ids.to("cuda"))
+    assert text == Dictionary.string(dictionary, ids) == "the new a new"
+    assert gpu.waits.total() == 1

@@ -158,10 +158,11 @@ def test_fp16_gradients_below_its_smallest_number_survive_the_loss_scale():
     torch.testing.assert_close(embeddings.grad[4, 0].float(), closed_form, rtol=0.01, atol=0.0)
 
 
-def test_a_chunk_holds_no_more_scores_than_asked_for():
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_chunk_holds_no_more_scores_than_asked_for(device):
     for rows, candidates, asked in ((1344, 50_000, None), (7, 250_000, None), (5000, 4_000, None), (100, 50, 33)):
-        step = chunk_rows(rows, candidates, asked)
-        assert step <= (asked or max(64, CHUNK_ELEMENTS // candidates))
+        step = chunk_rows(rows, candidates, asked, torch.device(device))
+        assert step <= (asked or max(64, CHUNK_ELEMENTS[device] // candidates))
         assert step * -(-rows // step) - rows < step  # the last chunk is never empty
 
 

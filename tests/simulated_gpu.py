@@ -1,0 +1,233 @@
+"""A GPU that is not there: tensors say that they are on ``cuda:0``, and what a GPU would be asked to do is counted.
+
+Within ``SimulatedGpu`` every tensor is taken to be on the device, unless it was made without one (``torch.tensor``,
+``torch.arange``, ``.cpu()``, ...); the arithmetic is done on the CPU. Seen are
+
+* an operation with operands from both places, which CUDA refuses: an error, as there;
+* a wait of the host for the device: a number or a truth value of a tensor, a copy to the host, a size that depends on
+  numbers (``nonzero``, masks as indices);
+* a copy from the host to the device;
+* the launch of a kernel: an operation of PyTorch that is no view. ``nn.LSTM`` and ``nn.GRU`` are one forward and one
+  backward, as cuDNN has them. Other operations that CUDA does with several kernels count once: these counts are for
+  comparing models and commits, not for predicting seconds.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode, resolve_name
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+
+DEVICE = torch.device("cuda:0")
+_HOST = "_is_on_the_host"  # the mark of a tensor that is not on the device
+
+# Waits, by the end of their name.
+_WAITS = ("item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__len__item", "nonzero", "masked_select")
+_WAITS += ("unique", "unique_consecutive", "numpy", "is_nonzero", "equal", "__contains__")
+# Made on the host unless told otherwise.
+_FACTORIES = {"tensor", "as_tensor", "arange", "zeros", "ones", "full", "empty", "rand", "randn", "randint", "randperm"}
+_FACTORIES |= {"from_numpy", "linspace", "eye", "tril_indices", "triu_indices", "scalar_tensor"}
+# May have operands from both places.
+_COPIES = {"copy_", "to", "type_as", "cpu", "cuda", "set_", "__set__"}
+# Lengths of packed sequences are on the host, as arguments and as the second result.
+_PACKING = {"_pack_padded_sequence", "_pad_packed_sequence"}
+_INDEXING = {"__getitem__", "__setitem__", "index_put", "index_put_", "index"}
+
+
+def on_host(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is not on the simulated device; one number is welcome everywhere."""
+    return bool(getattr(tensor, _HOST, False))
+
+
+class SimulatedGpu(TorchFunctionMode):
+    """See the module docstring.
+
+    Attributes:
+        launches: operations that are no views, by name.
+        waits: by name.
+        copies: from the host to the device.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.launches: Counter[str] = Counter()
+        self.waits: Counter[str] = Counter()
+        self.copies = 0
+        self._depth = 0
+        self._counter = _Launches(self)
+
+    def __enter__(self) -> "SimulatedGpu":
+        self._counter.__enter__()
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._counter.__exit__(*error)
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = (resolve_name(func) or getattr(func, "__name__", "")).removesuffix(".__get__").rpartition(".")[2]
+        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        if name in ("device", "is_cuda", "is_cpu", "get_device"):
+            return self._place(name, args[0])
+        host = [on_host(tensor) for tensor in tensors]
+        self._check_operands(name, tensors, host)
+        target = _wanted_device(name, args, kwargs)
+        self._count(name, args, tensors, host, target)
+        all_host = bool(tensors) and all(host)
+        outer, self._counter.on_host = self._counter.on_host, all_host or (not tensors and target is None)
+        try:
+            if name in ("lstm", "gru"):
+                return self._recurrent(func, args)
+            result = func(*tree_map(_real_device, args), **tree_map(_real_device, kwargs))
+        finally:
+            self._counter.on_host = outer
+        goes_to_host = (target is not None and target.type == "cpu") or name in ("cpu", "numpy")
+        stays = target is None and (all_host or (not tensors and name in _FACTORIES))
+        if name in _PACKING:
+            return result[0], _mark(result[1], True, [])
+        return tree_map(lambda leaf: _mark(leaf, goes_to_host or stays, tensors), result)
+
+    def _recurrent(self, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """A whole recurrent network as one operation."""
+        leaves, spec = tree_flatten(args)
+        places = [number for number, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+
+        def run(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            for number, tensor in zip(places, tensors, strict=True):
+                leaves[number] = tensor
+            return tuple(func(*tree_unflatten(leaves, spec)))
+
+        return _OneKernel.apply(run, self._counter, *(leaves[number] for number in places))
+
+    @staticmethod
+    def _place(name: str, tensor: torch.Tensor) -> Any:
+        host = on_host(tensor)
+        places = {"device": torch.device("cpu") if host else DEVICE, "is_cuda": not host, "is_cpu": host}
+        return places.get(name, -1 if host else 0)
+
+    @staticmethod
+    def _check_operands(name: str, tensors: list[torch.Tensor], host: list[bool]) -> None:
+        large = {place for tensor, place in zip(tensors, host, strict=True) if tensor.dim()}
+        if len(large) == 2 and name not in _COPIES | _INDEXING | _PACKING | {"lstm", "gru"}:
+            shapes = [
+                (tuple(tensor.shape), "host" if place else "GPU") for tensor, place in zip(tensors, host, strict=True)
+            ]
+            raise RuntimeError(f"{name} has operands on two devices: {shapes}")
+
+    def _count(
+        self, name: str, args: tuple[Any, ...], tensors: list[torch.Tensor], host: list[bool], target: Any
+    ) -> None:
+        from_device = bool(host) and not all(host)
+        if from_device and (name in _WAITS or _by_mask(name, args) or _goes(target, name, "cpu")):
+            self.waits[name] += 1
+        if host and host[0] and _goes(target, name, "cuda"):
+            self.copies += 1
+        if name in ("tensor", "as_tensor") and not tensors and target is not None and target.type == "cuda":
+            self.copies += 1
+        if name in _INDEXING and from_device and any(host[1:]):
+            self.copies += 1
+
+
+class _OneKernel(torch.autograd.Function):
+    """A function of tensors whose operations count as one, forward and backward."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, run: Callable[..., tuple[torch.Tensor, ...]], counter: "_Launches", *tensors: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        ctx.counter = counter
+        ctx.needed = ctx.needs_input_grad[2:]
+        inputs = [tensor.detach().requires_grad_(needed) for tensor, needed in zip(tensors, ctx.needed, strict=True)]
+        with counter.as_one("recurrent network"), torch.enable_grad():
+            results = run(*inputs)
+        ctx.inputs, ctx.results = inputs, results
+        return tuple(result.detach() for result in results)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        wanted = [tensor for tensor, needed in zip(ctx.inputs, ctx.needed, strict=True) if needed]
+        with torch._C.DisableTorchFunction(), ctx.counter.as_one("recurrent network, backward"):
+            found = iter(torch.autograd.grad(ctx.results, wanted, grads, allow_unused=True))
+        return None, None, *(next(found) if needed else None for needed in ctx.needed)
+
+
+class _Launches(TorchDispatchMode):
+    """Counts the operations below ``SimulatedGpu`` that are not the host's."""
+
+    def __init__(self, gpu: SimulatedGpu) -> None:
+        super().__init__()
+        self.gpu = gpu
+        self.on_host = False
+
+    @contextmanager
+    def as_one(self, name: str) -> Iterator[None]:
+        """What happens within it is one launch."""
+        self.gpu.launches[name] += 1
+        outer, self.on_host = self.on_host, True
+        try:
+            yield
+        finally:
+            self.on_host = outer
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if not self.on_host and not func.is_view and func.overloadpacket.__name__ not in _NO_KERNELS:
+            self.gpu.launches[func.overloadpacket.__name__] += 1
+        return func(*args, **(kwargs or {}))
+
+
+# Operations that are no kernels: they look at a number, or make room.
+_NO_KERNELS = {"_local_scalar_dense", "empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided"}
+_NO_KERNELS |= {"_unsafe_view", "_reshape_alias", "detach", "lift_fresh", "alias"}
+
+
+def _wanted_device(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device | None:
+    """The device that a call asks for, ``None`` if it asks for none."""
+    if name in ("cpu", "cuda"):
+        return torch.device(name)
+    wanted = kwargs.get("device")
+    if wanted is None and name == "to":
+        wanted = next((argument for argument in args[1:] if isinstance(argument, str | torch.device)), None)
+        others = [argument for argument in args[1:] if isinstance(argument, torch.Tensor)]
+        if wanted is None and others:
+            return torch.device("cpu") if on_host(others[0]) else DEVICE
+    return None if wanted is None else torch.device(wanted)
+
+
+def _goes(target: torch.device | None, name: str, kind: str) -> bool:
+    return target is not None and target.type == kind and name in _COPIES
+
+
+def _by_mask(name: str, args: tuple[Any, ...]) -> bool:
+    """Whether the size of an indexing's result depends on a mask; filling places in does not."""
+    if name not in ("__getitem__", "index"):
+        return False
+    leaves: Iterator[Any] = iter(tree_leaves(args[1:]))
+    return any(isinstance(leaf, torch.Tensor) and leaf.dtype == torch.bool for leaf in leaves)
+
+
+def _real_device(argument: Any) -> Any:
+    """Arguments as the CPU takes them."""
+    if isinstance(argument, torch.device) and argument.type == "cuda":
+        return torch.device("cpu")
+    return "cpu" if isinstance(argument, str) and argument.startswith("cuda") else argument
+
+
+def _mark(leaf: Any, host: bool, inputs: list[torch.Tensor]) -> Any:
+    """Mark a result; one that is an input of another place is made a tensor of its own."""
+    if not isinstance(leaf, torch.Tensor) or on_host(leaf) == host:
+        return leaf
+    with torch._C.DisableTorchFunction():
+        if any(leaf is tensor for tensor in inputs):
+            leaf = leaf.detach() if not leaf.requires_grad else leaf.view_as(leaf)
+        setattr(leaf, _HOST, host)
+    return leaf
