@@ -42,3 +42,13 @@ def prepare(cfg: DictConfig) -> None:
             common.tpu = False  # "--bf16 implies --tpu" is from the time when only TPUs had bfloat16
             # fairseq lays the parameters of a device out as one vector by the number of a GPU.
             common.fp16_no_flatten_grads = common.fp16_no_flatten_grads or not on_gpu
+
+
+def set_tf32(enabled: bool) -> None:
+    """Let a GPU round the factors of float32 products to TF32, in all of them or in none.
+
+    PyTorch's defaults differ: cuDNN's recurrent networks round, products do not.
+    """
+    chosen = "tf32" if enabled else "ieee"
+    for library in (torch.backends.cuda.matmul, torch.backends.cudnn.rnn, torch.backends.cudnn.conv):
+        library.fp32_precision = chosen

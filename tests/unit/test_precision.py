@@ -63,3 +63,15 @@ def test_amp_on_a_cpu_says_that_it_does_nothing(caplog):
     with caplog.at_level(logging.WARNING):
         precision.prepare(configuration(amp=True))
     assert "--amp does nothing without a GPU" in caplog.text
+
+
+def test_tf32_is_for_products_and_recurrent_networks_alike():
+    libraries = (torch.backends.cuda.matmul, torch.backends.cudnn.rnn)
+    before = [library.fp32_precision for library in libraries]
+    try:
+        for enabled, expected in ((True, "tf32"), (False, "ieee")):
+            precision.set_tf32(enabled)
+            assert {library.fp32_precision for library in libraries} == {expected}
+    finally:
+        for library, value in zip(libraries, before, strict=True):
+            library.fp32_precision = value

@@ -36,6 +36,7 @@ def run_over_words(
     # In the order of their lengths: putting the sentences back here keeps PyTorch from asking a GPU for that order.
     by_length = packed_outputs._replace(unsorted_indices=None)
     outputs, _ = pad_packed_sequence(by_length, batch_first=True, total_length=length)  # (B, S, D * H)
+    assert packed.unsorted_indices is not None  # pack_padded_sequence has sorted them
     return _take(outputs.index_select(0, packed.unsorted_indices), (position - shift) % length), state
 
 

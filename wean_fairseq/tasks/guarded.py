@@ -12,6 +12,7 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.utils import split_paths
 
+from .. import precision
 from ..checkpoints import dictionaries, stopping
 from ..data.integrity import check_binary, check_data, record_once
 from ..divergence import check_loss
@@ -21,12 +22,18 @@ _WRITTEN = ("copy_provenance", "granularity_dump")  # options that name files to
 
 @dataclass
 class GuardedConfig(TranslationConfig):
-    """The translation task's options, and when to stop."""
+    """The translation task's options, when to stop, and how exactly to compute."""
 
     loss_limit: float = field(
         default=1000.0,
         metadata={
             "help": "stop when the loss of a batch is not a number or above this, in nats a token; 0 = any number"
+        },
+    )
+    tf32: bool = field(
+        default=False,
+        metadata={
+            "help": "let a GPU round the factors of float32 products and recurrent networks to TF32: faster, not exact"
         },
     )
 
@@ -38,6 +45,7 @@ class GuardedTask(TranslationTask):
 
     def __init__(self, cfg: GuardedConfig, src_dict: Dictionary, tgt_dict: Dictionary) -> None:
         super().__init__(cfg, src_dict, tgt_dict)
+        precision.set_tf32(getattr(cfg, "tf32", False))  # which older checkpoints do not have
         self._update: int | None = None  # the last one that was tried, in training
         self._recorded = False  # whether this training has looked for checksums of its data
 
