@@ -117,7 +117,6 @@ def output_losses() -> dict[str, Loss]:
         losses[f"{TORCH}, chunks of {TORCH_CHUNK}"] = partial(fused, options=options(batch_chunk_size=TORCH_CHUNK))
     losses["Liger-Kernel"] = liger_loss
     losses["cut-cross-entropy"] = cut_loss
-    losses["cut-cross-entropy, cce_exact"] = partial(cut_loss, impl="cce_exact")
     return losses
 
 
@@ -129,11 +128,11 @@ def liger_loss(query: Tensor, weight: Tensor, target: Tensor) -> Tensor:
     return loss
 
 
-def cut_loss(query: Tensor, weight: Tensor, target: Tensor, **options: Any) -> Tensor:
+def cut_loss(query: Tensor, weight: Tensor, target: Tensor) -> Tensor:
     """Cut cross-entropy's."""
     from cut_cross_entropy import linear_cross_entropy
 
-    loss: Tensor = linear_cross_entropy(query, weight, target, reduction="sum", **options)
+    loss: Tensor = linear_cross_entropy(query, weight, target, reduction="sum")
     return loss
 
 
