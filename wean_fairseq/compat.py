@@ -5,6 +5,10 @@ fairseq's own checkpoints contain, torchrun and Slurm work on machines without a
 are, ``--replace-unk`` works without a value, and known noise is not shown. The safe loader always stays on, whatever
 TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD says.
 
+fairseq evaluates options, also those of a checkpoint. ``eval`` is ``literals.read_literal`` in all of its modules,
+those that are imported later too; nothing in fairseq needs more. FASTA files are refused: it gives their names to a
+shell.
+
 fairseq has no place for a task or a model to take part where checkpoints are read and written, so six functions of
 ``checkpoint_utils`` and its file functions are replaced by those of ``checkpoints/host.py``, which call fairseq's own:
 
@@ -26,7 +30,10 @@ import os
 import sys
 import typing
 import warnings
-from types import TracebackType
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import ModuleType, TracebackType
 
 # Importing fairseq's tasks says on every start that tensorboardX, which nothing here uses, is not installed.
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
@@ -35,6 +42,7 @@ import numpy as np
 import omegaconf
 import torch
 from fairseq import checkpoint_utils, utils
+from fairseq.data.fasta_dataset import FastaDataset
 from fairseq.dataclass.configs import DistributedTrainingConfig
 from fairseq.distributed import utils as distributed_utils
 from fairseq.trainer import Trainer
@@ -43,6 +51,7 @@ from . import precision
 from .checkpoints import host
 from .divergence import Diverged, describe
 from .errors import UserError
+from .literals import read_literal
 
 # What the host warns about on every run and a user can do nothing about, by message.
 _NOISE = (
@@ -57,6 +66,8 @@ _NOISE = (
 
 # What PyTorch says where the process at the other end of a connection is gone, or silent for too long.
 _LOST = ("closed by peer", "reset by peer", "Broken pipe", "imed out", "Connection refused")
+
+_EVALUATING = ("fairseq", "fairseq_cli")  # packages
 
 _call_main = distributed_utils.call_main
 _infer_init_method = distributed_utils.infer_init_method
@@ -75,6 +86,8 @@ def install() -> None:
     distributed_utils._infer_torch_distributed_launch_init = _init_from_torchrun
     distributed_utils._infer_slurm_init = _init_from_slurm
     utils.load_align_dict = _alignment_words
+    _install_literals()
+    FastaDataset._build_index = _refuse_fasta
     _install_checkpoints()
     for message in _NOISE:
         warnings.filterwarnings("ignore", message=f"(?s).*{message}")
@@ -88,6 +101,40 @@ def _require_safe_loader() -> None:
             f"wean_fairseq needs torch 2.10 or newer, but this is {torch.__version__}: older ones can be attacked "
             "through a checkpoint even with the safe loader (CVE-2026-24747)."
         )
+
+
+class _LiteralLoader(SourceFileLoader):
+    """Loads a module in which ``eval`` reads literals."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        vars(module)["eval"] = read_literal
+        super().exec_module(module)
+
+
+class _LiteralFinder(MetaPathFinder):
+    """Finds modules of fairseq that are imported later."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname.partition(".")[0] not in _EVALUATING:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and type(spec.loader) is SourceFileLoader:
+            spec.loader = _LiteralLoader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+def _install_literals() -> None:
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in _EVALUATING:
+            vars(module)["eval"] = read_literal
+    if not any(isinstance(finder, _LiteralFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _LiteralFinder())
+
+
+def _refuse_fasta(dataset: FastaDataset, path: str) -> typing.NoReturn:
+    raise UserError(f"{path}.fasta cannot be read: fairseq would give its name to a shell; prepare it as text.")
 
 
 def _install_checkpoints() -> None:

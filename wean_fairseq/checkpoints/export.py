@@ -12,7 +12,7 @@ from ..errors import UserError
 from . import dictionaries
 from .files import copy_into, sha256_of, write_text, write_whole
 from .manifest import Damaged, Manifest, check_file
-from .reading import check_options, read_checkpoint, same_tensors
+from .reading import checked_options, read_checkpoint, same_tensors
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 _KEPT = ("task", "model", "criterion", "generation")  # of the configuration: the rest is about how it was trained
@@ -111,7 +111,7 @@ def read_export(weights: str | Path) -> dict[str, Any]:
         config = json.loads(config_file.read_text(encoding="utf-8"))
         model = load_file(weights)
         model |= {name: model[kept] for name, kept in config["same_as"].items()}
-        cfg = config["cfg"]
+        cfg = checked_options(config_file, config["cfg"], dict)
         cfg["task"]["data"] = str(weights.parent)
         state = {
             "args": None,
@@ -121,7 +121,8 @@ def read_export(weights: str | Path) -> dict[str, Any]:
             "task_state": config["task_state"],
             "extra_state": {"train_iterator": {"epoch": 1}},
         }
-    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except UserError:
+        raise
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Damaged(f"{weights.parent} is damaged, or was not written by wean-export: export it again.") from error
-    check_options(config_file, cfg)
     return state

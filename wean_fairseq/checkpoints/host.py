@@ -1,6 +1,7 @@
 """What stands in for functions of ``fairseq.checkpoint_utils``; ``compat.install`` puts it there and says why.
 
-Each does its work before or after fairseq's own function, which it calls; only the writing is wholly its own.
+Each does its work before or after fairseq's own function, which it calls; only reading a file and writing one are
+wholly their own.
 """
 
 import copy
@@ -8,6 +9,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import torch
 from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.dataclass.utils import overwrite_args_by_name
@@ -26,7 +28,6 @@ from .resume import LAST, Choice, choose, is_named, is_training_file, others_of
 
 logger = logging.getLogger(__name__)
 _load_checkpoint = checkpoint_utils.load_checkpoint
-_load_checkpoint_to_cpu = checkpoint_utils.load_checkpoint_to_cpu
 _load_model_ensemble_and_task = checkpoint_utils.load_model_ensemble_and_task
 _torch_persistent_save = checkpoint_utils.torch_persistent_save
 _verify_checkpoint_directory = checkpoint_utils.verify_checkpoint_directory
@@ -63,7 +64,7 @@ def torch_persistent_save(obj: Any, filename: str, async_write: bool = False) ->
     """Write a checkpoint, whole or not at all, with its checksum.
 
     Raises:
-        UserError: if it cannot be written, or a parameter is not a number.
+        UserError: if it cannot be written, or a parameter is not a finite number.
     """
     if async_write:  # --write-checkpoints-asynchronously: the file is iopath's, which finishes it later
         Manifest(Path(filename).parent).forget(Path(filename).name)
@@ -75,18 +76,18 @@ def torch_persistent_save(obj: Any, filename: str, async_write: bool = False) ->
 def load_checkpoint_to_cpu(
     path: str, arg_overrides: dict[str, Any] | None = None, load_on_all_ranks: bool = False
 ) -> dict[str, Any]:
-    """As fairseq's, also of what ``wean-export`` wrote.
+    """As fairseq's, also of what ``wean-export`` wrote; what has been checked is what fairseq is given.
 
     Raises:
         UserError: if it is not there, damaged, hostile or no checkpoint.
     """
-    if is_export(path):
-        state = read_export(path)
+    state = read_export(path) if is_export(path) else read_checkpoint(path)
+    for option, value in (arg_overrides or {}).items() if state["args"] is not None else ():
+        setattr(state["args"], option, value)
+    if state["cfg"] is not None:
         state["cfg"] = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
         overwrite_args_by_name(state["cfg"], arg_overrides or {})
-    else:
-        read_checkpoint(path, lazily=True)
-        state = _load_checkpoint_to_cpu(path, arg_overrides, load_on_all_ranks)
+    state = checkpoint_utils._upgrade_state_dict(state)
     state["task_state"] = {**(state.get("task_state") or {}), "checkpoint": str(path)}
     return state
 
@@ -128,14 +129,28 @@ def load_model_ensemble_and_task(filenames: list[str], *args: Any, **kwargs: Any
     """As fairseq's.
 
     Raises:
-        UserError: if a checkpoint has other parameters than its configuration, the data and the options call for.
+        UserError: if a checkpoint has other parameters than its configuration, the data and the options call for, or
+            parameters that are not finite.
     """
     try:
-        return _load_model_ensemble_and_task(filenames, *args, **kwargs)
+        models, cfg, task = _load_model_ensemble_and_task(filenames, *args, **kwargs)
     except RuntimeError as error:
         if str(error).startswith("Error(s) in loading state_dict"):
             raise _other_model(", ".join(filenames), error) from error
         raise
+    for filename, model in zip(filenames, models, strict=True):
+        _check_finite(filename, model)
+    return models, cfg, task
+
+
+def _check_finite(filename: str, model: torch.nn.Module) -> None:
+    """Refuse a model whose every output would be wrong."""
+    for name, parameter in model.named_parameters():
+        if not parameter.isfinite().all():
+            raise UserError(
+                f"{filename} has a parameter that is not finite ({name}): its training diverged, and nothing it writes "
+                "means anything; use an earlier checkpoint."
+            )
 
 
 def _agree(cfg: CheckpointConfig, trainer: Any) -> tuple[str | None, bool]:

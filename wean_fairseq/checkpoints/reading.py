@@ -1,17 +1,20 @@
 """Reading checkpoints: with torch's safe loader, never without, and in one sentence what is wrong with one.
 
-The safe loader runs nothing that a file brings along. That is not enough: fairseq gives option strings of a
-checkpoint's configuration to ``eval`` (``fairseq/models/lstm.py``, ``wav2vec2.py`` and others), so that a configuration
-of plain strings can call anything. Option strings that are Python expressions with a call are refused here.
+The safe loader runs nothing that a file brings along. That is not enough, because fairseq evaluates options of the
+configuration: what a checkpoint says there is copied into plain containers and checked (see ``options.py``), and only
+the copy is handed on.
 """
 
-import argparse
-import ast
+import contextlib
 import pickle
+import pickletools
 import re
+import struct
 import zipfile
+import zlib
+from argparse import Namespace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 from torch import Tensor
@@ -19,19 +22,31 @@ from torch import Tensor
 from ..errors import UserError
 from .files import is_whole_archive
 from .manifest import Damaged, check_file, remember_intact, seen_intact
+from .options import Refused, plain
 
-_FOREIGN_TYPE = re.compile(r"(?:GLOBAL|class) (\S+)")
+# What pickles of torch.save name, besides the types of compat.safe_globals.
+_ORDINARY = re.compile(
+    r"torch\.(_utils\._rebuild_\w+|\w+Storage|Size|device|b?float\d*|u?int\d+)|collections\.\w+|_codecs\.encode"
+    r"|(builtins|__builtin__)\.(dict|int|list|set)"
+)
+# What torch.load says of a file that is no checkpoint.
+_UNREADABLE = (
+    pickle.UnpicklingError,
+    struct.error,
+    OSError,
+    RuntimeError,
+    EOFError,
+    LookupError,
+    ValueError,
+    TypeError,
+)
+_UNREADABLE += (AttributeError, AssertionError, OverflowError, MemoryError)
+_PICKLES = 5  # in a file of torch < 1.6
 _ADVICE = "delete it and use another checkpoint"
 _NO_MEMORY = re.compile("unable to mmap|allocate memory")  # what torch says where a file cannot be had in memory
 # Options of archs that name word vectors to begin a training with.
 VECTOR_FILES = ("topic_vectors", "global_vectors", "local_source_vectors", "local_target_vectors")
 VECTOR_FILES += ("encoder_embed_path", "decoder_embed_path")
-# Options that name files: nothing evaluates them, and brackets in names, as in out/lr(0.1), make them look like calls.
-_FILES = {
-    *("data", "save_dir", "restore_file", "finetune_from_model", "continue_once", "tensorboard_logdir", "log_file"),
-    *("user_dir", "path", "results_path", "bert", "bert_cache", "granularity_labels", "granularity_dump"),
-    *("copy_provenance", *VECTOR_FILES),
-}
 
 
 class Hostile(UserError):
@@ -85,41 +100,85 @@ def _read(path: Path, lazily: bool) -> dict[str, Any]:
     lazily = lazily and zipfile.is_zipfile(path)  # torch cannot leave tensors in files of torch < 1.6
     try:
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=lazily)
-    except pickle.UnpicklingError as error:
-        raise _refused(path, str(error)) from error
-    except (OSError, RuntimeError, EOFError, KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
+    except _UNREADABLE as error:
         if _NO_MEMORY.search(str(error)):
             raise UserError(f"{path} cannot be read into memory ({error}): make room for it.") from error
-        raise Damaged(f"{path} is damaged, or was not written by fairseq-train: {_ADVICE}.") from error
+        raise _refused(path) from error
     if not isinstance(content, dict) or not isinstance(content.get("model"), dict):
         raise Damaged(f"{path} is not a checkpoint of fairseq-train, which holds a model: name one that is.")
-    check_options(path, {"cfg": content.get("cfg"), "args": content.get("args")})
+    content["cfg"] = checked_options(path, content.get("cfg"), dict)
+    content["args"] = checked_options(path, content.get("args"), Namespace)
     return content
 
 
-def _refused(path: Path, why: str) -> UserError:
-    foreign = _FOREIGN_TYPE.search(why)
-    if foreign is None:
+def _refused(path: Path) -> UserError:
+    """Why the safe loader does not take a file: pickles in a protocol that it does not read may be hostile, too."""
+    known = torch.serialization.get_safe_globals()
+    allowed = {kind[1] if isinstance(kind, tuple) else f"{kind.__module__}.{kind.__qualname__}" for kind in known}
+    foreign = [name for name in _called(path) if name not in allowed and not _ORDINARY.fullmatch(name)]
+    if not foreign:
         return Damaged(f"{path} is damaged, or was not written by fairseq-train: {_ADVICE}.")
     return Hostile(
-        f"{path} is refused, and nothing in it was run: loading it would call {foreign[1]}, which no checkpoint of "
+        f"{path} is refused, and nothing in it was run: loading it would call {foreign[0]}, which no checkpoint of "
         "fairseq-train needs; do not use it, and get the model again from somebody you trust."
     )
 
 
-def check_options(path: Path, options: Any) -> None:
-    """Refuse options that fairseq's ``eval`` would run.
+def _called(path: Path) -> list[str]:
+    """The functions and types that the pickles of a file name, without loading them."""
+    found: list[str] = []
+    with contextlib.suppress(OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError):
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                for name in archive.namelist():
+                    if name.endswith(".pkl"):
+                        with archive.open(name) as file:
+                            _add_called(file, found)
+        else:
+            with path.open("rb") as file:
+                for _ in range(_PICKLES):
+                    _add_called(file, found)
+    return found
+
+
+def _add_called(pickled: IO[bytes], found: list[str]) -> None:
+    """Add what one pickle names, up to its first error if it has one."""
+    texts: list[str] = []
+    memory: dict[int, str] = {}
+    with contextlib.suppress(ValueError, zlib.error, zipfile.BadZipFile):
+        for operation, argument, _ in pickletools.genops(pickled):
+            if operation.name in ("GLOBAL", "INST"):
+                found.append(str(argument).replace(" ", "."))
+            elif operation.name == "STACK_GLOBAL":
+                found.append(".".join(texts[-2:]))
+            elif operation.name == "MEMOIZE":
+                memory[len(memory)] = texts[-1] if texts else ""
+            elif operation.name in ("BINGET", "LONG_BINGET") and argument in memory:
+                texts.append(memory[argument])
+            elif isinstance(argument, str):
+                texts.append(argument)
+
+
+def checked_options(path: Path, options: Any, kind: type) -> Any:
+    """Options of a file as plain containers, with nothing that fairseq would evaluate or resolve.
+
+    Args:
+        path: of the file.
+        options: what it has as its configuration; ``None`` if it has none.
+        kind: what fairseq writes there.
 
     Raises:
         Hostile: naming the option.
     """
-    for value in _strings(options):
-        if _calls(value):
-            shown = value if len(value) < 60 else value[:60] + "..."
-            raise Hostile(
-                f"{path} is refused, and nothing in it was run: its configuration has the option {shown!r}, which is "
-                "code that fairseq may run; do not use it, and get the model again from somebody you trust."
-            )
+    try:
+        if options is not None and not isinstance(options, kind):
+            raise Refused(f"is of a type that fairseq does not write ({type(options).__name__})")
+        return plain(options)
+    except Refused as error:
+        raise Hostile(
+            f"{path} is refused, and nothing in it was run: its configuration {error}; do not use it, and get the "
+            "model again from somebody you trust."
+        ) from error
 
 
 def same_tensors(tensors: dict[str, Tensor]) -> dict[str, str]:
@@ -131,32 +190,3 @@ def same_tensors(tensors: dict[str, Tensor]) -> dict[str, str]:
         if tensor.numel() and first.setdefault(place, name) != name:
             same[name] = first[place]
     return same
-
-
-def _strings(options: Any) -> list[str]:
-    """All strings in nested options, but for the names of files."""
-    found, waiting = [], [options]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, argparse.Namespace):
-            value = vars(value)
-        if isinstance(value, str):
-            found.append(value)
-        elif isinstance(value, dict):
-            waiting += value
-            waiting += [item for key, item in value.items() if not (key in _FILES and isinstance(item, str))]
-        elif isinstance(value, list | tuple | set):
-            waiting += value
-    return found
-
-
-def _calls(value: str) -> bool:
-    """Whether a string is a Python expression that calls something; file names and sentences are not."""
-    if "(" not in value:
-        return False
-    try:
-        return any(isinstance(node, ast.Call) for node in ast.walk(ast.parse(value.strip(), mode="eval")))
-    except (SyntaxError, ValueError):
-        return False
-    except (RecursionError, MemoryError):
-        return True  # too deep to look into

@@ -17,7 +17,7 @@ def save(state: dict[str, Any], path: Path) -> None:
     """Write a checkpoint.
 
     Raises:
-        UserError: if it cannot be written, or a parameter is not a number.
+        UserError: if it cannot be written, or a parameter is not a finite number.
     """
     if path.name != CRASH_REPORT:
         _check_parameters(state, path)
@@ -46,8 +46,8 @@ def _write(path: Path, write: Callable[[HashedFile], object]) -> None:
 
 def _check_parameters(state: dict[str, Any], path: Path) -> None:
     for name, parameter in state.get("model", {}).items():
-        if torch.is_tensor(parameter) and parameter.is_floating_point() and parameter.isnan().any():
+        if torch.is_tensor(parameter) and parameter.is_floating_point() and not parameter.isfinite().all():
             raise UserError(
-                f"training diverged: {name} is not a number any more, so {path} was not written; the checkpoints "
-                "written before are as they were: lower --lr or --clip-norm, and run again to go on from the last."
+                f"training diverged: {name} is not finite any more, so {path} was not written; the checkpoints written "
+                "before are as they were: lower --lr or --clip-norm, and run again to go on from the last."
             )

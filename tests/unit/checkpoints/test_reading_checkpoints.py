@@ -103,50 +103,33 @@ def test_an_attack_in_a_file_of_old_torch_is_refused(tmp_path):
     assert not mark.exists()
 
 
-CODE = "__import__('os').system('exit 1')"
+PROTOCOLS = {
+    "torch, protocol 4": lambda attack, path: torch.save(attack, path, pickle_protocol=4),
+    "torch, protocol 5": lambda attack, path: torch.save(attack, path, pickle_protocol=5),
+    "old torch, protocol 4": lambda attack, path: torch.save(
+        attack, path, pickle_protocol=4, _use_new_zipfile_serialization=False
+    ),
+    "bare, protocol 4": lambda attack, path: path.write_bytes(pickle.dumps(attack, protocol=4)),
+    "bare, protocol 0": lambda attack, path: path.write_bytes(b"S'x'\n0" + pickle.dumps(attack, protocol=0)),
+    "bare, built": lambda attack, path: path.write_bytes(
+        b"(S'touch " + os.fsencode(attack["model"]["w"].mark) + b"'\niposix\nsystem\n."
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("place", "value"),
-    [
-        ("cfg", {"model": {"_name": "lstm", "decoder_attention": CODE}}),
-        ("cfg", {"model": {"_name": "wean_lstm", "options": ["fine", {"deep": " " + CODE}]}}),
-        ("cfg", {"task": {"_name": "paraphrase", CODE: 1}}),
-        ("args", argparse.Namespace(arch="lstm", decoder_attention=CODE)),
-        ("cfg", {"model": {"kernels": f"[3, {CODE}]"}}),
-    ],
-    ids=["lstm", "nested", "key", "legacy", "in a list"],
-)
-@pytest.mark.parametrize("reader", ["own", "fairseq's", "ensemble", "average", "export"])
-def test_options_that_fairseq_would_evaluate_are_refused(tmp_path, place, value, reader):
-    """fairseq/models/lstm.py gives decoder_attention to eval: the safe loader lets it through as a plain string."""
-    path = tmp_path / "hostile.pt"
-    torch.save(state(**{place: value}), path)
-    torch.load(path, weights_only=True)
-    with pytest.raises(Hostile, match="which is code that fairseq may run"):
-        READERS[reader](path)
+@pytest.mark.parametrize("write", PROTOCOLS.values(), ids=PROTOCOLS)
+def test_an_attack_that_torchs_loader_cannot_even_read_is_hostile_too(tmp_path, write):
+    """It must not be passed over as an accident would be."""
+    path, mark = tmp_path / "checkpoint_last.pt", tmp_path / "ran"
+    write(state(model={"w": Attack(mark)}), path)
+    with pytest.raises(Hostile, match=r"loading it would call (posix|nt)\.system,"):
+        read_checkpoint(path)
+    assert not mark.exists()
 
 
-def test_fairseqs_lstm_does_evaluate_its_options():
-    """Why the check above is there."""
-    from fairseq.utils import eval_bool
-
-    assert eval_bool("str('code')") is True
-
-
-def test_options_with_brackets_that_call_nothing_are_fine(tmp_path):
-    options = ["(0.9, 0.98)", "[(512, 10, 5)] + [(512, 3, 2)] * 4", "/data/word vectors (copy)/v.txt", "f(", "()"]
-    torch.save(state(cfg={"model": {"options": options}}), tmp_path / "checkpoint.pt")
-    assert read_checkpoint(tmp_path / "checkpoint.pt")["cfg"]["model"]["options"] == options
-
-
-def test_names_of_files_may_look_like_calls(tmp_path):
-    """No training may become one that nobody can go on from, by the name of its folder."""
-    places = {"task": {"data": "data-bin(1)"}, "checkpoint": {"save_dir": "out/lr(0.1)"}, "model": {"bert": "f(x)"}}
-    torch.save(state(cfg=places), tmp_path / "checkpoint.pt")
-    assert read_checkpoint(tmp_path / "checkpoint.pt")["cfg"] == places
-    torch.save(state(cfg={"task": {"data": {"decoder_attention": CODE}}}), tmp_path / "checkpoint.pt")
-    with pytest.raises(Hostile):
+def test_a_checkpoint_in_another_protocol_that_calls_nothing_is_no_attack(tmp_path):
+    torch.save(state(), tmp_path / "checkpoint.pt", pickle_protocol=4)
+    with pytest.raises(Damaged, match="was not written by fairseq-train"):
         read_checkpoint(tmp_path / "checkpoint.pt")
 
 

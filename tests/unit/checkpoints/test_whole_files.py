@@ -83,7 +83,7 @@ def test_a_directory_that_is_not_there_is_one_sentence(tmp_path):
 
 
 def test_parameters_that_are_no_numbers_are_not_kept_unless_as_evidence(tmp_path):
-    with pytest.raises(UserError, match="training diverged: weight is not a number any more"):
+    with pytest.raises(UserError, match="training diverged: weight is not finite any more"):
         writing.save(checkpoint(float("nan")), tmp_path / "checkpoint_last.pt")
     assert not list(tmp_path.iterdir())
     writing.save(checkpoint(float("nan")), tmp_path / "crash.pt")

@@ -1,0 +1,93 @@
+"""Literals are read as Python reads them, everything else is refused at once, and fairseq has no other ``eval``."""
+
+import builtins
+import importlib
+import sys
+import time
+from argparse import Namespace
+
+import pytest
+from fairseq import options
+from fairseq.models import ARCH_CONFIG_REGISTRY
+from fairseq.utils import eval_bool, eval_str_dict, eval_str_list
+
+from wean_fairseq.checkpoints.options import EVALUATED
+from wean_fairseq.errors import UserError
+from wean_fairseq.literals import LONGEST, MOST, read_literal
+
+LITERALS = [
+    "True", "None", "0.1", "-1e-3", "+2", "10000,50000,200000", "(0.9, 0.98)", " [1, 'two', (3.5, None)] ", "()",
+    "[(512, 10, 5)] + [(512, 3, 2)] * 4 + [(512, 2, 2)] * 2", "((256, 4, 1024, True, 0.15),) * 3", "2 * [1]",
+    "1 + 2 * 3",
+    "{'a': [1], 2: {'b': None}}", "[0] * 0", "[0] * -3", "True * 3", "'a' 'b'", "'(' ", "0x10", "1_000", "1e999",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", LITERALS)
+def test_a_literal_is_what_python_makes_of_it(text):
+    found, expected = read_literal(text), builtins.eval(text.strip())  # noqa: S307
+    assert found == expected and type(found) is type(expected)
+
+
+def test_the_defaults_of_all_archs_of_fairseq_are_what_python_makes_of_them():
+    compared = 0
+    for complete in ARCH_CONFIG_REGISTRY.values():
+        arch = Namespace()
+        try:
+            complete(arch)
+        except AttributeError:  # it needs options that have no default
+            continue
+        for name, value in vars(arch).items():
+            if name in EVALUATED and isinstance(value, str):
+                assert read_literal(value) == builtins.eval(value)  # noqa: S307
+                compared += 1
+    assert compared > 50
+
+
+REFUSED = [
+    "str(1)", "[x for x in (1,)]", "[x['c'] for x.__class__.__getitem__ in [print]]", "print", "().__class__", "f'{1}'",
+    "f''", "lambda: 1", "lambda x=print: 1", "(x := 1)", "1 if 1 else 2", "'ab'[0]", "[*'ab']", "{**{}}", "{1, 2}",
+    "b'a'", "1j", "...", "not 1", "~1", "1 < 2", "1 and 2", "1 - 2", "2 ** 3", "1 / 2", "'a' + 'b'", "'a' * 3", "1 @ 2",
+    "{} | {}", "[] + ()", "-'a'", "{[]: 1}", "", "a b", "\0", "await x", "yield 1", "import os", "x = 1", "*x", "`x`",
+    "{'a': print}", "{print: 1}", "(1, print)", "[print] * 2", "[1] + [print]", "-print", "[1] * print", "__debug__",
+]  # fmt: skip
+LARGE = [
+    "9**9**9**9", "[0] * 10**9", f"[0] * {MOST + 1}", f"[0] * {MOST} + [0]", "9" * 5000, "9" * LONGEST, "-" * LONGEST,
+    "[" * 5000, "1+" * 40_000 + "1", "(" + "9" * 4000 + ")*" * 20 + "1", "*".join(["9" * 4000] * 20), "not " * 20_000,
+    "[[0] * 9999] * 9999 * 9999", " " * LONGEST + "1", "lambda:" * 10_000 + "1", "{1:" * 5000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [*REFUSED, *LARGE], ids=lambda text: text[:20])
+def test_anything_else_is_refused_at_once(text):
+    started = time.process_time()
+    with pytest.raises(UserError, match=r"was expected to be a literal .*; nothing else is evaluated"):
+        read_literal(text)
+    assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize(
+    "value", [True, 3, None, ["1"], b"1", bytearray(b"1"), memoryview(b"1"), compile("1", "", "eval")]
+)
+def test_what_is_no_text_is_what_eval_says_it_is(value):
+    """``eval_bool`` of fairseq relies on it."""
+    with pytest.raises(TypeError):
+        read_literal(value)
+    assert eval_bool(value, default=7) == 7
+
+
+def test_every_module_of_fairseq_reads_literals_also_one_that_is_imported_later(monkeypatch):
+    monkeypatch.delitem(sys.modules, "fairseq_cli.validate", raising=False)
+    assert vars(importlib.import_module("fairseq_cli.validate"))["eval"] is read_literal
+    modules = {name: module for name, module in sys.modules.items() if name.split(".")[0] in ("fairseq", "fairseq_cli")}
+    assert len(modules) > 300
+    assert all(vars(module)["eval"] is read_literal for module in modules.values())
+
+
+def test_fairseqs_own_readers_read_literals():
+    assert eval_str_list("[1, 2] * 2", int) == [1, 2, 1, 2]
+    assert eval_str_list("0.5") == [0.5]
+    assert eval_str_dict("{'a': 1}") == {"a": 1}
+    for read in (eval_str_list, eval_str_dict, eval_bool, options.eval_bool):
+        with pytest.raises(UserError):
+            read("print")

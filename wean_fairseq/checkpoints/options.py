@@ -1,0 +1,87 @@
+"""The configuration of a checkpoint: plain containers, and literals wherever fairseq evaluates an option.
+
+fairseq writes dictionaries, lists, tuples, strings, numbers and ``argparse.Namespace``, with all interpolations
+resolved. Anything else is refused, so that every later check sees what is there.
+"""
+
+from argparse import Namespace
+from typing import Any
+
+from ..literals import LONGEST, NoLiteral, read_literal
+
+DEEPEST = 20  # containers in containers
+MOST = 10_000  # values; a configuration of fairseq has about 300
+LARGEST = 2**63  # of whole numbers
+# The options of archs, criterions, tasks and optimisers that fairseq evaluates; a test reads them in its source.
+EVALUATED = {
+    *("adafactor_eps", "adam_betas", "adamax_betas", "lamb_betas", "adaptive_input_cutoff", "adaptive_softmax_cutoff"),
+    *("character_filters", "conv_aggregator_layers", "conv_feature_layers", "feature_encoder_spec"),
+    *("decoder_attention", "encoder_attention", "self_attention", "gated_attention", "xformers_att_config"),
+    *("decoder_layers", "encoder_layers", "downsample", "pretrained", "project_input", "wer_args"),
+    *("left_pad_source", "left_pad_target", "pipeline_balance", "pipeline_devices"),
+    *("pipeline_encoder_balance", "pipeline_encoder_devices", "pipeline_decoder_balance", "pipeline_decoder_devices"),
+}
+
+
+class Refused(ValueError):
+    """Options that fairseq does not write; says which, and why."""
+
+
+def plain(options: Any) -> Any:
+    """A copy of options that has only containers made here.
+
+    Args:
+        options: what a file has as ``cfg`` or ``args``.
+
+    Raises:
+        Refused: if there is anything in them that is not plain, too large, or may be evaluated.
+    """
+    return _Copy().of(options, "", 0)
+
+
+class _Copy:
+    """Copies containers, and counts their values."""
+
+    def __init__(self) -> None:
+        self.values = 0
+
+    def of(self, value: Any, name: str, depth: int) -> Any:
+        """A copy of ``value``, which is ``depth`` containers down at the option ``name``."""
+        self.values += 1
+        if depth > DEEPEST or self.values > MOST:
+            raise Refused(f"has containers nested in each other without end, or more than {MOST} values")
+        if type(value) is str:
+            return _text(value, name)
+        if value is None or type(value) in (bool, float) or (type(value) is int and abs(value) < LARGEST):
+            return value
+        if isinstance(value, Namespace):
+            copied = Namespace()
+            vars(copied).update(self._items(vars(value), depth))
+            return copied
+        if isinstance(value, dict):
+            return self._items(value, depth)
+        if type(value) in (list, tuple):
+            return type(value)(self.of(item, name, depth + 1) for item in value)
+        raise Refused(f"has the option {name!r} of a type that fairseq does not write ({type(value).__name__})")
+
+    def _items(self, options: dict[Any, Any], depth: int) -> dict[Any, Any]:
+        copied = {}
+        for key, value in options.items():
+            if type(key) is not str or key.startswith("__"):
+                raise Refused(f"has an option of a name that fairseq does not write ({type(key).__name__})")
+            copied[_text(key, "name")] = self.of(value, key, depth + 1)
+        return copied
+
+
+def _text(text: str, name: str) -> str:
+    shown = repr(text if len(text) < 60 else text[:60] + "...")
+    if len(text) > LONGEST:
+        raise Refused(f"has the option {name!r} of {len(text)} characters")
+    if "${" in text:
+        raise Refused(f"has the option {shown} ({name}), which stands for others, and fairseq writes none that does")
+    if name in EVALUATED:
+        try:
+            read_literal(text)
+        except NoLiteral:
+            raise Refused(f"has the option {shown} ({name}), which is code that fairseq may run") from None
+    return text

@@ -1,0 +1,101 @@
+"""Literals of Python, read without running anything: what fairseq's ``eval`` becomes (see ``compat.py``).
+
+fairseq keeps some options as text and gives them to ``eval`` (``--adam-betas "(0.9, 0.98)"``, the layers of its
+convolutional archs as ``[(512, 10, 5)] + [(512, 3, 2)] * 4``), wherever the text comes from: a checkpoint may say what
+it is. Numbers, strings, True, False, None, lists, tuples and dictionaries are read here, with + and * between them;
+all else is refused, and so is what would be too large.
+"""
+
+import ast
+from typing import Any
+
+from .errors import UserError
+
+LONGEST = 100_000  # characters of a literal
+MOST = 10_000  # items of a list that + or * makes, and digits of a number
+
+
+class NoLiteral(UserError):
+    """A text that is no literal; a ``ValueError``, so that argparse names the option it was given for."""
+
+
+def read_literal(text: Any, *_namespaces: Any) -> Any:
+    """The value of a literal.
+
+    Args:
+        text: of the literal.
+        _namespaces: the other arguments of ``eval``, which no literal looks at.
+
+    Raises:
+        NoLiteral: if the text is anything else, or too large.
+        TypeError: if it is no text, as of ``eval``.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"a literal is a string, not {type(text).__name__}")
+    try:
+        if len(text) > LONGEST:
+            raise ValueError("too long")
+        return _value(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
+        shown = text if len(text) < 60 else text[:60] + "..."
+        raise NoLiteral(
+            f"{shown!r} was expected to be a literal (numbers, strings, True, False, None, or lists, tuples and "
+            "dictionaries of them, with + and * between them); nothing else is evaluated."
+        ) from error
+
+
+def _value(node: ast.expr) -> Any:
+    match node:
+        case ast.Constant(value=bool() | int() | float() | str() | None as value):
+            return value
+        case ast.List(elts=items):
+            return [_value(item) for item in items]
+        case ast.Tuple(elts=items):
+            return tuple(_value(item) for item in items)
+        case ast.Dict(keys=keys, values=values):
+            return {_key(key): _value(value) for key, value in zip(keys, values, strict=True)}
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=operand):
+            number = _number(_value(operand))
+            return -number if isinstance(sign, ast.USub) else number
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return _sum(_value(left), _value(right))
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            return _product(_value(left), _value(right))
+    raise ValueError(f"{type(node).__name__} is no literal")
+
+
+def _key(node: ast.expr | None) -> Any:
+    if node is None:
+        raise ValueError("** is no literal")
+    return _value(node)
+
+
+def _number(value: Any) -> Any:
+    if not isinstance(value, int | float):
+        raise TypeError(f"{type(value).__name__} is no number")
+    return value
+
+
+def _sum(left: Any, right: Any) -> Any:
+    if isinstance(left, list | tuple) and type(left) is type(right):
+        return _small(left + right)
+    return _number(left) + _number(right)
+
+
+def _product(left: Any, right: Any) -> Any:
+    if isinstance(right, list | tuple):
+        left, right = right, left
+    if isinstance(left, list | tuple):
+        if not isinstance(right, int) or len(left) * right > MOST:
+            raise ValueError("too many items")
+        return left * right
+    product = _number(left) * _number(right)
+    if isinstance(product, int) and product.bit_length() > MOST:
+        raise ValueError("too large")
+    return product
+
+
+def _small(items: Any) -> Any:
+    if len(items) > MOST:
+        raise ValueError("too many items")
+    return items
