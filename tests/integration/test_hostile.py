@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.fuzz.hostile_options import CONTAINERS
 from tests.integration.commands import ENVIRONMENT, TASK, USER_DIR, Result, generate, run, train
 from tests.integration.test_bad_input import assert_one_sentence
 from tests.unit.reporting.run_folder import make_run
@@ -79,6 +80,39 @@ def test_a_hostile_checkpoint_is_refused_and_nothing_runs(
     torch.save(state, path)
     assert_one_sentence(commands(name, data, path), str(path), "is refused, and nothing in it was run")
     assert not mark.exists()
+
+
+# Where fairseq's LSTM evaluates, and what ran there: nothing is called in it that a parser could see.
+AT = {"section": "model", "name": "lstm", "option": "decoder_attention"}
+WITHOUT_A_CALL = "[logger['touch {mark}'] for logger.__class__.__getitem__ in [os.system]]"
+ELEVEN = ("dict", "Namespace", "DictConfig", "whole DictConfig", "DictConfig of Namespace", "bytes", "interpolation")
+ELEVEN += ("across sections", "interpolated DictConfig", "args", "args with interpolation")
+
+
+@pytest.fixture(params=ELEVEN)
+def evaluated(request: pytest.FixtureRequest, checkpoint: Path, tmp_path: Path) -> Path:
+    """A checkpoint whose configuration would make ``ran`` beside it."""
+    state = torch.load(checkpoint, weights_only=True)
+    code = WITHOUT_A_CALL.format(mark=tmp_path / "ran")
+    state["cfg"], state["args"] = CONTAINERS[request.param](state["cfg"], AT, code)
+    torch.save(state, tmp_path / "hostile.pt")
+    return tmp_path / "hostile.pt"
+
+
+@pytest.mark.slow
+def test_generate_refuses_what_fairseq_would_evaluate(data: Path, evaluated: Path, tmp_path: Path) -> None:
+    said = generate(data, evaluated, expect_success=False)
+    assert_one_sentence(said, str(evaluated), "is refused, and nothing in it was run")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_export_passes_nothing_on_that_fairseq_would_evaluate(
+    data: Path, evaluated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert checkpoints_cli.main_export([str(evaluated), "--output", str(tmp_path / "out"), "--data", str(data)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"wean-export: error: {evaluated} is refused") and said.count("\n") == 1
+    assert {path.name for path in tmp_path.iterdir()} == {evaluated.name}
 
 
 # --- the plugin's own commands --------------------------------------------------------------------------------------

@@ -1,0 +1,285 @@
+"""Tools on hostile checkpoints in a process that watches what Python does: ``python -m tests.fuzz.audited``.
+
+An audit hook is told by the interpreter itself of everything that is compiled, executed, started, connected to or
+written, whatever function was called to get there. It cannot be taken back, hence the process of its own.
+"""
+
+import contextlib
+import copy
+import functools
+import io
+import json
+import os
+import signal
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import torch
+from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq_cli import eval_lm, generate, interactive, train, validate
+from omegaconf import DictConfig, OmegaConf
+from safetensors.torch import save_file
+
+import wean_fairseq  # noqa: F401 - the plugin is what is tested
+from tests.fuzz.hostile_options import ACTIONS, CONTAINERS, MARK, PLAIN, WITHOUT_CALLS, Variant, variants
+from wean_fairseq.checkpoints import cli as checkpoints_cli
+from wean_fairseq.checkpoints import options as checkpoint_options
+from wean_fairseq.errors import UserError
+from wean_fairseq.evaluation import layer_mixture, neighbours
+from wean_fairseq.inspection import cli as inspection_cli
+from wean_fairseq.reporting import plot_cli, report_cli
+
+LIMIT = 60  # seconds that one checkpoint may take one tool
+STARTED = {
+    *("os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.startfile", "pty.spawn"),
+    *("subprocess.Popen", "socket.connect", "urllib.Request", "webbrowser.open", "pickle.find_class", "marshal.load"),
+    *("code.__new__", "ctypes.call_function", "builtins.input", "cpython.run_command"),
+}
+CHANGED = {
+    "os.mkdir",
+    "os.rename",
+    "os.remove",
+    "os.rmdir",
+    "os.symlink",
+    "os.link",
+    "os.truncate",
+    "os.chmod",
+    "import",
+}
+
+
+class Watch:
+    """What the audit hook has seen while it watched."""
+
+    def __init__(self) -> None:
+        self.watching = False
+        self.seen: list[str] = []
+        sys.addaudithook(self._look)
+
+    def _look(self, event: str, given: tuple[Any, ...]) -> None:
+        if not self.watching:
+            return
+        if event in STARTED or (event in CHANGED and MARK in str(given)):
+            self.seen.append(f"{event} {given!r:.200}")
+        elif event == "open" and MARK in str(given[0]) and _writes(given[1], given[2]):
+            self.seen.append(f"open {given!r:.200}")
+        elif event == "compile" and given[1] != "<unknown>" and MARK in str(given[0]):  # which only ast.parse gives
+            self.seen.append(f"compile {given!r:.200}")
+        elif event == "exec" and _names(given[0]):
+            self.seen.append(f"exec {given!r:.200}")
+
+    @contextlib.contextmanager
+    def on(self) -> Iterator[list[str]]:
+        """What is seen meanwhile."""
+        self.seen = []
+        self.watching = True
+        try:
+            yield self.seen
+        finally:
+            self.watching = False
+
+
+def _writes(mode: Any, flags: Any) -> bool:
+    return any(letter in str(mode or "") for letter in "wax+") or bool((flags or 0) & (os.O_WRONLY | os.O_RDWR))
+
+
+def _names(code: Any) -> bool:
+    """Whether a code object holds the mark; what Python makes itself of dataclasses and the like does not."""
+    if not isinstance(code, CodeType):
+        return False
+    if code.co_filename == __file__ or code.co_filename.endswith("hostile_options.py"):
+        return False
+    return MARK in f"{code.co_names}{code.co_varnames}" or any(
+        _names(value) or (isinstance(value, str | bytes) and MARK in str(value)) for value in code.co_consts
+    )
+
+
+# --- tools ----------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _configuration(parser: Callable[[], Any], *line: str) -> DictConfig:
+    return convert_namespace_to_omegaconf(options.parse_args_and_arch(parser(), input_args=list(line)))
+
+
+TASK = ["-s", "src", "-t", "tgt", "--dataset-impl", "raw", "--cpu", "--no-progress-bar", "--batch-size", "2"]
+TASK += ["--num-workers", "0"]  # another process would be seen
+TRAINING = ["--task", "paraphrase", "--arch", "wean_lstm", "--criterion", "query_embedding", "--optimizer", "adam"]
+TRAINING += ["--embed-dim", "8", "--hidden-size", "8", "--lr", "0.1", "--max-update", "1", "--no-save"]
+
+
+def _decode(tool: Any, parser: Callable[[], Any], *more: str) -> Callable[[Path, Path], int]:
+    def call(path: Path, data: Path) -> int:
+        cfg = copy.deepcopy(_configuration(parser, str(data), *TASK, "--path", "x", *more))
+        cfg.common_eval.path = str(path)
+        cfg.interactive.input = str(data / "test.src-tgt.src")
+        tool.main(cfg)
+        return 0
+
+    return call
+
+
+def _train(option: str) -> Callable[[Path, Path], int]:
+    def call(path: Path, data: Path) -> int:
+        cfg = copy.deepcopy(_configuration(options.get_training_parser, str(data), *TASK, *TRAINING))
+        cfg.checkpoint.save_dir = str(path.parent / "saved")
+        if option == "last":
+            Path(cfg.checkpoint.save_dir).mkdir(exist_ok=True)
+            os.replace(path, Path(cfg.checkpoint.save_dir, "checkpoint_last.pt"))
+        else:
+            cfg.checkpoint[option] = str(path)
+        train.main(cfg)
+        return 0
+
+    return call
+
+
+def _export(path: Path, data: Path) -> int:
+    return checkpoints_cli.main_export([str(path), "--output", str(path.parent / "export"), "--data", str(data)])
+
+
+def _exported(path: Path, data: Path) -> int:
+    """An export whose ``config.json`` has the hostile configuration, as far as JSON can hold it."""
+    state = torch.load(path, weights_only=True)
+    folder = path.parent / "exported"
+    folder.mkdir(exist_ok=True)
+    save_file({name: tensor.clone() for name, tensor in state["model"].items()}, folder / "model.safetensors")
+    cfg = state["cfg"] if state["args"] is None else state["args"]
+    config = {"format": 1, "cfg": cfg, "same_as": {}, "optimizer_history": state["optimizer_history"]}
+    try:
+        text = json.dumps({**config, "task_state": {}}, default=_as_json)
+    except ValueError as error:  # containers without an end
+        raise UserError(str(error)) from error
+    (folder / "config.json").write_text(text)
+    return TOOLS["fairseq-generate"](folder / "model.safetensors", data)
+
+
+def _as_json(value: Any) -> Any:
+    if OmegaConf.is_config(value):
+        return OmegaConf.to_container(value)
+    if isinstance(value, Namespace):
+        return vars(value)
+    return value.decode() if isinstance(value, bytes | bytearray) else list(value)
+
+
+def _report(path: Path, data: Path) -> int:
+    """A run folder of somebody else."""
+    folder = path.parent / "run"
+    if not folder.exists():
+        (folder / "system").mkdir(parents=True)
+        (folder / "bin").symlink_to(data)
+        (folder / "system" / "train.log").write_text("")
+    os.replace(path, folder / "system" / "checkpoint_best.pt")
+    report_cli.main([str(folder), "--output", str(path.parent / "report")])
+    said = (path.parent / "report" / "report.md").read_text(encoding="utf-8")
+    raise UserError(said) if "is refused, and nothing in it was run" in said else AssertionError(said)
+
+
+def _plot(figure: str, *more: str) -> Callable[[Path, Path], int]:
+    def call(path: Path, data: Path) -> int:
+        given = [argument.format(path=path, data=data) for argument in more]
+        return plot_cli.main([figure, *given, "--output", str(path.parent / "figure")])
+
+    return call
+
+
+def _inspect(path: Path, data: Path) -> int:
+    inspection_cli.load_systems(inspection_cli.build_parser().parse_args([f"A={path}", "--data", str(data)]))
+    return 0
+
+
+TOOLS: dict[str, Callable[[Path, Path], int]] = {
+    "fairseq-generate": _decode(generate, options.get_generation_parser, "--task", "paraphrase", "--max-len-b", "5"),
+    "fairseq-interactive": _decode(
+        interactive, options.get_interactive_generation_parser, "--task", "paraphrase", "--buffer-size", "2"
+    ),
+    "fairseq-validate": _decode(validate, options.get_validation_parser, "--task", "paraphrase"),
+    "fairseq-eval-lm": _decode(eval_lm, options.get_eval_lm_parser, "--task", "paraphrase"),
+    "fairseq-train --restore-file": _train("restore_file"),
+    "fairseq-train --finetune-from-model": _train("finetune_from_model"),
+    "fairseq-train": _train("last"),
+    "wean-average": lambda path, _: checkpoints_cli.main_average([str(path)] * 2 + ["--output", f"{path}.average"]),
+    "wean-export": _export,
+    "an export": _exported,
+    "wean-report": _report,
+    "wean-plot attention": _plot("attention", "--checkpoint", "{path}", "--data", "{data}", "--text", "{data}/text"),
+    "wean-plot neighbours": _plot("neighbours", "w1", "--checkpoint", "{path}", "--dict", "{data}/dict.src.txt"),
+    "wean-plot layers": _plot("layers", "{path}"),
+    "layer_mixture": lambda path, _: layer_mixture.main([str(path)]),
+    "neighbours": lambda path, data: neighbours.main(
+        ["w1", "--checkpoint", str(path), "--dict", str(data / "dict.src.txt")]
+    ),
+    "wean-inspect": _inspect,
+}
+
+
+# --- runs -----------------------------------------------------------------------------------------------------------
+
+
+def _out_of_time(*_: object) -> None:
+    raise TimeoutError(f"after {LIMIT} seconds")
+
+
+def attempt(watch: Watch, tool: str, path: Path, data: Path) -> dict[str, Any]:
+    """What a tool made of a file: how it ended, what it said, and what was seen meanwhile."""
+    said = io.StringIO()
+    signal.alarm(LIMIT)
+    try:
+        with watch.on() as seen, contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            status = TOOLS[tool](path, data)
+        ended = "refused" if status == 2 else "done"
+    except UserError as error:
+        ended = "refused"
+        said.write(str(error))
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the test is told of it
+        ended = f"{type(error).__name__}: {error}"
+    finally:
+        signal.alarm(0)
+    return {"ended": ended, "said": said.getvalue()[-2000:], "seen": seen}
+
+
+def control(watch: Watch) -> dict[str, list[str]]:
+    """What is seen where Python's own ``eval`` gets the expressions."""
+    found = {}
+    for code in (*ACTIONS, *WITHOUT_CALLS):
+        if "**" in code or "* 10" in code:  # which would not end
+            continue
+        with watch.on() as seen, contextlib.suppress(Exception):
+            eval(code)  # noqa: S307 - to see that it is seen
+        found[code] = seen
+    return found
+
+
+def write(variant: Variant, state: dict[str, Any], path: Path) -> None:
+    """A checkpoint with a hostile configuration."""
+    torch.save({**state, "cfg": variant.cfg, "args": variant.args}, path)
+
+
+def main() -> None:
+    """Read from standard input what ``test_hostile_options.audited`` gives, and print what was found."""
+    given = Namespace(**json.load(sys.stdin))
+    if not given.checked:  # as if nobody knew which options fairseq evaluates
+        checkpoint_options.EVALUATED.clear()
+    signal.signal(signal.SIGALRM, _out_of_time)
+    os.chdir(given.folder)
+    state = torch.load(given.checkpoint, weights_only=True)
+    watch = Watch()
+    results = []
+    for tool in given.tools:
+        for variant in variants(
+            state["cfg"], given.number, given.seed, PLAIN if not given.checked else tuple(CONTAINERS)
+        ):
+            path = Path(given.folder, "hostile.pt")
+            write(variant, state, path)
+            results.append({"tool": tool, "variant": variant.name, **attempt(watch, tool, path, Path(given.data))})
+    marks = [str(path) for path in Path(given.folder).rglob(f"*{MARK}*")]
+    print(json.dumps({"results": results, "marks": marks, "control": control(watch)}))
+
+
+if __name__ == "__main__":
+    main()
