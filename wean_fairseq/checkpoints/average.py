@@ -1,5 +1,6 @@
 """The mean of the parameters of several checkpoints of one training, or of trainings with the same options."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ def average(paths: Sequence[str | Path], output: str | Path) -> None:
     """
     if len(paths) < 2:
         raise UserError(f"an average is of two checkpoints or more, but {len(paths)} was given.")
-    if Path(output).resolve() in {Path(path).resolve() for path in paths}:
+    if os.path.realpath(output) in map(os.path.realpath, paths):
         raise UserError(f"{output} is one of the checkpoints to average: choose another --output.")
     result = read_checkpoint(paths[0])
     sums = {name: _exact(tensor) for name, tensor in result["model"].items()}

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import UserError
 from . import dictionaries
-from .files import copy_into, sha256_of, write_text, write_whole
+from .files import copy_into, read_regular, sha256_of, write_text, write_whole
 from .manifest import Damaged, Manifest, check_file
 from .reading import checked_options, read_checkpoint, same_tensors
 
@@ -108,7 +108,7 @@ def read_export(weights: str | Path) -> dict[str, Any]:
             raise UserError(f"there is no {path}: name the {WEIGHTS} in a directory that wean-export wrote.")
         check_file(path, "export the model again")
     try:
-        config = json.loads(config_file.read_text(encoding="utf-8"))
+        config = json.loads(read_regular(config_file))
         model = load_file(weights)
         model |= {name: model[kept] for name, kept in config["same_as"].items()}
         cfg = checked_options(config_file, config["cfg"], dict)

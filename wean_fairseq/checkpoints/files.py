@@ -1,9 +1,11 @@
-"""Files that are there whole or not at all, and what tells that one has changed since."""
+"""Files that are read if they are files, are there whole or not at all, and what tells that one has changed since."""
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
+import stat
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -13,6 +15,36 @@ from typing import BinaryIO
 _PIECE = 1 << 20
 _PARTIAL = ".tmp"  # ends the name of a file that is being written
 _TRIES = 10  # some file systems number a file anew whenever it is looked at: nothing may wait for two equal numbers
+
+
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a file for reading; where a FIFO, a device or a socket has its name, nobody waits.
+
+    Raises:
+        OSError: if it cannot be read, or is no regular file.
+    """
+    return open(path, "rb", opener=_open_if_regular)
+
+
+def _open_if_regular(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    raise OSError(errno.EINVAL, "it is no regular file", path)
+
+
+def read_regular(path: str | os.PathLike[str]) -> bytes:
+    """The content of a file.
+
+    Raises:
+        OSError: as ``open_regular`` does.
+    """
+    with open_regular(path) as file:
+        return file.read()
 
 
 class HashedFile:
@@ -179,7 +211,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 def copy_into(source: Path, file: HashedFile) -> None:
     """Append all of ``source`` to ``file``."""
-    with source.open("rb") as pieces:
+    with open_regular(source) as pieces:
         while piece := pieces.read(_PIECE):
             file.write(piece)
 
@@ -190,7 +222,7 @@ def sha256_of(path: Path) -> str:
     Raises:
         OSError: if it cannot be read.
     """
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -202,7 +234,7 @@ def is_whole_archive(path: Path) -> bool:
     Raises:
         OSError: if it cannot be read.
     """
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         if file.read(2) != b"PK":
             return path.stat().st_size > 0
     try:

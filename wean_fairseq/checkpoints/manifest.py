@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import UserError
-from .files import locked, sha256_of, write_text
+from .files import locked, read_regular, sha256_of, write_text
 
 NAME = "checksums.sha256"
 _LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
@@ -40,7 +40,7 @@ class Manifest:
     def _read(self) -> dict[str, list[str]]:
         digests: dict[str, list[str]] = {}
         try:
-            lines = self.path.read_text(encoding="utf-8").splitlines()
+            lines = read_regular(self.path).decode().splitlines()
         except FileNotFoundError:
             return digests
         except (OSError, UnicodeDecodeError) as error:

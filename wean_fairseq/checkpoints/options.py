@@ -10,7 +10,8 @@ from typing import Any
 from ..literals import LONGEST, NoLiteral, read_literal
 
 DEEPEST = 20  # containers in containers
-MOST = 10_000  # values; a configuration of fairseq has about 300
+MOST = 10_000  # values; a configuration of fairseq has about 300, and of an old arch five times as many
+MOST_IN_LIST = 1_000  # fairseq takes seconds to read longer ones of an old arch
 LARGEST = 2**63  # of whole numbers
 # The options of archs, criterions, tasks and optimisers that fairseq evaluates; a test reads them in its source.
 EVALUATED = {
@@ -61,6 +62,8 @@ class _Copy:
         if isinstance(value, dict):
             return self._items(value, depth)
         if type(value) in (list, tuple):
+            if len(value) > MOST_IN_LIST:
+                raise Refused(f"has a list of {len(value)} values as the option {name!r}")
             return type(value)(self.of(item, name, depth + 1) for item in value)
         raise Refused(f"has the option {name!r} of a type that fairseq does not write ({type(value).__name__})")
 

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from ..checkpoints.files import open_regular, read_regular
 from ..compat import hide_broken_torchaudio
 from ..errors import UserError
 
@@ -167,7 +168,7 @@ def _model_files(folder: Path) -> list[Path]:
 
 def _read_config(path: Path) -> dict[str, Any]:
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = json.loads(read_regular(path))
         if all(int(config[name]) > 0 for name in ("num_hidden_layers", "hidden_size", "vocab_size")):
             return dict(config)
     except (OSError, ValueError, KeyError, TypeError):
@@ -181,7 +182,7 @@ def _digest(files: list[Path]) -> str:
     """SHA-256 over the names and contents of ``files``."""
     total = hashlib.sha256()
     for path in files:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             total.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
     return total.hexdigest()
 

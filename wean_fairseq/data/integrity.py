@@ -33,7 +33,9 @@ def check_data(paths: list[Path]) -> None:
         UserError: naming the file.
     """
     for path in paths:
-        if not path.is_file() or _made_anew(path.parent):
+        if path.exists() and not path.is_file():
+            raise UserError(f"{path} is no regular file: {_ADVICE}.")
+        if not path.exists() or _made_anew(path.parent):
             continue
         try:
             check_file(path, _ADVICE)

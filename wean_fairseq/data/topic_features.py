@@ -24,6 +24,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
+from ..checkpoints.files import open_regular, read_regular
 from ..errors import UserError
 from .bert_features import STORED, TopicBert, Topics
 from .topics import topic_positions
@@ -134,7 +135,7 @@ class _CacheFile:
         if not self.path.exists():
             return None
         try:
-            manifest = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
+            manifest = json.loads(read_regular(self.path / "manifest.json"))
             features = np.load(self.path / "features.npy", mmap_mode="r", allow_pickle=False)
             fits = features.shape == self.shape and features.dtype == STORED
             if fits and manifest == {**self.manifest, "crc32": _checksum(self.path / "features.npy")}:
@@ -196,7 +197,7 @@ class _CacheFile:
 
 def _checksum(path: Path) -> int:
     total = 0
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while block := file.read(_BLOCK):
             total = zlib.crc32(block, total)
     return total

@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Union
 
+from wean_fairseq.checkpoints.files import read_regular
 from wean_fairseq.evaluation.errors import EvaluationError
 
 PathLike = Union[str, "os.PathLike[str]"]
@@ -22,13 +23,13 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 def read_bytes(path: PathLike) -> bytes:
     """Return the content of ``path`` or raise an `EvaluationError` that names it."""
     try:
-        return Path(path).read_bytes()
+        return read_regular(path)
     except FileNotFoundError:
         raise EvaluationError(f"{path} does not exist; check the file name.") from None
     except IsADirectoryError:
         raise EvaluationError(f"{path} is a directory; give the text file inside it.") from None
     except OSError as error:
-        raise EvaluationError(f"{path} cannot be read ({error.strerror}); check its permissions.") from None
+        raise EvaluationError(f"{path} cannot be read ({error.strerror}); give a file that can be.") from None
 
 
 def decode_lines(content: bytes, path: PathLike) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.evaluation.text_files import PathLike, decode_lines, read_bytes
 
 _ARCH = re.compile(r"""['"]arch['"]: ['"]([\w.-]+)['"]""")
@@ -97,6 +98,9 @@ def _epoch(line: str) -> tuple[int, int, float] | None:
 
 def decoding_speed(path: Path) -> float | None:
     """Sentences a second, as fairseq-generate reports them on its standard error; ``None`` where it did not."""
-    text = path.read_text(encoding="utf-8", errors="replace")
+    try:
+        text = read_bytes(path).decode(errors="replace")
+    except EvaluationError:
+        return None
     found = _TRANSLATED.findall(text)
     return float(found[-1].replace(",", "")) if found else None

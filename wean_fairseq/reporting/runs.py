@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from wean_fairseq.checkpoints.files import read_regular
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.corpus import COPY_ROW
 from wean_fairseq.evaluation.curves import History, read_history
@@ -165,7 +166,7 @@ def _read_settings(run: Run) -> None:
 def _manifest(folder: Path) -> dict[str, Any]:
     """What the preparation of a text wrote down; nothing where it wrote nothing that can be read."""
     try:
-        content = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        content = json.loads(read_regular(folder / "manifest.json"))
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}

@@ -13,7 +13,7 @@ from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
 from tests.unit.checkpoints.test_reading_checkpoints import READERS, state
-from wean_fairseq.checkpoints.options import DEEPEST, EVALUATED, MOST, Refused, plain
+from wean_fairseq.checkpoints.options import DEEPEST, EVALUATED, MOST, MOST_IN_LIST, Refused, plain
 from wean_fairseq.checkpoints.reading import Hostile, read_checkpoint
 from wean_fairseq.literals import LONGEST
 
@@ -83,7 +83,8 @@ OTHERS = {
     "name of bytes": ({"model": {b"a": 2}}, "a name that fairseq does not write"),
     "name of Python": ({"model": Namespace(__class__x=2)}, "a name that fairseq does not write"),
     "long": ({"model": {"a": "x" * (LONGEST + 1)}}, "characters"),
-    "many": ({"model": {"a": [0] * MOST}}, "values"),
+    "long list": ({"model": {"a": [0] * (MOST_IN_LIST + 1)}}, "a list of 1001 values"),
+    "many": ({"model": {str(number): 0 for number in range(MOST)}}, "more than 10000 values"),
 }
 
 
@@ -165,7 +166,7 @@ def test_exports_are_checked_as_well(tmp_path):
 
     save_file({"weight": torch.ones(1)}, tmp_path / "model.safetensors")
     config = {"format": 1, "cfg": {"task": {}}, "same_as": {}, "optimizer_history": [], "task_state": {}}
-    for model in ({"decoder_attention": WITHOUT_A_CALL}, {"a": "${b}"}, {"a": [0] * MOST}):
+    for model in ({"decoder_attention": WITHOUT_A_CALL}, {"a": "${b}"}, {"a": [[0] * 9] * MOST_IN_LIST}):
         config["cfg"]["model"] = model
         (tmp_path / "config.json").write_text(json.dumps(config))
         with pytest.raises(Hostile, match=f"^{tmp_path / 'config.json'} is refused"):

@@ -1,0 +1,122 @@
+"""What is no file, under the name of one that is read: one sentence at once, and nobody waits for a writer."""
+
+import contextlib
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+
+from tests.unit.checkpoints.test_reading_checkpoints import READERS, state
+from tests.unit.reporting.run_folder import make_run
+from wean_fairseq.checkpoints import cli
+from wean_fairseq.checkpoints.files import open_regular, read_regular
+from wean_fairseq.checkpoints.manifest import NAME, Manifest
+from wean_fairseq.checkpoints.reading import read_checkpoint
+from wean_fairseq.data.integrity import check_data
+from wean_fairseq.errors import UserError
+from wean_fairseq.evaluation.cli import main as evaluate
+from wean_fairseq.reporting import report_cli
+
+
+def bind(path: Path) -> None:
+    """A socket; its name may have a hundred characters, so that of the folder is left out."""
+    before = Path.cwd()
+    os.chdir(path.parent)
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as one:
+        one.bind(path.name)
+    os.chdir(before)
+
+
+KINDS = {
+    "FIFO": os.mkfifo,
+    "socket": bind,
+    "endless device": lambda path: path.symlink_to("/dev/zero"),
+    "terminal": lambda path: path.symlink_to("/dev/tty"),
+    "folder": lambda path: path.mkdir(),
+    "link to itself": lambda path: path.symlink_to(path),
+}
+
+
+@pytest.fixture(autouse=True)
+def _at_once():
+    def late(*_):
+        raise AssertionError("it waits")
+
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(20)
+    yield
+    signal.alarm(0)
+
+
+@pytest.fixture(params=KINDS)
+def put(request):
+    """Puts something that is no file in the place of a path."""
+
+    def place(path):
+        path.unlink(missing_ok=True)
+        KINDS[request.param](path)
+
+    return place
+
+
+def test_only_regular_files_are_opened(tmp_path, put):
+    put(tmp_path / "thing")
+    for read in (open_regular, read_regular):
+        with pytest.raises(OSError):  # noqa: PT011 - what the system says differs
+            read(tmp_path / "thing")
+    (tmp_path / "file").write_bytes(b"content")
+    (tmp_path / "link").symlink_to("file")
+    assert read_regular(tmp_path / "link") == b"content"
+
+
+@pytest.mark.parametrize("reader", [name for name in READERS if name != "ensemble"])  # which calls "fairseq's"
+def test_a_checkpoint_that_is_no_file(tmp_path, put, reader):
+    put(tmp_path / "checkpoint_last.pt")
+    with pytest.raises(UserError, match="there is no checkpoint"):
+        READERS[reader](tmp_path / "checkpoint_last.pt")
+
+
+def test_a_manifest_that_is_no_file(tmp_path, put):
+    torch.save(state(), tmp_path / "checkpoint_last.pt")
+    put(tmp_path / NAME)
+    for read in (lambda: Manifest(tmp_path), lambda: read_checkpoint(tmp_path / "checkpoint_last.pt")):
+        with pytest.raises(UserError, match=f"{NAME} cannot be read"):
+            read()
+
+
+def test_an_export_whose_configuration_is_no_file(tmp_path, put):
+    (tmp_path / "model.safetensors").touch()
+    put(tmp_path / "config.json")
+    with pytest.raises(UserError, match=r"there is no .*config\.json"):
+        READERS["fairseq's"](str(tmp_path / "model.safetensors"))
+
+
+def test_data_that_is_no_file(tmp_path, put, capsys):
+    Dictionary().save(str(tmp_path / "dict.src.txt"))
+    put(tmp_path / "dict.tgt.txt")
+    if (tmp_path / "dict.tgt.txt").exists():
+        with pytest.raises(UserError, match=r"dict\.tgt\.txt is no regular file"):
+            check_data([tmp_path / "dict.src.txt", tmp_path / "dict.tgt.txt"])
+    assert cli.main_checksum([str(tmp_path / "dict.tgt.txt")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_scores_that_are_no_file(tmp_path, put, capsys):
+    put(tmp_path / "scores.json")
+    (tmp_path / "page.md").write_text("<!-- results: scores -->\n<!-- /results -->\n")
+    assert evaluate(["tables", str(tmp_path / "page.md"), "--results", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["test.json", "text/manifest.json", "settings", "transformer/train.log"])
+def test_a_report_of_a_run_with_what_is_no_file(tmp_path, put, name):
+    folder = make_run(tmp_path / "run")
+    put(folder / name)
+    put(folder / "transformer" / "other.err")
+    put(folder / "transformer" / "dump.jsonl")
+    put(folder / "transformer" / "checkpoint_best.pt")
+    assert report_cli.main([str(folder), "--no-checkpoints", "--output", str(tmp_path / "report")]) in (0, 2)
