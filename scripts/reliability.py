@@ -33,6 +33,8 @@ MEANINGS = {
     "process: parameters, optimiser and schedule equal those of a training that did not stop, to the last bit",
     "faults injected": "a full disk, files that may not grow, folders that cannot be written: one sentence, and the "
     "checkpoints of before stayed byte for byte",
+    "hostile checkpoints tried": "code, interpolations and odd types wherever fairseq evaluates an option, given to "
+    "every tool that reads checkpoints: an audit hook saw nothing compiled, executed, started or written",
     "bad inputs tried": "random text, files and logs, damaged ones among them: never a traceback, never a line lost or "
     "shifted",
 }

@@ -10,13 +10,14 @@ those that are imported later too; nothing in fairseq needs more. FASTA files ar
 shell.
 
 fairseq has no place for a task or a model to take part where checkpoints are read and written, so six functions of
-``checkpoint_utils`` and its file functions are replaced by those of ``checkpoints/host.py``, which call fairseq's own:
+``checkpoint_utils`` and its file functions are replaced by those of ``checkpoints/host.py``:
 
 * ``torch_persistent_save``, ``PathManager.copy``: fairseq's are not synchronised to the disk, copy ``checkpoint_best``
   and ``checkpoint_last`` piece by piece under their final names, and keep no checksums;
 * ``verify_checkpoint_directory``: fairseq's says by a traceback that a folder cannot be written;
 * ``load_checkpoint``: fairseq's begins anew where ``checkpoint_last.pt`` is gone, and fails where it is damaged;
-* ``load_checkpoint_to_cpu``, ``load_model_ensemble_and_task``: fairseq's say what is wrong with a file by a traceback.
+* ``load_checkpoint_to_cpu``, ``load_model_ensemble_and_task``: fairseq's say what is wrong with a file by a traceback,
+  and take a configuration as it is.
 
 ``Trainer.train_step`` is wrapped because only there it is known which batch had gradients that are no numbers, and
 ``call_main``, with which every training starts, because fairseq takes ``--bf16`` for a TPU's.

@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -82,12 +83,13 @@ def test_a_directory_that_is_not_there_is_one_sentence(tmp_path):
         writing.save(checkpoint(), tmp_path / "gone" / "last.pt")
 
 
-def test_parameters_that_are_no_numbers_are_not_kept_unless_as_evidence(tmp_path):
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_parameters_that_are_not_finite_are_not_kept_unless_as_evidence(tmp_path, number):
     with pytest.raises(UserError, match="training diverged: weight is not finite any more"):
-        writing.save(checkpoint(float("nan")), tmp_path / "checkpoint_last.pt")
+        writing.save(checkpoint(number), tmp_path / "checkpoint_last.pt")
     assert not list(tmp_path.iterdir())
-    writing.save(checkpoint(float("nan")), tmp_path / "crash.pt")
-    assert torch.load(tmp_path / "crash.pt", weights_only=True)["model"]["weight"].isnan().all()
+    writing.save(checkpoint(number), tmp_path / "crash.pt")
+    assert torch.load(tmp_path / "crash.pt", weights_only=True)["model"]["weight"].isfinite().logical_not().all()
 
 
 # --- manifest -------------------------------------------------------------------------------------------------------

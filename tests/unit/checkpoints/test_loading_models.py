@@ -1,0 +1,76 @@
+"""Models are built again from their checkpoints, fairseq's own too; one whose parameters are lost is refused."""
+
+import math
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq import checkpoint_utils, options, tasks
+from fairseq.data.fasta_dataset import EncodedFastaDataset
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from omegaconf import OmegaConf
+
+import wean_fairseq  # noqa: F401 - registers the archs
+from tests.model_contract import make_dictionary
+from wean_fairseq.errors import UserError
+
+ARCHS = {
+    "wean_lstm": ["--embed-dim", "8", "--hidden-size", "8", "--adam-betas", "(0.5, 0.9)"],
+    "lstm": ["--encoder-embed-dim", "8", "--decoder-embed-dim", "8", "--decoder-attention", "1"],
+    "transformer": ["--encoder-layers", "1", "--decoder-layers", "1", "--adaptive-softmax-cutoff", "5,9"],
+    "fconv": ["--encoder-layers", "[(8, 3)] * 2 + [(9, 3)]", "--decoder-layers", "[(8, 3)] * 2"],
+}
+
+
+@pytest.fixture
+def data(tmp_path):
+    for side in ("src", "tgt"):
+        make_dictionary(11).save(str(tmp_path / f"dict.{side}.txt"))
+    return tmp_path
+
+
+def save(data, arch, legacy=False, spoil=lambda model: None):
+    """A model with random weights, and its checkpoint as fairseq-train writes it, or as it did with ``args`` alone."""
+    given = [str(data), "-s", "src", "-t", "tgt", "--cpu", "--optimizer", "adam", "--arch", arch, *ARCHS[arch]]
+    args = options.parse_args_and_arch(options.get_training_parser(), input_args=given)
+    cfg = convert_namespace_to_omegaconf(args)
+    model = tasks.setup_task(cfg.task).build_model(cfg.model)
+    with torch.no_grad():
+        spoil(model)
+    kept = {"args": Namespace(**vars(args))} if legacy else {"args": None}
+    kept["cfg"] = None if legacy else OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
+    history = [{"num_updates": 1, "optimizer_name": "FairseqAdam", "lr_scheduler_state": {}}]
+    state = {**kept, "model": model.state_dict(), "extra_state": {"epoch": 1}, "optimizer_history": history}
+    torch.save(state, data / "checkpoint.pt")
+    return model
+
+
+@pytest.mark.parametrize("legacy", [False, True], ids=["cfg", "args"])
+@pytest.mark.parametrize("arch", ARCHS)
+def test_a_model_comes_back_as_it_was(data, arch, legacy):
+    model = save(data, arch, legacy)
+    [loaded], _ = checkpoint_utils.load_model_ensemble([str(data / "checkpoint.pt")])
+    assert type(loaded) is type(model)
+    expected = model.state_dict()
+    assert loaded.state_dict().keys() == expected.keys()
+    assert all(torch.equal(value, expected[name]) for name, value in loaded.state_dict().items())
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_a_model_that_diverged_is_refused(data, number):
+    """It would write hundreds of words of nothing."""
+
+    def spoil(model):
+        model.encoder.embed_tokens.weight[5, 3] = number
+
+    save(data, "lstm", spoil=spoil)
+    with pytest.raises(UserError, match=r"checkpoint\.pt has a parameter that is not finite \(encoder\.embed_tok"):
+        checkpoint_utils.load_model_ensemble([str(data / "checkpoint.pt")])
+
+
+def test_no_name_of_a_fasta_file_gets_to_a_shell(tmp_path):
+    name = tmp_path / "$(touch ran)"
+    name.with_name(f"{name.name}.fasta").write_text(">a\nACGT\n")
+    with pytest.raises(UserError, match="cannot be read: fairseq would give its name to a shell"):
+        EncodedFastaDataset(str(name), make_dictionary())
+    assert not (tmp_path / "ran").exists()
