@@ -41,7 +41,11 @@ class Preset:
     note: str = ""
 
 
-_13A_LOWER = {"tokenize": "13a", "lowercase": True}
+# mteval-v13a lower-cases A to Z alone.
+_MTEVAL = {"tokenize": "13a", "lowercase": "ascii"}
+# Zhang and Lapata scored SARI as if there were 8 references: the others of WikiSmall were empty.
+_DRESS_SARI = {"tokenize": "13a", "sari_weight": 8}
+_EASSE = {"tokenize": "13a", "lowercase": True}
 _CHARACTERS = {"tokenize": "char", "lowercase": False, "max_tokens": None}
 _SPACES = {"tokenize": "none", "lowercase": False}
 _CDNPG = {**_SPACES, "alpha": 0.8}
@@ -65,15 +69,58 @@ def _cdnpg(defective: bool) -> tuple[PresetMetric, ...]:
 PRESETS: dict[str, Preset] = {
     "paper:wean-pwkp": Preset(
         "WEAN (Ma et al., NAACL 2018), Table 1",
-        (PresetMetric("bleu", "BLEU", _13A_LOWER),),
+        (PresetMetric("bleu", "BLEU", _MTEVAL),),
         _SIMPLIFICATION,
-        "mteval-v13a tokens, case ignored, one reference; this protocol gives the published rows to the last digit",
+        "mteval-v13a, one reference; it gives the published rows of released outputs to the last digit",
     ),
     "paper:wean-ew-sew": Preset(
         "WEAN (Ma et al., NAACL 2018), Table 2",
-        (PresetMetric("bleu", "BLEU", _13A_LOWER),),
+        (PresetMetric("bleu", "BLEU", _MTEVAL),),
         _SIMPLIFICATION,
-        "8 references; BLEU rewards copying here, read SARI; four published rows come from another scorer (NLTK)",
+        "mteval-v13a, 8 references; it gives the published rows of Zhang and Lapata's outputs to the last digit, but "
+        "four rows come from another scorer (paper:nts); BLEU rewards copying here, read SARI",
+    ),
+    "paper:dress-pwkp": Preset(
+        "DRESS (Zhang and Lapata, EMNLP 2017), WikiSmall",
+        (
+            PresetMetric("bleu", "BLEU", _MTEVAL),
+            PresetMetric("sari-legacy", "SARI", {**_DRESS_SARI, "lowercase": False}),
+        ),
+        _SIMPLIFICATION,
+        "mteval-v13a; legacy SARI on cased text, with one reference where the evaluation had eight set",
+    ),
+    "paper:dress-ew-sew": Preset(
+        "DRESS (Zhang and Lapata, EMNLP 2017), WikiLarge",
+        (
+            PresetMetric("bleu", "BLEU", _MTEVAL),
+            PresetMetric("sari-legacy", "SARI", {**_DRESS_SARI, "lowercase": "ascii"}),
+        ),
+        _SIMPLIFICATION,
+        "mteval-v13a; legacy SARI; 8 references, the source is TurkCorpus' .norm",
+    ),
+    "paper:nts": Preset(
+        "NTS (Nisioi et al., ACL 2017), Table 2",
+        (
+            PresetMetric("bleu", "BLEU", {"tokenize": "nltk", "lowercase": True}),
+            PresetMetric("sari-xu", "SARI", {"brackets": True}),
+        ),
+        _SIMPLIFICATION,
+        "9 references (.simp and turk.0-7): NLTK's words, BLEU with smoothing method 3 (sacreBLEU's exp); Xu's SARI",
+    ),
+    "paper:easse": Preset(
+        "EASSE (Alva-Manchego et al., EMNLP 2019), `easse evaluate -m bleu,sari,fkgl -q`",
+        (
+            PresetMetric("bleu", "BLEU", _EASSE),
+            PresetMetric("sari", "SARI", _EASSE),
+            PresetMetric("fkgl", "FKGL"),
+            PresetMetric("compression-characters", "compression"),
+            PresetMetric("sentence-splits", "splits"),
+            PresetMetric("copy-rate", "copies%", _EASSE),
+            PresetMetric("additions", "added%"),
+            PresetMetric("deletions", "deleted%"),
+        ),
+        _SIMPLIFICATION,
+        "case ignored; shares in percent",
     ),
     "paper:wean-lcsts": Preset(
         "WEAN (Ma et al., NAACL 2018), Table 4",

@@ -3,12 +3,14 @@
 ``13a``, ``zh`` and ``char`` are sacreBLEU's own tokenisers; ``none`` splits at white space (text that is tokenised
 already). ``words`` is the ROUGE convention: lower-cased runs of letters and digits. On ASCII text it equals the
 default tokeniser of the rouge-score package, which however deletes every other letter (identical Chinese sentences
-would score 0).
+would score 0). ``nltk`` is NLTK's ``word_tokenize`` of 2017, the scorer of the NTS paper: sentences by Punkt, words by
+the Penn Treebank's rules.
 """
 
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Literal, Union
 
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sacrebleu.tokenizers.tokenizer_char import TokenizerChar
@@ -17,11 +19,14 @@ from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
 from wean_fairseq.evaluation.errors import EvaluationError
 
 TokenizeFunction = Callable[[str], str]
+#: Whether case is ignored: of every letter (True), or of A to Z alone, as mteval-v13a does ("ascii").
+Lowercase = Union[bool, Literal["ascii"]]
 
 #: Tokenisations that BLEU and the n-gram metrics accept (names as in sacreBLEU).
 TEXT_TOKENIZERS = ("13a", "none", "zh", "char")
 
 _WORD = re.compile(r"[^\W_]+")
+_ASCII_LOWER = {letter: letter + 32 for letter in range(ord("A"), ord("Z") + 1)}
 _CJK = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 
 
@@ -34,6 +39,35 @@ def _words(text: str) -> str:
 def _white_space(text: str) -> str:
     """White-space tokens, joined by single spaces."""
     return " ".join(text.split())
+
+
+def fold_case(text: str, lowercase: Lowercase) -> str:
+    """Return a text without the case that is to be ignored."""
+    if lowercase == "ascii":
+        return text.translate(_ASCII_LOWER)
+    return text.lower() if lowercase else text
+
+
+def case_signature(lowercase: Lowercase) -> str:
+    """Return the entry ``case`` of a signature."""
+    if lowercase == "ascii":
+        return "lc-ascii"
+    return "lc" if lowercase else "mixed"
+
+
+def _nltk_words() -> TokenizeFunction:
+    """Return NLTK's words, within NLTK's sentences: only the last period of a sentence is a token of its own."""
+    try:
+        from nltk.tokenize import PunktTokenizer, TreebankWordTokenizer
+
+        sentences = PunktTokenizer("english")
+    except (ImportError, LookupError, OSError):  # no NLTK, no such data, data where NLTK refuses to read
+        raise EvaluationError(
+            "the tokenisation nltk needs NLTK and its sentence splitter; run `python -m nltk.downloader punkt_tab`, "
+            "or set NLTK_DATA to a folder that has it."
+        ) from None
+    words = TreebankWordTokenizer()
+    return lambda text: " ".join(word for part in sentences.tokenize(text) for word in words.tokenize(part))
 
 
 def has_chinese(text: str) -> bool:
@@ -49,6 +83,7 @@ def get_tokenizer(name: str) -> TokenizeFunction:
         "char": TokenizerChar,
         "none": lambda: _white_space,
         "words": lambda: _words,
+        "nltk": _nltk_words,
     }
     if name not in tokenizers:
         raise EvaluationError(f"unknown tokenisation {name!r}; choose one of {', '.join(tokenizers)}.")

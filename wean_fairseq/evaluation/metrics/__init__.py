@@ -3,24 +3,29 @@
 from wean_fairseq.evaluation.metrics.base import EvaluationMetric, MeanMetric, OwnMetric, SourceMixin
 from wean_fairseq.evaluation.metrics.bert_score import BertScore
 from wean_fairseq.evaluation.metrics.bleu import Bleu, IBleu, SelfBleu
+from wean_fairseq.evaluation.metrics.characters import Chrf, Ter
 from wean_fairseq.evaluation.metrics.copying import CopyRate, ExactMatch, LengthRatio, Novelty, SourceLengthRatio
 from wean_fairseq.evaluation.metrics.diversity import Distinct, Diversity
 from wean_fairseq.evaluation.metrics.meteor import Meteor
 from wean_fairseq.evaluation.metrics.method7 import Method7Bleu, Method7IBleu, Method7SelfBleu, method7_bleu
 from wean_fairseq.evaluation.metrics.registry import METRICS, MetricEntry, Settings, build_metric
 from wean_fairseq.evaluation.metrics.rouge import Rouge
-from wean_fairseq.evaluation.metrics.sari import Sari
+from wean_fairseq.evaluation.metrics.sari import Sari, SentenceSari
+from wean_fairseq.evaluation.metrics.simplification import CharacterRatio, Fkgl, SentenceSplits, WordChanges
 from wean_fairseq.evaluation.metrics.topics import TopicCoverage
 
 __all__ = [
     "METRICS",
     "BertScore",
+    "CharacterRatio",
+    "Chrf",
     "Bleu",
     "CopyRate",
     "Distinct",
     "Diversity",
     "EvaluationMetric",
     "ExactMatch",
+    "Fkgl",
     "IBleu",
     "LengthRatio",
     "MeanMetric",
@@ -34,10 +39,14 @@ __all__ = [
     "Rouge",
     "Sari",
     "SelfBleu",
+    "SentenceSari",
+    "SentenceSplits",
     "Settings",
     "SourceLengthRatio",
     "SourceMixin",
+    "Ter",
     "TopicCoverage",
+    "WordChanges",
     "build_metric",
     "method7_bleu",
 ]

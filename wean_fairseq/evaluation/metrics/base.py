@@ -14,7 +14,7 @@ import numpy.typing as npt
 from sacrebleu.metrics.base import Metric, Score, Signature
 
 from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.tokenizers import get_tokenizer
+from wean_fairseq.evaluation.tokenizers import Lowercase, case_signature, fold_case, get_tokenizer
 
 FloatArray = npt.NDArray[np.float64]
 SignatureItems = dict[str, str | int | float]
@@ -53,6 +53,7 @@ class EvaluationMetric(Metric):
         higher_is_better: True for quality measures (they enter the copy-the-source warning), None for descriptive
             numbers.
         sources: source sentences, aligned with the references; only metrics with `needs_source` read them.
+        operation: the part of the metric that this object scores; empty = the whole metric.
         additive: False if rows cannot be added up, so that resampling them is meaningless.
         progress: shows how far a slow metric is.
     """
@@ -61,6 +62,7 @@ class EvaluationMetric(Metric):
     needs_source: bool = False
     wants_nbest: int = 0
     higher_is_better: bool | None = True
+    operation: str = ""
     additive: bool = True
     sources: Sequence[str] | None = None
     progress: Progress = staticmethod(no_progress)
@@ -90,6 +92,10 @@ class EvaluationMetric(Metric):
         """Return one score per sentence, from the rows of `rows`."""
         return self.scores_of(rows)
 
+    def parts(self) -> list["EvaluationMetric"]:
+        """Return the metrics that the score is the mean of and that are scored from the same rows, if any."""
+        return []
+
 
 class OwnMetric(EvaluationMetric):
     """Base of the metrics defined in this package (BLEU is sacreBLEU's).
@@ -97,13 +103,15 @@ class OwnMetric(EvaluationMetric):
     Args:
         label: name in tables.
         tokenize: name of a tokenisation, see `tokenizers`.
-        lowercase: whether case is ignored.
+        lowercase: whether case is ignored, see `Lowercase`.
         options: further signature entries.
     """
 
     _SIGNATURE_TYPE = EvaluationSignature
 
-    def __init__(self, label: str, tokenize: str, lowercase: bool, options: SignatureItems | None = None) -> None:
+    def __init__(
+        self, label: str, tokenize: str, lowercase: Lowercase, options: SignatureItems | None = None
+    ) -> None:
         """Set the tokenisation and everything that the signature prints."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.label = label
@@ -111,14 +119,14 @@ class OwnMetric(EvaluationMetric):
         self.lowercase = lowercase
         self._tokenizer = get_tokenizer(tokenize)
         self.signature_items: SignatureItems = {
-            "case": "lc" if lowercase else "mixed",
+            "case": case_signature(lowercase),
             "tok": tokenize,
             **(options or {}),
         }
 
     def _preprocess_segment(self, sent: str) -> str:
         """Lower-case and tokenise one sentence."""
-        return self._tokenizer(sent.lower() if self.lowercase else sent)
+        return self._tokenizer(fold_case(sent, self.lowercase))
 
     def _aggregate_and_compute(self, stats: list[list[float]]) -> Score:
         """Sum the rows, then compute."""

@@ -11,6 +11,7 @@ import numpy as np
 from sacrebleu.metrics.bleu import BLEU, BLEUScore
 
 from wean_fairseq.evaluation.metrics.base import EvaluationMetric, FloatArray, OwnMetric, SourceMixin
+from wean_fairseq.evaluation.tokenizers import Lowercase, case_signature, fold_case, get_tokenizer
 
 #: Length statistics (hypothesis, reference) that sacreBLEU keeps in front of the n-gram counts.
 _LENGTHS = 2
@@ -21,21 +22,30 @@ class Bleu(BLEU, EvaluationMetric):
 
     Args:
         label: name in tables.
-        tokenize: ``13a``, ``none``, ``zh`` or ``char``.
-        lowercase: whether case is ignored.
+        tokenize: ``13a``, ``none``, ``zh``, ``char`` or ``nltk``.
+        lowercase: whether case is ignored, see `Lowercase`.
         max_ngram_order: 4, or 2 for BLEU-2.
     """
 
     def __init__(
-        self, label: str = "BLEU", tokenize: str = "13a", lowercase: bool = False, max_ngram_order: int = 4
+        self, label: str = "BLEU", tokenize: str = "13a", lowercase: Lowercase = False, max_ngram_order: int = 4
     ) -> None:
         """Configure sacreBLEU; ``force`` only silences its warning about tokenised text (the signature says it)."""
-        super().__init__(lowercase=lowercase, force=True, tokenize=tokenize, max_ngram_order=max_ngram_order)
+        known = "none" if tokenize == "nltk" else tokenize
+        super().__init__(lowercase=bool(lowercase), force=True, tokenize=known, max_ngram_order=max_ngram_order)
+        if known != tokenize:
+            self.tokenizer, self.tokenizer_signature = get_tokenizer(tokenize), tokenize
         self.label = label
+        self._case = lowercase
+
+    def _preprocess_segment(self, sent: str) -> str:
+        """Tokenise one sentence without the case that is ignored."""
+        return str(self.tokenizer(fold_case(sent, self._case).rstrip()))
 
     def get_signature(self) -> Any:
-        """Return sacreBLEU's signature, with the n-gram order where it is not 4."""
+        """Return sacreBLEU's signature with the case that is ignored, and the n-gram order where it is not 4."""
         signature = super().get_signature()
+        signature.update("case", case_signature(self._case))
         if self.max_ngram_order != 4:
             signature.update("order", self.max_ngram_order)
         return signature
@@ -78,12 +88,12 @@ class IBleu(SourceMixin, OwnMetric):
     Args:
         label: name in tables.
         tokenize: sacreBLEU tokenisation.
-        lowercase: whether case is ignored.
+        lowercase: whether case is ignored, see `Lowercase`.
         alpha: weight of the reference score. 0.9 makes the DNPG paper's Table 4 consistent; C-DNPG's code has 0.8.
     """
 
     def __init__(
-        self, label: str = "iBLEU", tokenize: str = "13a", lowercase: bool = False, alpha: float = 0.9
+        self, label: str = "iBLEU", tokenize: str = "13a", lowercase: Lowercase = False, alpha: float = 0.9
     ) -> None:
         """Build the underlying BLEU; alpha goes into the signature."""
         super().__init__(label, tokenize, lowercase, {"smooth": "exp", "alpha": alpha})

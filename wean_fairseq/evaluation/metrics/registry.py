@@ -8,13 +8,16 @@ from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.evaluation.metrics.base import EvaluationMetric
 from wean_fairseq.evaluation.metrics.bert_score import BertScore
 from wean_fairseq.evaluation.metrics.bleu import Bleu, IBleu, SelfBleu
+from wean_fairseq.evaluation.metrics.characters import Chrf, Ter
 from wean_fairseq.evaluation.metrics.copying import CopyRate, ExactMatch, LengthRatio, Novelty, SourceLengthRatio
 from wean_fairseq.evaluation.metrics.diversity import Distinct, Diversity
 from wean_fairseq.evaluation.metrics.meteor import Meteor
 from wean_fairseq.evaluation.metrics.method7 import Method7Bleu, Method7IBleu, Method7SelfBleu
 from wean_fairseq.evaluation.metrics.rouge import Rouge
-from wean_fairseq.evaluation.metrics.sari import Sari
+from wean_fairseq.evaluation.metrics.sari import Sari, SentenceSari
+from wean_fairseq.evaluation.metrics.simplification import CharacterRatio, Fkgl, SentenceSplits, WordChanges
 from wean_fairseq.evaluation.metrics.topics import TopicCoverage
+from wean_fairseq.evaluation.tokenizers import Lowercase
 
 
 @dataclass(frozen=True)
@@ -22,20 +25,25 @@ class Settings:
     """Options that a user may set for all metrics at once, and that a preset may fix for one of its columns.
 
     Attributes:
-        tokenize: ``13a``, ``none``, ``zh`` or ``char``.
-        lowercase: whether BLEU and the numbers built on it ignore case (SARI, copy rate and novelty always do).
+        tokenize: ``13a``, ``none``, ``zh`` or ``char``; a preset may also ask for ``nltk``.
+        lowercase: whether BLEU, the numbers built on it, legacy SARI and chrF ignore case, see `Lowercase` (SARI, copy
+            rate and novelty always do).
         alpha: weight of the reference in iBLEU.
         max_tokens: cut output and reference to so many tokens (ROUGE only).
         defective: self-BLEU against the letters of the first source word, as in the C-DNPG code (method 7 only).
         bert_model: folder of a local model, for BERTScore.
+        sari_weight: the r of legacy SARI's formula, if it is not the number of references.
+        brackets: write round brackets as -lrb- and -rrb- (Xu's SARI only).
     """
 
     tokenize: str = "13a"
-    lowercase: bool = False
+    lowercase: Lowercase = False
     alpha: float = 0.9
     max_tokens: int | None = None
     defective: bool = False
     bert_model: str | None = None
+    sari_weight: int | None = None
+    brackets: bool = False
 
     @property
     def rouge_tokenize(self) -> str:
@@ -82,6 +90,22 @@ METRICS: dict[str, MetricEntry] = {
     "bleu": MetricEntry("BLEU", "corpus BLEU-4 by sacreBLEU", _bleu(4)),
     "bleu2": MetricEntry("BLEU-2", "corpus BLEU of orders 1 and 2 by sacreBLEU", _bleu(2)),
     "sari": MetricEntry("SARI", "corpus SARI, equal to EASSE's", lambda s, label: Sari(label, s.tokenize)),
+    "sari-legacy": MetricEntry(
+        "SARI-legacy",
+        "corpus SARI with the source split at spaces, as Zhang and Lapata print it",
+        lambda s, label: Sari(label, s.tokenize, s.lowercase, legacy=True, weight=s.sari_weight),
+        standard=False,
+    ),
+    "sari-xu": MetricEntry(
+        "SARI-xu",
+        "mean sentence SARI with the precision of deletion, Xu's own program",
+        lambda s, label: SentenceSari(label, s.brackets),
+        standard=False,
+    ),
+    "chrf": MetricEntry(
+        "chrF", "chrF by sacreBLEU", lambda s, label: Chrf(label, bool(s.lowercase)), standard=False
+    ),
+    "ter": MetricEntry("TER", "TER by sacreBLEU; less is better", lambda s, label: Ter(label), standard=False),
     "ibleu": MetricEntry(
         "iBLEU",
         "alpha * BLEU against references - (1 - alpha) * BLEU against source",
@@ -168,6 +192,30 @@ METRICS: dict[str, MetricEntry] = {
     ),
     "compression": MetricEntry(
         "len/src", "output length / source length", lambda s, label: SourceLengthRatio(label, s.tokenize)
+    ),
+    "fkgl": MetricEntry(
+        "FKGL", "Flesch-Kincaid grade level of the output", lambda s, label: Fkgl(label), standard=False
+    ),
+    "compression-characters": MetricEntry(
+        "chars/src",
+        "characters of output / source, mean over sentences",
+        lambda s, label: CharacterRatio(label),
+        standard=False,
+    ),
+    "sentence-splits": MetricEntry(
+        "splits", "sentences of output / source, mean", lambda s, label: SentenceSplits(label), standard=False
+    ),
+    "additions": MetricEntry(
+        "added%",
+        "words that only the output has / words of the longer",
+        lambda s, label: WordChanges(label, deletions=False),
+        standard=False,
+    ),
+    "deletions": MetricEntry(
+        "deleted%",
+        "words that only the source has / words of the longer",
+        lambda s, label: WordChanges(label, deletions=True),
+        standard=False,
     ),
 }
 

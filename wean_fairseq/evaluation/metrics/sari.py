@@ -1,9 +1,5 @@
 """SARI (Xu et al., 2016, section 4.1): how good are the words that a simplification adds, keeps and deletes.
 
-Written from the published formula. Two choices that the formula leaves open follow the corpus-level reading that the
-EASSE suite made the field's standard (Alva-Manchego et al., 2019), confirmed by its published values (see the tests):
-counts are summed over the corpus before precision and recall are taken, and deletion enters as F1. 0/0 counts as 0.
-
 With I, O, R_1..R_r the n-gram counts of source, output and the r references, R = sum of the R_j, for every order n =
 1..4::
 
@@ -11,20 +7,30 @@ With I, O, R_1..R_r the n-gram counts of source, output and the r references, R 
     keep  (counts)  right = min(r*min(I,O), min(r*I, R))      proposed = r*min(I,O)            wanted = min(r*I, R)
     delete (counts) right = min(r*(I-O)+, (r*I-R)+)           proposed = r*(I-O)+              wanted = (r*I-R)+
 
-Each operation's F1 is averaged over n, SARI is the mean of the three, times 100.
+The formula leaves open how counts become a score, and three readings of it are printed in papers under one name. They
+are three metrics here, told apart by their signatures:
+
+* `Sari`, the standard since EASSE (Alva-Manchego et al., 2019): counts are summed over the corpus before precision and
+  recall are taken, and deletion enters as F1, as everything does;
+* `Sari` with ``legacy``, EASSE's name for what Zhang and Lapata (2017) print: the same, but only output and references
+  are tokenised, the source is split at spaces;
+* `SentenceSari`, Xu's own program: the mean over sentences, with the precision of deletion alone.
+
+0/0 counts as 0. Each operation's score is averaged over n, SARI is the mean of the three, times 100.
 """
 
 from collections import Counter
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
 
-from wean_fairseq.evaluation.metrics.base import FloatArray, OwnMetric, SourceMixin, ratio
+from wean_fairseq.evaluation.metrics.base import FloatArray, OwnMetric, SignatureItems, SourceMixin, ratio
+from wean_fairseq.evaluation.tokenizers import Lowercase, fold_case
 
 _MAX_ORDER = 4
-#: right, proposed, wanted for each of add, keep, delete.
-_COUNTS_PER_ORDER = 9
+_OPERATIONS = ("add", "keep", "delete")
 
 Ngrams = Counter[tuple[str, ...]]
 
@@ -34,40 +40,92 @@ def count_ngrams(tokens: Sequence[str], order: int) -> Ngrams:
     return Counter(zip(*(tokens[start:] for start in range(order)), strict=False))
 
 
-class Sari(SourceMixin, OwnMetric):
+def count_all(tokens: Sequence[str]) -> list[Ngrams]:
+    """Count the n-grams of every order."""
+    return [count_ngrams(tokens, order) for order in range(1, _MAX_ORDER + 1)]
+
+
+def summed_counts(lines: Sequence[Sequence[str]], weight: int | None = None) -> dict[str, Any]:
+    """Return the counts of a source (the first of ``lines``) and of all its references together, and the r of both."""
+    source, *references = map(count_all, lines)
+    return {
+        "source": source,
+        "reference": [sum(counts, Ngrams()) for counts in zip(*references, strict=True)],
+        "weight": len(references) if weight is None else weight,
+    }
+
+
+class _SariMetric(SourceMixin, OwnMetric):
+    """Common to all readings of SARI: three operations, each of which can be scored by itself."""
+
+    def operation_scores(self, totals: FloatArray) -> FloatArray:
+        """Return the scores of add, keep and delete, shape (sums, statistics) -> (sums, 3), as percentages."""
+        raise NotImplementedError
+
+    def scores_of(self, totals: FloatArray) -> FloatArray:
+        """SARI = mean of the three operations."""
+        scores = self.operation_scores(totals)
+        if self.operation:
+            return scores[:, _OPERATIONS.index(self.operation)]
+        return np.asarray(scores.mean(axis=1))
+
+    def parts(self) -> list[Any]:
+        """Return one metric an operation; they describe a score rather than compare systems."""
+        found = []
+        for name in _OPERATIONS if not self.operation else ():
+            part = copy(self)
+            part.operation, part.label, part.higher_is_better = name, f"{self.label}-{name}", None
+            part.signature_items = {**self.signature_items, "operation": name}
+            found.append(part)
+        return found
+
+
+class Sari(_SariMetric):
     """Corpus SARI as a sacreBLEU metric: 4 orders x 9 counts are its sufficient statistics.
 
     Args:
         label: name in tables.
         tokenize: as for BLEU; ``13a`` is the standard.
         lowercase: True is the standard.
+        legacy: split the source at spaces, whatever is done to output and references.
+        weight: the r of the formula, if it is not the number of references. Zhang and Lapata's evaluation had 8 of
+            them set for every corpus, also for WikiSmall, which has one.
     """
 
-    def __init__(self, label: str = "SARI", tokenize: str = "13a", lowercase: bool = True) -> None:
-        """Set tokenisation; everything else is fixed."""
-        super().__init__(label, tokenize, lowercase, {"order": _MAX_ORDER, "del": "f1"})
+    def __init__(
+        self,
+        label: str = "SARI",
+        tokenize: str = "13a",
+        lowercase: Lowercase = True,
+        legacy: bool = False,
+        weight: int | None = None,
+    ) -> None:
+        """Set tokenisation, and what the reading of the formula says."""
+        options: SignatureItems = {"order": _MAX_ORDER, "del": "f1"}
+        options |= {"src": "none"} if legacy else {}
+        options |= {"weight": weight} if weight is not None else {}
+        super().__init__(label, tokenize, lowercase, options)
+        self.legacy, self.weight = legacy, weight
+
+    def _cache_references(self, references: Sequence[Sequence[str]]) -> list[Any]:
+        """Count the n-grams of source and references; those of a legacy source at its spaces."""
+        cache = super()._cache_references(references)
+        for info, source in zip(cache, self.sources or (), strict=True) if self.legacy else ():
+            info["source"] = count_all(fold_case(source, self.lowercase).split())
+        return cache
 
     def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
         """Count the n-grams of the source (first entry) and of all references together, per order."""
-        source, references = refs[0].split(), [reference.split() for reference in refs[1:]]
-        return {
-            "source": [count_ngrams(source, order) for order in range(1, _MAX_ORDER + 1)],
-            "reference": [
-                sum((count_ngrams(tokens, order) for tokens in references), Ngrams())
-                for order in range(1, _MAX_ORDER + 1)
-            ],
-            "num_refs": len(references),
-        }
+        return summed_counts([line.split() for line in refs], self.weight)
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
         """Return the nine counts of every order, one order after the other."""
-        tokens = hypothesis.split()
         row: list[float] = []
-        for order in range(1, _MAX_ORDER + 1):
-            source, reference = ref_kwargs["source"][order - 1], ref_kwargs["reference"][order - 1]
-            output = count_ngrams(tokens, order)
+        for output, source, reference in zip(
+            count_all(hypothesis.split()), ref_kwargs["source"], ref_kwargs["reference"], strict=True
+        ):
             row += added_counts(source, output, reference)
-            row += kept_and_deleted_counts(source, output, reference, ref_kwargs["num_refs"])
+            row += kept_and_deleted_counts(source, output, reference, ref_kwargs["weight"])
         return row
 
     def operation_scores(self, totals: FloatArray) -> FloatArray:
@@ -75,11 +133,7 @@ class Sari(SourceMixin, OwnMetric):
         counts = totals.reshape(-1, _MAX_ORDER, 3, 3)  # sums x orders x operations x (right, proposed, wanted)
         right, proposed, wanted = counts[..., 0], counts[..., 1], counts[..., 2]
         precision, recall = ratio(right, proposed), ratio(right, wanted)
-        return np.asarray(100.0 * ratio(2 * precision * recall, precision + recall).mean(axis=1))
-
-    def scores_of(self, totals: FloatArray) -> FloatArray:
-        """SARI = mean of the three operations."""
-        return np.asarray(self.operation_scores(totals).mean(axis=1))
+        return np.asarray(100.0 * f1(precision, recall).mean(axis=1))
 
 
 def added_counts(source: Ngrams, output: Ngrams, reference: Ngrams) -> list[float]:
@@ -104,3 +158,64 @@ def kept_and_deleted_counts(source: Ngrams, output: Ngrams, reference: Ngrams, n
         delete[1] += deleted
         delete[2] += deletable
     return [float(value) for value in keep + delete]
+
+
+class SentenceSari(_SariMetric):
+    """Mean of the sentence SARI of Xu's own program (github.com/cocoxu/simplification), which the NTS scripts call.
+
+    Keeps and deletions are rated n-gram by n-gram, not by their number, and words are what stands between single
+    spaces: two spaces in a row have an empty word between them, as there.
+
+    Args:
+        label: name in tables.
+        brackets: write round brackets as -lrb- and -rrb-, as the NTS scripts do.
+    """
+
+    def __init__(self, label: str = "SARI-xu", brackets: bool = False) -> None:
+        """Set the signature; case is ignored there."""
+        options: SignatureItems = {"order": _MAX_ORDER, "del": "precision", "avg": "sentence"}
+        super().__init__(label, "none", True, options | ({"brackets": "lrb"} if brackets else {}))
+        self.signature_items["tok"] = "spaces"
+        self.brackets = brackets
+
+    def _preprocess_segment(self, sent: str) -> str:
+        """Lower-case one sentence; its spaces are its tokenisation."""
+        text = sent.lower().strip()
+        return text.replace("(", "-lrb-").replace(")", "-rrb-") if self.brackets else text
+
+    def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
+        """Count the n-grams of the source (first entry) and of all references together, per order."""
+        return summed_counts([line.split(" ") for line in refs])
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
+        """Return the sentence's scores of add, keep and delete, and 1."""
+        outputs = count_all(hypothesis.split(" "))
+        orders = zip(outputs, ref_kwargs["source"], ref_kwargs["reference"], strict=True)
+        scores = [sentence_scores_of(source, output, right, ref_kwargs["weight"]) for output, source, right in orders]
+        return [*np.mean(scores, axis=0), 1.0]
+
+    def operation_scores(self, totals: FloatArray) -> FloatArray:
+        """Return the means over sentences, shape (sums, 4) -> (sums, 3), as percentages."""
+        return 100.0 * ratio(totals[:, :3], totals[:, 3:].repeat(3, axis=1))
+
+
+def sentence_scores_of(source: Ngrams, output: Ngrams, reference: Ngrams, weight: int) -> list[float]:
+    """Return Xu's scores of add, keep and delete for one order of one sentence, between 0 and 1."""
+    right, proposed, wanted = np.array(added_counts(source, output, reference)).reshape(3, 1)
+    add = f1(ratio(right, proposed), ratio(right, wanted)).item()
+    whole = Ngrams({ngram: weight * count for ngram, count in source.items()})
+    written = Ngrams({ngram: weight * count for ngram, count in output.items()})
+    kept, keepable, deleted = whole & written, whole & reference, whole - written
+    precision, recall = (mean_share(kept & reference, counts) for counts in (kept, keepable))
+    keep = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+    return [add, keep, mean_share(deleted - reference, deleted)]
+
+
+def mean_share(part: Ngrams, whole: Ngrams) -> float:
+    """Return the mean over the n-grams of ``whole`` of their share that is in ``part``."""
+    return sum(count / whole[ngram] for ngram, count in part.items()) / len(whole) if whole else 0.0
+
+
+def f1(precision: FloatArray, recall: FloatArray) -> FloatArray:
+    """Return the harmonic mean, 0 where both are 0."""
+    return ratio(2 * precision * recall, precision + recall)

@@ -1,0 +1,142 @@
+"""Numbers that describe a simplification without references: FKGL, and the features that EASSE prints beside SARI.
+
+The definitions are those of EASSE (Alva-Manchego et al., 2019) and of the program its features come from (Martin et
+al., 2018), on the same 13a tokens. Sentences are Punkt's in EASSE. Text in 13a tokens has a space before every period
+that is none of a number, and there Punkt's model has no say: each ``.``, ``?`` or ``!`` by itself ends a sentence.
+EASSE's exact copies are `CopyRate`. Its Levenshtein similarity and word ranks are left out: nobody prints them.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.metrics.base import FloatArray, MeanMetric, OwnMetric, SourceMixin, ratio
+from wean_fairseq.evaluation.tokenizers import get_tokenizer
+
+#: The end of a sentence: a mark of its own, and a closing quotation mark or bracket after it.
+_END = re.compile(r"""(?<!\S)[.?!](?:[ ]["')\]}]+)?(?!\S)""")
+
+
+def split_sentences(tokens: str) -> list[str]:
+    """Return the sentences of tokens that single spaces join; the marks that end them are left out."""
+    return [part for part in _END.split(tokens) if part.strip()]
+
+
+def count_sentences(tokens: str) -> int:
+    """Count the sentences of tokens that single spaces join; marks alone are sentences too."""
+    return len(_END.findall(tokens)) + bool(_END.split(tokens)[-1].strip())
+
+
+class Fkgl(OwnMetric):
+    """Flesch-Kincaid grade level of the whole output: 0.39 words/sentence + 11.8 syllables/word - 15.59, at least 0.
+
+    Args:
+        label: name in tables.
+    """
+
+    higher_is_better = None
+
+    def __init__(self, label: str = "FKGL") -> None:
+        """Load the counter of syllables now, so that a missing one is said before anything is computed."""
+        self._syllables = _syllable_counter(label)
+        super().__init__(label, "13a", True, {"syllables": "fast-1999"})
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
+        """Return (words, sentences, syllables); marks are words here, as in EASSE."""
+        words = hypothesis.split()
+        return [len(words), count_sentences(hypothesis), sum(map(self._syllables, words))]
+
+    def scores_of(self, totals: FloatArray) -> FloatArray:
+        """Return the grade of every sum, 0 where there is no word."""
+        words, sentences, syllables = totals.T
+        grade = 0.39 * ratio(words, sentences) + 11.8 * ratio(syllables, words) - 15.59
+        return np.where(words == 0, 0.0, np.maximum(grade, 0.0))
+
+
+def _syllable_counter(label: str) -> Callable[[str], int]:
+    """Return EASSE's count of a word's syllables.
+
+    It is the rule of Lingua::EN::Syllable (Fast, 1999), which the package readability has too, but for three things:
+    every final e is silent, letters with accents are no vowels, and "the" has one syllable (by the rule it has none).
+    """
+    try:
+        from readability import langdata
+    except ImportError:
+        raise EvaluationError(
+            f"{label} needs the package readability; install it with `pip install wean_fairseq[fkgl]`."
+        ) from None
+    exceptions = {word: int(count) for word, count in map(str.split, langdata.specialsyllables_en.splitlines())}
+    exceptions["the"] = 1
+    consonant = str.maketrans({vowel: "ß" for vowel in langdata.VOWELS if not vowel.isascii()})
+
+    @lru_cache(maxsize=2**17)
+    def count(word: str) -> int:
+        if word in exceptions:
+            return exceptions[word]
+        return int(langdata.countsyllables_en(word.rstrip("e").translate(consonant) + "e"))  # it takes an e away
+
+    return count
+
+
+class _PairFeature(SourceMixin, MeanMetric):
+    """Mean over sentences of a number that compares an output with its source; tokens are 13a's, case is ignored."""
+
+    higher_is_better = None
+
+    def __init__(self, label: str) -> None:
+        """Set the label; everything else is fixed."""
+        super().__init__(label, "13a", True, {"avg": "sentence"})
+
+    def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
+        """Keep the source alone, as the string of its tokens."""
+        return {"references": refs[:1]}
+
+
+class CharacterRatio(_PairFeature):
+    """Characters of the output over characters of the source: EASSE's compression ratio (1 = as long)."""
+
+    def scores_of(self, totals: FloatArray) -> FloatArray:
+        """Return the mean, no percentage."""
+        return ratio(totals[:, 0], totals[:, 1])
+
+    def segment_value(self, hypothesis: str, references: list[str]) -> float:
+        """0 where the source is empty."""
+        return len(hypothesis) / len(references[0]) if references[0] else 0.0
+
+
+class SentenceSplits(CharacterRatio):
+    """Sentences of the output over sentences of the source."""
+
+    def segment_value(self, hypothesis: str, references: list[str]) -> float:
+        """0 where the source is empty."""
+        sentences = count_sentences(references[0])
+        return count_sentences(hypothesis) / sentences if sentences else 0.0
+
+
+class WordChanges(_PairFeature):
+    """Words that only the output has (additions) or only the source (deletions), in percent of the longer of the two.
+
+    Args:
+        label: name in tables.
+        deletions: count what the source has.
+    """
+
+    def __init__(self, label: str, deletions: bool) -> None:
+        """Set the direction."""
+        super().__init__(label)
+        self.deletions = deletions
+        self.signature_items["count"] = "deletions" if deletions else "additions"
+        self._again = get_tokenizer("13a")
+
+    def segment_value(self, hypothesis: str, references: list[str]) -> float:
+        """0 where both are empty; the length is that of tokens tokenised once more, as there."""
+        texts = (hypothesis, references[0])
+        longer = max(len(self._again(text).split()) for text in texts)
+        output, source = (Counter(text.split()) for text in texts)
+        changed = source - output if self.deletions else output - source
+        return changed.total() / longer if longer else 0.0
