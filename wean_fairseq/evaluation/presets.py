@@ -101,7 +101,7 @@ PRESETS: dict[str, Preset] = {
     "paper:nts": Preset(
         "NTS (Nisioi et al., ACL 2017), Table 2",
         (
-            PresetMetric("bleu", "BLEU", {"tokenize": "nltk", "lowercase": True}),
+            PresetMetric("bleu-nltk", "BLEU", {"lowercase": True}),
             PresetMetric("sari-xu", "SARI", {"brackets": True}),
         ),
         _SIMPLIFICATION,

@@ -1,6 +1,7 @@
 """A paper's preset is that paper's protocol, whatever else is asked for: it must not change unnoticed."""
 
 import re
+from pathlib import Path
 
 import pytest
 import sacrebleu
@@ -13,6 +14,8 @@ _M7 = "case:mixed|tok:none|order:{}|smooth:nltk-method7-legacy|avg:sentence"
 _LETTERS, _SOURCE = "|against:first-source-token-letters", "|against:source"
 _ROUGE = "case:mixed|tok:char|rouge:{}|beta:1.0"
 _METEOR = "case:lc|tok:none|modules:exact+stem|alpha:0.9|beta:3|gamma:0.5"
+_MTEVAL = {"BLEU": "case:lc-ascii|eff:no|tok:13a|smooth:exp"}
+_EASSE = "case:lc|tok:13a|avg:sentence"
 _CDNPG_SHARED = {
     "BLEU-2": _M7.format(2),
     "BLEU-4": _M7.format(4),
@@ -21,8 +24,24 @@ _CDNPG_SHARED = {
 }
 # What sections 1.3, 2.8, 3.9, 5.6, 6.6 and 8.1 of the design reference say, as signatures.
 PROTOCOLS = {
-    "paper:wean-pwkp": {"BLEU": "case:lc|eff:no|tok:13a|smooth:exp"},
-    "paper:wean-ew-sew": {"BLEU": "case:lc|eff:no|tok:13a|smooth:exp"},
+    "paper:wean-pwkp": _MTEVAL,
+    "paper:wean-ew-sew": _MTEVAL,
+    "paper:dress-pwkp": {**_MTEVAL, "SARI": "case:mixed|tok:13a|order:4|del:f1|src:none|weight:8"},
+    "paper:dress-ew-sew": {**_MTEVAL, "SARI": "case:lc-ascii|tok:13a|order:4|del:f1|src:none|weight:8"},
+    "paper:nts": {
+        "BLEU": "case:lc|eff:no|tok:nltk|smooth:nltk-method3",
+        "SARI": "case:lc|tok:spaces|order:4|del:precision|avg:sentence|brackets:lrb",
+    },
+    "paper:easse": {
+        "BLEU": "case:lc|eff:no|tok:13a|smooth:exp",
+        "SARI": "case:lc|tok:13a|order:4|del:f1",
+        "FKGL": "case:lc|tok:13a|syllables:fast-1999",
+        "compression": _EASSE,
+        "splits": _EASSE,
+        "copies%": "case:lc|tok:13a",
+        "added%": _EASSE + "|count:additions",
+        "deleted%": _EASSE + "|count:deletions",
+    },
     "paper:wean-lcsts": {f"ROUGE-{n}": _ROUGE.format(n) for n in "12L"},
     "paper:copynet-lcsts": {f"ROUGE-{n}": _ROUGE.format(n) + "|limit:40" for n in "12L"},
     "paper:copynet-synthetic": {"exact@1": "case:mixed|tok:none|k:1"},
@@ -61,10 +80,13 @@ def test_every_preset_is_listed_here() -> None:
 
 @pytest.mark.parametrize("settings", [Settings(), Settings("zh", lowercase=True, alpha=0.5)], ids=["plain", "other"])
 @pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.usefixtures("punkt")
 def test_protocol_in_the_signature(preset: str, settings: Settings) -> None:
     """The number of references comes before it and versions after it."""
     if "cdnpg" in preset:
         pytest.importorskip("nltk")
+    if preset == "paper:easse":
+        pytest.importorskip("readability")
     found = {}
     for column in columns_of(preset, settings):
         column.metric.sources = ["a"]
@@ -74,10 +96,10 @@ def test_protocol_in_the_signature(preset: str, settings: Settings) -> None:
     assert found == PROTOCOLS[preset]
 
 
-@pytest.mark.parametrize("preset", ["paper:wean-pwkp", "paper:wean-ew-sew"])
+@pytest.mark.parametrize("preset", ["paper:wean-pwkp", "paper:wean-ew-sew", "paper:dress-pwkp", "paper:dress-ew-sew"])
 def test_wean_bleu_is_mteval_without_case(preset: str) -> None:
     """Oracle: sacreBLEU itself; the sentence is one where tokenisation and case both matter."""
-    (column,) = columns_of(preset, Settings("none"))
+    column = columns_of(preset, Settings("none"))[0]
     output, reference = "It weighed (about) 3.5 tons, in the end.", "it weighed ( about ) 3.5 tons , in the End ."
     scores = {
         (tokenize, lowercase): sacrebleu.corpus_bleu(
@@ -88,6 +110,45 @@ def test_wean_bleu_is_mteval_without_case(preset: str) -> None:
     }
     assert len(set(scores.values())) == 4
     assert score(column, output, reference) == scores["13a", True] == pytest.approx(100)
+
+
+def test_mteval_lower_cases_ascii_alone() -> None:
+    """mteval-v13a says tr/A-Z/a-z/: "Zoë" is "zoë", "ÉMILE" is not "émile". Counted on paper: 5 of 6 words are equal.
+
+    Precisions 5/6, 4/5, 3/4 and 2/3; both texts are as long.
+    """
+    column = columns_of("paper:wean-ew-sew", Settings())[0]
+    found = score(column, "THE CAT OF Zoë SAW ÉMILE", "the cat of zoë saw émile")
+    assert found == pytest.approx(100 * (5 / 6 * 4 / 5 * 3 / 4 * 2 / 3) ** 0.25)
+
+
+@pytest.mark.usefixtures("punkt")
+def test_bleu_of_nts_is_that_of_nltk_with_smoothing_method_3() -> None:
+    """Oracle: NLTK's corpus_bleu; an output is shorter than four words, and alone it needs the smoothing.
+
+    Its words: the period of each sentence is a word of its own, that of "approx." is none.
+    """
+    bleu = pytest.importorskip("nltk.translate.bleu_score")
+    outputs = ["He ate approx. two. He can't sleep.", "A b c"]
+    references = [["he ate approx. three. He can't sleep now.", "a b c"], ["She ate. He can't sleep at all.", "a b"]]
+    words = ["he ate approx. two . he ca n't sleep .".split(), "a b c".split()]
+    right = [
+        ["he ate approx. three . he ca n't sleep now .".split(), "she ate . he ca n't sleep at all .".split()],
+        ["a b c".split(), "a b".split()],
+    ]
+    column = columns_of("paper:nts", Settings())[0]
+    for part in (slice(0, 2), slice(1, 2)):
+        smooth = bleu.SmoothingFunction().method3
+        expected = bleu.corpus_bleu(right[part], words[part], smoothing_function=smooth)
+        found = column.metric.corpus_score(outputs[part], [lines[part] for lines in references]).score
+        assert found == pytest.approx(100 * expected)
+
+
+def test_without_punkt_the_error_says_where_it_comes_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    data = pytest.importorskip("nltk.data")
+    monkeypatch.setattr(data, "path", [str(tmp_path)])
+    with pytest.raises(EvaluationError, match="run `python -m nltk.downloader punkt_tab`"):
+        columns_for(["paper:nts"], [], Settings())
 
 
 def test_copynet_scores_forty_characters_and_wean_all() -> None:

@@ -1,9 +1,12 @@
-"""SARI against the published values of the EASSE suite and against a loop written straight from the definition."""
+"""SARI against values of EASSE and of Xu's program, and against loops written straight from the definitions."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tests.reference import sari as reference
 from wean_fairseq.evaluation import EvaluationError
-from wean_fairseq.evaluation.metrics import Sari
+from wean_fairseq.evaluation.metrics import EvaluationMetric, Sari, SentenceSari
 
 SOURCE = "About 95 species are currently accepted ."
 REFERENCES = [
@@ -59,3 +62,60 @@ def test_hand_count() -> None:
 def test_without_source_it_says_so() -> None:
     with pytest.raises(EvaluationError, match="give the source sentences"):
         Sari().corpus_score(["a"], [["a"]])
+
+
+# Xu's own program prints these for her own example (SARI.py of cocoxu/simplification, commit 3557046, its main()).
+@pytest.mark.parametrize(("row", "expected"), [(0, 26.82782411698074), (1, 58.89995423074248), (2, 50.71608864657479)])
+def test_reading_of_xu_is_her_own_program(row: int, expected: float) -> None:
+    metric = SentenceSari()
+    assert metric.sentence_score(GOLDEN[row][0], REFERENCES, SOURCE).score == pytest.approx(expected)
+
+
+WORDS = st.lists(st.sampled_from(["a", "b", "c", "d."]), max_size=7)
+LINES = st.lists(st.tuples(WORDS, WORDS, st.lists(WORDS, min_size=3, max_size=3)), min_size=1, max_size=3)
+
+
+def scored(metric: EvaluationMetric, lines: list) -> list[float]:
+    """The three parts, then the whole."""
+    metric.sources, outputs = ([" ".join(texts[part]) for texts in lines] for part in (0, 1))
+    references = [[" ".join(texts[2][number]) for texts in lines] for number in range(3)]
+    metric.prepare(references)
+    total = metric.rows(outputs).sum(axis=0)
+    return [part.score_of(total) for part in (*metric.parts(), metric)]
+
+
+@given(lines=LINES)
+@settings(max_examples=60, deadline=None)
+def test_every_reading_is_its_loop(lines: list) -> None:
+    """13a takes "d." apart; a legacy source is not taken apart, Xu's text never is, and an empty text has one word."""
+
+    def tokens(words: list[str]) -> list[str]:
+        return " ".join(words).replace("d.", "d .").split()
+
+    split = [(tokens(one), tokens(two), [tokens(words) for words in rest]) for one, two, rest in lines]
+    legacy = [(one, *rest) for (one, *_), (_, *rest) in zip(lines, split, strict=True)]
+    single = [reference.sentence(one or [""], two or [""], [words or [""] for words in rest]) for one, two, rest in lines]
+    means = [sum(column) / len(single) for column in zip(*single, strict=True)]
+    for metric, expected in (
+        (Sari(), reference.corpus(split)),
+        (Sari(legacy=True), reference.corpus(legacy)),
+        (Sari(legacy=True, weight=8), reference.corpus(legacy, weight=8)),
+        (SentenceSari(), means),
+    ):
+        assert scored(metric, lines) == pytest.approx([*expected, sum(expected) / 3])
+
+
+def test_signatures_tell_the_readings_apart() -> None:
+    signatures = set()
+    for metric in (Sari(), Sari(legacy=True), Sari(legacy=True, weight=8), SentenceSari(), SentenceSari(brackets=True)):
+        for each in (metric, *metric.parts()):
+            each.sources = [SOURCE]
+            each.prepare([[SOURCE]])
+            signatures.add(each.get_signature().format())
+    assert len(signatures) == 5 * 4
+
+
+def test_brackets_of_the_nts_scripts() -> None:
+    metric, text = SentenceSari(brackets=True), "-lrb- a b c -rrb- d"
+    assert metric.sentence_score("( a b c ) d", [text], "e f g h").score == pytest.approx(200 / 3)
+    assert SentenceSari().sentence_score("( a b c ) d", [text], "e f g h").score < 60

@@ -2,7 +2,7 @@
 
 from wean_fairseq.evaluation.metrics.base import EvaluationMetric, MeanMetric, OwnMetric, SourceMixin
 from wean_fairseq.evaluation.metrics.bert_score import BertScore
-from wean_fairseq.evaluation.metrics.bleu import Bleu, IBleu, SelfBleu
+from wean_fairseq.evaluation.metrics.bleu import Bleu, IBleu, NltkBleu, SelfBleu
 from wean_fairseq.evaluation.metrics.characters import Chrf, Ter
 from wean_fairseq.evaluation.metrics.copying import CopyRate, ExactMatch, LengthRatio, Novelty, SourceLengthRatio
 from wean_fairseq.evaluation.metrics.diversity import Distinct, Diversity
@@ -34,6 +34,7 @@ __all__ = [
     "Method7IBleu",
     "Method7SelfBleu",
     "MetricEntry",
+    "NltkBleu",
     "Novelty",
     "OwnMetric",
     "Rouge",

@@ -22,7 +22,7 @@ class Bleu(BLEU, EvaluationMetric):
 
     Args:
         label: name in tables.
-        tokenize: ``13a``, ``none``, ``zh``, ``char`` or ``nltk``.
+        tokenize: ``13a``, ``none``, ``zh`` or ``char``.
         lowercase: whether case is ignored, see `Lowercase`.
         max_ngram_order: 4, or 2 for BLEU-2.
     """
@@ -31,10 +31,7 @@ class Bleu(BLEU, EvaluationMetric):
         self, label: str = "BLEU", tokenize: str = "13a", lowercase: Lowercase = False, max_ngram_order: int = 4
     ) -> None:
         """Configure sacreBLEU; ``force`` only silences its warning about tokenised text (the signature says it)."""
-        known = "none" if tokenize == "nltk" else tokenize
-        super().__init__(lowercase=bool(lowercase), force=True, tokenize=known, max_ngram_order=max_ngram_order)
-        if known != tokenize:
-            self.tokenizer, self.tokenizer_signature = get_tokenizer(tokenize), tokenize
+        super().__init__(lowercase=bool(lowercase), force=True, tokenize=tokenize, max_ngram_order=max_ngram_order)
         self.label = label
         self._case = lowercase
 
@@ -63,6 +60,30 @@ class Bleu(BLEU, EvaluationMetric):
             return self.scores_of(rows)
         finally:
             self.effective_order = False
+
+
+class NltkBleu(Bleu):
+    """NLTK's ``corpus_bleu`` with smoothing method 3, which is sacreBLEU's exp, on NLTK's words.
+
+    It differs from sacreBLEU where an output is shorter than an n-gram: NLTK counts a wrong n-gram there.
+    """
+
+    def __init__(self, label: str = "NLTK-BLEU", lowercase: Lowercase = False) -> None:
+        """Take NLTK's words; without its data this says what to do."""
+        super().__init__(label, "none", lowercase)
+        self.tokenizer, self.tokenizer_signature = get_tokenizer("nltk"), "nltk"
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[int]:
+        """Return sacreBLEU's row with at least one n-gram of every order."""
+        row: list[int] = super()._compute_segment_statistics(hypothesis, ref_kwargs)
+        totals = _LENGTHS + self.max_ngram_order
+        return row[:totals] + [max(count, 1) for count in row[totals:]]
+
+    def get_signature(self) -> Any:
+        """Return the signature with NLTK's name of the smoothing."""
+        signature = super().get_signature()
+        signature.update("smooth", "nltk-method3")
+        return signature
 
 
 class SelfBleu(SourceMixin, Bleu):

@@ -7,7 +7,7 @@ from typing import Any
 from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.evaluation.metrics.base import EvaluationMetric
 from wean_fairseq.evaluation.metrics.bert_score import BertScore
-from wean_fairseq.evaluation.metrics.bleu import Bleu, IBleu, SelfBleu
+from wean_fairseq.evaluation.metrics.bleu import Bleu, IBleu, NltkBleu, SelfBleu
 from wean_fairseq.evaluation.metrics.characters import Chrf, Ter
 from wean_fairseq.evaluation.metrics.copying import CopyRate, ExactMatch, LengthRatio, Novelty, SourceLengthRatio
 from wean_fairseq.evaluation.metrics.diversity import Distinct, Diversity
@@ -25,7 +25,7 @@ class Settings:
     """Options that a user may set for all metrics at once, and that a preset may fix for one of its columns.
 
     Attributes:
-        tokenize: ``13a``, ``none``, ``zh`` or ``char``; a preset may also ask for ``nltk``.
+        tokenize: ``13a``, ``none``, ``zh`` or ``char``.
         lowercase: whether BLEU, the numbers built on it, legacy SARI and chrF ignore case, see `Lowercase` (SARI, copy
             rate and novelty always do).
         alpha: weight of the reference in iBLEU.
@@ -89,6 +89,12 @@ def _bleu(order: int) -> Factory:
 METRICS: dict[str, MetricEntry] = {
     "bleu": MetricEntry("BLEU", "corpus BLEU-4 by sacreBLEU", _bleu(4)),
     "bleu2": MetricEntry("BLEU-2", "corpus BLEU of orders 1 and 2 by sacreBLEU", _bleu(2)),
+    "bleu-nltk": MetricEntry(
+        "NLTK-BLEU",
+        "corpus BLEU-4 by NLTK's rules: its words, smoothing method 3 (needs Punkt in NLTK_DATA)",
+        lambda s, label: NltkBleu(label, s.lowercase),
+        standard=False,
+    ),
     "sari": MetricEntry("SARI", "corpus SARI, equal to EASSE's", lambda s, label: Sari(label, s.tokenize)),
     "sari-legacy": MetricEntry(
         "SARI-legacy",
