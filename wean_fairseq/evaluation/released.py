@@ -52,7 +52,7 @@ def score_released(data: str, folder: Path, table: Table) -> dict[str, Any]:
     """Score all outputs of a folder that the table has rows of."""
     if not folder.is_dir():
         raise EvaluationError(f"{folder} is no folder with the released outputs of {data}; give one.")
-    corpus = _corpus(folder)
+    corpus = _corpus(data, folder, table.references)
     names = [row.outputs for row in table.rows[data].values() if row.outputs]
     systems = [read_plain(name, folder / name) for name in names if (folder / name).is_file()]
     if not systems:
@@ -73,16 +73,21 @@ def _files(data: dict[str, Any]) -> list[dict[str, Any]]:
     return [file for role in data["files"].values() for file in role]
 
 
-def _corpus(folder: Path) -> Corpus:
-    """Find references and source by the names of the releases."""
-    references = _first(folder, REFERENCES, "references")
-    return read_corpus(references, _first(folder, SOURCES, "source")[0])
+def _corpus(data: str, folder: Path, number: int) -> Corpus:
+    """Find references and source by the names of the releases; as many references as the published rows have."""
+    choices = _found(folder, REFERENCES, "references")
+    references = next((paths for paths in choices if len(paths) == number), choices[0])
+    if len(references) != number:
+        raise EvaluationError(
+            f"{folder} has {len(references)} reference(s) but the published rows of {data} were scored against {number}; "
+            f"put those there, named {' or '.join(REFERENCES)}."
+        )
+    return read_corpus(references, _found(folder, SOURCES, "source")[0][0])
 
 
-def _first(folder: Path, patterns: Sequence[str], what: str) -> list[Path]:
-    """Return the files of the first pattern that fits any."""
-    for pattern in patterns:
-        paths = sorted(path for path in folder.glob(pattern) if path.is_file())
-        if paths:
-            return paths
-    raise EvaluationError(f"{folder} has no {what}; put them there, named {' or '.join(patterns)}.")
+def _found(folder: Path, patterns: Sequence[str], what: str) -> list[list[Path]]:
+    """Return the files of every pattern that fits any."""
+    found = [sorted(path for path in folder.glob(pattern) if path.is_file()) for pattern in patterns]
+    if not any(found):
+        raise EvaluationError(f"{folder} has no {what}; put them there, named {' or '.join(patterns)}.")
+    return [paths for paths in found if paths]

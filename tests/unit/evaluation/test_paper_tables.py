@@ -92,7 +92,7 @@ def test_of_each_system_published_measured_and_missing_numbers_stand_apart(run: 
     assert origins["P1"].startswith(
         "printed in WEAN (Ma et al., NAACL 2018), Table 1; from Zhang and Lapata (EMNLP 2017)"
     )
-    assert "Scorer: BLEU on mteval-v13a tokens, case ignored" in origins["P1"]
+    assert "Scorer: BLEU by mteval-v13a, which ignores the case of A to Z" in origins["P1"]
     assert origins["R1"] == (
         f"results/my_pwkp.json, 7 sentences, 2 reference(s), seed 3, commit cccccccccccc, `make it`; "
         f"signature `sig-{PWKP}`, `sig-sari`. Other data."
@@ -178,6 +178,16 @@ def test_released_outputs_are_scored_again(run: Run) -> None:
     assert str(folder.resolve().parent) not in text
 
 
+def test_of_two_kinds_of_references_those_of_the_published_rows_count(run: Run) -> None:
+    """DRESS releases one of TurkCorpus' eight references under the name Reference."""
+    folder = release()
+    for number in range(8):
+        (folder / f"test.8turkers.tok.turk.{number}").write_text("a b c d\n" * 2, encoding="utf-8")
+    status, text, _ = run("--table", "wean-table2", "--released", f"ew-sew={folder}")
+    assert status == 0
+    assert "2 sentences, 8 reference(s)" in text
+
+
 def test_output_is_written_and_the_overview_printed(run: Run) -> None:
     status, out, _ = run("--output", "deep/all.md")
     text = Path("deep/all.md").read_text(encoding="utf-8")
@@ -199,6 +209,7 @@ def test_output_is_written_and_the_overview_printed(run: Run) -> None:
         (("--released", "pwkp=nowhere"), "nowhere is no folder with the released outputs of pwkp; give one."),
         (("--released", "pwkp=results"), "results has no references; put them there, named Reference* or"),
         (("--released", "pwkp=bare"), "bare has no output of pwkp; name the files PBMT-R, Hybrid, EncDecA, Dress"),
+        (("--released", "ew-sew=bare"), "bare has 1 reference(s) but the published rows of ew-sew were scored against 8;"),
         (("--released", "pwkp=short"), "system Hybrid (short/Hybrid) has 1 lines but the reference has 2"),
         (("--results", "broken"), "x is not JSON; give a file written by wean-evaluate."),
         (("--results", "empty"), "y.json in empty has no systems; keep it with wean-evaluate record again."),

@@ -43,6 +43,7 @@ def test_columns_name_scores_of_the_presets(table: Table) -> None:
     known = {column.key for column in columns_for([table.preset, "paper:cdnpg-fixed"], [], Settings())}
     for column in table.columns:
         keys = [re.sub(r"\[[\w-]+\]$", "", key) for key in column.keys]
+        assert (table.references > 0) == any(row.outputs for part in table.rows.values() for row in part.values())
         assert table.preset == "standard" or keys[0].startswith(f"{table.preset}/")
         assert set(keys) <= known
     assert set(table.experiments) == set(table.rows)

@@ -12,11 +12,10 @@ SHEETS = "ratings; `wean-evaluate sheet` makes the sheets, `wean-evaluate rating
 
 #: How a number was computed, as far as it is known.
 SCORERS = {
-    "13a-lower": "BLEU on mteval-v13a tokens, case ignored: the preset gives this number to the last digit from the "
-    "released output",
-    "13a-lower-near": "BLEU on mteval-v13a tokens, case ignored: within 0.05 of this number from the released output",
-    "nltk-method3": "NLTK's corpus BLEU, smoothing method 3, on lower-cased text tokenised again (Nisioi et al., ACL "
-    "2017, Table 2): not the scorer of the other rows",
+    "mteval": "BLEU by mteval-v13a, which ignores the case of A to Z: the preset gives this number to the last digit "
+    "from the released output",
+    "nltk-method3": "NLTK's corpus BLEU, smoothing method 3, nine references (TurkCorpus' eight and Simple Wikipedia): "
+    "not the scorer of the other rows; paper:nts gives this number to the last digit from the released output",
     "wean-bleu": "not known for certain, as no output was released; the code calls multi-bleu on lower-cased text",
     "wean-rouge": "not known for certain, as no output was released; the code calls ROUGE-1.5.5",
     "copied-rouge": "ROUGE as its own paper computed it, copied from there",
@@ -87,6 +86,7 @@ class Table:
         rows: data set -> system -> published numbers, in the paper's order.
         preset: the preset of this package that follows its protocol most closely; empty = no scores of outputs,
             ``standard`` = a protocol that no preset follows.
+        references: how many the published scores of released outputs were computed against; 0 = none were released.
         experiments: data set -> patterns of the names of our results on it.
         commands: data set -> what would measure ours, in Markdown; ``{system}`` stands for the systems.
         note: what a reader of the numbers must know.
@@ -98,6 +98,7 @@ class Table:
     columns: tuple[Column, ...]
     rows: dict[str, dict[str, Row]]
     preset: str = ""
+    references: int = 0
     experiments: dict[str, tuple[str, ...]] = field(default_factory=dict)
     commands: dict[str, str] = field(default_factory=dict)
     note: str = ""
