@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from wean_fairseq.evaluation.corpus import COPY_ROW, Corpus, check_systems, describe_file
+from wean_fairseq.evaluation.doubts import check_pieces, doubts
 from wean_fairseq.evaluation.errors import name_some
 from wean_fairseq.evaluation.metrics.base import FloatArray, Progress, no_progress
 from wean_fairseq.evaluation.output_reader import SystemOutput
@@ -105,6 +106,7 @@ def evaluate(
         progress: wraps the loop over metrics, and those within slow ones (the command line passes a progress bar).
     """
     check_systems(systems, corpus)
+    odd = check_pieces(systems, corpus)
     usable, warnings = drop_sourceless(columns, corpus)
     usable = add_groups(usable, corpus)
     rows_of = list(systems)
@@ -117,6 +119,8 @@ def evaluate(
         _score_column(column, rows_of, corpus, draws, resampling.all_pairs, evaluation)
         column.metric.forget_references()
     evaluation.warnings += [
+        *odd,
+        *doubts(systems, corpus, evaluation.signatures.values()),
         *empty_warnings(systems, corpus),
         *nbest_warnings(systems, usable),
         *copy_warnings(evaluation),

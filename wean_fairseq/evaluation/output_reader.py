@@ -6,8 +6,9 @@
     D-<id> TAB score TAB detokenised text          P-<id> TAB positional scores
 
 with H/D/P repeated for every entry of an n-best list, best first. Here the hypotheses are sorted by id again; anything
-that would shift or drop a sentence silently (a missing id, an id that was generated twice, a line cut off by a crash)
-is an `EvaluationError`.
+that would shift, drop or exchange a sentence silently (a missing id, an id that was generated twice, a line cut off by
+a crash or broken by another message) is an `EvaluationError`. A log that ``sort`` has been through can be read all the
+same, as long as the hypotheses of a sentence are still there best first.
 """
 
 import re
@@ -19,9 +20,17 @@ from wean_fairseq.evaluation.text_files import PathLike, decode_lines, read_byte
 
 # Digits as fairseq prints them: \d would also take those of other scripts, and int() refuses thousands of them.
 _TAGGED_LINE = re.compile(r"^([STHD])-([0-9]{1,18})\t(.*)$", re.DOTALL)
-_CUT_OFF_LINE = re.compile(r"^[STHDP]-[0-9]+$")
+# What begins like a tagged line without being one, and a tagged line behind something else, such as a progress bar.
+_BROKEN_LINE = re.compile(r"^(?:[STHD]-[0-9]|P-[0-9]+$)")
+_BURIED_LINE = re.compile(r".[HD]-[0-9]{1,18}\t-?(?:[0-9.]+(?:e-?[0-9]+)?|inf|nan)\t", re.DOTALL)
+_FORCED_DECODING = re.compile(r"score_reference'?[:=] ?True")
 _OOV_SLOT = re.compile(r"<oov-\d+>")
 _UNKNOWN = "<unk>"
+#: Ways to cut words into pieces that can be undone here; the first is that of subword-nmt (``@@ ``).
+PIECES = ("subword_nmt", "sentencepiece")
+_SENTENCEPIECE_SPACE = "\u2581"
+#: So many outputs that are all equal to their targets are odd.
+_SUSPICIOUS = 10
 
 
 @dataclass
@@ -33,12 +42,19 @@ class Generated:
         target: text of the T- line, if any. fairseq prints ``<unk>`` words in it: never score against it.
         tokens: n-best list of the H- lines, best first.
         detokenised: n-best list of the D- lines, best first.
+        worst: score of the last H- or D- line so far.
     """
 
     source: str | None = None
     target: str | None = None
     tokens: list[str] = field(default_factory=list)
     detokenised: list[str] = field(default_factory=list)
+    worst: dict[str, float] = field(default_factory=dict)
+
+    def has(self, tag: str) -> bool:
+        """Return whether a line of this tag was there."""
+        held = {"S": self.source is not None, "T": self.target is not None, "H": self.tokens, "D": self.detokenised}
+        return bool(held[tag])
 
 
 @dataclass
@@ -49,11 +65,13 @@ class SystemOutput:
         name: how tables call the system.
         nbest: for every sentence its hypotheses, best first; never empty (but a hypothesis may be the empty string).
         path: the file they were read from.
+        notes: what was odd about the file, a sentence each.
     """
 
     name: str
     nbest: list[list[str]]
     path: str
+    notes: list[str] = field(default_factory=list)
 
     @property
     def hypotheses(self) -> list[str]:
@@ -66,29 +84,36 @@ class SystemOutput:
         return [number for number, text in enumerate(self.hypotheses, start=1) if not text.strip()]
 
 
-def undo_bpe(text: str) -> str:
-    """Join subword-nmt pieces: ``hy@@ po@@ thesis`` becomes ``hypothesis``."""
+def undo_bpe(text: str, pieces: str | None = PIECES[0]) -> str:
+    """Join pieces of words, ``hy@@ po@@ thesis`` (subword-nmt) or ``\u2581hy po thesis`` (sentencepiece)."""
+    if pieces is None:
+        return text
+    if pieces == "sentencepiece":
+        return text.replace(" ", "").replace(_SENTENCEPIECE_SPACE, " ").strip(" ")
     return f"{text} ".replace("@@ ", "").rstrip(" ")
 
 
-def read_plain(name: str, path: PathLike, *, remove_bpe: bool = False) -> SystemOutput:
-    """Read a plain hypothesis file, one sentence a line, already in input order."""
+def holds_pieces(text: str) -> bool:
+    """Return whether a text is cut into pieces of words that `undo_bpe` joins."""
+    return any((token.endswith("@@") and token != "@@") or _SENTENCEPIECE_SPACE in token for token in text.split())
+
+
+def read_plain(name: str, path: PathLike, *, remove_bpe: str | None = None) -> SystemOutput:
+    """Read a plain hypothesis file, one sentence a line, already in input order; for ``remove_bpe`` see `PIECES`."""
     lines = read_lines(path)
-    if sum(bool(_TAGGED_LINE.match(line)) for line in lines[:200]) > 1:
+    if sum(bool(_TAGGED_LINE.match(line)) for line in lines) > 1:
         raise EvaluationError(
             f"{path} looks like the output of fairseq-generate, not like plain sentences; "
             f"pass it as --generated {name}={path}."
         )
-    if remove_bpe:
-        lines = [undo_bpe(line) for line in lines]
-    return SystemOutput(name, [[line] for line in lines], str(path))
+    return SystemOutput(name, [[undo_bpe(line, remove_bpe)] for line in lines], str(path))
 
 
 def read_generated(
     name: str,
     path: PathLike,
     *,
-    remove_bpe: bool = False,
+    remove_bpe: str | None = None,
     detokenised: bool = True,
     oov_source: list[str] | None = None,
 ) -> SystemOutput:
@@ -97,19 +122,36 @@ def read_generated(
     Args:
         name: name of the system.
         path: the log; lines of other kinds (progress, logging) are skipped.
-        remove_bpe: undo ``@@ `` as well (only needed if the log was made without ``--post-process``).
+        remove_bpe: one of `PIECES` to join (only needed if the log was made without ``--post-process``).
         detokenised: take the D- lines; H- lines (tokens) are taken where the log has no D- lines or when False.
         oov_source: tokenised source sentences as they were given to fairseq, needed to put the words of copied
             ``<oov-k>`` slots back.
     """
     generated = parse_log(path)
+    if not detokenised and not generated[0].tokens:
+        raise EvaluationError(f"{path} holds no H- lines, which --tokens asks for; leave it out to take the D- lines.")
     nbest: list[list[str]] = []
     for index in range(len(generated)):
         entry = generated[index]
         texts = entry.detokenised if detokenised and entry.detokenised else entry.tokens
         texts = [restore_slots(text, entry.source, oov_source, index, path) for text in texts]
-        nbest.append([undo_bpe(text) for text in texts] if remove_bpe else texts)
-    return SystemOutput(name, nbest, str(path))
+        nbest.append([undo_bpe(text, remove_bpe) for text in texts])
+    return SystemOutput(name, nbest, str(path), _notes(generated, nbest))
+
+
+def _notes(generated: dict[int, Generated], nbest: list[list[str]]) -> list[str]:
+    """Say how many lists are shorter than others, and where the outputs look like the targets."""
+    longest = max(map(len, nbest))
+    short = [index for index, texts in enumerate(nbest) if len(texts) < longest]
+    notes = []
+    if short:
+        notes.append(f"{len(short)} sentences have fewer than {longest} hypotheses (id {name_some(short)}).")
+    best = [(entry.target, [*entry.tokens[:1], *entry.detokenised[:1]]) for entry in generated.values()]
+    if len(best) >= _SUSPICIOUS and all(target in texts for target, texts in best):
+        notes.append(
+            f"all {len(best)} outputs are their T- lines; if the log is one of --score-reference it holds no output."
+        )
+    return notes
 
 
 def parse_log(path: PathLike) -> dict[int, Generated]:
@@ -119,29 +161,45 @@ def parse_log(path: PathLike) -> dict[int, Generated]:
     if lines and _TAGGED_LINE.match(lines[-1]) and not content.endswith(b"\n"):
         raise EvaluationError(f"{path}: the last line ({lines[-1][:20]!r}...) is cut off; run fairseq-generate again.")
     found: dict[int, Generated] = {}
-    previous_id: int | None = None
+    previous_id: dict[str, int] = {}
     for number, line in enumerate(lines, start=1):
+        where = f"{path}, line {number}"
         match = _TAGGED_LINE.match(line)
+        _check_line(line, match is not None, where)
         if match is None:
-            if _CUT_OFF_LINE.match(line):
-                raise EvaluationError(f"{path}, line {number}: {line!r} is cut off; run fairseq-generate again.")
             continue
         tag, sentence_id = match.group(1), int(match.group(2))
-        if sentence_id != previous_id and sentence_id in found and tag in "SH":
-            raise EvaluationError(
-                f"{path}, line {number}: id {sentence_id} is generated twice; keep the log of one single run."
-            )
-        _store(found.setdefault(sentence_id, Generated()), tag, match.group(3), f"{path}, line {number}")
-        previous_id = sentence_id
+        entry = found.setdefault(sentence_id, Generated())
+        if previous_id.get(tag) != sentence_id and entry.has(tag):
+            raise EvaluationError(f"{where}: id {sentence_id} is generated twice; keep the log of one single run.")
+        _store(entry, tag, match.group(3), where)
+        previous_id[tag] = sentence_id
     _check_ids(found, path)
     return found
 
 
+def _check_line(line: str, tagged: bool, where: str) -> None:
+    """Refuse a line that another message broke, and one that tells of forced decoding."""
+    if not tagged and _BROKEN_LINE.match(line):
+        raise EvaluationError(
+            f"{where}: {line[:20]!r} is cut off or broken by another message; run fairseq-generate again."
+        )
+    if _BURIED_LINE.search(line):
+        raise EvaluationError(
+            f"{where}: a line of fairseq-generate stands behind something else, such as a progress bar; "
+            "run it again with --no-progress-bar and its messages in another file."
+        )
+    if not tagged and _FORCED_DECODING.search(line):
+        raise EvaluationError(
+            f"{where}: this is a log of --score-reference, which prints the references; generate without it."
+        )
+
+
 def _store(entry: Generated, tag: str, rest: str, where: str) -> None:
     """Put one tagged line into ``entry``."""
+    if tag in "ST" and entry.has(tag):
+        raise EvaluationError(f"{where}: a second {tag}- line for the same id; keep the log of one single run.")
     if tag == "S":
-        if entry.source is not None:
-            raise EvaluationError(f"{where}: a second S- line for the same id; keep the log of one single run.")
         entry.source = rest
     elif tag == "T":
         entry.target = rest
@@ -151,7 +209,24 @@ def _store(entry: Generated, tag: str, rest: str, where: str) -> None:
             raise EvaluationError(
                 f"{where}: the {tag}- line has no score and text ({score!r}); run fairseq-generate again."
             )
-        (entry.tokens if tag == "H" else entry.detokenised).append(text)
+        texts = entry.tokens if tag == "H" else entry.detokenised
+        _check_order(entry, tag, score, bool(texts) and texts[-1] == text, where)
+        texts.append(text)
+
+
+def _check_order(entry: Generated, tag: str, score: str, same: bool, where: str) -> None:
+    """Refuse a list that is not best first, or has an entry twice: it was sorted, or comes from two runs."""
+    try:
+        value = float(score)
+    except ValueError:
+        return
+    before = entry.worst.get(tag, float("inf"))
+    if value > before or (same and value == before):
+        raise EvaluationError(
+            f"{where}: the {tag}- lines of this id are not best first, or there twice; "
+            "keep the log of one single run, as fairseq-generate prints it."
+        )
+    entry.worst[tag] = value
 
 
 def _check_ids(found: dict[int, Generated], path: PathLike) -> None:
@@ -170,6 +245,15 @@ def _check_ids(found: dict[int, Generated], path: PathLike) -> None:
         )
     if silent:
         raise EvaluationError(f"{path}: no H- line for id {name_some(silent)}; the run was interrupted, repeat it.")
+    if not any(entry.tokens for entry in found.values()) or not any(entry.detokenised for entry in found.values()):
+        return
+    uneven = sorted(index for index, entry in found.items() if len(entry.tokens) != len(entry.detokenised))
+    if uneven:
+        entry = found[uneven[0]]
+        raise EvaluationError(
+            f"{path}: id {name_some(uneven)} has {len(entry.tokens)} H- but {len(entry.detokenised)} D- lines; "
+            "lines are lost, run fairseq-generate again."
+        )
 
 
 def restore_slots(text: str, source: str | None, oov_source: list[str] | None, index: int, path: PathLike) -> str:

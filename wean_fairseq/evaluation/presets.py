@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.evaluation.metrics.base import EvaluationMetric
 from wean_fairseq.evaluation.metrics.registry import METRICS, Settings, build_metric
+from wean_fairseq.evaluation.metrics.sari import OPERATIONS
 
 STANDARD = "standard"
 CHOSEN = "chosen"
@@ -49,7 +50,7 @@ _EASSE = {"tokenize": "13a", "lowercase": True}
 _CHARACTERS = {"tokenize": "char", "lowercase": False, "max_tokens": None}
 _SPACES = {"tokenize": "none", "lowercase": False}
 _CDNPG = {**_SPACES, "alpha": 0.8}
-_SIMPLIFICATION = ("bleu", "sari", "copy-rate", "length-ratio")
+_SIMPLIFICATION = ("bleu", "sari", "sari-add", "sari-keep", "sari-delete", "copy-rate", "length-ratio")
 _SUMMARISATION = ("bleu", "rouge-1", "rouge-2", "rouge-l", "novelty-1", "length-ratio")
 _PARAPHRASE = ("bleu", "bleu2", "ibleu", "self-bleu", "rouge-l", "meteor-exact-stem", "copy-rate")
 
@@ -64,6 +65,12 @@ def _cdnpg(defective: bool) -> tuple[PresetMetric, ...]:
         PresetMetric("meteor-exact-stem", "METEOR-es", _SPACES),
         PresetMetric("self-nltk-m7-legacy", "self", {**_CDNPG, "defective": defective}),
     )
+
+
+def _sari(name: str, fixed: Mapping[str, object]) -> tuple[PresetMetric, ...]:
+    """SARI, and its operations by themselves."""
+    parts = (PresetMetric(name, f"SARI-{operation}", {**fixed, "operation": operation}) for operation in OPERATIONS)
+    return (PresetMetric(name, "SARI", fixed), *parts)
 
 
 PRESETS: dict[str, Preset] = {
@@ -84,7 +91,7 @@ PRESETS: dict[str, Preset] = {
         "DRESS (Zhang and Lapata, EMNLP 2017), WikiSmall",
         (
             PresetMetric("bleu", "BLEU", _MTEVAL),
-            PresetMetric("sari-legacy", "SARI", {**_DRESS_SARI, "lowercase": False}),
+            *_sari("sari-legacy", {**_DRESS_SARI, "lowercase": False}),
         ),
         _SIMPLIFICATION,
         "mteval-v13a; legacy SARI on cased text, with one reference where the evaluation had eight set",
@@ -93,7 +100,7 @@ PRESETS: dict[str, Preset] = {
         "DRESS (Zhang and Lapata, EMNLP 2017), WikiLarge",
         (
             PresetMetric("bleu", "BLEU", _MTEVAL),
-            PresetMetric("sari-legacy", "SARI", {**_DRESS_SARI, "lowercase": "ascii"}),
+            *_sari("sari-legacy", {**_DRESS_SARI, "lowercase": "ascii"}),
         ),
         _SIMPLIFICATION,
         "mteval-v13a; legacy SARI; 8 references, the source is TurkCorpus' .norm",
@@ -102,7 +109,7 @@ PRESETS: dict[str, Preset] = {
         "NTS (Nisioi et al., ACL 2017), Table 2",
         (
             PresetMetric("bleu-nltk", "BLEU", {"lowercase": True}),
-            PresetMetric("sari-xu", "SARI", {"brackets": True}),
+            *_sari("sari-xu", {"brackets": True}),
         ),
         _SIMPLIFICATION,
         "9 references (.simp and turk.0-7): NLTK's words, BLEU with smoothing method 3 (sacreBLEU's exp); Xu's SARI",

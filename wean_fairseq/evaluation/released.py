@@ -79,8 +79,8 @@ def _corpus(data: str, folder: Path, number: int) -> Corpus:
     references = next((paths for paths in choices if len(paths) == number), choices[0])
     if len(references) != number:
         raise EvaluationError(
-            f"{folder} has {len(references)} reference(s) but the published rows of {data} were scored against {number}; "
-            f"put those there, named {' or '.join(REFERENCES)}."
+            f"{folder} has {len(references)} reference(s) but the published rows of {data} were scored against "
+            f"{number}; put those there, named {' or '.join(REFERENCES)}."
         )
     return read_corpus(references, _found(folder, SOURCES, "source")[0][0])
 

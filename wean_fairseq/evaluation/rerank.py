@@ -18,7 +18,7 @@ from wean_fairseq.evaluation.metrics.base import EvaluationMetric
 from wean_fairseq.evaluation.metrics.registry import Settings, build_metric
 from wean_fairseq.evaluation.output_reader import SystemOutput, read_generated
 from wean_fairseq.evaluation.report import format_score
-from wean_fairseq.evaluation.system_arguments import split_name
+from wean_fairseq.evaluation.system_arguments import add_pieces_argument, split_name
 from wean_fairseq.evaluation.text_files import read_lines, write_atomically
 from wean_fairseq.evaluation.tokenizers import TEXT_TOKENIZERS, guess_tokenization
 
@@ -105,7 +105,7 @@ def build_parser() -> argparse.ArgumentParser:
     files.add_argument("--src", metavar="FILE", help="source of the tuning set (needed by sari and others)")
     files.add_argument("--oov-source", metavar="FILE", help="tokenised tuning source, to put <oov-k> words back")
     files.add_argument("--test-oov-source", metavar="FILE", help="the same of the test set")
-    files.add_argument("--remove-bpe", action="store_true", help="undo '@@ ' pieces in hypotheses")
+    add_pieces_argument(files)
     files.add_argument("--tokens", action="store_true", help="take the H- lines of a log although it has D- lines")
     what = parser.add_argument_group("choice")
     what.add_argument("--metric", default="bleu", metavar="M", help="bleu, sari, ... (default: %(default)s)")

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.output_reader import SystemOutput, read_generated, read_plain
+from wean_fairseq.evaluation.output_reader import PIECES, SystemOutput, read_generated, read_plain
 from wean_fairseq.evaluation.text_files import read_lines
 
 
@@ -18,8 +18,19 @@ def add_system_arguments(parser: argparse._ActionsContainer) -> None:
         metavar="FILE",
         help="tokenised source given to fairseq, to put <oov-k> words back (default: --src)",
     )
-    parser.add_argument("--remove-bpe", action="store_true", help="undo '@@ ' pieces in hypotheses")
+    add_pieces_argument(parser)
     parser.add_argument("--tokens", action="store_true", help="take the H- lines of a log although it has D- lines")
+
+
+def add_pieces_argument(parser: argparse._ActionsContainer) -> None:
+    """Add ``--remove-bpe``, as fairseq's commands have it."""
+    parser.add_argument(
+        "--remove-bpe",
+        nargs="?",
+        const=PIECES[0],
+        choices=PIECES,
+        help="join pieces of words in hypotheses: %(const)s ('@@ ', the default) or sentencepiece ('\u2581')",
+    )
 
 
 def split_name(argument: str, option: str) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from wean_fairseq.evaluation import EvaluationError, read_generated, read_plain
-from wean_fairseq.evaluation.output_reader import parse_log, undo_bpe
+from wean_fairseq.evaluation.output_reader import holds_pieces, parse_log, undo_bpe
 
 # Written by hand after the line formats in fairseq_cli/generate.py (0.12); ids come out of order there.
 LOG = """2026-01-01 00:00:00 | INFO | fairseq_cli.generate | loading model(s)
@@ -32,8 +32,13 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
+def tagged(log: str, tag: str) -> str:
+    """The lines of one tag."""
+    return "".join(line for line in log.splitlines(keepends=True) if line.startswith(f"{tag}-"))
+
+
 def test_log_is_put_back_in_input_order(tmp_path: Path) -> None:
-    output = read_generated("X", write(tmp_path / "gen.log", LOG), remove_bpe=True)
+    output = read_generated("X", write(tmp_path / "gen.log", LOG), remove_bpe="subword_nmt")
     assert output.nbest == [["Hi there!"], ["a cat", "the cat"]]
     assert output.hypotheses == ["Hi there!", "a cat"]
 
@@ -44,8 +49,8 @@ def test_token_lines_on_request(tmp_path: Path) -> None:
 
 
 def test_log_without_d_lines_falls_back_to_h_lines(tmp_path: Path) -> None:
-    log = "".join(line for line in LOG.splitlines(keepends=True) if line.startswith("H-"))
-    assert read_generated("X", write(tmp_path / "h.log", log)).hypotheses == ["hi there", "a ca@@ t"]
+    log = write(tmp_path / "h.log", tagged(LOG, "H"))
+    assert read_generated("X", log).hypotheses == ["hi there", "a ca@@ t"]
 
 
 @pytest.mark.parametrize(
@@ -57,6 +62,21 @@ def test_log_without_d_lines_falls_back_to_h_lines(tmp_path: Path) -> None:
         (lambda log: log.replace("H-0\t-0.75\thi there", "H-0\t-0.75"), "the H- line has no score and text"),
         (lambda log: log[: log.index("D-0") + 12], "is cut off"),
         (lambda log: log[: log.index("D-0") + 3], "is cut off"),
+        (lambda log: tagged(log, "D") * 2, "line 4: id 1 is generated twice"),
+        (lambda log: tagged(log, "D").replace("-0.50", "-0.10"), "line 2: the D- lines of this id are not best first"),
+        (lambda log: "D-0\t-0.5\ta\n" * 2, "line 2: the D- lines of this id are not best first, or there twice"),
+        (lambda log: log.replace("D-0\t-0.75\tHi there!\n", ""), "id 0 has 1 H- but 0 D- lines"),
+        (
+            lambda log: log.replace("D-1\t-0.25", "D-1 | WARNING | x\n\t-0.25"),
+            "line 5: 'D-1 | WARNING | x' is cut off or",
+        ),
+        (
+            lambda log: log.replace("D-1\t-0.25", "50%|##  | 1/2\rD-1\t-0.25"),
+            "line 5: a line of fairseq-generate stands",
+        ),
+        (lambda log: log.replace("\nD-1\t-0.25", "D-1\t-0.25"), "line 4: a line of fairseq-generate stands behind"),
+        (lambda log: "{'score_reference': True}\n" + log, "line 1: this is a log of --score-reference"),
+        (lambda log: log.replace("T-1\ta <unk>\n", "T-1\ta\nT-1\tb\n"), "a second T- line for the same id"),
         (lambda log: "nothing here\n", "holds no H- lines"),
         (lambda log: log.replace("T-0\thi", "S-0\thello"), "a second S- line for the same id"),
     ],
@@ -64,6 +84,31 @@ def test_log_without_d_lines_falls_back_to_h_lines(tmp_path: Path) -> None:
 def test_broken_logs_are_refused(tmp_path: Path, change, message: str) -> None:
     with pytest.raises(EvaluationError, match=message):
         parse_log(write(tmp_path / "gen.log", change(LOG)))
+
+
+@pytest.mark.parametrize("lines", [LOG.splitlines(), tagged(LOG, "D").splitlines()], ids=["whole", "D-lines"])
+def test_a_sorted_log_is_read(tmp_path: Path, lines: list[str]) -> None:
+    """Nothing is generated twice in it, although an id comes back with every tag."""
+    path = write(tmp_path / "gen.log", "".join(f"{line}\n" for line in sorted(lines)))
+    assert read_generated("X", path).nbest == [["Hi there!"], ["a ca@@ t", "the ca@@ t"]]
+
+
+def test_tokens_of_a_log_without_them_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "gen.log", tagged(LOG, "D"))
+    with pytest.raises(EvaluationError, match="holds no H- lines, which --tokens asks for"):
+        read_generated("X", path, detokenised=False)
+
+
+def test_what_is_odd_about_a_log_is_counted(tmp_path: Path) -> None:
+    """Id 0 has one hypothesis where id 1 has two; ten outputs are the targets of the log, in the second one nine."""
+    assert read_generated("X", write(tmp_path / "gen.log", LOG)).notes == [
+        "1 sentences have fewer than 2 hypotheses (id 0)."
+    ]
+    forced = "".join(f"T-{number}\ta b\nH-{number}\t-1\ta b\n" for number in range(10))
+    (note,) = read_generated("X", write(tmp_path / "gen.log", forced)).notes
+    assert note.startswith("all 10 outputs are their T- lines")
+    other = forced.replace("H-3\t-1\ta b", "H-3\t-1\ta c")
+    assert read_generated("X", write(tmp_path / "gen.log", other)).notes == []
 
 
 def test_many_missing_ids_are_counted_not_listed(tmp_path: Path) -> None:
@@ -113,6 +158,8 @@ def test_undecodable_bytes_name_the_line(tmp_path: Path) -> None:
 def test_a_log_is_not_a_plain_file(tmp_path: Path) -> None:
     with pytest.raises(EvaluationError, match="pass it as --generated X="):
         read_plain("X", write(tmp_path / "gen.log", LOG))
+    with pytest.raises(EvaluationError, match="pass it as --generated X="):
+        read_plain("X", write(tmp_path / "gen.log", "INFO | a long header\n" * 500 + LOG))
 
 
 @pytest.mark.parametrize(
@@ -129,3 +176,16 @@ def test_unreadable_files(tmp_path: Path, name: str, message: str) -> None:
 )
 def test_undo_bpe(pieces: str, text: str) -> None:
     assert undo_bpe(pieces) == text
+    assert undo_bpe(pieces, None) == pieces
+
+
+def test_undo_sentencepiece() -> None:
+    """As fairseq's --remove-bpe sentencepiece: pieces are joined, ▁ becomes the space."""
+    assert undo_bpe("▁hy po thesis ▁of ▁two", "sentencepiece") == "hypothesis of two"
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"), [("a hy@@ po", True), ("▁a", True), ("@@ a@b @x", False), ("a_b a@@b", False), ("", False)]
+)
+def test_pieces_are_recognised(text: str, answer: bool) -> None:
+    assert holds_pieces(text) is answer

@@ -10,6 +10,15 @@ from wean_fairseq.evaluation import EvaluationError
 from wean_fairseq.evaluation.metrics import Settings
 from wean_fairseq.evaluation.presets import PRESETS, Column, columns_for
 
+
+def sari(signature: str) -> dict[str, str]:
+    """SARI and its three parts."""
+    return {
+        "SARI": signature,
+        **{f"SARI-{name}": f"{signature}|operation:{name}" for name in ("add", "keep", "delete")},
+    }
+
+
 _M7 = "case:mixed|tok:none|order:{}|smooth:nltk-method7-legacy|avg:sentence"
 _LETTERS, _SOURCE = "|against:first-source-token-letters", "|against:source"
 _ROUGE = "case:mixed|tok:char|rouge:{}|beta:1.0"
@@ -26,11 +35,11 @@ _CDNPG_SHARED = {
 PROTOCOLS = {
     "paper:wean-pwkp": _MTEVAL,
     "paper:wean-ew-sew": _MTEVAL,
-    "paper:dress-pwkp": {**_MTEVAL, "SARI": "case:mixed|tok:13a|order:4|del:f1|src:none|weight:8"},
-    "paper:dress-ew-sew": {**_MTEVAL, "SARI": "case:lc-ascii|tok:13a|order:4|del:f1|src:none|weight:8"},
+    "paper:dress-pwkp": {**_MTEVAL, **sari("case:mixed|tok:13a|order:4|del:f1|src:none|weight:8")},
+    "paper:dress-ew-sew": {**_MTEVAL, **sari("case:lc-ascii|tok:13a|order:4|del:f1|src:none|weight:8")},
     "paper:nts": {
         "BLEU": "case:lc|eff:no|tok:nltk|smooth:nltk-method3",
-        "SARI": "case:lc|tok:spaces|order:4|del:precision|avg:sentence|brackets:lrb",
+        **sari("case:lc|tok:spaces|order:4|del:precision|avg:sentence|brackets:lrb"),
     },
     "paper:easse": {
         "BLEU": "case:lc|eff:no|tok:13a|smooth:exp",
@@ -147,7 +156,7 @@ def test_bleu_of_nts_is_that_of_nltk_with_smoothing_method_3() -> None:
 def test_without_punkt_the_error_says_where_it_comes_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     data = pytest.importorskip("nltk.data")
     monkeypatch.setattr(data, "path", [str(tmp_path)])
-    with pytest.raises(EvaluationError, match="run `python -m nltk.downloader punkt_tab`"):
+    with pytest.raises(EvaluationError, match=r"run `python -m nltk\.downloader punkt_tab`"):
         columns_for(["paper:nts"], [], Settings())
 
 
@@ -165,7 +174,9 @@ def test_copynet_scores_forty_characters_and_wean_all() -> None:
 
 def test_standard_numbers_beside_a_preset_follow_the_settings() -> None:
     beside = [column for column in columns_for(["paper:wean-pwkp"], [], Settings("char")) if column.group == "standard"]
-    assert [column.key for column in beside] == ["bleu", "sari", "copy-rate", "length-ratio"]
+    assert [column.key for column in beside] == [
+        *("bleu", "sari", "sari-add", "sari-keep", "sari-delete", "copy-rate", "length-ratio")
+    ]
     beside[0].metric.prepare([["a"]])
     assert "tok:char" in beside[0].metric.get_signature().format()
 

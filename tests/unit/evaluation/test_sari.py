@@ -1,5 +1,7 @@
 """SARI against values of EASSE and of Xu's program, and against loops written straight from the definitions."""
 
+from functools import partial
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -75,13 +77,13 @@ WORDS = st.lists(st.sampled_from(["a", "b", "c", "d."]), max_size=7)
 LINES = st.lists(st.tuples(WORDS, WORDS, st.lists(WORDS, min_size=3, max_size=3)), min_size=1, max_size=3)
 
 
-def scored(metric: EvaluationMetric, lines: list) -> list[float]:
-    """The three parts, then the whole."""
+PARTS = ("add", "keep", "delete", "")
+
+
+def scored(metric: EvaluationMetric, lines: list) -> float:
     metric.sources, outputs = ([" ".join(texts[part]) for texts in lines] for part in (0, 1))
     references = [[" ".join(texts[2][number]) for texts in lines] for number in range(3)]
-    metric.prepare(references)
-    total = metric.rows(outputs).sum(axis=0)
-    return [part.score_of(total) for part in (*metric.parts(), metric)]
+    return metric.corpus_score(outputs, references).score
 
 
 @given(lines=LINES)
@@ -94,25 +96,34 @@ def test_every_reading_is_its_loop(lines: list) -> None:
 
     split = [(tokens(one), tokens(two), [tokens(words) for words in rest]) for one, two, rest in lines]
     legacy = [(one, *rest) for (one, *_), (_, *rest) in zip(lines, split, strict=True)]
-    single = [reference.sentence(one or [""], two or [""], [words or [""] for words in rest]) for one, two, rest in lines]
+    single = [
+        reference.sentence(one or [""], two or [""], [words or [""] for words in rest]) for one, two, rest in lines
+    ]
     means = [sum(column) / len(single) for column in zip(*single, strict=True)]
-    for metric, expected in (
-        (Sari(), reference.corpus(split)),
-        (Sari(legacy=True), reference.corpus(legacy)),
-        (Sari(legacy=True, weight=8), reference.corpus(legacy, weight=8)),
-        (SentenceSari(), means),
+    for build, expected in (
+        (Sari, reference.corpus(split)),
+        (partial(Sari, legacy=True), reference.corpus(legacy)),
+        (partial(Sari, legacy=True, weight=8), reference.corpus(legacy, weight=8)),
+        (SentenceSari, means),
     ):
-        assert scored(metric, lines) == pytest.approx([*expected, sum(expected) / 3])
+        found = [scored(build(operation=part), lines) for part in PARTS]
+        assert found == pytest.approx([*expected, sum(expected) / 3])
 
 
 def test_signatures_tell_the_readings_apart() -> None:
     signatures = set()
-    for metric in (Sari(), Sari(legacy=True), Sari(legacy=True, weight=8), SentenceSari(), SentenceSari(brackets=True)):
-        for each in (metric, *metric.parts()):
-            each.sources = [SOURCE]
-            each.prepare([[SOURCE]])
-            signatures.add(each.get_signature().format())
-    assert len(signatures) == 5 * 4
+    kinds = (
+        Sari,
+        partial(Sari, legacy=True),
+        partial(Sari, weight=8),
+        SentenceSari,
+        partial(SentenceSari, brackets=True),
+    )
+    for metric in (kind(operation=part) for kind in kinds for part in PARTS):
+        metric.sources = [SOURCE]
+        metric.prepare([[SOURCE]])
+        signatures.add(metric.get_signature().format())
+    assert len(signatures) == len(kinds) * len(PARTS)
 
 
 def test_brackets_of_the_nts_scripts() -> None:

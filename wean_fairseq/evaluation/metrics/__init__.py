@@ -17,9 +17,9 @@ from wean_fairseq.evaluation.metrics.topics import TopicCoverage
 __all__ = [
     "METRICS",
     "BertScore",
+    "Bleu",
     "CharacterRatio",
     "Chrf",
-    "Bleu",
     "CopyRate",
     "Distinct",
     "Diversity",

@@ -53,7 +53,6 @@ class EvaluationMetric(Metric):
         higher_is_better: True for quality measures (they enter the copy-the-source warning), None for descriptive
             numbers.
         sources: source sentences, aligned with the references; only metrics with `needs_source` read them.
-        operation: the part of the metric that this object scores; empty = the whole metric.
         additive: False if rows cannot be added up, so that resampling them is meaningless.
         progress: shows how far a slow metric is.
     """
@@ -62,7 +61,6 @@ class EvaluationMetric(Metric):
     needs_source: bool = False
     wants_nbest: int = 0
     higher_is_better: bool | None = True
-    operation: str = ""
     additive: bool = True
     sources: Sequence[str] | None = None
     progress: Progress = staticmethod(no_progress)
@@ -92,10 +90,6 @@ class EvaluationMetric(Metric):
         """Return one score per sentence, from the rows of `rows`."""
         return self.scores_of(rows)
 
-    def parts(self) -> list["EvaluationMetric"]:
-        """Return the metrics that the score is the mean of and that are scored from the same rows, if any."""
-        return []
-
 
 class OwnMetric(EvaluationMetric):
     """Base of the metrics defined in this package (BLEU is sacreBLEU's).
@@ -109,9 +103,7 @@ class OwnMetric(EvaluationMetric):
 
     _SIGNATURE_TYPE = EvaluationSignature
 
-    def __init__(
-        self, label: str, tokenize: str, lowercase: Lowercase, options: SignatureItems | None = None
-    ) -> None:
+    def __init__(self, label: str, tokenize: str, lowercase: Lowercase, options: SignatureItems | None = None) -> None:
         """Set the tokenisation and everything that the signature prints."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.label = label

@@ -33,6 +33,7 @@ class Settings:
         defective: self-BLEU against the letters of the first source word, as in the C-DNPG code (method 7 only).
         bert_model: folder of a local model, for BERTScore.
         sari_weight: the r of legacy SARI's formula, if it is not the number of references.
+        operation: the part of SARI to score by itself; empty = SARI.
         brackets: write round brackets as -lrb- and -rrb- (Xu's SARI only).
     """
 
@@ -44,6 +45,7 @@ class Settings:
     bert_model: str | None = None
     sari_weight: int | None = None
     brackets: bool = False
+    operation: str = ""
 
     @property
     def rouge_tokenize(self) -> str:
@@ -73,17 +75,22 @@ class MetricEntry:
 
 def _rouge(variant: str, beta: float | None = None) -> Factory:
     """Return the factory of a ROUGE variant."""
-    return lambda s, label: Rouge(label, variant, s.rouge_tokenize, s.lowercase, beta, s.max_tokens)
+    return lambda s, label: Rouge(label, variant, s.rouge_tokenize, bool(s.lowercase), beta, s.max_tokens)
 
 
 def _method7(order: int, version: str) -> Factory:
     """Return the factory of a method-7 BLEU."""
-    return lambda s, label: Method7Bleu(label, order, version, s.tokenize, s.lowercase)
+    return lambda s, label: Method7Bleu(label, order, version, s.tokenize, bool(s.lowercase))
 
 
 def _bleu(order: int) -> Factory:
     """Return the factory of a corpus BLEU."""
     return lambda s, label: Bleu(label, s.tokenize, s.lowercase, order)
+
+
+def _sari(operation: str = "") -> Factory:
+    """Return the factory of corpus SARI or one of its operations."""
+    return lambda s, label: Sari(label, s.tokenize, operation=operation)
 
 
 METRICS: dict[str, MetricEntry] = {
@@ -95,22 +102,23 @@ METRICS: dict[str, MetricEntry] = {
         lambda s, label: NltkBleu(label, s.lowercase),
         standard=False,
     ),
-    "sari": MetricEntry("SARI", "corpus SARI, equal to EASSE's", lambda s, label: Sari(label, s.tokenize)),
+    "sari": MetricEntry("SARI", "corpus SARI, equal to EASSE's", _sari()),
+    "sari-add": MetricEntry("add", "F1 of the n-grams that SARI's output adds", _sari("add"), standard=False),
+    "sari-keep": MetricEntry("keep", "F1 of those that it keeps", _sari("keep"), standard=False),
+    "sari-delete": MetricEntry("delete", "F1 of those that it deletes", _sari("delete"), standard=False),
     "sari-legacy": MetricEntry(
         "SARI-legacy",
         "corpus SARI with the source split at spaces, as Zhang and Lapata print it",
-        lambda s, label: Sari(label, s.tokenize, s.lowercase, legacy=True, weight=s.sari_weight),
+        lambda s, label: Sari(label, s.tokenize, s.lowercase, True, s.sari_weight, s.operation),
         standard=False,
     ),
     "sari-xu": MetricEntry(
         "SARI-xu",
         "mean sentence SARI with the precision of deletion, Xu's own program",
-        lambda s, label: SentenceSari(label, s.brackets),
+        lambda s, label: SentenceSari(label, s.brackets, s.operation),
         standard=False,
     ),
-    "chrf": MetricEntry(
-        "chrF", "chrF by sacreBLEU", lambda s, label: Chrf(label, bool(s.lowercase)), standard=False
-    ),
+    "chrf": MetricEntry("chrF", "chrF by sacreBLEU", lambda s, label: Chrf(label, bool(s.lowercase)), standard=False),
     "ter": MetricEntry("TER", "TER by sacreBLEU; less is better", lambda s, label: Ter(label), standard=False),
     "ibleu": MetricEntry(
         "iBLEU",
@@ -151,13 +159,13 @@ METRICS: dict[str, MetricEntry] = {
     "self-nltk-m7-legacy": MetricEntry(
         "m7-self",
         "mean sentence BLEU-4 (legacy method 7) against the source",
-        lambda s, label: Method7SelfBleu(label, 4, "legacy", s.tokenize, s.lowercase, s.defective),
+        lambda s, label: Method7SelfBleu(label, 4, "legacy", s.tokenize, bool(s.lowercase), s.defective),
         standard=False,
     ),
     "ibleu-nltk-m7-legacy": MetricEntry(
         "m7-iBLEU",
         "iBLEU from legacy method-7 sentence scores, mean over sentences",
-        lambda s, label: Method7IBleu(label, s.alpha, "legacy", s.tokenize, s.lowercase, s.defective),
+        lambda s, label: Method7IBleu(label, s.alpha, "legacy", s.tokenize, bool(s.lowercase), s.defective),
         standard=False,
     ),
     "exact@1": MetricEntry("exact@1", "share of outputs equal to a reference", lambda s, label: ExactMatch(label, 1)),
@@ -176,7 +184,7 @@ METRICS: dict[str, MetricEntry] = {
     "diversity": MetricEntry(
         "Diver",
         "different words / words, mean over texts (PC-SAN eq. 14)",
-        lambda s, label: Diversity(label, s.tokenize, s.lowercase),
+        lambda s, label: Diversity(label, s.tokenize, bool(s.lowercase)),
     ),
     "distinct-1": MetricEntry(
         "dist-1", "different words / words of the whole output", lambda s, label: Distinct(label, 1, s.tokenize)

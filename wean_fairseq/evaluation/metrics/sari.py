@@ -19,9 +19,9 @@ are three metrics here, told apart by their signatures:
 0/0 counts as 0. Each operation's score is averaged over n, SARI is the mean of the three, times 100.
 """
 
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from wean_fairseq.evaluation.metrics.base import FloatArray, OwnMetric, Signatur
 from wean_fairseq.evaluation.tokenizers import Lowercase, fold_case
 
 _MAX_ORDER = 4
-_OPERATIONS = ("add", "keep", "delete")
+OPERATIONS = ("add", "keep", "delete")
 
 Ngrams = Counter[tuple[str, ...]]
 
@@ -56,28 +56,32 @@ def summed_counts(lines: Sequence[Sequence[str]], weight: int | None = None) -> 
 
 
 class _SariMetric(SourceMixin, OwnMetric):
-    """Common to all readings of SARI: three operations, each of which can be scored by itself."""
+    """Common to all readings of SARI: the mean of three operations, or one of them by itself.
 
+    Args:
+        label: name in tables.
+        tokenize: how to split text.
+        lowercase: whether case is ignored.
+        options: further signature entries.
+        operation: "add", "keep" or "delete"; empty = SARI.
+    """
+
+    def __init__(
+        self, label: str, tokenize: str, lowercase: Lowercase, options: SignatureItems, operation: str
+    ) -> None:
+        """Set what all readings share; an operation by itself describes, it does not rank systems."""
+        super().__init__(label, tokenize, lowercase, options | ({"operation": operation} if operation else {}))
+        self.operation = operation
+        self.higher_is_better = None if operation else True
+
+    @abstractmethod
     def operation_scores(self, totals: FloatArray) -> FloatArray:
         """Return the scores of add, keep and delete, shape (sums, statistics) -> (sums, 3), as percentages."""
-        raise NotImplementedError
 
     def scores_of(self, totals: FloatArray) -> FloatArray:
-        """SARI = mean of the three operations."""
+        """Return the mean of the operations, or the one that was asked for."""
         scores = self.operation_scores(totals)
-        if self.operation:
-            return scores[:, _OPERATIONS.index(self.operation)]
-        return np.asarray(scores.mean(axis=1))
-
-    def parts(self) -> list[Any]:
-        """Return one metric an operation; they describe a score rather than compare systems."""
-        found = []
-        for name in _OPERATIONS if not self.operation else ():
-            part = copy(self)
-            part.operation, part.label, part.higher_is_better = name, f"{self.label}-{name}", None
-            part.signature_items = {**self.signature_items, "operation": name}
-            found.append(part)
-        return found
+        return scores[:, OPERATIONS.index(self.operation)] if self.operation else np.asarray(scores.mean(axis=1))
 
 
 class Sari(_SariMetric):
@@ -90,6 +94,7 @@ class Sari(_SariMetric):
         legacy: split the source at spaces, whatever is done to output and references.
         weight: the r of the formula, if it is not the number of references. Zhang and Lapata's evaluation had 8 of
             them set for every corpus, also for WikiSmall, which has one.
+        operation: see `_SariMetric`.
     """
 
     def __init__(
@@ -99,12 +104,13 @@ class Sari(_SariMetric):
         lowercase: Lowercase = True,
         legacy: bool = False,
         weight: int | None = None,
+        operation: str = "",
     ) -> None:
         """Set tokenisation, and what the reading of the formula says."""
         options: SignatureItems = {"order": _MAX_ORDER, "del": "f1"}
         options |= {"src": "none"} if legacy else {}
         options |= {"weight": weight} if weight is not None else {}
-        super().__init__(label, tokenize, lowercase, options)
+        super().__init__(label, tokenize, lowercase, options, operation)
         self.legacy, self.weight = legacy, weight
 
     def _cache_references(self, references: Sequence[Sequence[str]]) -> list[Any]:
@@ -169,12 +175,13 @@ class SentenceSari(_SariMetric):
     Args:
         label: name in tables.
         brackets: write round brackets as -lrb- and -rrb-, as the NTS scripts do.
+        operation: see `_SariMetric`.
     """
 
-    def __init__(self, label: str = "SARI-xu", brackets: bool = False) -> None:
+    def __init__(self, label: str = "SARI-xu", brackets: bool = False, operation: str = "") -> None:
         """Set the signature; case is ignored there."""
         options: SignatureItems = {"order": _MAX_ORDER, "del": "precision", "avg": "sentence"}
-        super().__init__(label, "none", True, options | ({"brackets": "lrb"} if brackets else {}))
+        super().__init__(label, "none", True, options | ({"brackets": "lrb"} if brackets else {}), operation)
         self.signature_items["tok"] = "spaces"
         self.brackets = brackets
 

@@ -87,9 +87,9 @@ TABLE2 = Table(
     },
     experiments={"ew-sew": ("*turk*", "*ew_sew*")},
     commands={"ew-sew": "`DATA=path/to/data TURK=path/to/turkcorpus bash examples/wean_lstm/ew_sew.sh`"},
-    note="The column was not made by one scorer, and a copy of the source beats every row of it. PBMT-R, SBMT-SARI, NTS "
-    "and NTS-w2v were scored by the NTS scripts (`--preset paper:nts`), the released outputs in these lines like the "
-    "other rows. The PBMT-R output released with DRESS is another one than the row's (it scores 81.11).",
+    note="The column was not made by one scorer, and a copy of the source beats every row of it. PBMT-R, SBMT-SARI, "
+    "NTS and NTS-w2v were scored by the NTS scripts (`--preset paper:nts`), the released outputs in these lines "
+    "like the other rows. The PBMT-R output released with DRESS is another one than the row's (it scores 81.11).",
 )
 
 
