@@ -60,6 +60,7 @@ setup(
     extras_require={
         "bert": ["transformers"],
         "meteor": ["nltk"],
+        "fkgl": ["readability"],
         "zh": ["jieba"],
         "stats": ["statsmodels"],
         "vectors": ["gensim"],

@@ -103,7 +103,10 @@ def test_generated_log_equals_plain_file(run: Run) -> None:
 
 
 @pytest.mark.parametrize("preset", ["standard", *PRESETS])
+@pytest.mark.usefixtures("punkt")
 def test_every_preset_runs_with_standard_numbers_beside_it(run: Run, preset: str) -> None:
+    if preset == "paper:easse":
+        pytest.importorskip("readability")
     status, out, _ = run("--hyp", "X=hyp", "--ref", "ref", "--src", "src", "--preset", preset)
     assert status == 0
     assert f"[{preset}]" in out

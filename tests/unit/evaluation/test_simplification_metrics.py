@@ -1,0 +1,97 @@
+"""FKGL, EASSE's features, chrF and TER: counted by hand, with EASSE's own values, and against sacreBLEU."""
+
+import builtins
+
+import pytest
+import sacrebleu
+
+from wean_fairseq.evaluation import EvaluationError
+from wean_fairseq.evaluation.metrics import EvaluationMetric, Settings, build_metric
+from wean_fairseq.evaluation.metrics.simplification import count_sentences
+
+SOURCES = ['He said " No . " and left ; she stayed .', "The café is, as always, open."]
+OUTPUTS = ["He said no. She stayed.", "The café is open. Always."]
+FEATURES = ("compression-characters", "sentence-splits", "copy-rate", "additions", "deletions")
+# `corpus_quality_estimation` of EASSE (commit 6a4352e, with the functions of tseval, commit dea8863) and `corpus_fkgl`,
+# 13a, lower-cased, with NLTK's Punkt, run once by the maintainers of this project. Shares are percentages here.
+EASSE = {
+    "compression-characters": 0.734375,
+    "sentence-splits": 1.5,
+    "copy-rate": 0.0,
+    "additions": 100 / 18,
+    "deletions": 37.5,
+}
+GRADED = [
+    "The étude of an unusually complicated organisation e.g. the café , is over .",
+    "Mr. Reed's administration considered legislation necessary ; employees the committee agreed . Everybody !",
+]
+GRADE = 6.4025
+
+
+def score(name: str, outputs: list[str] = OUTPUTS, sources: list[str] = SOURCES) -> float:
+    metric: EvaluationMetric = build_metric(name, Settings())
+    metric.sources = sources
+    return metric.corpus_score(outputs, [["x"] * len(outputs)]).score
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_features_are_those_of_easse(name: str) -> None:
+    assert score(name) == pytest.approx(EASSE[name])
+
+
+def test_features_by_hand() -> None:
+    """Output "a b ! b" over source "a c d .": 7 of 7 characters, 2 of 1 sentences, b b ! is new, c d . is gone."""
+    found = [score(name, ["a b ! b"], ["a c d ."]) for name in FEATURES]
+    assert found == pytest.approx([1, 2, 0, 75, 75])
+    assert [score(name, [""], [""]) for name in FEATURES] == [0, 0, 100, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "number"),
+    [
+        ("a b", 1),
+        ("a . b", 2),
+        ("a . . b ?", 3),
+        ('" a . " b', 2),
+        ('a . "', 1),
+        ("a 3.5 b .", 1),
+        ("u.s. b", 1),
+        ("", 0),
+    ],
+)
+def test_sentences_of_tokens(tokens: str, number: int) -> None:
+    """NLTK 3.10's Punkt finds as many, with the English model."""
+    assert count_sentences(tokens) == number
+
+
+def test_fkgl_is_that_of_easse() -> None:
+    pytest.importorskip("readability")
+    assert score("fkgl", GRADED) == pytest.approx(GRADE)
+
+
+def test_fkgl_by_hand() -> None:
+    """6 words (with the period), 1 sentence; the 1, bananas 3 each, "see" 0 by the rule, "." 0: 10 syllables."""
+    pytest.importorskip("readability")
+    assert score("fkgl", ["The bananas bananas see bananas."]) == pytest.approx(0.39 * 6 + 11.8 * 10 / 6 - 15.59)
+    assert score("fkgl", ["See."]) == score("fkgl", [""]) == 0
+
+
+def test_without_the_counter_of_syllables_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    importing = builtins.__import__
+
+    def without(name: str, *rest: object) -> object:
+        if name == "readability":
+            raise ImportError(name)
+        return importing(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(EvaluationError, match=r"install it with `pip install wean_fairseq\[fkgl\]`"):
+        build_metric("fkgl", Settings())
+
+
+def test_chrf_and_ter_are_sacrebleus() -> None:
+    references = [["He said no . She left .", "The café is open ."], ["He said no.", "It is open, always."]]
+    for name, oracle in (("chrf", sacrebleu.CHRF()), ("ter", sacrebleu.TER())):
+        metric = build_metric(name, Settings())
+        assert metric.corpus_score(OUTPUTS, references).score == oracle.corpus_score(OUTPUTS, references).score
+        assert metric.get_signature().format() == oracle.get_signature().format()
