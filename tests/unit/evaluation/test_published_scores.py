@@ -3,11 +3,14 @@
 Set WEAN_DATA to the data folder; the default is ``../shared/data`` beside the checkout. Skipped where there is none.
 """
 
+import json
 import os
+from glob import glob
 from pathlib import Path
 
 import pytest
 
+from wean_fairseq.evaluation import EvaluationError
 from wean_fairseq.evaluation.cli import main
 from wean_fairseq.evaluation.corpus import read_corpus
 from wean_fairseq.evaluation.evaluate import Resampling, evaluate
@@ -15,7 +18,9 @@ from wean_fairseq.evaluation.metrics import Method7Bleu, Method7SelfBleu, Rouge,
 from wean_fairseq.evaluation.output_reader import read_plain
 from wean_fairseq.evaluation.presets import columns_for
 from wean_fairseq.evaluation.text_files import read_lines
+from wean_fairseq.evaluation.tokenizers import get_tokenizer
 
+RESULTS = Path(__file__).resolve().parents[3] / "results"
 DATA = Path(os.environ.get("WEAN_DATA", Path(__file__).resolve().parents[3].parent / "shared" / "data"))
 
 
@@ -26,17 +31,28 @@ def folder(name: str) -> Path:
     return DATA / name
 
 
-def test_wean_table_1(capsys: pytest.CaptureFixture[str]) -> None:
-    """Expected: WEAN (Ma et al., NAACL 2018), Table 1, rows PBMT, Hybrid, EncDecA, DRESS, DRESS-LS."""
-    pwkp = folder("published_outputs/pwkp")
-    expected = {"PBMT-R": "46.31", "Hybrid": "53.94", "EncDecA": "47.93", "Dress": "34.53", "Dress-Ls": "36.32"}
-    arguments = ["--hyp", *(f"{name}={pwkp / name}" for name in expected), "--ref", str(pwkp / "Reference")]
-    status = main(
-        [*arguments, "--src", str(pwkp / "Complex"), "--preset", "paper:wean-pwkp", "--trials", "0", "--quiet"]
-    )
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert status == 0
-    assert {line[0]: line[1] for line in lines if line and line[0] in expected} == expected
+# What the kept results were measured on; the folders are those of their commands.
+@pytest.mark.parametrize("experiment", ["published_pwkp", "published_ew_sew", "published_nts"])
+def test_kept_scores_of_released_outputs_are_measured_again(
+    experiment: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The command of the result, run again; NTS' needs NLTK's sentence splitter too."""
+    kept = json.loads((RESULTS / f"{experiment}.json").read_text(encoding="utf-8"))
+    place, _, command = kept["command"].partition(" && wean-evaluate ")
+    monkeypatch.chdir(folder(place.removeprefix("cd $WEAN_DATA/")))
+    if experiment == "published_nts":
+        pytest.importorskip("nltk.tokenize.punkt")
+        try:
+            get_tokenizer("nltk")
+        except EvaluationError:
+            pytest.skip("no Punkt model in NLTK_DATA")
+    arguments = [path for word in command.split() for path in (sorted(glob(word)) or [word])]
+    assert main([*arguments, "--resamples", "0", "--quiet", "--json", str(tmp_path / "json")]) == 0
+    found = json.loads((tmp_path / "json").read_text(encoding="utf-8"))["systems"]
+    expected = kept["evaluation"]["systems"]
+    assert {name: {key: cell["score"] for key, cell in cells.items()} for name, cells in found.items()} == {
+        name: pytest.approx({key: cell["score"] for key, cell in cells.items()}) for name, cells in expected.items()
+    }
 
 
 def test_copy_row_of_pwkp_beats_published_seq2seq() -> None:
