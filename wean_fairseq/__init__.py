@@ -1,11 +1,22 @@
-"""wean_fairseq: paraphrase-oriented text generation as a fairseq plugin; importing it registers everything."""
+"""wean_fairseq: paraphrase-oriented text generation as a fairseq plugin.
 
-from . import compat
+Importing it registers everything with fairseq, at once or as soon as fairseq is imported: see ``registration``.
+"""
 
-compat.install()
+import importlib
+from typing import Any
 
-from . import criterions, models, optim, tasks  # noqa: E402 - the host must be prepared before anything is registered
-from .evaluation import scorers  # noqa: E402 - fairseq-generate --scoring wean
+from . import errors, registration
 
 __version__ = "0.1.0"
-__all__ = ["criterions", "models", "optim", "scorers", "tasks"]
+__all__ = ["criterions", "models", "optim", "tasks"]
+
+errors.install_error_reports()
+registration.register_in_time()
+
+
+def __getattr__(name: str) -> Any:
+    """Import a part of the package when it is first asked for (PEP 562)."""
+    if name in __all__:
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,7 +2,8 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from pkgutil import resolve_name
 from typing import Any, cast
 
 from tqdm import tqdm
@@ -10,13 +11,9 @@ from tqdm import tqdm
 from wean_fairseq.evaluation.corpus import read_corpus
 from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.evaluation.evaluate import Evaluation, Resampling, evaluate
-from wean_fairseq.evaluation.human.cli import ratings, sheet
 from wean_fairseq.evaluation.metrics.registry import METRICS, Settings
-from wean_fairseq.evaluation.paper_tables import paper_tables
 from wean_fairseq.evaluation.presets import PRESETS, STANDARD, columns_for
 from wean_fairseq.evaluation.report import render_json, render_markdown, render_text
-from wean_fairseq.evaluation.rerank import rerank
-from wean_fairseq.evaluation.results import record, tables
 from wean_fairseq.evaluation.significance import DEFAULT_RESAMPLES, DEFAULT_SEED, DEFAULT_TRIALS
 from wean_fairseq.evaluation.system_arguments import add_system_arguments, read_systems
 from wean_fairseq.evaluation.text_files import print_text, write_atomically
@@ -144,22 +141,23 @@ def score_command(arguments: list[str]) -> str:
     return render_text(evaluation)
 
 
-#: Commands beside scoring, which needs no name.
-COMMANDS: dict[str, Callable[[list[str]], str]] = {
-    "score": score_command,
-    "sheet": sheet,
-    "ratings": ratings,
-    "record": record,
-    "tables": tables,
-    "rerank": rerank,
-    "paper-tables": paper_tables,
+#: Where the commands are; they are imported when they are called. Scoring needs no name.
+COMMANDS = {
+    "score": "cli:score_command",
+    "sheet": "human.cli:sheet",
+    "ratings": "human.cli:ratings",
+    "record": "results:record",
+    "tables": "results:tables",
+    "rerank": "rerank:rerank",
+    "paper-tables": "paper_tables:paper_tables",
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status (0 fine, 2 a request that cannot be fulfilled)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    command = COMMANDS[arguments.pop(0)] if arguments and arguments[0] in COMMANDS else score_command
+    name = arguments.pop(0) if arguments and arguments[0] in COMMANDS else "score"
+    command = resolve_name(f"{__package__}.{COMMANDS[name]}")
     try:
         text = command(arguments)
     except EvaluationError as error:
