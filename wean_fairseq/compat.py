@@ -51,6 +51,7 @@ from fairseq.trainer import Trainer
 from . import precision
 from .checkpoints import host
 from .divergence import Diverged, describe
+from .errors import UserError
 from .literals import read_literal
 
 # What the host warns about on every run and a user can do nothing about, by message.
