@@ -3,13 +3,22 @@
 Importing it registers everything with fairseq, at once or as soon as fairseq is imported: see ``registration``.
 """
 
-import importlib
+from pkgutil import resolve_name
 from typing import Any
 
 from . import errors, registration
 
 __version__ = "0.1.0"
-__all__ = ["criterions", "models", "optim", "tasks"]
+__all__ = ["criterions", "models", "optim", "scorers", "tasks"]
+
+#: Where the names are that are imported when first asked for: a module, or ``module:name``.
+_PLACES = {
+    "criterions": "criterions",
+    "models": "models",
+    "optim": "optim",
+    "scorers": "evaluation.scorers",
+    "tasks": "tasks",
+}
 
 errors.install_error_reports()
 registration.register_in_time()
@@ -17,6 +26,6 @@ registration.register_in_time()
 
 def __getattr__(name: str) -> Any:
     """Import a part of the package when it is first asked for (PEP 562)."""
-    if name in __all__:
-        return importlib.import_module(f".{name}", __name__)
+    if name in _PLACES:
+        return resolve_name(f"{__name__}.{_PLACES[name]}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -75,6 +75,7 @@ REGISTERED = ["installed", *(f"wean_fairseq.{name}" for name in ("models", "task
         "import wean_fairseq.evaluation; import fairseq.tasks",
         "import wean_fairseq, torch",
         "import wean_fairseq; wean_fairseq.tasks",
+        "from wean_fairseq import scorers",
         "from wean_fairseq import models",
         "import wean_fairseq.data.text",
         "from wean_fairseq.models.family import fairseq",

@@ -187,8 +187,8 @@ def render(result: dict[str, Any], metrics: list[str], document: PathLike) -> st
 
 
 def _cell(cell: dict[str, Any]) -> str:
-    """Format a score with its interval."""
-    if cell["ci"] is None:
-        return f"{cell['score']:.2f}"
-    low, high = cell["ci"]
-    return f"{cell['score']:.2f} [{low:.2f}, {high:.2f}]"
+    """Format a score with its standard deviation over runs, where there are several, and its interval."""
+    numbers = [cell["score"], cell.get("deviation"), *(cell["ci"] or [])]
+    score, deviation, *ends = ["–" if number is None else f"{number:.2f}" for number in numbers]
+    text = f"{score} ± {deviation}" if "deviation" in cell else score
+    return f"{text} [{', '.join(ends)}]" if ends else text

@@ -209,6 +209,8 @@ def _read_scores(run: Run, file: Path) -> None:
     manifest = _manifest(run.path / f"text-{name}") or run.manifest
     test = ScoredSet(name, content["systems"], tests_of(content), content["data"], manifest)
     run.sets[name] = test
+    if len(test.pairwise) < len(content.get("pairwise", [])):
+        run.problems.append(f"{file.name} has paired tests of an older definition, which are left out: score again.")
     _find_texts(run, test)
 
 

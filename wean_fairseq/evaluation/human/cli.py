@@ -9,7 +9,7 @@ from wean_fairseq.evaluation.human.ratings import analyse, read_ratings
 from wean_fairseq.evaluation.human.sheets import write_sheets
 from wean_fairseq.evaluation.output_reader import read_plain
 from wean_fairseq.evaluation.system_arguments import OneLineParser, add_system_arguments, read_systems
-from wean_fairseq.evaluation.text_files import read_lines, write_atomically
+from wean_fairseq.evaluation.text_files import check_outputs, read_lines, write_atomically
 
 
 def sheet_parser() -> argparse.ArgumentParser:
@@ -67,6 +67,7 @@ def ratings_parser() -> argparse.ArgumentParser:
 def ratings(argv: list[str]) -> str:
     """Analyse the sheets of a study."""
     args = ratings_parser().parse_args(argv)
+    check_outputs({"--json": args.json}, [args.key, *args.sheets])
     design = Design.from_file(args.key)
     result = analyse(design, read_ratings(design, args.sheets))
     if args.json:
