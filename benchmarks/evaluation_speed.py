@@ -86,7 +86,7 @@ def time_bootstrap(corpus: Corpus) -> float:
         scores = [metric.scores_of(totals) for totals in draws.bootstrap(systems)]
         actual = [metric.score_of(system.sum(axis=0)) for system in systems]
         for other in range(1, SYSTEMS):
-            bootstrap_p(scores[0], scores[other], abs(actual[0] - actual[other]))
+            bootstrap_p(scores[0], scores[other], actual[other] - actual[0])
     return time.process_time() - start
 
 

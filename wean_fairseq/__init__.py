@@ -1,11 +1,31 @@
-"""wean_fairseq: paraphrase-oriented text generation as a fairseq plugin; importing it registers everything."""
+"""wean_fairseq: paraphrase-oriented text generation as a fairseq plugin.
 
-from . import compat
+Importing it registers everything with fairseq, at once or as soon as fairseq is imported: see ``registration``.
+"""
 
-compat.install()
+from pkgutil import resolve_name
+from typing import Any
 
-from . import criterions, models, optim, tasks  # noqa: E402 - the host must be prepared before anything is registered
-from .evaluation import scorers  # noqa: E402 - fairseq-generate --scoring wean
+from . import errors, registration
 
 __version__ = "0.1.0"
 __all__ = ["criterions", "models", "optim", "scorers", "tasks"]
+
+#: Where the names are that are imported when first asked for: a module, or ``module:name``.
+_PLACES = {
+    "criterions": "criterions",
+    "models": "models",
+    "optim": "optim",
+    "scorers": "evaluation.scorers",
+    "tasks": "tasks",
+}
+
+errors.install_error_reports()
+registration.register_in_time()
+
+
+def __getattr__(name: str) -> Any:
+    """Import a part of the package when it is first asked for (PEP 562)."""
+    if name in _PLACES:
+        return resolve_name(f"{__name__}.{_PLACES[name]}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

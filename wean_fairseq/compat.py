@@ -34,7 +34,7 @@ import warnings
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from types import ModuleType, TracebackType
+from types import ModuleType
 
 # Importing fairseq's tasks says on every start that tensorboardX, which nothing here uses, is not installed.
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
@@ -65,9 +65,6 @@ _NOISE = (
     r"torch\.cuda\.amp\.",
 )
 
-# What PyTorch says where the process at the other end of a connection is gone, or silent for too long.
-_LOST = ("closed by peer", "reset by peer", "Broken pipe", "imed out", "Connection refused")
-
 _EVALUATING = ("fairseq", "fairseq_cli")  # packages
 
 _call_main = distributed_utils.call_main
@@ -78,7 +75,7 @@ _train_step = Trainer.train_step
 
 
 def install() -> None:
-    """Do everything of the module docstring; called once, by the package's ``__init__``."""
+    """Do everything of the module docstring; called once, by ``registration``."""
     _require_safe_loader()
     os.environ.pop("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", None)
     torch.serialization.add_safe_globals(safe_globals())
@@ -92,7 +89,6 @@ def install() -> None:
     _install_checkpoints()
     for message in _NOISE:
         warnings.filterwarnings("ignore", message=f"(?s).*{message}")
-    install_error_reports()
 
 
 def _require_safe_loader() -> None:
@@ -232,36 +228,6 @@ def _init_from_slurm(cfg: DistributedTrainingConfig, num_pipelines_per_node: int
 def _alignment_words(path: str | None) -> dict[str, str] | None:
     """fairseq's reading of ``--replace-unk [FILE]``, whose default value for the bare flag is no file but "@@ "."""
     return _load_align_dict("" if path == "@@ " else path)
-
-
-def install_error_reports() -> None:
-    """Show a ``UserError`` and a lost process as one sentence; WEAN_TRACEBACK=1 shows where it came from as well."""
-    previous = sys.excepthook
-
-    def report(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-        if type(error) is Exception and isinstance(error.__context__, UserError):
-            error = error.__context__  # the trainer wraps what goes wrong while it loads a checkpoint
-        sentence = None if os.environ.get("WEAN_TRACEBACK") else _sentence(error)
-        if sentence is None:
-            previous(kind, error, traceback)
-        else:
-            sys.stderr.write(f"wean_fairseq: error: {sentence}\n")
-
-    sys.excepthook = report
-
-
-def _sentence(error: BaseException) -> str | None:
-    """What to show instead of a traceback; ``None`` for an error that is not a user's, nor the network's."""
-    if isinstance(error, UserError):
-        return str(error)
-    among_others = torch.distributed.is_available() and torch.distributed.is_initialized()
-    if among_others and isinstance(error, RuntimeError) and any(words in str(error) for words in _LOST):
-        reason = str(error).splitlines()[0].split(". ")[0]
-        return (
-            f"another process of this training has ended or cannot be reached ({reason}): its own output tells why; "
-            "start all of them again, and the training goes on from its last checkpoint."
-        )
-    return None
 
 
 def hide_broken_torchaudio() -> None:

@@ -1,11 +1,17 @@
 """Errors that a user can cause and mend: one sentence saying what is wrong, what was expected and what to do."""
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import TracebackType
+
+# What PyTorch says where the process at the other end of a connection is gone, or silent for too long.
+_LOST = ("closed by peer", "reset by peer", "Broken pipe", "imed out", "Connection refused")
 
 
 class UserError(ValueError):
-    """Shown without a traceback on the command line (see ``compat.install_error_reports``)."""
+    """Shown without a traceback on the command line (see ``install_error_reports``)."""
 
 
 @contextmanager
@@ -17,3 +23,34 @@ def user_errors() -> Iterator[None]:
         raise
     except ValueError as error:
         raise UserError(str(error)) from error
+
+
+def install_error_reports() -> None:
+    """Show a ``UserError`` and a lost process as one sentence; WEAN_TRACEBACK=1 shows where it came from as well."""
+    previous = sys.excepthook
+
+    def report(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        if type(error) is Exception and isinstance(error.__context__, UserError):
+            error = error.__context__  # the trainer wraps what goes wrong while it loads a checkpoint
+        sentence = None if os.environ.get("WEAN_TRACEBACK") else _sentence(error)
+        if sentence is None:
+            previous(kind, error, traceback)
+        else:
+            sys.stderr.write(f"wean_fairseq: error: {sentence}\n")
+
+    sys.excepthook = report
+
+
+def _sentence(error: BaseException) -> str | None:
+    """What to show instead of a traceback; ``None`` for an error that is not a user's, nor the network's."""
+    if isinstance(error, UserError):
+        return str(error)
+    torch = sys.modules.get("torch")  # a process that has not imported it is alone
+    among_others = torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized()
+    if among_others and isinstance(error, RuntimeError) and any(words in str(error) for words in _LOST):
+        reason = str(error).splitlines()[0].split(". ")[0]
+        return (
+            f"another process of this training has ended or cannot be reached ({reason}): its own output tells why; "
+            "start all of them again, and the training goes on from its last checkpoint."
+        )
+    return None

@@ -1,10 +1,14 @@
 """Parameters of a trained model, read as everything here reads checkpoints: checked, and with torch's safe loader."""
 
-from torch import Tensor
+from __future__ import annotations
 
-from wean_fairseq.checkpoints.reading import read_checkpoint
+from typing import TYPE_CHECKING
+
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.errors import EvaluationError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def load_parameters(path: str) -> dict[str, Tensor]:
@@ -13,6 +17,8 @@ def load_parameters(path: str) -> dict[str, Tensor]:
     Raises:
         EvaluationError: if the file cannot be read, is damaged or no checkpoint, or would run code.
     """
+    from wean_fairseq.checkpoints.reading import read_checkpoint
+
     try:
         parameters: dict[str, Tensor] = read_checkpoint(path)["model"]
     except UserError as error:

@@ -2,30 +2,39 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pkgutil import resolve_name
 from typing import Any, cast
 
 from tqdm import tqdm
 
+import wean_fairseq
 from wean_fairseq.evaluation.corpus import read_corpus
 from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.evaluation.evaluate import Evaluation, Resampling, evaluate
-from wean_fairseq.evaluation.human.cli import ratings, sheet
 from wean_fairseq.evaluation.metrics.registry import METRICS, Settings
-from wean_fairseq.evaluation.paper_tables import paper_tables
 from wean_fairseq.evaluation.presets import PRESETS, STANDARD, columns_for
-from wean_fairseq.evaluation.report import render_json, render_markdown, render_text
-from wean_fairseq.evaluation.rerank import rerank
-from wean_fairseq.evaluation.results import record, tables
+from wean_fairseq.evaluation.report import (
+    as_json,
+    render_csv,
+    render_json,
+    render_latex,
+    render_markdown,
+    render_text,
+)
 from wean_fairseq.evaluation.significance import DEFAULT_RESAMPLES, DEFAULT_SEED, DEFAULT_TRIALS
-from wean_fairseq.evaluation.system_arguments import add_system_arguments, read_systems
-from wean_fairseq.evaluation.text_files import print_text, write_atomically
+from wean_fairseq.evaluation.system_arguments import OneLineParser, add_system_arguments, paths_of, read_systems
+from wean_fairseq.evaluation.text_files import check_outputs, print_text, write_atomically
 from wean_fairseq.evaluation.tokenizers import TEXT_TOKENIZERS, guess_tokenization
+
+FORMATS = ("text", "markdown", "csv", "latex", "json")
 
 _EXAMPLES = """examples:
   wean-evaluate --hyp WEAN=out.txt --ref test.tgt --src test.src
   wean-evaluate --generated WEAN=gen.log --ref test.tgt --src test.src --preset paper:wean-pwkp --json scores.json
   wean-evaluate --hyp A=a.txt B=b.txt --ref turk.0 turk.1 turk.2 --src norm --metric sari bleu
+  wean-evaluate --hyp A=a.1 A=a.2 A=a.3 B=b.1 B=b.2 B=b.3 --ref test.tgt         several runs of each system
+  wean-evaluate --json all.json --set pwkp --hyp A=p.txt --ref p.tgt --set turk --hyp A=t.txt --ref t.tgt
 
 other commands (each with --help):
   wean-evaluate sheet      blinded rating sheets for human raters
@@ -39,13 +48,15 @@ other commands (each with --help):
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the scoring command."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="wean-evaluate",
         description="Score system outputs against raw reference text, with signatures, intervals and paired tests.",
         epilog=_EXAMPLES + "\nmetrics:\n" + "".join(f"  {name:20} {entry.help}\n" for name, entry in METRICS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"wean-evaluate {wean_fairseq.__version__}")
     files = parser.add_argument_group("files")
+    files.add_argument("--set", metavar="NAME", help="begin a test set: what follows is its; what precedes is for all")
     add_system_arguments(files)
     files.add_argument("--ref", nargs="+", action="extend", default=[], metavar="FILE", help="raw reference text")
     files.add_argument("--src", metavar="FILE", help="raw source text: adds the copy-the-source row and source metrics")
@@ -83,7 +94,14 @@ def build_parser() -> argparse.ArgumentParser:
     )
     tests.add_argument("--seed", type=_count, default=DEFAULT_SEED, help="seed of both (default: %(default)s)")
     tests.add_argument("--all-pairs", action="store_true", help="compare all pairs of systems, not only with the first")
+    tests.add_argument(
+        "--correction", choices=["holm"], help="correct p-values for the number of systems compared with the same one"
+    )
     out = parser.add_argument_group("output")
+    out.add_argument(
+        "--format", choices=FORMATS, default="text", help="what is printed: %(choices)s (default: %(default)s)"
+    )
+    out.add_argument("--intervals", action="store_true", help="print 95%% intervals in the table")
     out.add_argument("--json", metavar="OUT", help="write scores, tests and data hashes")
     out.add_argument("--markdown", metavar="OUT", help="write the table for a document")
     out.add_argument("--sentences", action="store_true", help="put one score per sentence into the JSON")
@@ -120,7 +138,7 @@ def score(args: argparse.Namespace) -> Evaluation:
     for column in columns:
         if column.key in args.metric and column.metric.needs_source and corpus.sources is None:
             raise EvaluationError(f"--metric {column.key} compares with the source; give it with --src.")
-    resampling = Resampling(args.resamples, args.trials, args.seed, args.all_pairs)
+    resampling = Resampling(args.resamples, args.trials, args.seed, args.all_pairs, args.correction)
 
     def progress(items: Iterable[Any], what: str) -> Iterable[Any]:
         return cast(Iterable[Any], tqdm(items, desc=what, leave=False, disable=True if args.quiet else None))
@@ -133,33 +151,88 @@ def score(args: argparse.Namespace) -> Evaluation:
     return evaluation
 
 
+def split_sets(arguments: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
+    """Split a command line at ``--set NAME``: what stands before the first, and what belongs to every set."""
+    common: list[str] = []
+    sets: dict[str, list[str]] = {}
+    own, rest = common, iter(arguments)
+    for argument in rest:
+        if argument != "--set":
+            own.append(argument)
+            continue
+        name = next(rest, "")
+        if not name or name.startswith("-") or name in sets:
+            raise EvaluationError(f"--set {name}: give every test set a name of its own, as in --set turk.")
+        own = sets[name] = []
+    return common, sets
+
+
+def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, argparse.Namespace]]:
+    """Return the options of the output, and the options of every test set by its name."""
+    parser = build_parser()
+    common, sets = split_sets(arguments)
+    shared = parser.parse_args(common)
+    if not sets:
+        return shared, {"": shared}
+    parsed = {name: parser.parse_args([*common, *own]) for name, own in sets.items()}
+    for name, args in parsed.items():
+        for option in ("json", "markdown", "format", "sentences", "intervals"):
+            if getattr(args, option) != getattr(shared, option):
+                raise EvaluationError(f"--{option} is for all test sets; give it before --set {name}.")
+    return shared, parsed
+
+
 def score_command(arguments: list[str]) -> str:
-    """Score, write the files that were asked for, return the text table."""
-    args = build_parser().parse_args(arguments)
-    evaluation = score(args)
-    if args.json:
-        write_atomically(args.json, render_json(evaluation, args.sentences))
-    if args.markdown:
-        write_atomically(args.markdown, render_markdown(evaluation))
-    return render_text(evaluation)
+    """Score, write the files that were asked for, return what is to be printed."""
+    shared, sets = parse(arguments)
+    inputs = [path for args in sets.values() for path in [*args.ref, *paths_of(args), args.src, args.groups] if path]
+    check_outputs({"--json": shared.json, "--markdown": shared.markdown}, inputs)
+    evaluations = {}
+    for name, args in sets.items():
+        try:
+            evaluations[name] = score(args)
+        except EvaluationError as error:
+            raise EvaluationError(f"--set {name}: {error}" if name else str(error)) from None
+    if shared.json:
+        write_atomically(shared.json, render("json", evaluations, shared))
+    if shared.markdown:
+        write_atomically(shared.markdown, render("markdown", evaluations, shared))
+    return render(shared.format, evaluations, shared)
 
 
-#: Commands beside scoring, which needs no name.
-COMMANDS: dict[str, Callable[[list[str]], str]] = {
-    "score": score_command,
-    "sheet": sheet,
-    "ratings": ratings,
-    "record": record,
-    "tables": tables,
-    "rerank": rerank,
-    "paper-tables": paper_tables,
+def render(form: str, evaluations: Mapping[str, Evaluation], args: argparse.Namespace) -> str:
+    """Return the evaluations of all test sets in one form."""
+    if form == "csv":
+        return render_csv(evaluations)
+    if form == "json":
+        contents = {name: as_json(evaluation, args.sentences) for name, evaluation in evaluations.items()}
+        return render_json(contents.get("", {"sets": contents}))
+    draw = {"text": render_text, "markdown": render_markdown, "latex": render_latex}[form]
+    heading = {"text": "== {} ==\n", "markdown": "### {}\n\n", "latex": "% {}\n"}[form]
+    parts = [
+        (heading.format(name) if name else "") + draw(evaluation, args.intervals)
+        for name, evaluation in evaluations.items()
+    ]
+    return "\n".join(parts)
+
+
+#: Where the commands are; they are imported when they are called. Scoring needs no name.
+COMMANDS = {
+    "score": "cli:score_command",
+    "sheet": "human.cli:sheet",
+    "ratings": "human.cli:ratings",
+    "record": "results:record",
+    "tables": "results:tables",
+    "rerank": "rerank:rerank",
+    "paper-tables": "paper_tables:paper_tables",
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status (0 fine, 2 a request that cannot be fulfilled)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    command = COMMANDS[arguments.pop(0)] if arguments and arguments[0] in COMMANDS else score_command
+    name = arguments.pop(0) if arguments and arguments[0] in COMMANDS else "score"
+    command = resolve_name(f"{__package__}.{COMMANDS[name]}")
     try:
         text = command(arguments)
     except EvaluationError as error:

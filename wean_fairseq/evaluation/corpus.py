@@ -7,7 +7,7 @@ from typing import Any
 
 from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.evaluation.output_reader import SystemOutput
-from wean_fairseq.evaluation.text_files import PathLike, read_lines, sha256_of
+from wean_fairseq.evaluation.text_files import PathLike, read_lines, sha256_as_read
 
 #: Name of the row that is always printed: the source, scored as if a system had written it.
 COPY_ROW = "copy-source"
@@ -36,7 +36,7 @@ class Corpus:
 
 def describe_file(path: PathLike, lines: int) -> dict[str, Any]:
     """Return what identifies a data file: its name (not its place on this machine), hash and length."""
-    return {"name": Path(path).name, "sha256": sha256_of(path), "lines": lines}
+    return {"name": Path(path).name, "sha256": sha256_as_read(path), "lines": lines}
 
 
 def read_corpus(
@@ -70,12 +70,7 @@ def check_systems(systems: Sequence[SystemOutput], corpus: Corpus) -> None:
     """Check names and line counts of all systems against the corpus."""
     if not systems:
         raise EvaluationError("no system to score; give --hyp NAME=FILE or --generated NAME=LOG.")
-    names = [system.name for system in systems]
-    for name in names:
-        if names.count(name) > 1:
-            raise EvaluationError(
-                f"two systems are called {name!r}; give every system a name of its own, as in --hyp {name}2=FILE."
-            )
+    for name in dict.fromkeys(system.name for system in systems):
         if not name.isprintable() or not name.strip():
             raise EvaluationError(f"{name!r} is no name that tables can show; call the system something else.")
         if name == COPY_ROW:

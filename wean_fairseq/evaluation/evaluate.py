@@ -1,11 +1,12 @@
 """Scores systems on a corpus: all metrics, confidence intervals, the copy-the-source row, paired tests, warnings."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from wean_fairseq.evaluation.corpus import COPY_ROW, Corpus, check_systems, describe_file
 from wean_fairseq.evaluation.doubts import check_pieces, doubts
@@ -22,8 +23,16 @@ from wean_fairseq.evaluation.significance import (
     PairedResult,
     bootstrap_p,
     confidence_interval,
+    holm,
     randomization_p,
+    run_error,
+    run_variance,
+    runs_interval,
+    runs_p,
 )
+
+#: A test of two systems that differ in fewer sentences comes with a warning.
+FEW_DIFFERING = 10
 
 
 @dataclass(frozen=True)
@@ -35,12 +44,14 @@ class Resampling:
         trials: approximate randomisation trials.
         seed: of both.
         all_pairs: compare every pair of systems, not only each with the first one.
+        correction: ``holm`` corrects the p-values of a metric for the number of systems compared with the same one.
     """
 
     resamples: int = DEFAULT_RESAMPLES
     trials: int = DEFAULT_TRIALS
     seed: int = DEFAULT_SEED
     all_pairs: bool = False
+    correction: str | None = None
 
 
 @dataclass
@@ -48,14 +59,21 @@ class Cell:
     """One score.
 
     Attributes:
-        score: the corpus-level number.
-        interval: 95% bootstrap interval, if computed.
-        sentences: one number per sentence.
+        score: the corpus-level number; the mean of ``runs`` where there are several.
+        runs: the scores of all runs of the system.
+        interval: 95% interval, if computed: bootstrap of one run, from runs and sentences of several.
+        sentences: one number per sentence, the mean of the runs.
     """
 
     score: float
+    runs: list[float]
     interval: Interval | None = None
     sentences: FloatArray | None = None
+
+    @property
+    def deviation(self) -> float | None:
+        """Standard deviation over runs, if there are several."""
+        return float(np.std(self.runs, ddof=1)) if len(self.runs) > 1 else None
 
 
 @dataclass
@@ -99,7 +117,7 @@ def evaluate(
     """Score every system with every column.
 
     Args:
-        systems: outputs in input order.
+        systems: outputs in input order; those of one name are runs of one system.
         corpus: references and, where known, sources.
         columns: from `presets.columns_for`.
         resampling: intervals and paired tests.
@@ -109,14 +127,19 @@ def evaluate(
     odd = check_pieces(systems, corpus)
     usable, warnings = drop_sourceless(columns, corpus)
     usable = add_groups(usable, corpus)
-    rows_of = list(systems)
+    outputs: dict[str, list[SystemOutput]] = {}
     if corpus.sources is not None:
-        rows_of.insert(0, SystemOutput(COPY_ROW, [[line] for line in corpus.sources], ""))
-    evaluation = Evaluation(usable, {system.name: {} for system in rows_of}, {}, warnings=warnings)
-    draws = Draws(len(corpus), resampling.resamples, resampling.trials, resampling.seed)
+        outputs[COPY_ROW] = [SystemOutput(COPY_ROW, [[line] for line in corpus.sources], "")]
+    for system in systems:
+        outputs.setdefault(system.name, []).append(system)
+    evaluation = Evaluation(usable, {name: {} for name in outputs}, {}, warnings=warnings)
+    draws_of: dict[int, Draws] = {}
     for column in progress(usable, "scoring"):
         column.metric.progress = progress
-        _score_column(column, rows_of, corpus, draws, resampling.all_pairs, evaluation)
+        members = members_of(column, corpus)
+        size = len(corpus) if members is None else len(members)
+        draws = draws_of.setdefault(size, Draws(size, resampling.resamples, resampling.trials, resampling.seed))
+        _score_column(column, outputs, corpus, members, draws, resampling, evaluation)
         column.metric.forget_references()
     evaluation.warnings += [
         *odd,
@@ -124,6 +147,8 @@ def evaluate(
         *empty_warnings(systems, corpus),
         *nbest_warnings(systems, usable),
         *copy_warnings(evaluation),
+        *run_warnings(systems),
+        *few_warnings(evaluation),
     ]
     evaluation.data = describe_data(systems, corpus, resampling)
     return evaluation
@@ -153,12 +178,20 @@ def add_groups(columns: Sequence[Column], corpus: Corpus) -> list[Column]:
     return expanded
 
 
+def members_of(column: Column, corpus: Corpus) -> npt.NDArray[np.intp] | None:
+    """Return the places of the sentences that a column is about; ``None`` stands for all."""
+    if not column.only or corpus.groups is None:
+        return None
+    return np.flatnonzero([name == column.only for name in corpus.groups])
+
+
 def _score_column(
     column: Column,
-    systems: Sequence[SystemOutput],
+    outputs: Mapping[str, Sequence[SystemOutput]],
     corpus: Corpus,
+    members: npt.NDArray[np.intp] | None,
     draws: Draws,
-    all_pairs: bool,
+    resampling: Resampling,
     evaluation: Evaluation,
 ) -> None:
     """Fill one column: scores, intervals and paired tests."""
@@ -166,47 +199,117 @@ def _score_column(
     if metric.needs_source:
         metric.sources = corpus.sources
     metric.prepare(corpus.references)
-    rows: dict[str, FloatArray] = {}
-    for system in systems:
-        texts = ["\n".join(entries) for entries in system.nbest] if metric.wants_nbest else system.hypotheses
-        counted = rows[system.name] = metric.rows(texts)
-        sentences = None if column.only else metric.sentence_scores(counted)
-        if column.only and corpus.groups is not None:
-            counted[[name != column.only for name in corpus.groups]] = 0.0
-        evaluation.cells[system.name][column.key] = Cell(metric.score_of(counted.sum(axis=0)), sentences=sentences)
+    rows: dict[str, list[FloatArray]] = {}
+    for name, runs in outputs.items():
+        texts = [["\n".join(entry) for entry in run.nbest] if metric.wants_nbest else run.hypotheses for run in runs]
+        counts = [metric.rows(text) for text in texts]
+        rows[name] = counts if members is None else [counted[members] for counted in counts]
+        scores = [metric.score_of(counted.sum(axis=0)) for counted in rows[name]]
+        sentences = (
+            None if column.only else np.mean([metric.sentence_scores(counted) for counted in rows[name]], axis=0)
+        )
+        evaluation.cells[name][column.key] = Cell(float(np.mean(scores)), scores, sentences=sentences)
     group = f"|group:{column.only}" if column.only else ""
     evaluation.signatures[column.key] = metric.get_signature().format() + group
     if not metric.additive or draws.resamples < 1:
         return
-    totals = draws.bootstrap(list(rows.values()))
-    resampled = {name: metric.scores_of(total) for name, total in zip(rows, totals, strict=True)}
-    for name, scores in resampled.items():
-        evaluation.cells[name][column.key].interval = confidence_interval(scores)
-    evaluation.comparisons += _compare(column, rows, resampled, draws, all_pairs, evaluation)
+    totals = iter(draws.bootstrap([counted for runs in rows.values() for counted in runs]))
+    resampled = {name: np.array([metric.scores_of(next(totals)) for _ in runs]) for name, runs in rows.items()}
+    for name, drawn in resampled.items():
+        cell = evaluation.cells[name][column.key]
+        if len(drawn) == 1:
+            cell.interval = confidence_interval(drawn[0])
+        else:
+            error = run_error(drawn.mean(axis=0), [run_variance(cell.runs, drawn)])
+            cell.interval = runs_interval(cell.score, *error)
+    if draws.trials > 0:
+        evaluation.comparisons += _compare(column, rows, resampled, draws, resampling, evaluation)
 
 
 def _compare(
     column: Column,
-    rows: dict[str, FloatArray],
-    resampled: dict[str, FloatArray],
+    rows: Mapping[str, Sequence[FloatArray]],
+    resampled: Mapping[str, FloatArray],
     draws: Draws,
-    all_pairs: bool,
+    resampling: Resampling,
     evaluation: Evaluation,
 ) -> list[Comparison]:
-    """Run both paired tests on one column."""
+    """Run the tests of one column, for the first system (or all) against those after it."""
     names = [name for name in rows if name != COPY_ROW]
-    last_baseline = len(names) if all_pairs else 1
-    pairs = [(first, second) for place, first in enumerate(names[:last_baseline]) for second in names[place + 1 :]]
-    if not pairs or draws.trials < 1:
-        return []
-    shuffled = draws.shuffle([(rows[a], rows[b]) for a, b in pairs])
+    baselines = names if resampling.all_pairs else names[:1]
+    pairs = [(first, second) for place, first in enumerate(baselines) for second in names[place + 1 :]]
+    single = [pair for pair in pairs if all(len(rows[name]) == 1 for name in pair)]
+    shuffled = draws.shuffle([(rows[first][0], rows[second][0]) for first, second in single]) if single else []
+    totals = dict(zip(single, shuffled, strict=True))
     comparisons = []
-    for (baseline, system), totals in zip(pairs, shuffled, strict=True):
-        difference = evaluation.cells[system][column.key].score - evaluation.cells[baseline][column.key].score
-        bootstrap = bootstrap_p(resampled[baseline], resampled[system], abs(difference))
-        randomization = randomization_p(column.metric, totals, abs(difference))
-        comparisons.append(Comparison(column.key, baseline, system, PairedResult(difference, bootstrap, randomization)))
-    return comparisons
+    for baseline, system in pairs:
+        first, second = (evaluation.cells[name][column.key] for name in (baseline, system))
+        difference = second.score - first.score
+        if (baseline, system) in totals:
+            p_values = {
+                "bootstrap": bootstrap_p(resampled[baseline][0], resampled[system][0], difference),
+                "randomization": randomization_p(column.metric, totals[baseline, system], abs(difference)),
+            }
+        elif min(len(first.runs), len(second.runs)) > 1:
+            variances = [
+                run_variance(cell.runs, resampled[name]) for name, cell in ((baseline, first), (system, second))
+            ]
+            means = resampled[system].mean(axis=0) - resampled[baseline].mean(axis=0)
+            p_values = {"runs": runs_p(difference, *run_error(means, variances))}
+        else:
+            continue  # one run alone does not show how much its system varies: `run_warnings` says so
+        apart = np.any(sum(rows[baseline]) * len(rows[system]) != sum(rows[system]) * len(rows[baseline]), axis=1)
+        comparisons.append(
+            Comparison(column.key, baseline, system, PairedResult(difference, int(apart.sum()), p_values))
+        )
+    return _corrected(comparisons) if resampling.correction == "holm" else comparisons
+
+
+def _corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Correct the p-values of one column, test by test, within the comparisons with one baseline."""
+    corrected: dict[int, dict[str, float]] = {place: {} for place in range(len(comparisons))}
+    families: dict[tuple[str, str], list[int]] = {}
+    for place, item in enumerate(comparisons):
+        for test in item.result.p_values:
+            families.setdefault((item.baseline, test), []).append(place)
+    for (_, test), places in families.items():
+        values = holm([comparisons[place].result.p_values[test] for place in places])
+        for place, value in zip(places, values, strict=True):
+            corrected[place][test] = value
+    return [
+        replace(item, result=replace(item.result, corrected=corrected[place])) for place, item in enumerate(comparisons)
+    ]
+
+
+def run_warnings(systems: Sequence[SystemOutput]) -> list[str]:
+    """Say where runs of one system are the same text, and where one run is compared with several."""
+    runs = Counter(system.name for system in systems)
+    warnings = []
+    for name, number in runs.items():
+        different = {tuple(system.hypotheses) for system in systems if system.name == name}
+        if len(different) < number:
+            warnings.append(
+                f"{name}: {number} runs, but only {len(different)} different outputs; is a file given twice?"
+            )
+    if len(runs) > 1 and 1 in runs.values() and max(runs.values()) > 1:
+        once = [name for name, number in runs.items() if number == 1]
+        warnings.append(
+            f"{', '.join(once)}: one run does not show how much runs vary, so it is not tested against several runs."
+        )
+    return warnings
+
+
+def few_warnings(evaluation: Evaluation) -> list[str]:
+    """Say where a test rests on few sentences."""
+    quality = {column.key for column in evaluation.columns if column.metric.higher_is_better}
+    few: dict[tuple[str, str], list[str]] = {}
+    for item in evaluation.comparisons:
+        if item.key in quality and item.result.differing < FEW_DIFFERING:
+            few.setdefault((item.system, item.baseline), []).append(f"{item.key} ({item.result.differing})")
+    return [
+        f"{system} and {baseline} differ in fewer than {FEW_DIFFERING} sentences on {', '.join(keys)}: too few to tell."
+        for (system, baseline), keys in few.items()
+    ]
 
 
 def empty_warnings(systems: Sequence[SystemOutput], corpus: Corpus) -> list[str]:
@@ -273,4 +376,5 @@ def describe_data(systems: Sequence[SystemOutput], corpus: Corpus, resampling: R
         "resamples": resampling.resamples,
         "trials": resampling.trials,
         "seed": resampling.seed,
+        "correction": resampling.correction,
     }

@@ -11,7 +11,6 @@ A line of a table is one system seen one way, so that all its numbers have one o
 Nothing is trained or decoded. The only scores computed on the way are those of released outputs that a user has.
 """
 
-import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -24,6 +23,7 @@ from wean_fairseq.evaluation.parameters import SETTINGS, count_parameters
 from wean_fairseq.evaluation.published import LEFT_OUT, SCORERS, TABLES, Column, Row, Table
 from wean_fairseq.evaluation.released import read_released
 from wean_fairseq.evaluation.results import read_json
+from wean_fairseq.evaluation.system_arguments import OneLineParser
 from wean_fairseq.evaluation.text_files import PathLike, write_atomically
 
 #: The tables whose numbers are counted, not measured.
@@ -263,7 +263,7 @@ def render(keys: Sequence[str], results: Mapping[str, dict[str, Any]], released:
 
 def paper_tables(argv: list[str]) -> str:
     """Run ``wean-evaluate paper-tables``."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="wean-evaluate paper-tables",
         description="Every table of the papers in Markdown: published numbers beside ours, each with its origin.",
     )

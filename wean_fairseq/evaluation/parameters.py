@@ -9,8 +9,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wean_fairseq.modules import QueryEmbedding
-
 #: fairseq's special symbols come on top of the n most frequent words.
 SPECIALS = 4
 UNK = 3
@@ -43,6 +41,8 @@ ROWS = (
 
 def count_parameters(score: str, words: int, width: int, *, specials: int = SPECIALS) -> int:
     """Trainable numbers of the output layer alone; the embedding belongs to encoder and decoder anyway."""
+    from wean_fairseq.modules import QueryEmbedding
+
     layer = QueryEmbedding(score, width, width, words + specials, unk_index=UNK)
     return sum(parameter.numel() for parameter in layer.parameters())
 

@@ -1,8 +1,11 @@
-"""Renders an `Evaluation`: text table for the terminal, Markdown for documents, JSON for everything else."""
+"""Renders an `Evaluation`: text for the terminal, Markdown and LaTeX for documents, CSV and JSON for programs."""
 
+import csv
+import io
 import json
+import math
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wean_fairseq.evaluation.corpus import COPY_ROW
@@ -11,7 +14,11 @@ from wean_fairseq.evaluation.presets import CHOSEN, PRESETS
 
 #: p-values below this are marked with a star.
 SIGNIFICANT = 0.05
-_RATIO_LABELS = frozenset({"len/ref", "len/src"})
+_TEST_NAMES = {
+    "bootstrap": "of the bootstrap with {resamples} resamples",
+    "randomization": "of approximate randomisation with {trials} trials",
+    "runs": "of the t test over runs and sentences with {resamples} resamples",
+}
 
 
 def display_width(text: str) -> int:
@@ -30,19 +37,34 @@ def format_score(score: float) -> str:
     return f"{score:.2f}"
 
 
-def _grid(evaluation: Evaluation) -> list[list[str]]:
+def format_cell(cell: Cell, intervals: bool = False) -> str:
+    """A score with its standard deviation over runs, where there are several, and its interval if wanted."""
+    text = format_score(cell.score)
+    if cell.deviation is not None:
+        text += f" ± {format_score(cell.deviation)}"
+    if intervals and cell.interval is not None:
+        text += f" [{format_score(cell.interval.low)}, {format_score(cell.interval.high)}]"
+    return text
+
+
+def is_significant(p_values: Mapping[str, float]) -> bool:
+    """Whether all tests of a pair of systems say so."""
+    return max(p_values.values()) < SIGNIFICANT
+
+
+def _grid(evaluation: Evaluation, intervals: bool) -> list[list[str]]:
     """Return the table as strings: group line, label line, then one line per system."""
     groups = [column.group if column.group != CHOSEN else "" for column in evaluation.columns]
     shown = [group if place == 0 or groups[place - 1] != group else "" for place, group in enumerate(groups)]
     lines = [["", *shown], ["system", *(column.label for column in evaluation.columns)]]
     for name, cells in evaluation.cells.items():
-        lines.append([name, *(format_score(cells[column.key].score) for column in evaluation.columns)])
+        lines.append([name, *(format_cell(cells[column.key], intervals) for column in evaluation.columns)])
     return lines
 
 
-def text_table(evaluation: Evaluation) -> str:
+def text_table(evaluation: Evaluation, intervals: bool = False) -> str:
     """Align the grid for a terminal; a preset's name stands over its first column."""
-    groups, labels, *systems = _grid(evaluation)
+    groups, labels, *systems = _grid(evaluation, intervals)
     body = [labels, *systems]
     widths = [max(display_width(line[place]) for line in body) for place in range(len(labels))]
     lines = []
@@ -61,10 +83,17 @@ def text_table(evaluation: Evaluation) -> str:
     return "\n".join(lines)
 
 
-def render_text(evaluation: Evaluation) -> str:
-    """Return everything a reader needs: size, table, signatures, tests, notes, warnings."""
+def size_of(evaluation: Evaluation) -> str:
+    """Say on how much text was scored, and of how many runs the means are."""
+    runs = {name: len(next(iter(cells.values())).runs) for name, cells in evaluation.cells.items() if cells}
+    several = [f"{name} mean ± standard deviation of {number} runs" for name, number in runs.items() if number > 1]
     data = evaluation.data
-    parts = [f"{data['sentences']} sentences, {data['references']} reference(s)", "", text_table(evaluation), ""]
+    return "; ".join([f"{data['sentences']} sentences, {data['references']} reference(s)", *several])
+
+
+def render_text(evaluation: Evaluation, intervals: bool = False) -> str:
+    """Return everything a reader needs: size, table, signatures, tests, notes, warnings."""
+    parts = [size_of(evaluation), "", text_table(evaluation, intervals), ""]
     parts += [f"{column.key}: {evaluation.signatures[column.key]}" for column in evaluation.columns]
     if evaluation.comparisons:
         parts += ["", comparison_heading(evaluation)]
@@ -81,12 +110,16 @@ def notes(evaluation: Evaluation) -> list[str]:
 
 
 def comparison_heading(evaluation: Evaluation) -> str:
-    """Describe the tests."""
+    """Describe the tests, and what they were corrected for."""
     data = evaluation.data
-    return (
-        f"paired tests (p of the bootstrap with {data['resamples']} resamples / of approximate randomisation with "
-        f"{data['trials']} trials, seed {data['seed']}; * = both below {SIGNIFICANT}):"
+    used = dict.fromkeys(test for item in evaluation.comparisons for test in item.result.p_values)
+    named = " / ".join(_TEST_NAMES[test].format(**data) for test in used)
+    corrected = (
+        "Holm's correction for the systems compared with the same one"
+        if data["correction"]
+        else "not corrected for several systems or metrics"
     )
+    return f"paired tests (p {named}, seed {data['seed']}; {corrected}; * = all below {SIGNIFICANT}):"
 
 
 def comparison_lines(evaluation: Evaluation) -> list[str]:
@@ -95,9 +128,9 @@ def comparison_lines(evaluation: Evaluation) -> list[str]:
     lines: dict[str, list[str]] = {}
     for item in evaluation.comparisons:
         if item.key in quality:
-            result = item.result
-            star = "*" if max(result.p_bootstrap, result.p_randomization) < SIGNIFICANT else ""
-            number = f"{result.difference:+.2f} ({result.p_bootstrap:.4f}/{result.p_randomization:.4f}){star}"
+            p_values = item.result.corrected or item.result.p_values
+            shown = "/".join(f"{p_value:.4f}" for p_value in p_values.values())
+            number = f"{item.result.difference:+.2f} ({shown}){'*' if is_significant(p_values) else ''}"
             lines.setdefault(f"{item.system} vs {item.baseline}", []).append(f"{item.key} {number}")
     return [f"{pair}: {', '.join(numbers)}" for pair, numbers in lines.items()]
 
@@ -107,20 +140,23 @@ def markdown_row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def render_markdown(evaluation: Evaluation) -> str:
-    """Return the table, signatures, tests and warnings as Markdown."""
-    labels = [
+def column_labels(evaluation: Evaluation) -> list[str]:
+    """Name every column with its preset."""
+    return [
         column.label if column.group == CHOSEN else f"{column.group}: {column.label}" for column in evaluation.columns
     ]
+
+
+def render_markdown(evaluation: Evaluation, intervals: bool = False) -> str:
+    """Return the table, signatures, tests and warnings as Markdown."""
+    labels = column_labels(evaluation)
     lines = [markdown_row(["system", *labels]), f"|---|{'--:|' * len(labels)}"]
     for name, cells in evaluation.cells.items():
         shown = f"*{name}*" if name == COPY_ROW else name
-        lines.append(markdown_row([shown, *(format_score(cells[column.key].score) for column in evaluation.columns)]))
-    lines += [
-        "",
-        f"{evaluation.data['sentences']} sentences, {evaluation.data['references']} reference(s). Signatures:",
-        "",
-    ]
+        lines.append(
+            markdown_row([shown, *(format_cell(cells[column.key], intervals) for column in evaluation.columns)])
+        )
+    lines += ["", f"{size_of(evaluation)}. Signatures:", ""]
     lines += [f"- {column.key}: `{evaluation.signatures[column.key]}`" for column in evaluation.columns]
     if evaluation.comparisons:
         lines += [
@@ -134,16 +170,81 @@ def render_markdown(evaluation: Evaluation) -> str:
     return "\n".join(lines) + "\n"
 
 
+_LATEX_SIGNS = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+}
+
+
+def latex_text(text: str) -> str:
+    """Escape what LaTeX would take for a command."""
+    return "".join(_LATEX_SIGNS.get(sign, sign) for sign in text)
+
+
+def render_latex(evaluation: Evaluation, intervals: bool = False) -> str:
+    """Return a table for the booktabs package; what must be told with it follows as comments."""
+    labels = column_labels(evaluation)
+    lines = [rf"\begin{{tabular}}{{l{'r' * len(labels)}}}", r"\toprule"]
+    rows = [["system", *labels]]
+    for name, cells in evaluation.cells.items():
+        rows.append([name, *(format_cell(cells[column.key], intervals) for column in evaluation.columns)])
+    lines += [" & ".join(map(latex_text, row)) + r" \\" for row in rows]
+    lines.insert(3, r"\midrule")
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    told = [size_of(evaluation), *(f"{key}: {signature}" for key, signature in evaluation.signatures.items())]
+    if evaluation.comparisons:
+        told += [comparison_heading(evaluation), *comparison_lines(evaluation)]
+    told += [*notes(evaluation), *(f"warning: {warning}" for warning in evaluation.warnings)]
+    return "\n".join([*lines, *(f"% {line}" for line in told)]) + "\n"
+
+
+def render_csv(evaluations: Mapping[str, Evaluation]) -> str:
+    """Return a line for every score of every test set; tests of a system are those against the first one."""
+    tests = ("bootstrap", "randomization", "runs")
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(
+        ["set", "system", "metric", "score", "runs", "deviation", "low", "high", "baseline", "difference"]
+        + [f"p_{test}" for test in tests]
+        + ["correction", "signature"]
+    )
+    for name, evaluation in evaluations.items():
+        first = next((system for system in evaluation.cells if system != COPY_ROW), "")
+        found = {(item.system, item.key): item.result for item in evaluation.comparisons if item.baseline == first}
+        for system, cells in evaluation.cells.items():
+            for key, cell in cells.items():
+                result, ends = found.get((system, key)), cell.interval
+                p_values = {} if result is None else result.corrected or result.p_values
+                numbers = [cell.score, len(cell.runs), cell.deviation]
+                numbers += [None, None] if ends is None else [ends.low, ends.high]
+                against = [first, result.difference] if result else [None, None]
+                writer.writerow(
+                    [name, system, key, *map(_finite, numbers), *against, *(p_values.get(test) for test in tests)]
+                    + [evaluation.data["correction"] if result else None, evaluation.signatures[key]]
+                )
+    return text.getvalue()
+
+
+def _finite(number: float | None) -> float | None:
+    """A number that JSON has; what is no number is ``null``."""
+    return number if number is not None and math.isfinite(number) else None
+
+
 def cell_json(cell: Cell, signature: str, sentences: bool) -> dict[str, Any]:
-    """Return ``{score, signature, ci}`` (and the sentence scores when asked for)."""
+    """Return ``{score, signature, ci}``, the runs where there are several, the sentence scores when asked for."""
     interval = cell.interval
     result: dict[str, Any] = {
-        "score": cell.score,
+        "score": _finite(cell.score),
         "signature": signature,
-        "ci": None if interval is None else [interval.low, interval.high],
+        "ci": None if interval is None else [_finite(interval.low), _finite(interval.high)],
     }
+    if cell.deviation is not None:
+        result |= {"runs": [_finite(score) for score in cell.runs], "deviation": _finite(cell.deviation)}
     if sentences and cell.sentences is not None:
-        result["sentences"] = [float(value) for value in cell.sentences]
+        result["sentences"] = [_finite(float(value)) for value in cell.sentences]
     return result
 
 
@@ -159,9 +260,10 @@ def as_json(evaluation: Evaluation, sentences: bool = False) -> dict[str, Any]:
                 "metric": item.key,
                 "baseline": item.baseline,
                 "system": item.system,
-                "difference": item.result.difference,
-                "p_bootstrap": item.result.p_bootstrap,
-                "p_randomization": item.result.p_randomization,
+                "difference": _finite(item.result.difference),
+                "differing": item.result.differing,
+                "p_values": item.result.p_values,
+                "corrected": item.result.corrected,
             }
             for item in evaluation.comparisons
         ],
@@ -169,6 +271,6 @@ def as_json(evaluation: Evaluation, sentences: bool = False) -> dict[str, Any]:
     }
 
 
-def render_json(evaluation: Evaluation, sentences: bool = False) -> str:
+def render_json(content: Mapping[str, Any]) -> str:
     """Return the JSON text."""
-    return json.dumps(as_json(evaluation, sentences), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

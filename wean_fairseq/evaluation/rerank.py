@@ -18,8 +18,8 @@ from wean_fairseq.evaluation.metrics.base import EvaluationMetric
 from wean_fairseq.evaluation.metrics.registry import Settings, build_metric
 from wean_fairseq.evaluation.output_reader import SystemOutput, read_generated
 from wean_fairseq.evaluation.report import format_score
-from wean_fairseq.evaluation.system_arguments import add_pieces_argument, split_name
-from wean_fairseq.evaluation.text_files import read_lines, write_atomically
+from wean_fairseq.evaluation.system_arguments import OneLineParser, add_pieces_argument, split_name
+from wean_fairseq.evaluation.text_files import check_outputs, read_lines, write_atomically
 from wean_fairseq.evaluation.tokenizers import TEXT_TOKENIZERS, guess_tokenization
 
 _EXAMPLE = """example, after fairseq-generate with --nbest 2 on the tuning and the test set, with two beams each:
@@ -91,7 +91,7 @@ def check_depth(search: SystemOutput, ranks: int) -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="wean-evaluate rerank",
         description="Choose on a tuning set which search, and which entry of its n-best lists, to take on a test set.",
         epilog=_EXAMPLE,
@@ -122,6 +122,9 @@ def rerank(argv: list[str]) -> str:
     """Run ``wean-evaluate rerank``."""
     args = build_parser().parse_args(argv)
     check_arguments(args)
+    read = [argument.partition("=")[2] for argument in [*args.tune, *args.test]]
+    read += [*args.ref, *filter(None, (args.src, args.oov_source, args.test_oov_source))]
+    check_outputs({"--output": args.output, "--json": args.json}, read)
     corpus = read_corpus(args.ref, args.src)
     tokenize = args.tokenize or guess_tokenization(corpus.references[0])
     metric = chosen_metric(args.metric, Settings(tokenize, args.lowercase), corpus)

@@ -11,7 +11,6 @@ stands between two markers and is never edited by hand::
 fills them in, with ``--check`` it only says whether a document is out of date (for CI).
 """
 
-import argparse
 import importlib.metadata
 import json
 import os
@@ -24,6 +23,7 @@ from typing import Any
 from wean_fairseq.evaluation.corpus import describe_file
 from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.evaluation.report import markdown_row
+from wean_fairseq.evaluation.system_arguments import OneLineParser
 from wean_fairseq.evaluation.text_files import PathLike, parse_json, read_lines, read_text, write_atomically
 
 _BLOCK = re.compile(r"(<!-- results: ([\w.-]+)((?: [^\s>]+)*) -->\n).*?(<!-- /results -->)", re.DOTALL)
@@ -85,7 +85,7 @@ def software() -> dict[str, str]:
 
 def record(argv: list[str]) -> str:
     """Run ``wean-evaluate record``."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="wean-evaluate record", description="Keep a measured evaluation with all that is needed to repeat it."
     )
     parser.add_argument("evaluation", metavar="JSON", help="written by wean-evaluate --json")
@@ -121,7 +121,7 @@ def record(argv: list[str]) -> str:
 
 def tables(argv: list[str]) -> str:
     """Run ``wean-evaluate tables``."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="wean-evaluate tables", description="Write the tables between result markers in Markdown documents."
     )
     parser.add_argument("documents", nargs="+", metavar="FILE", help="Markdown files")
@@ -187,8 +187,8 @@ def render(result: dict[str, Any], metrics: list[str], document: PathLike) -> st
 
 
 def _cell(cell: dict[str, Any]) -> str:
-    """Format a score with its interval."""
-    if cell["ci"] is None:
-        return f"{cell['score']:.2f}"
-    low, high = cell["ci"]
-    return f"{cell['score']:.2f} [{low:.2f}, {high:.2f}]"
+    """Format a score with its standard deviation over runs, where there are several, and its interval."""
+    numbers = [cell["score"], cell.get("deviation"), *(cell["ci"] or [])]
+    score, deviation, *ends = ["–" if number is None else f"{number:.2f}" for number in numbers]
+    text = f"{score} ± {deviation}" if "deviation" in cell else score
+    return f"{text} [{', '.join(ends)}]" if ends else text

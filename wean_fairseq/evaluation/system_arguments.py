@@ -2,17 +2,27 @@
 
 import argparse
 from pathlib import Path
+from typing import Any, NoReturn
 
 from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.evaluation.output_reader import PIECES, SystemOutput, read_generated, read_plain
 from wean_fairseq.evaluation.text_files import read_lines
 
 
+class OneLineParser(argparse.ArgumentParser):
+    """A parser whose errors are one line: the usage that argparse prints before them hides them."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and leave with status 2."""
+        self.exit(2, f"{self.prog}: {message}; see --help.\n")
+
+
 def add_system_arguments(parser: argparse._ActionsContainer) -> None:
     """Add ``--hyp``, ``--generated`` and what says how to read them."""
-    several = {"nargs": "+", "action": "extend", "default": []}
-    parser.add_argument("--hyp", metavar="NAME=FILE", help="plain hypotheses, one a line", **several)  # type: ignore[arg-type]
-    parser.add_argument("--generated", metavar="[NAME=]LOG", help="output of fairseq-generate", **several)  # type: ignore[arg-type]
+    several: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
+    again = "a name again = another run of that system"
+    parser.add_argument("--hyp", metavar="NAME=FILE", help=f"plain hypotheses, one a line; {again}", **several)
+    parser.add_argument("--generated", metavar="[NAME=]LOG", help=f"output of fairseq-generate; {again}", **several)
     parser.add_argument(
         "--oov-source",
         metavar="FILE",
@@ -41,6 +51,12 @@ def split_name(argument: str, option: str) -> tuple[str, str]:
             f"{option} {argument!r} is not of the form NAME=FILE; write for example {option} WEAN={argument}."
         )
     return name, path
+
+
+def paths_of(args: argparse.Namespace) -> list[str]:
+    """The files that `read_systems` reads."""
+    named = [argument.partition("=")[2] or argument for argument in [*args.hyp, *args.generated]]
+    return named + ([args.oov_source] if args.oov_source else [])
 
 
 def read_systems(args: argparse.Namespace, sources: list[str] | None) -> list[SystemOutput]:

@@ -8,28 +8,34 @@ import hashlib
 import json
 import os
 import sys
-import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Union
 
-from wean_fairseq.checkpoints.files import read_regular
+from wean_fairseq.checkpoints.files import read_regular, write_whole
 from wean_fairseq.evaluation.errors import EvaluationError
 
 PathLike = Union[str, "os.PathLike[str]"]
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+#: Where a shell puts what it has opened, as in ``--hyp A=<(...)``: the only pipes that are waited for.
+_OPEN_ALREADY = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+#: SHA-256 of what was last read from a path: a pipe cannot be read again to be hashed.
+_DIGESTS: dict[str, str] = {}
 
 
 def read_bytes(path: PathLike) -> bytes:
     """Return the content of ``path`` or raise an `EvaluationError` that names it."""
     try:
-        return read_regular(path)
+        content = Path(path).read_bytes() if os.fspath(path).startswith(_OPEN_ALREADY) else read_regular(path)
     except FileNotFoundError:
         raise EvaluationError(f"{path} does not exist; check the file name.") from None
     except IsADirectoryError:
         raise EvaluationError(f"{path} is a directory; give the text file inside it.") from None
     except OSError as error:
         raise EvaluationError(f"{path} cannot be read ({error.strerror}); give a file that can be.") from None
+    _DIGESTS[os.fspath(path)] = hashlib.sha256(content).hexdigest()
+    return content
 
 
 def decode_lines(content: bytes, path: PathLike) -> list[str]:
@@ -94,41 +100,68 @@ def print_text(text: str) -> None:
 
 
 def sha256_of(path: PathLike) -> str:
-    """Return the SHA-256 of a file, so that a score can be traced to the exact text it was computed on."""
+    """Return the SHA-256 of a file as it is now."""
     return hashlib.sha256(read_bytes(path)).hexdigest()
 
 
-def write_atomically(path: PathLike, text: str) -> None:
-    """Write ``text`` to a temporary neighbour, flush it to disk, then rename it over ``path``.
+def sha256_as_read(path: PathLike) -> str:
+    """Return the SHA-256 of what was last read from a file, so that a score can be traced to the exact text."""
+    return _DIGESTS[os.fspath(path)] if os.fspath(path) in _DIGESTS else sha256_of(path)
 
-    An interruption leaves either the old file or the new one, never half of one. Bytes of a file's name that are no
-    UTF-8 are escaped, in JSON as JSON wants it.
+
+def check_outputs(outputs: Mapping[str, PathLike | None], inputs: Iterable[PathLike]) -> None:
+    """Refuse, before anything is computed, places that cannot be written, that are read, or that are one.
+
+    Args:
+        outputs: option -> file to write, if any.
+        inputs: files that are read.
+    """
+    taken = {_identity(path): str(path) for path in inputs}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        file = Path(path)
+        _check_place(file)
+        if file.exists() and not file.is_file():
+            continue  # a terminal, a pipe: nothing is overwritten
+        identity = _identity(path)
+        if identity in taken:
+            raise EvaluationError(f"{option} {path} would overwrite {taken[identity]}; choose another name.")
+        taken[identity] = f"what goes to {option}"
+
+
+def _identity(path: PathLike) -> tuple[int, int] | Path:
+    """The same for two names of one file."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return Path(path).resolve()
+    return found.st_dev, found.st_ino
+
+
+def _check_place(path: Path) -> None:
+    """Refuse a directory, and a place that its nearest existing folder does not let us write."""
+    if path.is_dir():
+        raise EvaluationError(f"{path} is a directory; give the name of the file to write.")
+    if path.exists():
+        writable, reason = os.access(path, os.W_OK), "it is write-protected"
+    else:
+        folder = next(parent for parent in path.absolute().parents if parent.exists())
+        writable = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
+        reason = f"{folder.name} is {'write-protected' if folder.is_dir() else 'no folder'}"
+    if not writable:
+        raise EvaluationError(f"{path} cannot be written ({reason}); choose another place.")
+
+
+def write_atomically(path: PathLike, text: str) -> None:
+    """Write ``text`` whole or not at all.
+
+    Bytes of a file's name that are no UTF-8 are escaped, in JSON as JSON wants it.
     """
     target = Path(path)
-    if target.is_dir():
-        raise EvaluationError(f"{path} is a directory; give the name of the file to write.")
+    _check_place(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        write_whole(target, lambda file: file.write(text.encode("utf-8", "backslashreplace")))
     except OSError as error:
         raise EvaluationError(f"{path} cannot be written ({error.strerror}); choose another place.") from None
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as handle:
-            handle.write(text)
-            handle.flush()
-            os.fsync(handle.fileno())
-        Path(temporary).chmod(0o666 & ~_current_umask())
-        Path(temporary).replace(target)
-    except OSError as error:
-        Path(temporary).unlink(missing_ok=True)
-        raise EvaluationError(f"{path} cannot be written ({error.strerror}); choose another place.") from None
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _current_umask() -> int:
-    """Return the process' file mode mask (reading it needs setting it)."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

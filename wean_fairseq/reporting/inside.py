@@ -13,11 +13,9 @@ from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation import granularity
 from wean_fairseq.evaluation.checkpoint import load_parameters
 from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.layer_mixture import load_mixture
-from wean_fairseq.evaluation.neighbours import SPECIALS, find_neighbours, load_embedding, load_words
 from wean_fairseq.evaluation.text_files import read_lines
 from wean_fairseq.evaluation.tokenizers import has_chinese
-from wean_fairseq.reporting import figures, trace
+from wean_fairseq.reporting import figures
 from wean_fairseq.reporting.document import Block, Cell, FigureBlock, ListBlock, TableBlock
 from wean_fairseq.reporting.dumps import Attention, has_words, read_provenance
 from wean_fairseq.reporting.runs import Run, System
@@ -113,6 +111,8 @@ def checkpoint_of(system: System) -> Path | None:
 
 def _mixture(checkpoint: str) -> list[list[float]]:
     """The weights of BERT's layers in a checkpoint; none where it has no such mixture or cannot be read."""
+    from wean_fairseq.evaluation.layer_mixture import load_mixture
+
     try:
         return [[float(value) for value in row] for row in load_mixture(checkpoint).tolist()]
     except EvaluationError:
@@ -143,6 +143,8 @@ def _attention(
     title: str, checkpoints: dict[str, Path], example: Example, seed: str, write: Write, missing: list[str]
 ) -> Iterator[Block]:
     """Attention of every system on the same sentence."""
+    from wean_fairseq.reporting import trace
+
     for name, file in checkpoints.items():
         try:
             (found,) = trace.attention(trace.load(str(file), str(example.data)), [example.line])
@@ -163,6 +165,8 @@ def _neighbours(
     run: Run, checkpoints: dict[str, Path], dictionary: Path, seed: str, missing: list[str]
 ) -> Iterator[TableBlock]:
     """Nearest neighbours of some frequent words in the embedding of every system, in a table."""
+    from wean_fairseq.evaluation.neighbours import find_neighbours, load_embedding
+
     columns: dict[str, list[str]] = {}
     asked: list[str] = []
     for name, file in checkpoints.items():
@@ -186,6 +190,8 @@ def _embedding_of(checkpoint: Path, dictionary: Path) -> str:
     Raises:
         EvaluationError: if there is none, or a file cannot be read.
     """
+    from wean_fairseq.evaluation.neighbours import SPECIALS, load_words
+
     rows = len(load_words(str(dictionary))) + SPECIALS
     parameters = load_parameters(str(checkpoint))
     for name in sorted(parameters, key=lambda name: not name.startswith("encoder.")):

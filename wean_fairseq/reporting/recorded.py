@@ -6,7 +6,7 @@ from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.corpus import COPY_ROW
 from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.evaluation.results import read_json
-from wean_fairseq.reporting.runs import Run, ScoredSet, System, is_sound
+from wean_fairseq.reporting.runs import Run, ScoredSet, System, is_sound, tests_of
 
 _FACTS = ("command", "commit", "hardware")
 
@@ -28,7 +28,7 @@ def read_recorded(path: Path) -> Run:
     run.settings = {name: _in_one_line(content[name]) for name in _FACTS if name in content}
     references = scores["data"].get("files", {}).get("references", [])
     name = Path(str(references[0]["name"])).stem if references else str(content["experiment"])
-    run.sets[name] = ScoredSet(name, scores["systems"], scores.get("pairwise", []), scores["data"])
+    run.sets[name] = ScoredSet(name, scores["systems"], tests_of(scores), scores["data"])
     run.systems = {system: System(system) for system in scores["systems"] if system != COPY_ROW}
     run.problems.append("Recorded scores: the run itself was not given, so there are no curves, costs and outputs.")
     if content.get("note"):

@@ -207,9 +207,22 @@ def _read_scores(run: Run, file: Path) -> None:
         return
     name = file.stem
     manifest = _manifest(run.path / f"text-{name}") or run.manifest
-    test = ScoredSet(name, content["systems"], content.get("pairwise", []), content["data"], manifest)
+    test = ScoredSet(name, content["systems"], tests_of(content), content["data"], manifest)
     run.sets[name] = test
+    if len(test.pairwise) < len(content.get("pairwise", [])):
+        run.problems.append(f"{file.name} has paired tests of an older definition, which are left out: score again.")
     _find_texts(run, test)
+
+
+def tests_of(content: dict[str, Any]) -> list[dict[str, Any]]:
+    """The paired tests of an evaluation, without those of older versions, which called too much significant."""
+    return [test for test in content.get("pairwise", []) if "p_values" in test]
+
+
+def deciding(test: dict[str, Any]) -> dict[str, float]:
+    """The p-values of a paired test that decide: the corrected ones, where those were asked for."""
+    p_values: dict[str, float] = test.get("corrected") or test["p_values"]
+    return p_values
 
 
 def is_sound(content: dict[str, Any]) -> bool:
@@ -217,10 +230,11 @@ def is_sound(content: dict[str, Any]) -> bool:
     try:
         cells = [cell for cells in content["systems"].values() for cell in cells.values()]
         intervals = [cell["ci"] for cell in cells if cell.get("ci")]
-        tests = content.get("pairwise", [])
+        tests = tests_of(content)
         entries = [entry for part in content["data"].get("files", {}).values() for entry in part]
         numbers = [cell["score"] for cell in cells] + [end for ends in intervals for end in ends]
-        numbers += [test[key] for test in tests for key in ("p_bootstrap", "p_randomization", "difference")]
+        numbers += [p_value for test in tests for p_value in deciding(test).values()]
+        numbers += [test["difference"] for test in tests]
         numbers += [entry.get("lines", 0) for entry in entries] + [content["data"].get("sentences", 0)]
         names = [cell["signature"] for cell in cells] + [entry[key] for entry in entries for key in ("name", "sha256")]
         names += [test[key] for test in tests for key in ("metric", "system", "baseline")]

@@ -13,8 +13,9 @@ from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.evaluation.metrics.registry import METRICS, Settings, build_metric
 from wean_fairseq.evaluation.presets import PRESETS, STANDARD
 from wean_fairseq.evaluation.report import SIGNIFICANT, format_score
+from wean_fairseq.evaluation.report import is_significant as is_significant_pair
 from wean_fairseq.reporting.document import Cell, TableBlock
-from wean_fairseq.reporting.runs import Run, ScoredSet, names_a_seed
+from wean_fairseq.reporting.runs import Run, ScoredSet, deciding, names_a_seed
 
 #: What a report says above the metrics of `copy_warnings`.
 COPY_WINS = "The copy row wins: on these metrics, a copy of the source beats every system"
@@ -171,14 +172,14 @@ def interval_of(tests: Sequence[ScoredSet], system: str, key: str) -> tuple[floa
 
 
 def is_significant(tests: Sequence[ScoredSet], system: str, key: str) -> bool:
-    """Whether both paired tests tell a system from the baseline, the same way with every seed that has the tests."""
+    """Whether all paired tests tell a system from the baseline, the same way with every seed that has the tests."""
     items = [
         item
         for test in tests
         for item in test.pairwise
         if item["system"] == system and item["metric"] == key and item["baseline"] == baseline_of(test)
     ]
-    if any(max(item["p_bootstrap"], item["p_randomization"]) >= SIGNIFICANT for item in items):
+    if not all(is_significant_pair(deciding(item)) for item in items):
         return False
     return len({item["difference"] > 0 for item in items}) == 1
 
@@ -234,8 +235,10 @@ def significance_table(tests: Sequence[ScoredSet]) -> TableBlock | None:
     for test in tests:
         for item in test.pairwise:
             if metric_of(item["metric"]).higher_is_better:
-                star = "*" if max(item["p_bootstrap"], item["p_randomization"]) < SIGNIFICANT else ""
-                text = f"{item['difference']:+.2f}{star} ({item['p_bootstrap']:.4f}/{item['p_randomization']:.4f})"
+                p_values = deciding(item)
+                star = "*" if is_significant_pair(p_values) else ""
+                shown = "/".join(f"{p_value:.4f}" for p_value in p_values.values())
+                text = f"{item['difference']:+.2f}{star} ({shown})"
                 pair = f"{item['system']} − {item['baseline']}"
                 pairs.setdefault(pair, {}).setdefault(item["metric"], []).append(text)
     if not pairs:
@@ -247,7 +250,8 @@ def significance_table(tests: Sequence[ScoredSet]) -> TableBlock | None:
     data = tests[0].data
     note = (
         f"Difference of scores (p of the paired bootstrap with {data.get('resamples')} resamples / of approximate "
-        f"randomisation with {data.get('trials')} trials), one for each seed; * = both below {SIGNIFICANT}."
+        f"randomisation with {data.get('trials')} trials; of several runs in one evaluation: of the t test), one for "
+        f"each seed; * = all below {SIGNIFICANT}."
     )
     return TableBlock("Paired tests", ["metric", *pairs], rows, [note])
 

@@ -1,12 +1,19 @@
 """``wean-evaluate`` from the outside: tables, JSON, Markdown, and an error in one sentence for every bad input."""
 
+import csv
+import hashlib
+import io
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import wean_fairseq
 from wean_fairseq.evaluation.cli import main
+from wean_fairseq.evaluation.metrics import LengthRatio
 from wean_fairseq.evaluation.presets import PRESETS
 
 SOURCES = ["how can i learn to cook well", "what is the best book on birds", "is it raining in the north"]
@@ -24,6 +31,7 @@ def make_run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: py
     for name, lines in (("src", SOURCES), ("ref", REFERENCES), ("hyp", OUTPUTS), ("other", SOURCES[::-1])):
         Path(name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     Path("short").write_text("one line\n", encoding="utf-8")
+    Path("link").symlink_to("hyp")
     Path("latin").write_bytes(b"fine\nna\xefve\nfine\n")
 
     def run(*arguments: str) -> tuple[int, str, str]:
@@ -60,8 +68,9 @@ def test_json_has_the_documented_shape(run: Run, tmp_path: Path) -> None:
     assert content["systems"]["X"]["distinct-1"]["ci"] is None  # a set has no resamples
     (pair,) = content["pairwise"]
     assert (pair["metric"], pair["baseline"], pair["system"]) == ("bleu", "X", "Y")
-    assert 0 < pair["p_bootstrap"] <= 1
-    assert 0 < pair["p_randomization"] <= 1
+    assert list(pair["p_values"]) == ["bootstrap", "randomization"]
+    assert all(0 < p_value <= 1 for p_value in pair["p_values"].values())
+    assert (pair["differing"], pair["corrected"]) == (1, None)  # the first two lines match as many n-grams in both
     files = content["data"]["files"]
     assert files["systems"][0]["name"] == "hyp"
     assert files["systems"][0]["empty"] == 1
@@ -140,7 +149,15 @@ BAD = [
     ),
     (["--hyp", "X=hyp", "--ref", "ref", "--src", "short"], "source short has 1 lines"),
     (["--hyp", "X=latin", "--ref", "ref"], "latin, line 2: byte 0xef at position 3 is not UTF-8"),
-    (["--hyp", "X=hyp", "X=other", "--ref", "ref"], "two systems are called 'X'"),
+    (["--set", "one", "--hyp", "X=hyp", "--ref", "ref", "--set", "one"], "--set one: give every test set a name"),
+    (["--set", "one", "--hyp", "X=hyp", "--ref", "short"], "--set one: system X (hyp) has 3 lines"),
+    (["--set", "one", "--hyp", "X=hyp", "--ref", "ref", "--json", "o"], "--json is for all test sets; give it before"),
+    (["--hyp", "X=hyp", "--ref", "ref", "--json", "ref"], "--json ref would overwrite ref; choose another name"),
+    (["--hyp", "X=link", "--ref", "ref", "--json", "./hyp"], "--json ./hyp would overwrite link; choose another name"),
+    (
+        ["--hyp", "X=hyp", "--ref", "ref", "--json", "o", "--markdown", "deep/../o"],
+        "--markdown deep/../o would overwrite what goes to --json; choose another name",
+    ),
     (["--hyp", "copy-source=hyp", "--ref", "ref"], "call the system something else"),
     (["--hyp", "X=hyp", "--ref", "ref", "--metric", "sari"], "--metric sari compares with the source"),
     (["--hyp", "X=hyp", "--ref", "ref", "--metric", "blue"], "unknown metric 'blue'"),
@@ -159,6 +176,19 @@ def test_bad_input_is_one_sentence_and_a_status(run: Run, arguments: list[str], 
     assert err.startswith("wean-evaluate: ")
     assert message in err
     assert err.count("\n") == 1
+    assert sorted(path.name for path in Path().iterdir()) == ["hyp", "latin", "link", "other", "ref", "short", "src"]
+    assert Path("ref").read_text(encoding="utf-8").splitlines() == REFERENCES
+
+
+@pytest.mark.parametrize("option", ["--json", "--markdown"])
+def test_places_are_looked_at_before_anything_is_scored(run: Run, monkeypatch: pytest.MonkeyPatch, option: str) -> None:
+    """An unwritable place; root may write anywhere, so the answer is made up."""
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    monkeypatch.setattr("wean_fairseq.evaluation.cli.score", lambda args: pytest.fail("scored"))
+    status, _, err = run("--hyp", "X=hyp", "--ref", "ref", option, "new/out")
+    assert status == 2
+    assert "new/out cannot be written" in err and "is write-protected" in err
+    assert not Path("new").exists()
 
 
 def test_a_failed_run_leaves_the_old_file(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,8 +235,125 @@ def test_groups_must_name_every_sentence(run: Run) -> None:
     assert "too short" in run("--hyp", "X=hyp", "--ref", "ref", "--groups", "short")[2]
 
 
-@pytest.mark.parametrize("arguments", [["--alpha", "2"], ["--resamples", "-1"], ["--tokenize", "spm"]])
-def test_bad_options_are_refused_by_the_parser(arguments: list[str]) -> None:
+def test_a_group_is_resampled_as_if_it_were_all(run: Run) -> None:
+    """Oracle: the group's lines as a data set of their own; every interval and p-value is the same."""
+    Path("groups").write_text("easy\nhard\neasy\n", encoding="utf-8")
+    metrics = ["--metric", "bleu", "rouge-l"]
+    run("--hyp", "X=hyp", "Y=other", "--ref", "ref", "--groups", "groups", *metrics, "--json", "all.json")
+    for name in ("hyp", "other", "ref"):
+        text = Path(name).read_text(encoding="utf-8").splitlines()
+        Path(f"{name}.easy").write_text(f"{text[0]}\n{text[2]}\n", encoding="utf-8")
+    run("--hyp", "X=hyp.easy", "Y=other.easy", "--ref", "ref.easy", *metrics, "--json", "part.json")
+    whole, part = (json.loads(Path(name).read_text(encoding="utf-8")) for name in ("all.json", "part.json"))
+    for system in ("X", "Y"):
+        for metric in ("bleu", "rouge-l"):
+            assert whole["systems"][system][f"{metric}[easy]"]["ci"] == part["systems"][system][metric]["ci"]
+    of_group = {item["metric"]: item["p_values"] for item in whole["pairwise"]}
+    assert all(of_group[f"{item['metric']}[easy]"] == item["p_values"] for item in part["pairwise"])
+    assert whole["systems"]["X"]["bleu[hard]"]["ci"] == [whole["systems"]["X"]["bleu[hard]"]["score"]] * 2
+
+
+def test_json_has_no_nan(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LengthRatio, "scores_of", lambda self, totals: np.full(len(totals), np.nan))
+    run("--hyp", "X=hyp", "Y=other", "--ref", "ref", "--metric", "length-ratio", "--json", "out.json")
+    text = Path("out.json").read_text(encoding="utf-8")
+    assert "NaN" not in text
+    assert json.loads(text)["systems"]["X"]["length-ratio"]["score"] is None
+
+
+def test_a_pipe_is_hashed_as_it_is_read(run: Run) -> None:
+    """What ``--hyp X=<(...)`` names can be read once."""
+    content = Path("hyp").read_bytes()
+    end, start = os.pipe()
+    os.write(start, content)
+    os.close(start)
+    run("--hyp", f"X=/dev/fd/{end}", "--ref", "ref", "--metric", "bleu", "--json", "out.json")
+    os.close(end)
+    (file,) = json.loads(Path("out.json").read_text(encoding="utf-8"))["data"]["files"]["systems"]
+    assert file["sha256"] == hashlib.sha256(content).hexdigest()
+
+
+def test_runs_of_one_system_have_mean_and_deviation(run: Run) -> None:
+    """exact@1 of the runs of X is 100, 0 and 0, of Y 0 and 100: standard deviations 57.735 and 70.711 (n - 1)."""
+    runs = ["--hyp", "X=ref", "X=hyp", "X=other", "--hyp", "Y=other", "Y=ref", "Z=hyp"]
+    status, out, _ = run(*runs, "--ref", "ref", "--metric", "exact@1", "--json", "out.json")
+    assert status == 0
+    assert out.splitlines()[0].endswith("X mean ± standard deviation of 3 runs; Y mean ± standard deviation of 2 runs")
+    assert out.splitlines()[3].split() == ["X", "33.33", "±", "57.74"]
+    assert "Y vs X: exact@1 +16.67" in out
+    assert "Z: one run does not show how much runs vary" in out
+    content = json.loads(Path("out.json").read_text(encoding="utf-8"))
+    cell = content["systems"]["X"]["exact@1"]
+    assert (cell["runs"], cell["deviation"]) == ([100.0, 0.0, 0.0], pytest.approx(57.735, abs=1e-3))
+    assert [list(item["p_values"]) for item in content["pairwise"]] == [["runs"]]
+    assert len(content["data"]["files"]["systems"]) == 6
+
+
+def test_one_file_given_twice_is_said(run: Run) -> None:
+    _, out, _ = run("--hyp", "X=hyp", "X=hyp", "--ref", "ref", "--metric", "bleu")
+    assert "X: 2 runs, but only 1 different outputs; is a file given twice?" in out
+
+
+def test_several_test_sets(run: Run) -> None:
+    """Expected: each as by itself."""
+    options = ["--metric", "bleu", "exact@1"]
+    sets = {"one": ["--hyp", "X=hyp", "--ref", "ref"], "two": ["--hyp", "X=other", "--ref", "src", "--lowercase"]}
+    alone = {name: run(*own, *options, "--json", f"{name}.json")[1] for name, own in sets.items()}
+    named = [argument for name, own in sets.items() for argument in ("--set", name, *own)]
+    _, out, _ = run("--json", "all.json", *options, *FAST, *named)
+    assert out == "\n".join(f"== {name} ==\n{text}" for name, text in alone.items())
+    content = json.loads(Path("all.json").read_text(encoding="utf-8"))["sets"]
+    assert content == {name: json.loads(Path(f"{name}.json").read_text(encoding="utf-8")) for name in sets}
+
+
+def test_formats(run: Run) -> None:
+    arguments = ["--hyp", "X_1=hyp", "Y=other", "--ref", "ref", "--metric", "rouge-l", "bleu", "--correction", "holm"]
+    _, latex, _ = run(*arguments, "--format", "latex", "--intervals")
+    assert latex.splitlines()[:4] == ["\\begin{tabular}{lrr}", "\\toprule", "system & ROUGE-L & BLEU \\\\", "\\midrule"]
+    assert latex.splitlines()[4].startswith("X\\_1 & ")
+    assert "% paired tests" in latex and "Holm's correction" in latex
+    _, text, _ = run(*arguments, "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(text)))
+    run(*arguments, "--json", "out.json")
+    content = json.loads(Path("out.json").read_text(encoding="utf-8"))
+    assert [(row["system"], row["metric"]) for row in rows] == [
+        (s, m) for s in ("X_1", "Y") for m in ("rouge-l", "bleu")
+    ]
+    for row in rows:
+        cell = content["systems"][row["system"]][row["metric"]]
+        assert [float(row[key]) for key in ("score", "low", "high")] == [cell["score"], *cell["ci"]]
+    assert [float(row["p_bootstrap"]) for row in rows[2:]] == [
+        item["corrected"]["bootstrap"] for item in content["pairwise"]
+    ]
+    assert json.loads(run(*arguments, "--format", "json")[1]) == content
+    run(*arguments, "--markdown", "out.md", "--intervals")
+    assert run(*arguments, "--format", "markdown", "--intervals")[1] == Path("out.md").read_text(encoding="utf-8")
+    low, high = content["systems"]["X_1"]["bleu"]["ci"]
+    assert f"[{low:.2f}, {high:.2f}] |" in Path("out.md").read_text(encoding="utf-8").splitlines()[2]
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
-        main(["--hyp", "X=hyp", "--ref", "ref", *arguments])
+        main(["--version"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out == f"wean-evaluate {wean_fairseq.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--alpha", "2"],
+        ["--resamples", "-1"],
+        ["--tokenize", "spm"],
+        ["--no-such"],
+        ["tables"],
+        ["record", "x"],
+        ["rerank", "x"],
+    ],
+)
+def test_bad_options_are_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
     assert stopped.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("wean-evaluate") and said.endswith("see --help.\n") and said.count("\n") == 1

@@ -277,3 +277,5 @@ def test_command_line_round_trip(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["ratings", *sheets, "--key", str(out / "key.json"), "--json", str(tmp_path / "r.json")]) == 0
     assert "reference: fluency 3.50" in capsys.readouterr().out
     assert json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["raters"] == 2
+    assert main(["ratings", *sheets, "--key", str(out / "key.json"), "--json", sheets[1]]) == 2
+    assert "rater-2.csv would overwrite" in capsys.readouterr().err

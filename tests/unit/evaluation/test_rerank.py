@@ -166,6 +166,7 @@ def test_copied_words_and_pieces_are_put_back_before_scoring(run: Run) -> None:
         ((*TUNE, "--output", "out"), "--output without --test; give both"),
         ((*TUNE, "--test", "5=e5", "--output", "out"), "--tune has the searches 5, 12 but --test has 5;"),
         ((*TUNE, "--test", "5=e5", "12=t12", "--output", "out"), "t12 has 3 sentences but e5 has 2; give logs of one"),
+        ((*TUNE, "--json", "./t5"), "--json ./t5 would overwrite t5; choose another name."),
         (("--tune", "5=e5", "--ref", "ref"), "system 5 (e5) has 2 lines but the reference has 3: it is too short"),
         (("--tune", "5=ref", "--ref", "ref"), "ref holds no H- lines of fairseq-generate"),
     ],

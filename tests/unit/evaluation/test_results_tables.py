@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from wean_fairseq.evaluation import results
 from wean_fairseq.evaluation.cli import main
 
 EVALUATION = {
@@ -61,6 +62,12 @@ def test_tables_are_generated_and_checked(capsys: pytest.CaptureFixture[str]) ->
     assert "Command: `make demo`" in text
     assert "old text" not in text
     assert main(["tables", "doc.md", "--check"]) == 0
+
+
+def test_a_cell_shows_runs_intervals_and_what_is_no_number() -> None:
+    cell = {"score": 12.345, "runs": [12.0, 12.69], "deviation": 0.488, "ci": [11.0, 13.0]}
+    assert results._cell(cell) == "12.35 ± 0.49 [11.00, 13.00]"
+    assert results._cell({"score": None, "ci": None}) == "–"
 
 
 @pytest.mark.parametrize(

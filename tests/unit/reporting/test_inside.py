@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.unit.reporting.run_folder import make_run
-from wean_fairseq.reporting import inside
+from wean_fairseq.reporting import inside, trace
 from wean_fairseq.reporting.document import FigureBlock, ListBlock, TableBlock
 from wean_fairseq.reporting.dumps import Attention
 from wean_fairseq.reporting.report_cli import main
@@ -30,8 +30,8 @@ def run_with_checkpoints(tmp_path):
 
 def blocks(folder, monkeypatch, attention=None):
     """What is shown of a run, without the host."""
-    monkeypatch.setattr(inside.trace, "load", lambda checkpoint, data: checkpoint)
-    monkeypatch.setattr(inside.trace, "attention", attention or (lambda loaded, lines: 1 / 0))
+    monkeypatch.setattr(trace, "load", lambda checkpoint, data: checkpoint)
+    monkeypatch.setattr(trace, "attention", attention or (lambda loaded, lines: 1 / 0))
     drawn = []
 
     def write(draw, words, name, caption):

@@ -54,6 +54,19 @@ def test_a_log_without_the_end_of_an_epoch_has_no_costs(tmp_path):
     assert decoding_speed(tmp_path / "test.err") is None
 
 
+def test_paired_tests_of_the_older_definition_are_left_out(tmp_path):
+    folder = make_run(tmp_path / "run")
+    (file,) = folder.glob("test.json")
+    content = json.loads(file.read_text())
+    for test in content["pairwise"]:
+        del test["p_values"]
+        test.update(p_bootstrap=0.01, p_randomization=0.01)
+    file.write_text(json.dumps(content))
+    run = read_run(folder)
+    assert (len(content["pairwise"]) > 0, run.sets["test"].pairwise) == (True, [])
+    assert run.problems == ["test.json has paired tests of an older definition, which are left out: score again."]
+
+
 def test_outputs_that_changed_after_scoring_are_not_shown(tmp_path):
     folder = make_run(tmp_path / "run")
     with (folder / "transformer" / "test.log").open("a") as log:

@@ -16,7 +16,7 @@ def scored(values: dict[str, float], key: str = "bleu", p: float | None = None, 
     }
     names = [name for name in values if name != "copy-source"]
     test = {"metric": key, "baseline": names[0], "system": names[-1], "difference": difference}
-    pairwise = [] if p is None else [{**test, "p_bootstrap": p, "p_randomization": 0.01}]
+    pairwise = [] if p is None else [{**test, "p_values": {"bootstrap": p, "randomization": 0.01}}]
     return ScoredSet("test", systems, pairwise, {"sentences": 4, "resamples": 9, "trials": 9})
 
 

@@ -8,13 +8,13 @@ from wean_fairseq.evaluation.human.design import KINDS, LIKERT, Design, make_des
 from wean_fairseq.evaluation.human.ratings import analyse, read_ratings
 from wean_fairseq.evaluation.human.sheets import write_sheets
 from wean_fairseq.evaluation.output_reader import read_plain
-from wean_fairseq.evaluation.system_arguments import add_system_arguments, read_systems
-from wean_fairseq.evaluation.text_files import read_lines, write_atomically
+from wean_fairseq.evaluation.system_arguments import OneLineParser, add_system_arguments, read_systems
+from wean_fairseq.evaluation.text_files import check_outputs, read_lines, write_atomically
 
 
 def sheet_parser() -> argparse.ArgumentParser:
     """Return the parser of ``sheet``."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="wean-evaluate sheet", description="Write blinded, seeded rating sheets (CSV and HTML) and their key."
     )
     add_system_arguments(parser)
@@ -55,7 +55,7 @@ def sheet(argv: list[str]) -> str:
 
 def ratings_parser() -> argparse.ArgumentParser:
     """Return the parser of ``ratings``."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="wean-evaluate ratings", description="Read filled-in sheets: means, intervals, agreement, tests."
     )
     parser.add_argument("sheets", nargs="+", metavar="CSV", help="the sheet of every rater")
@@ -67,6 +67,7 @@ def ratings_parser() -> argparse.ArgumentParser:
 def ratings(argv: list[str]) -> str:
     """Analyse the sheets of a study."""
     args = ratings_parser().parse_args(argv)
+    check_outputs({"--json": args.json}, [args.key, *args.sheets])
     design = Design.from_file(args.key)
     result = analyse(design, read_ratings(design, args.sheets))
     if args.json:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wean_fairseq.compat import hide_broken_torchaudio
 from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.evaluation.metrics.base import MeanMetric, SignatureItems
 from wean_fairseq.evaluation.text_files import sha256_of
@@ -28,6 +27,8 @@ def load_model(folder: str) -> tuple[Any, Any]:
     transformers makes up an empty tokenizer where the folder has none. Every word would be unknown and every score
     about 100, so a tokenizer that does not fit the model is refused.
     """
+    from wean_fairseq.compat import hide_broken_torchaudio
+
     hide_broken_torchaudio()
     import transformers
 

@@ -1,0 +1,144 @@
+"""The plugin is registered whenever fairseq is there, and text is scored without it.
+
+How the import decides is tried on a package in small: the real `registration.py` among parts that are a line each,
+with a fairseq and a torch that are a line each.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "wean_fairseq"
+NEED_TORCH = {
+    "wean_fairseq.evaluation.layer_mixture",
+    "wean_fairseq.evaluation.neighbours",
+    "wean_fairseq.evaluation.scorers",
+    "wean_fairseq.reporting.plot_cli",
+    "wean_fairseq.reporting.trace",
+}
+
+
+def run(code: str, folder: Path) -> str:
+    """What a fresh interpreter prints; it finds packages in `folder`."""
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(command, cwd=folder, env={"PYTHONPATH": str(folder)}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(name="small")
+def small_package(tmp_path: Path) -> Path:
+    """Every module says its name when its code runs; the tasks read the data as a package, as the real ones do."""
+    files = {
+        "fairseq/__init__": "import torch, fairseq.tasks",
+        "fairseq/tasks": "",
+        "torch/__init__": "",
+        "wean_fairseq/compat": "import fairseq\ninstall = lambda: print('installed')",
+        "wean_fairseq/criterions/__init__": "from ..modules import mechanism",
+        "wean_fairseq/models/__init__": "from . import family",
+        "wean_fairseq/models/family": "import fairseq",
+        "wean_fairseq/modules/__init__": "import torch\nmechanism = 1",
+        "wean_fairseq/optim": "",
+        "wean_fairseq/tasks": "from .data import pairs",
+        "wean_fairseq/data/__init__": "from .text import pairs",
+        "wean_fairseq/data/text": "import fairseq\npairs = 1",
+        "wean_fairseq/errors": "install_error_reports = lambda: None",
+        "wean_fairseq/evaluation/__init__": "",
+        "wean_fairseq/evaluation/scorers": "import fairseq",
+        "wean_fairseq/evaluation/neighbours": "import torch",
+        "wean_fairseq/checkpoints/__init__": "",
+        "wean_fairseq/checkpoints/files": "",
+        "wean_fairseq/checkpoints/host": "import fairseq",
+    }
+    for name, code in files.items():
+        path = tmp_path / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{code}\nprint(__name__)\n", encoding="utf-8")
+    for name in ("__init__", "registration"):
+        (tmp_path / "wean_fairseq" / f"{name}.py").write_bytes((PACKAGE / f"{name}.py").read_bytes())
+    return tmp_path
+
+
+REGISTERED = ["installed", *(f"wean_fairseq.{name}" for name in ("models", "tasks", "evaluation.scorers", "data"))]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import fairseq, wean_fairseq",  # as --user-dir does
+        "import torch, wean_fairseq",
+        "import wean_fairseq, fairseq",
+        "import wean_fairseq; from fairseq import tasks",
+        "import wean_fairseq.evaluation; import fairseq.tasks",
+        "import wean_fairseq, torch",
+        "import wean_fairseq; wean_fairseq.tasks",
+        "from wean_fairseq import scorers",
+        "from wean_fairseq import models",
+        "import wean_fairseq.data.text",
+        "from wean_fairseq.models.family import fairseq",
+        "from wean_fairseq.modules import mechanism",
+        "import wean_fairseq.checkpoints.files, wean_fairseq.checkpoints.host",
+        "import wean_fairseq.evaluation.scorers",
+        "import wean_fairseq.evaluation.neighbours",
+    ],
+)
+def test_whoever_could_use_the_plugin_finds_it_registered(small: Path, code: str) -> None:
+    """Once, each module's code run once, and every module with the loader and specification of its own file."""
+    check = (
+        "\nimport sys\nassert wean_fairseq.__path__"
+        "\nfor name in ('fairseq', 'torch', 'wean_fairseq.data', 'wean_fairseq.modules', 'wean_fairseq.models'):"
+        "\n    module = sys.modules[name]"
+        "\n    assert module.__spec__.origin == module.__file__ and module.__spec__.loader is module.__loader__"
+        "\nassert not any(type(finder).__name__ == '_BeforeTheFirst' for finder in sys.meta_path)"
+    )
+    said = run(f"{code}\nimport wean_fairseq{check}", small).split()
+    assert set(REGISTERED) <= set(said)
+    assert len(said) == len(set(said))
+
+
+@pytest.mark.parametrize("name", ["wean_fairseq", "wean_fairseq.evaluation", "wean_fairseq.checkpoints.files"])
+def test_nothing_is_registered_where_nobody_asks(small: Path, name: str) -> None:
+    said = run(f"import {name}\nassert not hasattr(wean_fairseq, 'no_such_part')", small).split()
+    assert not {"fairseq", "torch", "installed"} & set(said)
+
+
+def test_a_host_that_fails_fails_again_and_not_half(small: Path) -> None:
+    """fairseq missing: the import says so, as often as it is tried."""
+    (small / "fairseq" / "__init__.py").write_text("raise ImportError('broken')", encoding="utf-8")
+    attempt = "try:\n    import fairseq\nexcept ImportError as error:\n    print(error)\n"
+    assert run(f"import wean_fairseq\n{attempt}{attempt}", small).count("broken") == 2
+
+
+def test_text_is_scored_and_reported_without_torch_and_fairseq() -> None:
+    """All modules of evaluation and reporting but those that read checkpoints."""
+    names = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for folder in ("evaluation", "reporting")
+        for path in sorted((PACKAGE / folder).rglob("*.py"))
+        if path.stem != "__main__"
+    ]
+    assert set(names) > NEED_TORCH
+    imports = "\n".join(f"import {name}" for name in names if name not in NEED_TORCH)
+    check = "import sys\nprint(sorted({'torch', 'fairseq', 'transformers', 'scipy', 'matplotlib'} & set(sys.modules)))"
+    assert run(f"{imports}\n{check}", ROOT).strip() == "[]"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--hyp", "A=hyp", "--ref", "ref", "--src", "ref", "--quiet"]])
+def test_the_command_imports_neither_torch_nor_fairseq(tmp_path: Path, arguments: list[str]) -> None:
+    for name in ("hyp", "ref"):
+        (tmp_path / name).write_text("a line of text\n", encoding="utf-8")
+    code = (
+        f"import os, runpy, sys\nos.chdir({str(tmp_path)!r})\nsys.argv = ['wean-evaluate', *{arguments!r}]\n"
+        "try:\n    runpy.run_module('wean_fairseq.evaluation', run_name='__main__')\n"
+        "except SystemExit as stopped:\n    print(stopped.code, [n for n in ('torch', 'fairseq') if n in sys.modules])"
+    )
+    assert run(code, ROOT).splitlines()[-1] == "0 []"
+
+
+@pytest.mark.parametrize("first", ["wean_fairseq", "wean_fairseq.data.pairs"])
+def test_the_real_archs_are_there(first: str) -> None:
+    code = f"import {first}\nfrom fairseq.models import ARCH_MODEL_REGISTRY\nprint('wean_lstm' in ARCH_MODEL_REGISTRY)"
+    assert run(code, ROOT).strip() == "True"
