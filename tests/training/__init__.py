@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import scipy.stats
-from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
 from torch import Tensor, nn
 
+from tests.families import families
 from tests.model_contract import build_model, task_inputs
 
 ENCODER, DECODER = "encoder", "decoder"
@@ -104,12 +104,6 @@ class Case:
     noise: frozenset[str] = frozenset()
     build: Callable[..., nn.Module] = build_model
     inputs: Callable[[nn.Module, dict[str, Tensor]], dict[str, Tensor]] = task_inputs
-
-
-def families() -> list[str]:
-    """Names of all model families of this package."""
-    ours = [arch for arch, model in ARCH_MODEL_REGISTRY.items() if model.__module__.startswith("wean_fairseq.")]
-    return sorted({ARCH_MODEL_NAME_REGISTRY[arch] for arch in ours})
 
 
 def cases() -> dict[str, Case]:

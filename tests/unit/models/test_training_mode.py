@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from tests import training
+from tests.families import families
 from tests.model_contract import EOS, collate
 from tests.training import BETWEEN_LAYERS, CROSS_ATTENTION, DECODER, ENCODER, SELF_ATTENTION, Case, Dropped
 
@@ -134,7 +135,7 @@ def watched(case: Case, *, train: bool) -> Watch:
 
 def test_every_family_is_declared_and_nothing_else() -> None:
     files = {file.stem for file in Path(training.__file__).parent.glob("*.py")} - {"__init__"}
-    assert files == set(training.families())
+    assert files == set(families())
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
