@@ -111,6 +111,19 @@ def test_reduction_divides_the_sums_of_all_workers_once():
     assert values["ppl"] == pytest.approx(math.exp(4), rel=1e-2)
 
 
+def test_reduction_of_a_sentence_average_divides_the_loss_by_sentences():
+    """Closed form: 40 nats over 1 + 3 sentences; the likelihood stays one of tokens, 32 nats over 2 + 6 of them."""
+    logs = [
+        {"loss": 10.0, "nll_loss": 8.0, "ntokens": 2, "nsentences": 1, "sample_size": 1},
+        {"loss": 30.0, "nll_loss": 24.0, "ntokens": 6, "nsentences": 3, "sample_size": 3},
+    ]
+    with metrics.aggregate() as aggregated:
+        QueryEmbeddingCriterion.reduce_metrics(logs)
+    values = aggregated.get_smoothed_values()
+    assert values["loss"] == pytest.approx(10 / math.log(2), abs=1e-3)
+    assert values["nll_loss"] == pytest.approx(4 / math.log(2), abs=1e-3)
+
+
 @pytest.mark.parametrize("kind", MODELS)
 def test_bf16_output_rounds_the_products_of_this_loss_alone(kind):
     """That the errors keep their bounds is shown in tests/unit/modules/test_products.py."""
