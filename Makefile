@@ -28,6 +28,19 @@ quickstart: setup ## the main job end to end on generated data, a few minutes on
 test: setup ## the tests, without the slow ones
 	@$(WITH_VENV) $(IN_PARALLEL) tests $(PYTEST_ARGS)
 
+# The fast tier: seconds each, nothing that starts a command. Whoever knows what changed names it: TESTS=tests/unit/models.
+TESTS := tests/unit/criterions tests/unit/models/test_training_mode.py tests/unit/modules tests/unit/optim
+TESTS += tests/unit/test_project.py
+
+.PHONY: check
+check: ## lint, types and the fast tests, before every commit; make check TESTS=tests/unit/models runs others
+	@$(MAKE) --no-print-directory lint typecheck
+	@$(WITH_VENV) $(IN_PARALLEL) --quiet $(TESTS) $(PYTEST_ARGS)
+
+.PHONY: mutants
+mutants: setup ## breaks the package on purpose and says which breaks no test notices (half an hour on two cores)
+	@$(WITH_VENV) OMP_NUM_THREADS=1 python scripts/mutants.py $(MUTANTS_ARGS)
+
 .PHONY: test-slow
 test-slow: setup ## the slow tests: does every model learn, is anything lost; writes docs/reliability.md
 	@mkdir -p runs && rm -f runs/reliability.jsonl

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 import wean_fairseq  # noqa: F401 - its allow-list is what loads a checkpoint with --eval-bleu's arrays
+from tests.integration import warm
 
 ROOT = Path(__file__).resolve().parents[2]
 USER_DIR = str(ROOT / "wean_fairseq")
@@ -82,10 +83,13 @@ def run(name: str, *arguments: object, stdin: str = "", cwd: Path | None = None,
         expect_success: fail the test with everything the command said if it exits with an error.
     """
     line = command_line(name, *arguments)
-    done = subprocess.run(
-        line, input=stdin, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=TIMEOUT, check=False
-    )
-    result = Result(line, done.returncode, done.stdout, done.stderr)
+    if name in warm.COMMANDS:
+        result = Result(line, *warm.run(line, stdin, cwd, ENVIRONMENT, TIMEOUT))
+    else:
+        done = subprocess.run(
+            line, input=stdin, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=TIMEOUT, check=False
+        )
+        result = Result(line, done.returncode, done.stdout, done.stderr)
     assert not (expect_success and result.code), result.describe()
     return result
 

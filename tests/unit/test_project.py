@@ -293,6 +293,16 @@ def test_second_setup_is_silent_and_does_nothing(project):
     assert not project.calls()
 
 
+def test_setup_builds_side_by_side_without_optimisation_and_keeps_the_users_flags(project):
+    script = FAKE_PYTHON.format(bash=shutil.which("bash"))
+    look = '[[ $3 != wheel ]] || { echo "$CFLAGS"; cat "$DIST_EXTRA_CONFIG"; ninja --version || echo no ninja; } >seen'
+    project.add_tool("python3.11", f"{script}\n{look}\n")
+    project.add_tool("ninja", "echo 1.11")
+    project.setup(CFLAGS="-march=native")
+    seen = (project.root / "seen").read_text().splitlines()
+    assert seen == ["-DNDEBUG -fwrapv -O0 -g0 -march=native", "[build_ext]", "parallel = 6", "no ninja"]
+
+
 def test_setup_builds_without_cuda_home(project):
     script = FAKE_PYTHON.format(bash=shutil.which("bash"))
     project.add_tool("python3.11", script + '\necho "CUDA_HOME=${CUDA_HOME:-none} $3" >>cuda\n')

@@ -97,17 +97,21 @@ def test_sentence_average_counts_sentences():
     assert (size, log["sample_size"], log["nsentences"]) == (3, 3, 3)
 
 
-def test_reduction_divides_the_sums_of_all_workers_once():
-    """Closed form: (8 + 24) nats over (2 + 6) tokens is 4 nats, 4 / ln 2 bits; mean of means would differ."""
+@pytest.mark.parametrize(("sizes", "loss"), [((2, 6), 5), ((1, 3), 10)], ids=["by token", "by sentence"])
+def test_reduction_divides_the_sums_of_all_workers_once(sizes, loss):
+    """Closed form: (8 + 24) nats over (2 + 6) tokens is 4 nats, 4 / ln 2 bits; mean of means would differ.
+
+    The loss of 10 + 30 nats is divided by the tokens, or with ``--sentence-avg`` by 1 + 3 sentences.
+    """
     logs = [
-        {"loss": 10.0, "nll_loss": 8.0, "ntokens": 2, "nsentences": 1, "sample_size": 2},
-        {"loss": 30.0, "nll_loss": 24.0, "ntokens": 6, "nsentences": 2, "sample_size": 6},
+        {"loss": 10.0, "nll_loss": 8.0, "ntokens": 2, "nsentences": 1, "sample_size": sizes[0]},
+        {"loss": 30.0, "nll_loss": 24.0, "ntokens": 6, "nsentences": 3, "sample_size": sizes[1]},
     ]
     with metrics.aggregate() as aggregated:
         QueryEmbeddingCriterion.reduce_metrics(logs)
     values = aggregated.get_smoothed_values()
     assert values["nll_loss"] == pytest.approx(4 / math.log(2), abs=1e-3)
-    assert values["loss"] == pytest.approx(5 / math.log(2), abs=1e-3)
+    assert values["loss"] == pytest.approx(loss / math.log(2), abs=1e-3)
     assert values["ppl"] == pytest.approx(math.exp(4), rel=1e-2)
 
 

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import logging
 import re
 import signal
 import socket
@@ -231,7 +232,8 @@ def test_a_request_that_ends_early_is_no_failure(client: Client, caplog: pytest.
         connection.sendall(b'Content-Length: 90\r\n\r\n{"text": "a')
         time.sleep(0.2)
     assert client.decode()["state"] == "done"
-    assert not caplog.records
+    # Another test of the process may have turned on what servers say of every request.
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 def test_a_failure_of_the_server_has_the_headers_too():

@@ -188,6 +188,21 @@ def test_training_draws_labels_and_generation_does_not():
         assert (not torch.equal(first, second)) is differs
 
 
+@pytest.mark.parametrize(("noisy", "training"), [(False, False), (False, True), (True, False), (True, True)])
+def test_each_side_draws_labels_in_training_and_where_generation_is_to_be_noisy(noisy, training):
+    """The encoder's labels, and the decoder's for the same source; what is compared with weak labels has no noise."""
+    model, batch = build(dropout=0.0, attention_dropout=0.0, noisy_inference=noisy).train(training), copy_batch()
+    with torch.no_grad():
+        first, second = (model.encoder(batch["src_tokens"]) for _ in range(2))
+        scores = [model.decoder(batch["prev_output_tokens"], first)[0].nan_to_num(neginf=0.0) for _ in range(2)]
+    drawn = noisy or training
+    assert torch.equal(first["labels"], second["labels"]) is not drawn
+    assert torch.equal(*scores) is not drawn
+    assert torch.equal(first["labels"], first["expected_labels"]) is not drawn
+    if not drawn:
+        assert torch.equal(first["expected_labels"], second["expected_labels"])
+
+
 def test_temperature_and_label_weight_fall_after_three_epochs():
     """DN-P section 3.2: tau 1 and lambda 1 for three epochs, then 0.9 and 0.01."""
     model, batch = build(), copy_batch()

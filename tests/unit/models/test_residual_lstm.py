@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.model_contract import PAD, ModelContract, build_model, log_probs, make_batch, make_dictionary, make_task
+from tests.processors import needs_bf16_lstm
 from tests.reference import residual_lstm as reference
 from wean_fairseq.errors import UserError
 from wean_fairseq.modules import ResidualLstm
@@ -142,6 +143,7 @@ def test_contradictory_options_are_refused(options, message):
 
 def test_the_loss_under_autocast_is_close_to_the_one_without():
     """bfloat16 has 8 bits: 2% of the loss, 5% of each gradient's length."""
+    needs_bf16_lstm()
     batch, results = make_batch(), {}
     for enabled in (False, True):
         model = build_model("residual_lstm", **TINY | {"init_range": 0.2})

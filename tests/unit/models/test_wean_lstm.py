@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.model_contract import PAD, ModelContract, build_model, log_probs, make_batch, make_dictionary, make_task
+from tests.processors import needs_bf16_lstm
 from tests.reference import wean_lstm as reference
 from wean_fairseq.errors import UserError
 
@@ -78,6 +79,7 @@ def test_fairseqs_criterions_get_unk_for_words_that_are_no_candidates():
 
 def test_the_loss_under_autocast_is_close_to_the_one_without():
     """bfloat16 has 8 bits: 2% of the loss, 5% of each gradient's length."""
+    needs_bf16_lstm()
     batch = make_batch()
     results = {}
     for enabled in (False, True):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from wean_fairseq.modules import CopyDistribution, gated, mean_over_heads, nothing_to_copy, shared_softmax
-from wean_fairseq.modules.copying import log_add, logsumexp, scatter_logsumexp
+from wean_fairseq.modules.copying import CopyGate, base_ids, log_add, logsumexp, scatter_logsumexp
 
 NEVER = float("-inf")
 BASE, SLOTS = 6, 2
@@ -171,3 +171,17 @@ def test_gradients_where_nothing_is_possible_are_zero_and_not_nan():
     assert total.tolist() == [NEVER, NEVER]
     total.masked_fill(total == NEVER, 0.0).sum().backward()
     assert not values.grad.any()
+
+
+def test_the_first_slot_is_read_as_unknown_and_the_last_word_is_not():
+    assert base_ids(torch.tensor([0, 22, 23, 25]), num_base=23, unk_index=3).tolist() == [0, 22, 3, 3]
+
+
+def test_the_gate_of_the_transformers_is_the_probability_of_copying():
+    """rho = sigmoid(w [o; c; e] + b) copies; with w = 0 and b = ln 3 it is 3/4, and generating has the logit -ln 3."""
+    gate = CopyGate(2)
+    with torch.no_grad():
+        gate.weight.zero_()
+        gate.bias.fill_(math.log(3))
+    states = torch.randn(1, 4, 2)
+    torch.testing.assert_close(gate.generating(states, states, states), torch.full((1, 4), -math.log(3)))

@@ -300,3 +300,17 @@ def test_gradients_reach_the_head_and_are_those_of_the_naive_loop(kind, normaliz
     assert found[0].abs().max() > 0.01
     for mine, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["scope", "product"])
+def test_words_out_of_reach_keep_the_floor_of_the_release(kind):
+    """The release adds log(max(M, 1e-32)); with z = 1 the mask is 1 up to two words away, and 0 beyond."""
+    attention = with_granularity(self_attention(kind), 1.0)
+    states = torch.randn(2, 9, DIM, generator=torch.Generator().manual_seed(3))
+    memory = attention.project(states)
+    place = torch.arange(9)
+    out_of_reach = (place[:, None] - place).abs() > 2
+    scores = MultiHeadAttention.log_weights(attention, states, memory, None)
+    expected = (scores + out_of_reach * -73.6827).log_softmax(dim=-1)  # ln 1e-32
+    found = attention(states, memory, None, with_weights=True).log_weights
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-3)

@@ -21,6 +21,15 @@ from wean_fairseq.modules.soft_labels import both_labels, even_labels, soft_labe
 NEVER = float("-inf")
 
 
+def test_noise_draws_a_class_as_often_as_it_is_probable():
+    """The Gumbel-max trick; of three classes, as with two the noise of the other sign would do as well."""
+    torch.manual_seed(1)
+    logits = torch.tensor([0.0, 1.0, 2.5])
+    drawn = soft_labels(logits.expand(40_000, 3), 0.1, noisy=True).argmax(dim=-1)
+    shares = drawn.bincount(minlength=3) / len(drawn)
+    torch.testing.assert_close(shares, logits.softmax(dim=0), rtol=0, atol=0.01)  # four standard errors
+
+
 def test_a_label_without_noise_is_a_softmax_at_its_temperature():
     """Expected: exp(x / tau), normalised, by hand: x = (0, ln 3), tau = 1 and 1/2 -> (1, 3) / 4 and (1, 9) / 10."""
     logits = torch.tensor([0.0, math.log(3)])

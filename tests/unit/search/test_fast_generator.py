@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 from fairseq.sequence_generator import SequenceGenerator
 
 from tests.copy_contract import copy_batch, copy_task
+from tests.families import families, tiny
 from tests.model_contract import EOS, build_model, collate, make_dictionary, make_task, sentence, task_inputs
 from wean_fairseq.errors import UserError
 from wean_fairseq.modules import QueryEmbedding
@@ -45,6 +47,8 @@ FAMILIES = {
     "nts": ("nts", {}),
     "enc_dec_a": ("enc_dec_a", {}),
 }
+# The families that are not named above, in their default options.
+OTHERS = sorted(set(families()) - {ARCH_MODEL_NAME_REGISTRY[arch] for arch, _ in FAMILIES.values()})
 OPTIONS: dict[str, dict[str, Any]] = {
     "defaults": {},
     "greedy": {"beam_size": 1},
@@ -70,12 +74,13 @@ def small_chunks(monkeypatch):
 
 
 def make_model(arch: str, options: dict[str, Any], task: Any = None, seed: int = 11) -> torch.nn.Module:
-    model = build_model(arch, task or make_task(make_dictionary(WORDS)), seed=seed, **TINY | options)
+    sizes = TINY if arch not in OTHERS else {}
+    model = build_model(arch, task or make_task(make_dictionary(WORDS)), seed=seed, **sizes | options)
     torch.manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.7 * torch.randn_like(parameter))
-            if len(parameter) == len(model.decoder.embed_tokens.weight):
+            if len(parameter) == len(model.decoder.dictionary):
                 parameter[EOS] *= 3.0  # often the best word, so that sentences end at different steps
     return model
 
@@ -127,6 +132,13 @@ def test_every_family_finds_what_fairseq_finds(arch, options, stock_is_not_used)
     for beam in (2, 5):
         compare(model, sample, beam_size=beam)
     compare(model, sample, min_len=6, max_len_b=9, len_penalty=0.5)
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_every_other_family_finds_it_too_by_whichever_loop(family):
+    model = make_model(family, tiny(family))
+    compare(model, make_sample(model))
+    compare(model, make_sample(model), min_len=6, max_len_b=9, len_penalty=0.5)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -1,6 +1,7 @@
 """When the search ends a sentence: a model that is sure of itself must not be cut off before it has said its word."""
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -139,3 +140,22 @@ def test_beam_sampling_finishes_at_the_longest_output_at_any_width(beam):
 def test_a_beam_too_wide_to_draw_is_refused(model, dictionary):
     with pytest.raises(UserError, match="--beam must be less than 50, but is 50"):
         PaperSequenceGenerator([model], dictionary, beam_size=50, beam_sampling=True)
+
+
+def test_nothing_better_compares_with_the_last_of_the_wanted_outputs():
+    """Sums of log-probabilities: what is open has -2; two outputs are wanted, so the second best decides."""
+    generator = SimpleNamespace(
+        stop_when_nothing_better=2, search=SimpleNamespace(best_open=[-2.0]), normalize_scores=False
+    )
+    settled = {
+        scores: PaperSequenceGenerator._nothing_better(generator, 0, list(scores), step=3, max_len=9)
+        for scores in ((-1.0,), (-1.0, -3.0, -4.0), (-5.0, -4.0, -1.5, -1.0))
+    }
+    assert list(settled.values()) == [False, False, True]
+
+
+def test_an_unknown_word_is_replaced_by_a_word_never_by_the_end():
+    """Attention is highest at the end symbol, then at padding; the words have 0.1 and 0.2, on the left is padding."""
+    generator = SimpleNamespace(pad=1, eos=EOS)
+    attention = torch.tensor([[0.3], [0.1], [0.2], [0.4]])
+    assert PaperSequenceGenerator._source_positions(generator, torch.tensor([1, 7, 8, EOS]), attention) == [1]

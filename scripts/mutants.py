@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Breaks the package on purpose, one line at a time, and says which breaks no test noticed.
+
+    python scripts/mutants.py                  # all of scripts/mutants.toml
+    python scripts/mutants.py -k dropout -j 4  # those whose file or text has the word, four at a time
+
+Each mutant is a text of a file that is replaced by another, in a copy of the project, where the tests named beside it
+run. An old text that is gone, or stands there twice, is an error: mend the row. Before the mutants, each set of tests
+runs once on an unchanged copy, so that a mutant is not taken for killed by a test that fails anyway.
+"""
+
+import argparse
+import importlib
+import io
+import multiprocessing
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterable
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+MUTANTS = ROOT / "scripts" / "mutants.toml"
+# Of the project as far as its unit tests look at it.
+COPIED = ("wean_fairseq", "tests", "preprocess", "pyproject.toml", "setup.py")
+KILLED, SURVIVED, BROKEN = "killed", "SURVIVED", "BROKEN"
+LONGEST = 900  # seconds: a mutant that makes a test wait is killed too
+
+
+class Mutant(NamedTuple):
+    """``old`` of the file becomes ``new``; ``tests`` are pytest's arguments. Empty texts change nothing."""
+
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+    def describe(self) -> str:
+        """One line."""
+        if not self.old:
+            return f"unchanged: {' '.join(self.tests)}"
+        return f"{self.file}: {self.old.strip()!r} -> {self.new.strip()!r}"
+
+
+def read_mutants(path: Path) -> list[Mutant]:
+    """The rows of ``path``; every old text must stand once in its file.
+
+    Raises:
+        SystemExit: naming the rows that must be mended.
+    """
+    mutants = []
+    for group in tomllib.loads(path.read_text(encoding="utf-8"))["group"]:
+        mutants += [Mutant(group["file"], old, new, tuple(group["tests"])) for old, new in group["mutants"]]
+    wrong = []
+    for mutant in mutants:
+        file = ROOT / mutant.file
+        found = file.read_text(encoding="utf-8").count(mutant.old) if file.exists() else 0
+        if found != 1 or mutant.old == mutant.new:
+            wrong.append(f"  {found} times in {mutant.file}: {mutant.old!r}")
+    if wrong:
+        sys.exit("\n".join([f"mutants: error: the old text of a mutant must stand once in its file ({path}):", *wrong]))
+    return mutants
+
+
+def run_tests(mutant: Mutant) -> tuple[Mutant, str, str]:
+    """Run the tests of a mutant in a copy of its own; the process is used for nothing else.
+
+    Returns:
+        The mutant, how it ended, and the end of what pytest said.
+    """
+    signal.signal(signal.SIGALRM, _give_up)
+    signal.alarm(LONGEST)
+    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+        _copy_project(Path(folder))
+        if mutant.old:
+            path = Path(folder, mutant.file)
+            path.write_text(path.read_text(encoding="utf-8").replace(mutant.old, mutant.new), encoding="utf-8")
+        said = io.StringIO()
+        try:
+            with redirect_stdout(said), redirect_stderr(said):
+                status = _pytest(folder, mutant.tests)
+        except TimeoutError:
+            return mutant, KILLED, "it took too long"
+        finally:
+            signal.alarm(0)
+            os.chdir(ROOT)
+    return mutant, {0: SURVIVED, 1: KILLED}.get(status, BROKEN), said.getvalue()[-1500:]
+
+
+def _give_up(_signal: int, _frame: Any) -> None:
+    raise TimeoutError
+
+
+def _copy_project(folder: Path) -> None:
+    for name in COPIED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, folder)
+
+
+def _pytest(folder: str, tests: Iterable[str]) -> int:
+    import pytest
+
+    os.chdir(folder)
+    sys.path.insert(0, folder)
+    status = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--rootdir", folder, *tests]))
+    package = sys.modules.get("wean_fairseq")
+    if package is None or not str(package.__file__).startswith(folder):
+        return 4  # the tests did not see the copy
+    return status
+
+
+def main() -> int:
+    """Run, report, and fail below the goal."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("-k", metavar="WORD", default="", help="only mutants whose file or text has this word")
+    parser.add_argument("-j", type=int, default=os.cpu_count() or 1, help="mutants at a time (default: all processors)")
+    parser.add_argument("--goal", type=float, default=95.0, help="percentage to be killed (default: %(default)s)")
+    args = parser.parse_args()
+    mutants = [one for one in read_mutants(MUTANTS) if args.k in one.file or args.k in one.old]
+    if not mutants:
+        parser.error(f"no mutant has {args.k!r} in its file or text")
+    # Read once here, not in every process that is forked off: most of the time of a short test goes into this.
+    for name in ("fairseq.models", "fairseq.tasks", "scipy.stats"):
+        importlib.import_module(name)
+    sys.dont_write_bytecode = True
+    unchanged = [Mutant("", "", "", tests) for tests in dict.fromkeys(mutant.tests for mutant in mutants)]
+    ended: dict[str, list[Mutant]] = {KILLED: [], SURVIVED: [], BROKEN: []}
+    with multiprocessing.get_context("fork").Pool(args.j, maxtasksperchild=1) as pool:
+        for mutant, end, said in pool.imap_unordered(run_tests, unchanged, chunksize=1):
+            if end != SURVIVED:
+                sys.exit(f"mutants: error: these tests fail on the unchanged project:\n{mutant.describe()}\n{said}")
+        for mutant, end, said in pool.imap_unordered(run_tests, mutants, chunksize=1):
+            ended[end].append(mutant)
+            print(f"{end:8} {mutant.describe()}", flush=True)
+            if end == BROKEN:
+                print(said)
+    share = 100 * len(ended[KILLED]) / len(mutants)
+    print(f"{len(ended[KILLED])} of {len(mutants)} mutants killed ({share:.1f} %)")
+    return 0 if share >= args.goal and not ended[BROKEN] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,24 @@
+"""What the processor of this machine can do, tried out: not all have the instructions that PyTorch's kernels need."""
+
+from functools import cache
+
+import pytest
+import torch
+
+
+@cache
+def has_bf16_lstm() -> bool:
+    """Whether oneDNN has an LSTM in bfloat16 here; it needs AVX-512 or newer (``ONEDNN_MAX_CPU_ISA=AVX2`` shows it)."""
+    lstm = torch.nn.LSTM(4, 4)
+    try:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            lstm(torch.zeros(2, 1, 4))
+    except RuntimeError:
+        return False
+    return True
+
+
+def needs_bf16_lstm() -> None:
+    """Skip a test, in one sentence, where autocast cannot run an LSTM."""
+    if not has_bf16_lstm():
+        pytest.skip("this processor has no LSTM in bfloat16 (oneDNN needs AVX-512), so autocast cannot be tried")

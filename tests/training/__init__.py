@@ -1,0 +1,116 @@
+"""Training mode of every family, as data: a file a family, named like its folder in ``wean_fairseq/models``.
+
+``CASES`` of each file says which tensors are dropped, by which option, and from which distribution the weights start;
+``tests/unit/models/test_training_mode.py`` watches a model and compares. Where a start is a paper's or a release's, the
+file says so; PyTorch's defaults are what neither of them mentions.
+"""
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import scipy.stats
+from torch import Tensor, nn
+
+from tests.families import families
+from tests.model_contract import build_model, task_inputs
+
+ENCODER, DECODER = "encoder", "decoder"
+SELF_ATTENTION, CROSS_ATTENTION = "self-attention", "cross-attention"
+BETWEEN_LAYERS = "between layers of a fused RNN"
+
+
+class Dropped(NamedTuple):
+    """Tensors that dropout falls on.
+
+    Attributes:
+        side: ``ENCODER`` or ``DECODER``.
+        of: the operation that made them: a PyTorch function, ``recurrent`` for whatever makes the output of a cell,
+            ``BETWEEN_LAYERS``, ``SELF_ATTENTION`` or ``CROSS_ATTENTION``.
+        width: units of each vector; of attention the number of heads.
+        a_word: vectors for each word of the side, whether all words are computed at once or step by step.
+        option: whose value is the rate.
+    """
+
+    side: str
+    of: str
+    width: int
+    a_word: int = 1
+    option: str = "dropout"
+
+
+# The distribution of a parameter of a module: a frozen one of scipy.stats, or the one value of all numbers.
+Start = Callable[[nn.Module, Tensor], Any]
+
+
+def uniform(bound: float) -> Start:
+    """Uniform in [-bound, bound]."""
+    return lambda module, parameter: scipy.stats.uniform(-bound, 2 * bound)
+
+
+def normal(std: float) -> Start:
+    """N(0, std)."""
+    return lambda module, parameter: scipy.stats.norm(0, std)
+
+
+def truncated_normal(std: float) -> Start:
+    """N(0, std), drawn again beyond two standard deviations."""
+    return lambda module, parameter: scipy.stats.truncnorm(-2, 2, scale=std)
+
+
+def constant(value: float) -> Start:
+    """One value."""
+    return lambda module, parameter: value
+
+
+def glorot(module: nn.Module, parameter: Tensor) -> Any:
+    """Uniform with the variance 2 / (fan in + fan out) (Glorot and Bengio, AISTATS 2010); a vector is (1, n)."""
+    fans = sum(parameter.shape) if parameter.dim() == 2 else 1 + parameter.numel()
+    return uniform((6 / fans) ** 0.5)(module, parameter)
+
+
+def pytorch(module: nn.Module, parameter: Tensor) -> Any:
+    """What the documentation of PyTorch says of a layer's start."""
+    if isinstance(module, nn.LSTM | nn.GRU | nn.LSTMCell | nn.GRUCell):
+        return uniform(module.hidden_size**-0.5)(module, parameter)
+    if isinstance(module, nn.Linear):
+        return uniform(module.in_features**-0.5)(module, parameter)
+    if isinstance(module, nn.LayerNorm):
+        return 1.0 if parameter is module.weight else 0.0
+    assert isinstance(module, nn.Embedding), f"PyTorch has no start for {type(module).__name__}"
+    return scipy.stats.norm(0, 1)
+
+
+@dataclass(frozen=True)
+class Case:
+    """An arch and what is promised of it.
+
+    Args:
+        arch: its registered name.
+        options: sizes that are small and all different; the rates of dropout are the test's.
+        dropped: every tensor that dropout falls on in training.
+        starts: patterns of parameter names, the first that matches counts; parameters that match none start as
+            ``pytorch`` says. Rows of padding are 0 and left out.
+        noise: functions that draw other random numbers in training.
+        build: makes the model.
+        inputs: makes of model and batch what the task would give beside the sentences.
+    """
+
+    arch: str
+    options: Mapping[str, Any]
+    dropped: Sequence[Dropped]
+    starts: Mapping[str, Start] = field(default_factory=dict)
+    noise: frozenset[str] = frozenset()
+    build: Callable[..., nn.Module] = build_model
+    inputs: Callable[[nn.Module, dict[str, Tensor]], dict[str, Tensor]] = task_inputs
+
+
+def cases() -> dict[str, Case]:
+    """The cases of all families by an id; a registered family without a file is an error that says so."""
+    found: dict[str, Case] = {}
+    for family in families():
+        declared = importlib.import_module(f"tests.training.{family}")
+        for number, case in enumerate(declared.CASES):
+            found[f"{family}-{number}-{case.arch}"] = case
+    return found

@@ -1,0 +1,26 @@
+"""The Transformer of the C-DNPG table, with and without copying: its released code, which is BERT's in both."""
+
+from . import CROSS_ATTENTION, DECODER, ENCODER, SELF_ATTENTION, Case, Dropped, constant, normal, pytorch
+
+SIZES = {"embed_dim": 6, "ffn_dim": 14, "attention_heads": 3, "encoder_layers": 1, "decoder_layers": 2}
+# Dropout falls on the normalised embedding, the weights of every attention, and the output of every part.
+PARTS = [
+    Dropped(ENCODER, "layer_norm", 6),
+    Dropped(ENCODER, SELF_ATTENTION, 3, 1, "attention_dropout"),
+    Dropped(ENCODER, "linear", 6, 2),
+    Dropped(DECODER, "layer_norm", 6),
+    Dropped(DECODER, SELF_ATTENTION, 3, 2, "attention_dropout"),
+    Dropped(DECODER, CROSS_ATTENTION, 3, 2, "attention_dropout"),
+    Dropped(DECODER, "linear", 6, 6),
+]
+STARTS = {
+    r".*norm.*": pytorch,
+    r".*transform\.2\..*": pytorch,  # the normalisation of the output layer
+    r".*bias": constant(0.0),
+    r".*": normal(0.02),
+}
+CASES = [
+    Case("paraphrase_transformer", SIZES, PARTS, STARTS),
+    Case("copy_transformer", SIZES, PARTS, STARTS),
+    Case("copy_transformer", SIZES | {"copy_mode": "shared-softmax"}, PARTS, STARTS),
+]

@@ -1,0 +1,32 @@
+"""PC-SAN: dropout 0.1 throughout, as Vaswani et al. have it; words N(0, 1 / D), maps Glorot's, biases 0."""
+
+from tests.unit.models.test_pc_san import build_with_features, features
+
+from . import CROSS_ATTENTION, DECODER, ENCODER, SELF_ATTENTION, Case, Dropped, constant, glorot, normal, pytorch
+
+SIZES = {"embed_dim": 6, "ffn_dim": 14, "attention_heads": 3, "decoder_layers": 2}
+PARTS = [
+    Dropped(DECODER, "add", 6),  # word + position
+    Dropped(DECODER, SELF_ATTENTION, 3, 2, "attention_dropout"),
+    Dropped(DECODER, CROSS_ATTENTION, 3, 2, "attention_dropout"),
+    Dropped(DECODER, "linear", 6, 6),  # the output of three parts of two layers
+]
+STARTS = {
+    r".*(words|embed_tokens)\.weight": normal(6**-0.5),
+    r".*norm.*": pytorch,
+    r".*\.logits": constant(0.0),  # mixes BERT's three layers evenly
+    r".*\.bias": constant(0.0),
+    r".*\.weight": glorot,
+}
+CASES = [
+    Case("pc_san", SIZES | {"bert_layers": "none"}, [*PARTS, Dropped(ENCODER, "embedding", 6)], STARTS),
+    # What each decoder layer reads of the five topics: their words and BERT's states through one map.
+    Case(
+        "pc_san",
+        SIZES,
+        [*PARTS, Dropped(ENCODER, "linear", 6, 2)],
+        STARTS,
+        build=build_with_features,
+        inputs=lambda model, batch: {"topic_features": features(batch["src_tokens"])},
+    ),
+]

@@ -1,0 +1,36 @@
+"""Pointer-generator (See et al.): no dropout; the start is that of the authors' release."""
+
+from torch import Tensor, nn
+
+from . import Case, constant, glorot, normal, truncated_normal, uniform
+
+SIZES = {"embed_dim": 6, "hidden_size": 10, "attention_dim": 7}
+SMALL = truncated_normal(1e-4)
+
+
+def not_checked(module: nn.Module, parameter: Tensor) -> None:
+    """The bias is 1 for forget gates and 0 for others, which ``test_pointer_generator.py`` checks."""
+
+
+CASES = [
+    Case(
+        "pointer_generator_coverage",
+        SIZES | {"weight_init": "see2017"},
+        [],
+        {
+            r".*(lstm|cell)\.weight.*": uniform(0.02),
+            r".*(embed_tokens|_bridge|out_proj)\..*": SMALL,
+            r".*(lstm|cell)\.bias_ih.*": lambda module, parameter: (
+                None
+            ),  # 1 for forget gates: test_pointer_generator.py
+            r".*bias.*": constant(0.0),
+            ".*": glorot,
+        },
+    ),
+    Case(
+        "pointer_generator",
+        SIZES | {"weight_init": "pytorch"},
+        [],
+        {r".*embed_tokens\.weight": normal(1.0), r".*attention\.vector": uniform(7**-0.5)},
+    ),
+]

@@ -1,0 +1,13 @@
+"""PPG: dropout and start are this project's choice, see ``models/ppg/config.py``; 0 = PyTorch's start."""
+
+from . import DECODER, Case, Dropped, uniform
+
+SIZES = {"embed_dim": 6, "hidden_size": 10, "chunk_symbol": "w7", "dropout": 0.5}
+CASES = [
+    Case(
+        "ppg",
+        SIZES | {"init_range": 0.3},
+        [Dropped(DECODER, "embedding", 6), Dropped(DECODER, "tanh", 6)],
+        {".*": uniform(0.3)},
+    ),
+]

@@ -1,0 +1,19 @@
+"""Residual LSTM (Prakash et al., section 4.2: dropout after every layer); the start is that of Sutskever et al."""
+
+from . import BETWEEN_LAYERS, DECODER, ENCODER, Case, Dropped, uniform
+
+SIZES = {"embed_dim": 6, "hidden_size": 10}
+STARTS = {".*": uniform(0.08)}
+CASES = [
+    Case(
+        arch,
+        SIZES | options,
+        [Dropped(side, of, 10, number) for side in (ENCODER, DECODER) for of, number in places.items()],
+        STARTS,
+    )
+    for arch, options, places in (
+        ("residual_lstm", {}, {BETWEEN_LAYERS: 2, "recurrent": 2}),  # four layers, two to a block
+        ("residual_lstm", {"residual_recurrent": True}, {"recurrent": 4}),  # step by step
+        ("stacked_lstm", {}, {BETWEEN_LAYERS: 3, "recurrent": 1}),  # one block
+    )
+]

@@ -1,0 +1,16 @@
+"""SC-LSTM in the setting of MTA-LSTM, whose authors compared the two."""
+
+from . import DECODER, Case, Dropped, uniform
+
+SIZES = {"embed_dim": 6, "hidden_size": 10, "num_layers": 3}
+DROPPED = [Dropped(DECODER, "embedding", 6), Dropped(DECODER, "recurrent", 10, 3)]
+CASES = [
+    Case("sc_lstm", SIZES, DROPPED, {".*": uniform(0.04)}),
+    # The rows stand for columns of linear maps: from words of 6 units, and from and to layers of 10.
+    Case(
+        "sc_lstm",
+        SIZES | {"init_range": 0.0},
+        DROPPED,
+        {r".*word_read\.weight": uniform(6**-0.5), r".*(hidden_read|write)\.weight": uniform(10**-0.5)},
+    ),
+]

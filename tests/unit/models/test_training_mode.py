@@ -1,0 +1,189 @@
+"""Training mode of every family: tensors that are dropped, evaluation without chance, and the start of weights.
+
+Expected: the tables of ``tests/training``, a file a family. PyTorch's own functions are watched, so the tests know
+nothing of how a family is written.
+"""
+
+import math
+import re
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from tests import training
+from tests.families import families
+from tests.model_contract import EOS, collate
+from tests.training import BETWEEN_LAYERS, CROSS_ATTENTION, DECODER, ENCODER, SELF_ATTENTION, Case, Dropped
+
+RATES = {"dropout": 0.25, "attention_dropout": 0.125}
+TOPICS = [4, 7, 9, 14, 5]  # words of each source
+WORDS = 3  # of each target; with the end symbol fewer than of a source, which tells the two attentions apart
+SEEDS = 16  # models whose weights are looked at together
+
+# Functions that give the same numbers in another shape.
+RESHAPING = """
+    squeeze unsqueeze view reshape flatten unflatten transpose permute unbind stack split chunk __getitem__ index_select
+    to float contiguous expand view_as type_as select movedim
+""".split()
+RECURRENT = ("mul", "lstm", "gru", "lstm_cell", "gru_cell", "_pad_packed_sequence")
+DRAWING = re.compile(r"bernoulli|rand|exponential_|normal_|uniform_|multinomial|poisson|cauchy_|geometric_")
+
+CASES = training.cases()
+
+
+class Watch(TorchFunctionMode):
+    """Counts the numbers that are dropped, by ``Dropped`` without its count, and whatever else is drawn.
+
+    Args:
+        model: whose encoder is told from its decoder.
+        steps: words of each source and of each target.
+    """
+
+    def __init__(self, model: nn.Module, steps: dict[str, int]) -> None:
+        super().__init__()
+        self.side = DECODER
+        self.steps = steps
+        self.dropped: Counter[tuple[str, str, int, float]] = Counter()
+        self.drawn: set[str] = set()
+        self.made_by: dict[int, str] = {}
+        self.kept: list[Any] = []  # so that no tensor gets the id of another
+        model.encoder.register_forward_pre_hook(lambda *_: setattr(self, "side", ENCODER))
+        model.encoder.register_forward_hook(lambda *_: setattr(self, "side", DECODER))
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        name = getattr(func, "__name__", str(func))
+        if "dropout" in name:
+            self._dropout(args, kwargs)
+        elif name == "scaled_dot_product_attention" and kwargs.get("dropout_p"):
+            query, keys = args[:2]
+            self._attention(query.size(1), query.size(2), keys.size(2), kwargs["dropout_p"])
+        elif name in ("lstm", "gru"):
+            self._rnn(args, result[0])
+        elif DRAWING.search(name):
+            self.drawn.add(name)
+        self._remember(name, args, result)
+        return result
+
+    def _dropout(self, args: Any, kwargs: Any) -> None:
+        given = dict(zip(("input", "p", "training"), args, strict=False)) | kwargs
+        tensor, rate = given["input"], given.get("p", 0.5)
+        if not rate or not given.get("training", True) or not tensor.any():
+            return  # what is 0 stays 0, such as what is fed before the first step
+        made_by = self.made_by[id(tensor)]
+        if made_by in ("exp", "softmax"):
+            self._attention(*tensor.shape[1:], rate)
+        else:
+            of = "recurrent" if made_by in RECURRENT else made_by
+            self.dropped[self.side, of, tensor.size(-1), rate] += tensor.numel()
+
+    def _attention(self, heads: int, queries: int, keys: int, rate: float) -> None:
+        of = CROSS_ATTENTION if self.side == DECODER and keys > self.steps[DECODER] else SELF_ATTENTION
+        batch = 3
+        self.dropped[self.side, of, heads, rate] += batch * heads * queries
+
+    def _rnn(self, args: Any, output: Tensor) -> None:
+        _, layers, rate, training_mode, *_ = (value for value in args if isinstance(value, bool | int | float))
+        if rate and training_mode and layers > 1:
+            self.dropped[self.side, BETWEEN_LAYERS, output.size(-1), rate] += (layers - 1) * output.numel()
+
+    def _remember(self, name: str, args: Any, result: Any) -> None:
+        self.kept.append((args, result))
+        for tensor in result if isinstance(result, tuple | list) else [result]:
+            if isinstance(tensor, Tensor):
+                given = args[0] if args else None
+                first = given[0] if isinstance(given, tuple | list) and given else given
+                reshaped = name in RESHAPING and id(first) in self.made_by
+                self.made_by[id(tensor)] = self.made_by[id(first)] if reshaped else name
+
+    def found(self, rates: dict[str, float]) -> set[Dropped]:
+        """What was dropped, in the words of the tables."""
+        options = {rate: option for option, rate in rates.items()}
+        return {
+            Dropped(side, of, width, math.ceil(numbers / (3 * self.steps[side] * width)), options[rate])
+            for (side, of, width, rate), numbers in self.dropped.items()
+        }
+
+
+def make_batch() -> dict[str, Tensor]:
+    """Three sentences of equal length, so that nothing is padding."""
+    sources = [torch.tensor([(word + row) % 7 + 12 for word in TOPICS] + [EOS]) for row in range(3)]
+    return collate(sources, [torch.tensor([12 + row, 4, 5 + row, EOS]) for row in range(3)])
+
+
+def watched(case: Case, *, train: bool) -> Watch:
+    """A model of ``case``, run once over a batch with its loss, and in evaluation over its scores too."""
+    model = case.build(case.arch, **{**case.options, **RATES}).train(train)
+    batch = make_batch()
+    more = case.inputs(model, batch)
+    watch = Watch(model, {ENCODER: len(TOPICS) + 1, DECODER: WORDS + 1})
+    torch.manual_seed(1)
+    with watch:
+        model(**batch, **more)
+        if not train:
+            model(**{name: value for name, value in batch.items() if name != "target"}, **more)
+    return watch
+
+
+def test_every_family_is_declared_and_nothing_else() -> None:
+    files = {file.stem for file in Path(training.__file__).parent.glob("*.py")} - {"__init__"}
+    assert files == set(families())
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_training_drops_what_is_declared(case: Case) -> None:
+    watch = watched(case, train=True)
+    assert watch.found(RATES) == set(case.dropped)
+    assert watch.drawn == case.noise
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_evaluation_draws_nothing(case: Case) -> None:
+    watch = watched(case, train=False)
+    assert not watch.dropped
+    assert not watch.drawn
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_weights_start_from_the_declared_distribution(case: Case) -> None:
+    """The numbers of many models, each put through its distribution function, are uniform in [0, 1]."""
+    uniform: dict[str, list[np.ndarray]] = defaultdict(list)
+    for seed in range(SEEDS):
+        model = case.build(case.arch, seed=seed, **case.options)
+        for name, parameter in model.named_parameters():
+            module = model.get_submodule(name.rpartition(".")[0])
+            pattern = next((one for one in case.starts if re.fullmatch(one, name)), "PyTorch's start")
+            start = case.starts.get(pattern, training.pytorch)(module, parameter)
+            if start is not None:
+                uniform[pattern] += _through_distribution(start, name, _without_padding(module, parameter))
+    assert uniform
+    for pattern, parts in uniform.items():
+        numbers = np.concatenate(parts) if parts else np.linspace(0, 1, 100)
+        assert scipy.stats.kstest(numbers, "uniform").pvalue > 1e-4, pattern
+
+
+def _without_padding(module: nn.Module, parameter: Tensor) -> Tensor:
+    if not isinstance(module, nn.Embedding) or module.padding_idx is None or parameter is not module.weight:
+        return parameter.detach()
+    assert not parameter[module.padding_idx].any()
+    others = torch.arange(len(parameter)) != module.padding_idx
+    return parameter.detach()[others]
+
+
+def _through_distribution(start: Any, name: str, values: Tensor) -> list[np.ndarray]:
+    if isinstance(start, float):
+        assert (values == start).all(), name
+        return []
+    numbers = values.flatten().double().numpy()
+    low, high = start.support()
+    assert low <= numbers.min() * (1 - 1e-6), name  # up to rounding to float32
+    assert numbers.max() * (1 - 1e-6) <= high, name
+    return [start.cdf(numbers)]
