@@ -36,7 +36,7 @@ elif [[ -n $RUN ]]; then
   runs=("$RUN")
 else
   shopt -s nullglob
-  runs=("$ROOT"/runs/*/quora"$suffix"/ "$ROOT"/runs/granularity_transformer/table2"$suffix"/quora/)
+  runs=("$ROOT"/runs/*/quora"$suffix"/ "$ROOT"/runs/granularity_transformer/table2"$suffix"/seed*/quora/)
   ((${#runs[@]} > 0)) || die "nothing has been trained yet: leave FAMILIES out, or name run directories in RUNS."
 fi
 python -m wean_fairseq.reporting.report_cli "${runs[@]}" --output "$OUTPUT"

@@ -74,7 +74,6 @@ compare() {
   without_pieces test
   samples test 20
   score test "$RUN/plain-test/test.tgt" -- --tokenize none --preset paper:cdnpg-compat paper:cdnpg-fixed standard
-  curves "$RUN/curves.png" nll_loss
 }
 
 # settings SYSTEM: sets the arguments `optimisation`, network sizes included; makes what else the system is trained on.

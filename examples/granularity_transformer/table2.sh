@@ -4,7 +4,7 @@
 #   QUORA=path/to/quora TWITTER_URL=path/to/twitter_url bash examples/granularity_transformer/table2.sh
 #
 # SETS chooses among quora and twitter_url, SEEDS gives the seeds (the paper: five runs), SYSTEMS the rows. It takes the
-# variables of quora.sh too, and can be stopped and started again; the table is printed and kept as $RUN/table2.md.
+# variables of quora.sh too, and can be stopped and started again; the table is printed and kept as $RUN/table2.md; JOBS=N trains N of them at a time.
 set -euo pipefail
 : "${QUORA:=data/quora}" "${TWITTER_URL:=data/twitter_url}" "${SETS:=quora twitter_url}" "${SEEDS:=1 2 3 4 5}"
 # shellcheck source=examples/lib/recipe.sh
@@ -34,12 +34,12 @@ check_systems
 for set in $SETS; do
   data_of "$set"
 done
-table=$RUN
+main=$RUN
 for set in $SETS; do
   data_of "$set"
-  for SEED in $SEEDS; do
-    RUN=$table/$set/seed$SEED
-    compare "$set"
-  done
+  RUN=$main/$set
+  compare "$set"
 done
-tool "$LIB/published_table.py" cdnpg-table2 --runs "$table" --output "$table/table2.md"
+if [[ -n $SEEDS && -z ${JOB:-} ]]; then
+  tool "$LIB/published_table.py" cdnpg-table2 --runs "$TABLE" --output "$TABLE/table2.md"
+fi

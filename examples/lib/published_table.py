@@ -2,7 +2,7 @@
 
     python examples/lib/published_table.py cdnpg-table2 --runs runs/granularity_transformer/table2 --output table2.md
 
-reads RUNS/<data set>/seed<N>/test.json, which recipes leave there.
+reads RUNS/seed<N>/<data set>/test.json, which recipes leave there.
 """
 
 import argparse
@@ -25,9 +25,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the table here too")
     args = parser.parse_args(arguments)
     published = TABLES[args.table]
-    lines = [line for data in published.rows for line in data_set(published, data, scores_of(args.runs / data))]
+    lines = [line for data in published.rows for line in data_set(published, data, scores_of(args.runs, data))]
     if not lines:
-        print(f"published_table: no seed<N>/test.json is below {args.runs}: run the recipe first.", file=sys.stderr)
+        print(f"published_table: no seed<N>/<data set>/test.json is below {args.runs}: run the recipe first.", file=sys.stderr)
         return 2
     text = "\n".join([*lines, f"Published: {published.source}. {published.note}", ""])
     print(text)
@@ -36,9 +36,10 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def scores_of(folder: Path) -> list[dict[str, Any]]:
+def scores_of(folder: Path, data: str) -> list[dict[str, Any]]:
     """The evaluations of all seeds of a data set."""
-    return [json.loads(path.read_text(encoding="utf-8"))["systems"] for path in sorted(folder.glob("seed*/test.json"))]
+    paths = sorted(folder.glob(f"seed*/{data}/test.json"))
+    return [json.loads(path.read_text(encoding="utf-8"))["systems"] for path in paths]
 
 
 def data_set(published: Table, data: str, seeds: list[dict[str, Any]]) -> Iterator[str]:

@@ -7,8 +7,14 @@
 #   SMOKE=1  a few minutes of everything, small    SEED     random seed (default: 1)
 #   GPUS     number of GPUs (default: those found; 0 = train on the CPU)
 #   SYSTEMS  which archs to train and compare      EPOCHS   passes over the training data; more later = train on
+#   JOBS=N   so many systems at a time, a core or  SEEDS    several seeds, each in RUN/seed<N>
+#            a GPU each                            SBATCH   file to write the trainings to as a Slurm job array
+#   TRAIN_FLAGS  more options of fairseq-train     PATIENCE end a training after so many validations that were no better
+#   RATES, DROPOUTS  values to choose from on validation, for each system
 
-: "${SEED:=1}" "${SMOKE:=0}"
+: "${SMOKE:=0}" "${JOBS:=1}" "${SEEDS:=}" "${SBATCH:=}"
+: "${SEED:=${SEEDS%% *}}"
+: "${SEED:=1}"
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 LIB=$ROOT/examples/lib
 # runs/quickstart, runs/copynet/synthetic, ...: families have recipes of the same name.
@@ -22,11 +28,17 @@ if [[ -z ${GPUS:-} ]]; then
   GPUS=$({ nvidia-smi --list-gpus 2>/dev/null || true; } | wc -l)
 fi
 if [[ -z ${OMP_NUM_THREADS:-} ]]; then
-  OMP_NUM_THREADS=$(nproc)
+  OMP_NUM_THREADS=$((($(nproc) + JOBS - 1) / JOBS))
   export OMP_NUM_THREADS
 fi
 # The plugin of this checkout is the one that scores, as it is the one that trains.
 export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
+
+# shellcheck source=examples/lib/training.sh
+source "$LIB/training.sh"
+TABLE=$RUN
+[[ -z ${JOB:-} ]] || begin_job
+[[ -z $SEEDS ]] || RUN=$TABLE/seed$SEED
 
 # The optimisation of the WEAN paper (section 3.1.3), the same for all its data sets; the learning rate is constant.
 # shellcheck disable=SC2034
@@ -64,9 +76,10 @@ decay_linearly() {
   )
 }
 
-# say TEXT: one line; paths below the current directory are shortened.
+# say TEXT: one line; paths below the current directory are shortened. A job does not say what it found done.
 say() {
   local text="$*"
+  [[ -z ${JOB:-} || $text != *": done before" ]] || return 0
   printf '[%s] %s\n' "$RECIPE" "${text//"$PWD/"/}"
 }
 die() { printf '%s: error: %s\n' "$RECIPE" "$*" >&2; exit 1; }
@@ -199,31 +212,6 @@ weak_labels() {
     >"$RUN/labels.log" 2>&1 || fail "making the weak labels" "$RUN/labels.log"
 }
 
-# train SYSTEM ARCH [ARGUMENTS...]: -> $RUN/SYSTEM/checkpoint_best.pt; resumes from the last checkpoint.
-train() {
-  local system=$1 arch=$2 folder=$RUN/$1 launcher=(fairseq-train) device=() done=''
-  shift 2
-  [[ -f $folder/.trained ]] && done=$(<"$folder/.trained")
-  if [[ -f $folder/.trained ]] && ((${done:-$EPOCHS} >= EPOCHS)); then
-    say "training $system: done before"
-    return
-  fi
-  say "training $system (fairseq-train; stop it and start again as you like; log: $folder/train.log)"
-  mkdir -p "$folder"
-  if ((GPUS == 0)); then
-    device=(--cpu)
-  elif ((GPUS > 1)); then
-    launcher=(torchrun --standalone --nproc-per-node "$GPUS" --no-python fairseq-train)
-    device=(--distributed-world-size "$GPUS")
-  fi
-  python "$LIB/progress.py" --label "$system" --output "$folder/train.out" --epochs "$EPOCHS" -- \
-    "${launcher[@]}" "$(binary_data)" --user-dir "$ROOT/wean_fairseq" --task "$task" --arch "$arch" \
-    --criterion "$criterion" --seed "$SEED" "${device[@]}" --save-dir "$folder" --max-epoch "$EPOCHS" \
-    --log-format simple --log-interval 20 --log-file "$folder/train.log" "$@" || stopped "training" "$folder/train.out"
-  [[ -f $folder/checkpoint_best.pt ]] || die "the training ended without a checkpoint, see $folder/train.log."
-  echo "$EPOCHS" >"$folder/.trained"
-}
-
 # stopped WHAT LOG...: after a command that did not end well: because somebody stopped it, or by itself.
 stopped() {
   local status=$?
@@ -270,7 +258,7 @@ generate() {
   cp "$RUN/text-$set/test.src" "$raw/test.src-tgt.src"
   cp "$RUN/text-$set/test.tgt" "$raw/test.src-tgt.tgt"
   rm -f "$folder/$set.log.part"
-  python "$LIB/progress.py" --label "$set" --output "$folder/$set.log.part" --errors "$folder/$set.err" \
+  beside_others python "$LIB/progress.py" --label "$system, $set" --output "$folder/$set.log.part" --errors "$folder/$set.err" \
     --count '^S-' --total "$(wc -l <"$raw/test.src-tgt.src")" -- \
     fairseq-generate "$raw" --user-dir "$ROOT/wean_fairseq" --task "$task" --source-lang src --target-lang tgt \
     --dataset-impl raw --path "$folder/checkpoint_best.pt" --seed "$SEED" "${device[@]}" "${search[@]}" \
@@ -290,6 +278,7 @@ tool() {
 # which samples and score take from then on.
 without_pieces() {
   local set=$1 side system
+  [[ -z ${JOB:-} ]] || return 0
   mkdir -p "$RUN/plain-$set"
   for side in src tgt; do
     tool "$ROOT/preprocess/undo_text.py" --prepared "$RUN/text" --input "$RUN/text-$set/test.$side" \
@@ -318,9 +307,11 @@ outputs() {
   done
 }
 
-# score SET REFERENCES... -- [ARGUMENTS...]: every system's output on SET against raw references, beside the source.
+# score SET REFERENCES... -- [ARGUMENTS...]: every system's output on SET against raw references, beside the source; and
+# the curves of their trainings.
 score() {
   local set=$1 references=() systems=()
+  [[ -z ${JOB:-} ]] || return 0
   shift
   while (($# > 0)) && [[ $1 != -- ]]; do
     references+=("$1")
@@ -331,22 +322,30 @@ score() {
   say "scores on $set, with paired tests (also in $RUN/$set.json)"
   tool -m wean_fairseq.evaluation "${systems[@]}" --src "$(read_text "$set")/test.src" \
     --ref "${references[@]}" --json "$RUN/$set.json" --markdown "$RUN/$set.md" "$@"
+  curves
 }
 
 # samples SET NUMBER: some sources, references and outputs -> $RUN/SET.samples.txt
 samples() {
   local systems=()
+  [[ -z ${JOB:-} ]] || return 0
   mapfile -t systems < <(outputs "$1")
   tool "$LIB/samples.py" "${systems[@]}" --src "$(read_text "$1")/test.src" --ref "$(read_text "$1")/test.tgt" \
     --number "$2" >"$RUN/$1.samples.txt"
   say "$2 outputs to read: $RUN/$1.samples.txt"
 }
 
-# curves OUTPUT [METRIC]: the validation curves of all systems as one picture; METRIC is what fairseq logs (default: bleu).
+# curves: the validation curves of all that was trained as one picture, $RUN/curves.png, and how each training went as
+# $RUN/trainings.json, which wean-evaluate record keeps.
 curves() {
-  local systems=() system
-  for system in $SYSTEMS; do
-    systems+=("$system=$RUN/$system/train.log")
+  local systems=() logs=() system metric=nll_loss
+  [[ -z ${JOB:-} ]] || return 0
+  for system in $SYSTEMS; do # hypotheses that were chosen from a system's have no training of their own
+    [[ -f $RUN/$system/command || -d $RUN/$system/tries ]] || continue
+    systems+=("$system") logs+=("$system=$RUN/$system/train.log")
+    ! grep -q "^epoch .* valid on .* | bleu " "$RUN/$system/train.log" || metric=bleu
   done
-  tool -m wean_fairseq.evaluation.curves "${systems[@]}" --output "$1" --metric "${2:-bleu}"
+  ((${#systems[@]} > 0)) || return 0
+  tool -m wean_fairseq.evaluation.curves "${logs[@]}" --output "$RUN/curves.png" --metric "$metric"
+  tool "$LIB/trainings.py" describe "$RUN" "${systems[@]}"
 }

@@ -33,7 +33,6 @@ for system in $SYSTEMS; do
   settings "$system"
   generate "$system" turk --beam 5 --max-len-b 100
 done
-curves "$RUN/curves.png" ppl
 rerank_all turk 100
 SYSTEMS=$(with_reranked)
 score_ew_sew

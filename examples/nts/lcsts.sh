@@ -40,4 +40,3 @@ for system in $SYSTEMS; do
 done
 samples test 20
 score test "$RUN/text/test.tgt" -- --preset paper:wean-lcsts
-curves "$RUN/curves.png" ppl

@@ -36,7 +36,6 @@ for system in $SYSTEMS; do
   tool "$ROOT/preprocess/restore_entities.py" --entities "$RUN/text/test.entities" \
     --generated "$RUN/$system/test.log" --output "$RUN/$system/names.txt"
 done
-curves "$RUN/curves.png" ppl
 rerank_all test 50
 for system in $RERANK; do
   for folder in "$RUN/$system"_{bleu,sari}; do

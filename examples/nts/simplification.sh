@@ -40,7 +40,6 @@ for system in $SYSTEMS; do
   generate "$system" pwkp --beam 5 --max-len-b 50
   generate "$system" turk --beam 5 --max-len-b 100
 done
-curves "$RUN/curves.png" ppl
 rerank_all pwkp 50
 rerank_all turk 100
 SYSTEMS=$(with_reranked)

@@ -45,7 +45,7 @@ check_systems() {
         "and seq2seq_lstm."
   done
   for system in $RERANK; do
-    [[ " $SYSTEMS " == *" $system "* ]] || die "RERANK names $system, which is not one of SYSTEMS ($SYSTEMS)."
+    [[ -n ${JOB:-} || " $SYSTEMS " == *" $system "* ]] || die "RERANK names $system, which is not one of SYSTEMS ($SYSTEMS)."
   done
   for file in ${WORD2VEC:+"$WORD2VEC"} ${GLOVE:+"$GLOVE"}; do
     need_files "Set WORD2VEC and GLOVE to text files of word vectors, or leave them out." "$file"
@@ -132,6 +132,7 @@ rerank_all() {
   ln -sf ../text/valid.src "$RUN/text-tune/test.src"
   ln -sf ../text/valid.tgt "$RUN/text-tune/test.tgt"
   for system in $RERANK; do
+    [[ " $SYSTEMS " == *" $system "* ]] || continue # another job's
     settings "$system"
     search_beams "$system" "tune$length" text-tune "$length"
     search_beams "$system" "$set" "text-$set" "$length"

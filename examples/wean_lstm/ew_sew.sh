@@ -31,4 +31,3 @@ for system in $SYSTEMS; do
   generate "$system" turk --beam 5 --max-len-b 100
 done
 score_ew_sew
-curves "$RUN/curves.png"

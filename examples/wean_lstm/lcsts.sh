@@ -33,4 +33,3 @@ for system in $SYSTEMS; do
 done
 samples test 20
 score test "$RUN/text-test/test.tgt" -- --preset paper:wean-lcsts
-curves "$RUN/curves.png"

@@ -37,4 +37,3 @@ for system in $SYSTEMS; do
 done
 samples names 20
 score names "$RUN/text-names/test.tgt" -- --preset paper:wean-pwkp --tokenize none
-curves "$RUN/curves.png"

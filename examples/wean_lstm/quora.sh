@@ -34,4 +34,3 @@ for system in $SYSTEMS; do
 done
 samples test 20
 score test "$RUN/text-test/test.tgt" -- --tokenize none --metric bleu ibleu self-bleu rouge-l copy-rate length-ratio
-curves "$RUN/curves.png"

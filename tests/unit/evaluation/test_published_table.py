@@ -22,7 +22,7 @@ def write(folder: Path, scores: dict[str, float]) -> None:
 def test_means_and_deviations_over_seeds_stand_beside_the_published_numbers(tmp_path):
     """Expected: mean and sample deviation of 20, 23 and 26 are 23 and 3; the published numbers are Table 2's."""
     for seed, score in enumerate((20.0, 23.0, 26.0), start=1):
-        write(tmp_path / "quora" / f"seed{seed}", {"copy-source": 40.0, "transformer": score})
+        write(tmp_path / f"seed{seed}" / "quora", {"copy-source": 40.0, "transformer": score})
     result = run("cdnpg-table2", "--runs", tmp_path, "--output", tmp_path / "table.md")
     rows = {line.split("|")[1].strip(): line for line in result.stdout.splitlines() if line.startswith("|")}
     assert result.returncode == 0, result.stderr
@@ -41,4 +41,4 @@ def test_means_and_deviations_over_seeds_stand_beside_the_published_numbers(tmp_
 def test_without_a_run_the_error_says_what_to_do(tmp_path):
     result = run("cdnpg-table2", "--runs", tmp_path)
     assert result.returncode == 2
-    assert result.stderr.endswith(f"no seed<N>/test.json is below {tmp_path}: run the recipe first.\n")
+    assert result.stderr.endswith(f"no seed<N>/<data set>/test.json is below {tmp_path}: run the recipe first.\n")

@@ -1,0 +1,106 @@
+"""How trainings went, from the command and the log that a recipe keeps in each folder.
+
+    python examples/lib/trainings.py choose RUN/SYSTEM            # links RUN/SYSTEM to the best of RUN/SYSTEM/tries
+    python examples/lib/trainings.py describe RUN SYSTEM...       # writes RUN/trainings.json
+
+A training is "converged" if --patience ended it, and "cut" if anything else did.
+"""
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from wean_fairseq.evaluation.curves import LOWER_IS_BETTER, read_history
+from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.reporting.logs import read_training
+
+NEAR_BEST = 0.95
+_METRIC = re.compile(r"^--best-checkpoint-metric (\S+)$", re.MULTILINE)
+_PATIENCE = "early stop since valid performance hasn't improved"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("what", choices=["choose", "describe"])
+    parser.add_argument("run", type=Path, help="folder of a system that was tried, or of a run")
+    parser.add_argument("systems", nargs="*", help="systems of the run")
+    args = parser.parse_args(arguments)
+    try:
+        if args.what == "choose":
+            choose(args.run)
+        else:
+            found = {system: describe_system(args.run / system) for system in args.systems}
+            (args.run / "trainings.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    except EvaluationError as error:
+        print(f"trainings: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def describe(folder: Path) -> dict[str, Any]:
+    """One training: its options, its best validation, and how long it took to come there.
+
+    Raises:
+        EvaluationError: if the log has no validation, or not the metric that the checkpoint is chosen by.
+    """
+    command = (folder / "command").read_text(encoding="utf-8")
+    metric = found[1] if (found := _METRIC.search(command)) else "loss"
+    log = folder / "train.log"
+    history, training = read_history(folder.name, str(log)), read_training(log)
+    valid = [(point.epoch, point.values[metric]) for point in history.valid if metric in point.values]
+    if not valid:
+        raise EvaluationError(f"{log} has no validation by {metric}: nothing can be chosen by it.")
+    lower = metric in LOWER_IS_BETTER
+    best = (min if lower else max)(value for _, value in valid)
+    near = best / NEAR_BEST if lower else best * NEAR_BEST
+    stopped = _PATIENCE in log.read_text(encoding="utf-8", errors="replace")
+    return {
+        "options": command.splitlines(),
+        "metric": metric,
+        "best": best,
+        "epoch_of_best": round(next(epoch for epoch, value in valid if value == best), 2),
+        "epochs_to_95_percent": round(
+            next(epoch for epoch, value in valid if (value <= near if lower else value >= near)), 2
+        ),
+        "epochs": round(history.valid[-1].epoch, 2),
+        "updates": history.valid[-1].updates,
+        "hours": None if training.hours is None else round(training.hours, 3),
+        "end": "converged" if stopped else "cut",
+    }
+
+
+def describe_system(folder: Path) -> dict[str, Any]:
+    """A system's training; where several settings were tried, the chosen one with all of them."""
+    tries = {path.name: describe(path) for path in sorted((folder / "tries").glob("*")) if (path / "command").exists()}
+    if not tries:
+        return describe(folder)
+    chosen = best_of(tries)
+    short = ("best", "epochs", "end")
+    return {
+        **tries[chosen],
+        "chosen": chosen,
+        "tries": {name: {key: one[key] for key in short} for name, one in tries.items()},
+    }
+
+
+def best_of(tries: dict[str, dict[str, Any]]) -> str:
+    """The name of the try with the best validation."""
+    metric = next(iter(tries.values()))["metric"]
+    return (min if metric in LOWER_IS_BETTER else max)(tries, key=lambda name: tries[name]["best"])
+
+
+def choose(folder: Path) -> None:
+    """Link a system's checkpoint, log and command to those of its best try."""
+    chosen = describe_system(folder)["chosen"]
+    for name in ("checkpoint_best.pt", "train.log"):
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(Path("tries", chosen, name))
+    print(f"{folder.name}: {chosen} is the best on validation")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,159 @@
+"""How recipes train: side by side, with several seeds, with settings chosen on validation, and never on with others.
+
+In the place of fairseq-train stands a script that leaves a log and a checkpoint at once.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.integration.commands import BIN, ENVIRONMENT, ROOT
+
+RECIPE = f"""
+set -euo pipefail
+: "${{SYSTEMS:=first second}}"
+source "{ROOT}/examples/lib/recipe.sh"
+: "${{EPOCHS:=2}}"
+for system in $SYSTEMS; do
+  train "$system" "arch_$system" --lr 0.001 --best-checkpoint-metric bleu
+done
+[[ -n ${{JOB:-}} ]] || say "scores of $RUN"
+curves
+"""
+# BLEU is best at the rate 0.002. With MEET=N it waits until so many trainings have begun.
+TRAIN = """
+import os, sys, time
+from pathlib import Path
+options = dict(zip(sys.argv, sys.argv[1:]))  # the last of each
+folder, rate = Path(options["--save-dir"]), float(options["--lr"])
+if folder.name == os.environ.get("BROKEN"):
+    sys.exit("fairseq-train: error: this one is broken.")
+with open(os.environ["BEGUN"], "a") as begun:
+    print(folder.name, options["--seed"], os.environ["OMP_NUM_THREADS"], file=begun)
+until = time.monotonic() + 60
+while len(Path(os.environ["BEGUN"]).read_text().splitlines()) < int(os.environ.get("MEET", 1)):
+    assert time.monotonic() < until, "nothing else was begun"
+    time.sleep(0.05)
+best = 20 - abs(rate - 0.002) * 1000
+with open(options["--log-file"], "a") as log:
+    for epoch, bleu in ((1, best / 2), (2, best), (3, best - 1)):
+        print(f"epoch {epoch:03d} | valid on 'valid' subset | loss 3 | bleu {bleu} | num_updates {epoch * 10}", file=log)
+    if "--patience" in options:
+        print("early stop since valid performance hasn't improved for last 1 runs", file=log)
+(folder / "checkpoint_best.pt").touch()
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run the recipe with variables; the lines of ``begun`` are the trainings that were started."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    train = programs / "fairseq-train"
+    train.write_text(f"#!{sys.executable}{TRAIN}", encoding="utf-8")
+    train.chmod(0o755)
+    recipe = tmp_path / "recipe.sh"
+    recipe.write_text(RECIPE, encoding="utf-8")
+
+    def start(*, script: Path = recipe, **variables: object) -> subprocess.CompletedProcess:
+        environment = {**ENVIRONMENT, "PATH": f"{programs}:{BIN}:{ENVIRONMENT['PATH']}", "GPUS": "0"}
+        environment |= {"RUN": str(tmp_path / "run"), "BEGUN": str(tmp_path / "begun")}
+        environment |= {name: str(value) for name, value in variables.items()}
+        return subprocess.run(["bash", script], env=environment, capture_output=True, text=True, timeout=300)
+
+    return start
+
+
+def begun(folder: Path) -> list[str]:
+    """The trainings that were started, each as name, seed and threads."""
+    return (folder / "begun").read_text(encoding="utf-8").splitlines()
+
+
+def trainings(folder: Path) -> dict:
+    """The record of a run's trainings."""
+    return json.loads((folder / "trainings.json").read_text(encoding="utf-8"))
+
+
+def test_two_jobs_train_at_the_same_time_and_are_not_trained_again(run, tmp_path):
+    for _ in range(2):
+        done = run(JOBS=2, MEET=2, OMP_NUM_THREADS=3)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.stdout.count("scores of") == 1
+    assert sorted(begun(tmp_path)) == ["first 1 3", "second 1 3"]
+    assert "training first" in (tmp_path / "run/jobs/1-first.log").read_text(encoding="utf-8")
+
+
+def test_cores_are_shared_out_among_jobs(run, tmp_path):
+    assert run(JOBS=2, OMP_NUM_THREADS="").returncode == 0
+    threads = -(-len(os.sched_getaffinity(0)) // 2)
+    assert sorted(begun(tmp_path)) == [f"first 1 {threads}", f"second 1 {threads}"]
+
+
+def test_each_seed_has_a_run_and_scores_of_its_own(run, tmp_path):
+    done = run(SEEDS="4 7", SYSTEMS="first", OMP_NUM_THREADS=1)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(begun(tmp_path)) == ["first 4 1", "first 7 1"]
+    for seed in (4, 7):
+        assert f"scores of {tmp_path}/run/seed{seed}" in done.stdout
+        assert list(trainings(tmp_path / f"run/seed{seed}")) == ["first"]
+
+
+def test_a_failing_job_is_one_sentence_and_the_others_go_on(run, tmp_path):
+    done = run(JOBS=2, BROKEN="first")
+    assert done.returncode == 1
+    assert "training failed: this one is broken." in done.stdout
+    assert "scores of" not in done.stdout
+    assert done.stderr.startswith("recipe: error: not all of them ended well; the same command goes on from here")
+    assert done.stderr.count("\n") == 1
+    assert [line.split()[0] for line in begun(tmp_path)] == ["second"]
+    assert run(JOBS=2).returncode == 0
+    assert [line.split()[0] for line in begun(tmp_path)] == ["second", "first"]
+
+
+def test_a_slurm_array_has_a_task_for_every_training(run, tmp_path):
+    script = tmp_path / "array.sh"
+    done = run(SBATCH=script, SEEDS="1 2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 trainings; give it to sbatch" in done.stdout
+    assert not (tmp_path / "begun").exists()
+    assert "#SBATCH --array=0-3\n" in script.read_text(encoding="utf-8")
+    task = run(script=script, SLURM_ARRAY_TASK_ID=3, SEEDS="1 2", OMP_NUM_THREADS=1, RUN="elsewhere")
+    assert task.returncode == 0, task.stdout + task.stderr
+    assert begun(tmp_path) == ["second 2 1"]
+    assert (tmp_path / "run/seed2/second/checkpoint_best.pt").exists()
+
+
+def test_a_training_is_not_gone_on_with_other_options(run, tmp_path):
+    assert run(TRAIN_FLAGS="--lr 0.0005").returncode == 0
+    assert "--lr 0.0005" in trainings(tmp_path / "run")["first"]["options"]
+    done = run()
+    assert done.returncode == 1
+    assert "was begun with other options (then: --lr 0.0005; now: --lr 0.001), set RUN" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert run(TRAIN_FLAGS="--lr 0.0005", EPOCHS=3).returncode == 0  # more epochs of the same training
+    assert len(begun(tmp_path)) == 4
+
+
+def test_the_best_rate_on_validation_is_kept_with_all_that_were_tried(run, tmp_path):
+    done = run(RATES="0.001 0.002 0.004", PATIENCE=1)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = trainings(tmp_path / "run")["second"]
+    assert found["chosen"] == "lr-0.002,dropout-own"
+    assert {name: one["best"] for name, one in found["tries"].items()} == {
+        "lr-0.001,dropout-own": 19.0,
+        "lr-0.002,dropout-own": 20.0,
+        "lr-0.004,dropout-own": 18.0,
+    }
+    assert (found["best"], found["epoch_of_best"], found["epochs"], found["end"]) == (20.0, 2.0, 3.0, "converged")
+    checkpoint = tmp_path / "run/second/checkpoint_best.pt"
+    assert checkpoint.resolve().parent.name == "lr-0.002,dropout-own"
+
+
+def test_a_training_that_patience_did_not_end_is_called_cut(run, tmp_path):
+    assert run().returncode == 0
+    assert trainings(tmp_path / "run")["first"]["end"] == "cut"
+    assert (tmp_path / "run/curves.png").stat().st_size > 0
