@@ -67,10 +67,11 @@ test-kernels: setup ## the Triton kernels through Triton's interpreter, without 
 	  python -m pytest --quiet -k kernels $(KERNEL_TESTS) $(PYTEST_ARGS)
 
 .PHONY: lint
-lint: setup ## ruff: lint rules and format; the tables in the documents are those of results/
+lint: setup ## ruff: lint rules and format; the tables in the documents and the verdicts are those of results/
 	@$(WITH_VENV) ruff check .
 	@$(WITH_VENV) ruff format --check .
 	@$(WITH_VENV) wean-evaluate tables README.md docs/*.md examples/*/README.md --check
+	@$(WITH_VENV) python scripts/replication.py --check
 
 .PHONY: typecheck
 typecheck: setup ## mypy, strict, on what pyproject.toml lists

@@ -27,7 +27,10 @@ def main(arguments: list[str] | None = None) -> int:
     published = TABLES[args.table]
     lines = [line for data in published.rows for line in data_set(published, data, scores_of(args.runs, data))]
     if not lines:
-        print(f"published_table: no seed<N>/<data set>/test.json is below {args.runs}: run the recipe first.", file=sys.stderr)
+        print(
+            f"published_table: no seed<N>/<data set>/test.json is below {args.runs}: run the recipe first.",
+            file=sys.stderr,
+        )
         return 2
     text = "\n".join([*lines, f"Published: {published.source}. {published.note}", ""])
     print(text)

@@ -41,7 +41,8 @@ while len(Path(os.environ["BEGUN"]).read_text().splitlines()) < int(os.environ.g
 best = 20 - abs(rate - 0.002) * 1000
 with open(options["--log-file"], "a") as log:
     for epoch, bleu in ((1, best / 2), (2, best), (3, best - 1)):
-        print(f"epoch {epoch:03d} | valid on 'valid' subset | loss 3 | bleu {bleu} | num_updates {epoch * 10}", file=log)
+        line = f"epoch {epoch:03d} | valid on 'valid' subset | loss 3 | bleu {bleu} | num_updates {epoch * 10}"
+        print(line, file=log)
     if "--patience" in options:
         print("early stop since valid performance hasn't improved for last 1 runs", file=log)
 (folder / "checkpoint_best.pt").touch()

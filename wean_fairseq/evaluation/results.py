@@ -92,6 +92,7 @@ def record(argv: list[str]) -> str:
     parser.add_argument("--experiment", required=True, help="name of the result file, e.g. wean_pwkp")
     parser.add_argument("--command", required=True, help="the command that reproduces it (as a user would type it)")
     parser.add_argument("--seed", required=True, type=int, help="seed of the training run")
+    parser.add_argument("--trainings", metavar="JSON", help="how they went: trainings.json of the recipe's run")
     parser.add_argument("--note", default="", help="what a reader must know, e.g. how the data differ from the paper's")
     parser.add_argument(
         "--data", nargs="+", default=[], metavar="FILE", help="text to identify by its hash as well, e.g. the train set"
@@ -111,6 +112,7 @@ def record(argv: list[str]) -> str:
         "hardware": args.hardware or hardware(),
         "software": software(),
         "data": [describe_file(path, len(read_lines(path))) for path in args.data],
+        **({"trainings": read_json(args.trainings, ())} if args.trainings else {}),
         "evaluation": evaluation,
     }
     path = Path(args.results, f"{args.experiment}.json")

@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""Writes docs/replication.md: a verdict on every claim of docs/replication.toml, from results/ and benchmarks/results/.
+
+python scripts/replication.py             # after a new result
+python scripts/replication.py --check     # changes nothing, fails if the page is out of date; `make lint` runs it
+"""
+
+import argparse
+import json
+import sys
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from wean_fairseq.evaluation.parameters import count_parameters  # noqa: E402 - the root of the project comes first
+
+CLAIMS = ROOT / "docs" / "replication.toml"
+PAGE = ROOT / "docs" / "replication.md"
+SURE = 0.05
+HOLDS, IN_PART, NOT, CANNOT, NOT_RUN = VERDICTS = (
+    "holds",
+    "holds in part",
+    "does not hold here",
+    "cannot be tested here",
+    "not run yet",
+)
+SIGNS = dict(zip(VERDICTS, "🟩🟨🟥⬛⬜", strict=True))
+
+HEAD = f"""\
+# Replication: what the papers claim, and what came out here
+
+Written by `scripts/replication.py` from [replication.toml](replication.toml), which says how each claim is tested, from
+[results](../results) and from [benchmarks/results](../benchmarks/results); never edited by hand.
+
+A claim **holds** if every difference it states is there and significant, and the trainings behind it were complete:
+ended by `--patience`, or by a schedule whose rate falls to zero. It **holds in part** if only some of the differences
+are there, or if trainings were cut or it is not known that they were complete. It **does not hold here** if none of the
+differences is there, be it that they are the other way round or too small for so small a test. A difference is
+significant if both paired tests of the scorer have p < {SURE}, or, where the two systems were not compared by them, if
+their 95 % intervals do not overlap. Systems are much smaller than the papers', and data often others: the commands and
+the notes of the result files say which. One seed unless several are named.
+
+"""
+
+
+@dataclass
+class Outcome:
+    """One check.
+
+    Attributes:
+        text: the two numbers.
+        there: whether the stated difference is there and significant.
+        experiment: name of the result file; empty for a count or a benchmark.
+        complete: whether both trainings are known to have converged.
+    """
+
+    text: str
+    there: bool
+    experiment: str = ""
+    complete: bool = True
+
+
+@cache
+def read_result(name: str) -> dict[str, Any]:
+    """The file of ``wean-evaluate record``."""
+    return dict(json.loads((ROOT / "results" / f"{name}.json").read_text(encoding="utf-8")))
+
+
+def compare(check: dict[str, Any]) -> Outcome:
+    """Two systems of a result, by a score or by a number of their trainings."""
+    result, (high, low) = read_result(check["result"]), (check["above"], check["below"])
+    trainings = result.get("trainings", {})
+    complete = all(trainings.get(system, {}).get("end") == "converged" for system in (high, low))
+    if "training" in check:
+        more, less = (trainings[system][check["training"]] for system in (high, low))
+        name = check["training"].replace("_", " ").replace("percent", "%")
+        return Outcome(f"{name}: {high} {more:g}, {low} {less:g}", more > less, check["result"], complete)
+    metric = check["metric"]
+    more, less = (result["evaluation"]["systems"][system][metric] for system in (high, low))
+    text = f"{metric.removeprefix('paper:')}: {high} {with_interval(more)}, {low} {with_interval(less)}"
+    different = differs(result, check)
+    if not different:
+        text += " (no significant difference)"
+    elif more["score"] < less["score"]:
+        text += " (the other way round)"
+    return Outcome(text, different and more["score"] > less["score"], check["result"], complete)
+
+
+def with_interval(cell: dict[str, Any]) -> str:
+    """A score with its 95 % interval."""
+    return f"{cell['score']:.2f} [{cell['ci'][0]:.2f}, {cell['ci'][1]:.2f}]"
+
+
+def differs(result: dict[str, Any], check: dict[str, Any]) -> bool:
+    """Whether two systems differ significantly: by the paired tests, or else by their intervals."""
+    pair, evaluation = {check["above"], check["below"]}, result["evaluation"]
+    for test in evaluation["pairwise"]:
+        if test["metric"] == check["metric"] and {test["baseline"], test["system"]} == pair:
+            return max(test["p_bootstrap"], test["p_randomization"]) < SURE
+    high, low = (evaluation["systems"][check[side]][check["metric"]]["ci"] for side in ("above", "below"))
+    return bool(high[0] > low[1] or low[0] > high[1])
+
+
+def run_check(check: dict[str, Any]) -> Outcome:
+    """Do one check of a claim."""
+    if "result" in check:
+        return compare(check)
+    if "benchmark" in check:
+        found = json.loads((ROOT / "benchmarks" / "results" / f"{check['benchmark']}.json").read_text(encoding="utf-8"))
+        bound = check["at_most"] if isinstance(check["at_most"], float) else at(found, check["at_most"])
+        value = at(found, check["value"])
+        return Outcome(
+            f"{check['value'][-2]}: {value:.2f} of the Transformer's step, at most {bound:.2f}", value <= bound
+        )
+    high, low = (count_parameters(check[side], check["words"], check["width"]) for side in ("above", "below"))
+    where = f"{check['words']:,} words, width {check['width']}"
+    return Outcome(f"{where}: {check['above']} {high / 1e6:.2f} M, {check['below']} {low / 1e6:.2f} M", high > low)
+
+
+def at(content: Any, keys: list[str]) -> Any:
+    """A value within a JSON document."""
+    for key in keys:
+        content = content[key]
+    return content
+
+
+def verdict(claim: dict[str, Any], outcomes: list[Outcome]) -> str:
+    """The verdict on a claim."""
+    if "cannot" in claim:
+        return CANNOT
+    if not outcomes:
+        return NOT_RUN
+    if not any(outcome.there for outcome in outcomes):
+        return NOT
+    complete = "complete" in claim or all(outcome.complete for outcome in outcomes)
+    return HOLDS if complete and all(outcome.there for outcome in outcomes) else IN_PART
+
+
+def describe_runs(claim: dict[str, Any], outcomes: list[Outcome]) -> str:
+    """What was run, or what would have to be."""
+    if "run" in claim:
+        return f"`{claim['run']}`"
+    parts = []
+    for name in dict.fromkeys(outcome.experiment for outcome in outcomes if outcome.experiment):
+        result = read_result(name)
+        hours = [one["hours"] for one in result.get("trainings", {}).values() if one.get("hours")]
+        time = f", {sum(hours):.1f} h of training" if hours else ""
+        sentences = f"{result['evaluation']['data']['sentences']:,} test sentences"
+        parts.append(
+            f"[{name}](../results/{name}.json): `{result['command']}`; {sentences}, seed {result['seed']}{time}"
+        )
+    parts += [
+        f"`python benchmarks/{check['benchmark']}.py`" for check in claim.get("check", []) if "benchmark" in check
+    ][:1]
+    if any("words" in check for check in claim.get("check", [])):
+        parts.append("`python -m wean_fairseq.evaluation.parameters`")
+    return "<br>".join(parts)
+
+
+def row(claim: dict[str, Any], outcomes: list[Outcome]) -> str:
+    """A row of the page."""
+    judged = verdict(claim, outcomes)
+    found = "<br>".join(outcome.text for outcome in outcomes)
+    why = claim.get("cannot") or claim.get("why", "")
+    if outcomes and "complete" not in claim:
+        ended = all(outcome.complete for outcome in outcomes)
+        why += " Trainings converged." if ended else " Trainings were cut, or how they ended was not recorded."
+    elif "complete" in claim:
+        why += f" Complete: {claim['complete']}."
+    cells = (claim["text"], describe_runs(claim, outcomes), found, f"{SIGNS[judged]} **{judged}**", why)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def render() -> str:
+    """The whole page."""
+    claims = tomllib.loads(CLAIMS.read_text(encoding="utf-8"))["claim"]
+    judged = [(claim, [run_check(check) for check in claim.get("check", [])]) for claim in claims]
+    papers = list(dict.fromkeys(claim["paper"] for claim in claims))
+    glance = ["| paper | claims, each a square | " + " | ".join(VERDICTS) + " |", "|---|---|" + "--:|" * len(VERDICTS)]
+    sections = []
+    for paper in papers:
+        ours = [pair for pair in judged if pair[0]["paper"] == paper]
+        found = sorted((verdict(*pair) for pair in ours), key=VERDICTS.index)
+        counts = " | ".join(str(found.count(one)) for one in VERDICTS)
+        glance.append(f"| {paper} | {''.join(SIGNS[one] for one in found)} | {counts} |")
+        sections += ["", f"## {paper}", "", "| claim | run | what came out | verdict | why |", "|---|---|---|---|---|"]
+        sections += [row(*pair) for pair in ours]
+    return HEAD + "\n".join([*glance, *sections]) + "\n"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="change nothing, fail if the page is out of date")
+    args = parser.parse_args(arguments)
+    page = render()
+    if not args.check:
+        PAGE.write_text(page, encoding="utf-8")
+    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:
+        print("docs/replication.md is out of date: run python scripts/replication.py.", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
