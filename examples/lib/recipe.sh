@@ -123,6 +123,14 @@ need_twitter_url() {
     "$DATA"/{train,valid,test}.{src,tgt}
 }
 
+# need_paraphrases: $DATA is that of $SET.
+need_paraphrases() {
+  case $SET in
+    quora | twitter_url) "need_$SET" ;;
+    *) die "SET must be quora or twitter_url, but is $SET." ;;
+  esac
+}
+
 # need_lcsts: $DATA holds the released parts of LCSTS, or its splits.
 need_lcsts() {
   [[ -f $DATA/PART_I.txt ]] ||

@@ -22,13 +22,12 @@ RECIPES = {
     "copynet/lcsts_word": ("lcsts", ["test"]),
     "pointer_generator/quora": ("quora", ["test"]),
     "copy_transformer/quora": ("quora", ["test"]),
-    "copy_transformer/twitter_url": ("quora", ["test"]),
 }
 # With the variables that leave one system.
 FAST = {
     "copynet/dialogue": {"SYSTEMS": "copynet", "SETS": "ds1"},
     "pointer_generator/quora": {"SYSTEMS": "pointer_generator"},
-    "copy_transformer/twitter_url": {"SYSTEMS": "copy_transformer"},
+    "copy_transformer/quora": {"SYSTEMS": "copy_transformer"},
 }
 
 

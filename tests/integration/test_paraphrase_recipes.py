@@ -11,9 +11,7 @@ from tests.integration.test_recipes import write_layout
 # Recipe -> the systems that it trains.
 RECIPES = {
     "residual_lstm/quora": ["residual_lstm", "residual_lstm_adam"],
-    "residual_lstm/twitter_url": ["residual_lstm", "residual_lstm_adam"],
     "dnpg/quora": ["dnpg", "dnpg_query"],
-    "dnpg/twitter_url": ["dnpg", "dnpg_query"],
     "granularity_transformer/quora": ["transformer", "cdnpg_r", "cdnpg_rs"],
     "granularity_transformer/twitter_url": ["transformer", "cdnpg_r", "cdnpg_rs"],
 }
@@ -64,6 +62,19 @@ def test_recipe_from_text_to_scores_and_again(recipe, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in run.rglob("checkpoint_best.pt")} == before
 
 
+@pytest.mark.parametrize("recipe", ["copy_transformer/quora", "dnpg/quora", "residual_lstm/quora"])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [("mscoco", "SET must be quora or twitter_url"), ("twitter_url", "preprocess/twitter_url.py makes it")],
+)
+def test_the_data_set_is_chosen_by_name(recipe, given, message, tmp_path):
+    done = run_recipe(recipe, tmp_path / "run", SET=given, DATA=tmp_path / "nowhere")
+    assert done.returncode != 0
+    assert message in done.stderr
+    assert done.stderr.startswith(f"{given}: error: ")
+    assert done.stderr.count("\n") == 1
+
+
 def test_recipe_files_are_all_covered():
     families = {recipe.partition("/")[0] for recipe in RECIPES}
     found = {
@@ -96,10 +107,11 @@ def test_the_table_refuses_what_it_cannot_run_before_it_begins(variables, messag
 def test_the_table_has_a_row_a_system_and_a_second_run_skips_what_is_done(tmp_path):
     layout = write_layout("quora", tmp_path / "data")
     variables = {"SMOKE": 1, "SETS": "quora", "SEEDS": "1 2", "SYSTEMS": "cdnpg_s", "QUORA": layout["DATA"]}
-    for number in (1, 2):
+    for _ in (1, 2):
         done = run_recipe(TABLE, tmp_path / "run", **variables)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert done.stdout.count("done before") == (0 if number == 1 else 2 * 4)
+        # text, binary data, training and decoding of two seeds; in the first run the jobs have done them before
+        assert done.stdout.count("done before") == 2 * 4
     rows = {line.split("|")[1].strip(): line for line in done.stdout.splitlines() if line.startswith("| ")}
     assert "## quora, 2 seed(s)" in done.stdout
     assert "not run" not in rows["cdnpg_s"]

@@ -22,7 +22,7 @@ for system in $SYSTEMS; do
   train "$system" "arch_$system" --lr 0.001 --best-checkpoint-metric bleu
 done
 [[ -n ${{JOB:-}} ]] || say "scores of $RUN"
-curves
+[[ -n ${{PLAIN:-}} ]] || curves
 """
 # BLEU is best at the rate 0.002. With MEET=N it waits until so many trainings have begun.
 TRAIN = """
@@ -81,7 +81,7 @@ def trainings(folder: Path) -> dict:
 
 def test_two_jobs_train_at_the_same_time_and_are_not_trained_again(run, tmp_path):
     for _ in range(2):
-        done = run(JOBS=2, MEET=2, OMP_NUM_THREADS=3)
+        done = run(JOBS=2, MEET=2, OMP_NUM_THREADS=3, PLAIN=1)
         assert done.returncode == 0, done.stdout + done.stderr
         assert done.stdout.count("scores of") == 1
     assert sorted(begun(tmp_path)) == ["first 1 3", "second 1 3"]
@@ -89,7 +89,7 @@ def test_two_jobs_train_at_the_same_time_and_are_not_trained_again(run, tmp_path
 
 
 def test_cores_are_shared_out_among_jobs(run, tmp_path):
-    assert run(JOBS=2, OMP_NUM_THREADS="").returncode == 0
+    assert run(JOBS=2, OMP_NUM_THREADS="", PLAIN=1).returncode == 0
     threads = -(-len(os.sched_getaffinity(0)) // 2)
     assert sorted(begun(tmp_path)) == [f"first 1 {threads}", f"second 1 {threads}"]
 
@@ -104,14 +104,14 @@ def test_each_seed_has_a_run_and_scores_of_its_own(run, tmp_path):
 
 
 def test_a_failing_job_is_one_sentence_and_the_others_go_on(run, tmp_path):
-    done = run(JOBS=2, BROKEN="first")
+    done = run(JOBS=2, BROKEN="first", PLAIN=1)
     assert done.returncode == 1
     assert "training failed: this one is broken." in done.stdout
     assert "scores of" not in done.stdout
     assert done.stderr.startswith("recipe: error: not all of them ended well; the same command goes on from here")
     assert done.stderr.count("\n") == 1
     assert [line.split()[0] for line in begun(tmp_path)] == ["second"]
-    assert run(JOBS=2).returncode == 0
+    assert run(JOBS=2, PLAIN=1).returncode == 0
     assert [line.split()[0] for line in begun(tmp_path)] == ["second", "first"]
 
 
@@ -122,7 +122,7 @@ def test_a_slurm_array_has_a_task_for_every_training(run, tmp_path):
     assert "4 trainings; give it to sbatch" in done.stdout
     assert not (tmp_path / "begun").exists()
     assert "#SBATCH --array=0-3\n" in script.read_text(encoding="utf-8")
-    task = run(script=script, SLURM_ARRAY_TASK_ID=3, SEEDS="1 2", OMP_NUM_THREADS=1, RUN="elsewhere")
+    task = run(script=script, SLURM_ARRAY_TASK_ID=3, SEEDS="1 2", OMP_NUM_THREADS=1, RUN="elsewhere", PLAIN=1)
     assert task.returncode == 0, task.stdout + task.stderr
     assert begun(tmp_path) == ["second 2 1"]
     assert (tmp_path / "run/seed2/second/checkpoint_best.pt").exists()
