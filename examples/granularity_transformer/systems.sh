@@ -73,7 +73,8 @@ compare() {
   done
   without_pieces test
   samples test 20
-  score test "$RUN/plain-test/test.tgt" -- --tokenize none --preset paper:cdnpg-compat paper:cdnpg-fixed standard
+  score test "$RUN/plain-test/test.tgt" -- --groups "$(known_sentences test)" \
+    --tokenize none --preset paper:cdnpg-compat paper:cdnpg-fixed standard
 }
 
 # settings SYSTEM: sets the arguments `optimisation`, network sizes included; makes what else the system is trained on.

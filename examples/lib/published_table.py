@@ -49,7 +49,7 @@ def data_set(published: Table, data: str, seeds: list[dict[str, Any]]) -> Iterat
     """The lines of one data set: a row a system, each cell published | ours, mean and deviation over seeds."""
     if not seeds:
         return
-    labels = [name for name in seeds[0]["copy-source"] if name.startswith(published.preset + "/")]
+    labels = [name for name in seeds[0]["copy-source"] if name.startswith(published.preset + "/") and "[" not in name]
     columns = labels[: len(published.metrics)]
     ours = [label.removeprefix(published.preset + "/") for label in columns]
     heads = [head for theirs, own in zip(published.metrics, ours, strict=True) for head in (theirs, f"our {own}")]

@@ -333,6 +333,15 @@ score() {
   curves
 }
 
+# known_sentences SET: a file that says of every pair of SET whether one of its sentences stands in the training text,
+# "seen" or "unseen": questions and tweets come back in other pairs, and what was seen is easier.
+known_sentences() {
+  local text=$RUN/text-$1
+  awk -F '\t' 'NR == FNR { seen[$1]; seen[$2]; next } { print ($1 in seen || $2 in seen) ? "seen" : "unseen" }' \
+    <(paste "$RUN"/text/train.{src,tgt}) <(paste "$text"/test.{src,tgt}) >"$text/test.known"
+  printf '%s' "$text/test.known"
+}
+
 # samples SET NUMBER: some sources, references and outputs -> $RUN/SET.samples.txt
 samples() {
   local systems=()

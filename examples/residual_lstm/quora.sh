@@ -53,4 +53,5 @@ for system in $SYSTEMS; do
   generate "$system" test --beam 8 --max-len-b 20
 done
 samples test 20
-score test "$RUN/text-test/test.tgt" -- --tokenize none --preset paper:cdnpg-fixed standard
+score test "$RUN/text-test/test.tgt" -- --groups "$(known_sentences test)" \
+  --tokenize none --preset paper:cdnpg-fixed standard

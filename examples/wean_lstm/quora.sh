@@ -33,4 +33,5 @@ for system in $SYSTEMS; do
   generate "$system" test --beam 5 --max-len-b 50
 done
 samples test 20
-score test "$RUN/text-test/test.tgt" -- --tokenize none --metric bleu ibleu self-bleu rouge-l copy-rate length-ratio
+score test "$RUN/text-test/test.tgt" -- --groups "$(known_sentences test)" \
+  --tokenize none --metric bleu ibleu self-bleu rouge-l copy-rate length-ratio

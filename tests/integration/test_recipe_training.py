@@ -158,3 +158,16 @@ def test_a_training_that_patience_did_not_end_is_called_cut(run, tmp_path):
     assert run().returncode == 0
     assert trainings(tmp_path / "run")["first"]["end"] == "cut"
     assert (tmp_path / "run/curves.png").stat().st_size > 0
+
+
+def test_test_pairs_with_a_sentence_of_the_training_text_are_told_from_the_others(tmp_path):
+    """Expected by hand: a sentence counts on whichever side of a pair it stands."""
+    sides = {"text/train": ("a b\nc d\n", "e f\ng h\n"), "text-test/test": ("x\ng h\ny\na\n", "a b\nq\nw w\nb\n")}
+    for name, texts in sides.items():
+        (tmp_path / name).parent.mkdir()
+        for side, text in zip(("src", "tgt"), texts, strict=True):
+            (tmp_path / f"{name}.{side}").write_text(text, encoding="utf-8")
+    environment = {**ENVIRONMENT, "RUN": str(tmp_path), "RECIPE": "recipe", "GPUS": "0"}
+    line = ["bash", "-c", f'source "{ROOT}/examples/lib/recipe.sh"; cat "$(known_sentences test)"', "recipe"]
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["seen", "seen", "unseen", "unseen"], done.stderr
