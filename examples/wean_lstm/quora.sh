@@ -7,8 +7,12 @@
 # 20,000 duplicates; or a directory with train.src, train.tgt, valid.src, ... that is split already, with a question a
 # line and its duplicate on the same line of .tgt.
 # Not in the paper: its settings for PWKP are used (2 layers, 256 wide, dropout 0.4, Adam 0.001, clip 5, batch 64).
+#
+#   SYSTEMS  wean_lstm, seq2seq_lstm; wean_dot and wean_concat, with other scores; wean_detached, whose embeddings learn
+#            nothing from the output layer; lstm, fairseq's own, with input feeding
+#   WIDTH    of embeddings and states
 set -euo pipefail
-: "${DATA:=data/quora}" "${SYSTEMS:=wean_lstm seq2seq_lstm}"
+: "${DATA:=data/quora}" "${SYSTEMS:=wean_lstm seq2seq_lstm}" "${WIDTH:=256}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
@@ -22,14 +26,36 @@ else
   limit=()
 fi
 
-remember "DATA=$(realpath "$DATA")"
+declare -A options=(
+  [wean_lstm]='' [seq2seq_lstm]='' [lstm]="--encoder-layers 2 --decoder-layers 2 --dropout 0.4"
+  [wean_dot]="--query-score dot" [wean_concat]="--query-score concat" [wean_detached]="--detach-query-embedding"
+)
+for system in $SYSTEMS; do
+  [[ -v options[$system] ]] || die "there is no system $system here; choose from ${!options[*]}."
+done
+
+remember "DATA=$(realpath "$DATA")" "WIDTH=$WIDTH"
 prepare quora --data "$DATA" --lowercase "${limit[@]}"
 test_of_text test
 # Words seen once become <unk>, so that <unk> itself is trained.
 binarise 50000 2
 validate_by_bleu "$EVALUATE" 50
 for system in $SYSTEMS; do
-  train "$system" "$system" "${wean_optimisation[@]}" "${validation[@]}" --max-pair-length 50 --length-policy drop
+  arch=$system criterion=query_embedding
+  sizes=(--embed-dim "$WIDTH" --hidden-size "$WIDTH")
+  case $system in
+    wean_*) arch=wean_lstm ;;
+    lstm)
+      criterion=cross_entropy
+      sizes=(
+        --encoder-embed-dim "$WIDTH" --encoder-hidden-size "$WIDTH" --decoder-embed-dim "$WIDTH"
+        --decoder-hidden-size "$WIDTH" --decoder-out-embed-dim "$WIDTH"
+      )
+      ;;
+  esac
+  read -ra changes <<<"${options[$system]}"
+  train "$system" "$arch" "${sizes[@]}" "${changes[@]}" "${wean_optimisation[@]}" "${validation[@]}" \
+    --max-pair-length 50 --length-policy drop
   generate "$system" test --beam 5 --max-len-b 50
 done
 samples test 20

@@ -58,10 +58,16 @@ def test_missing_test_sets_are_named(recipe, variable, tmp_path):
     assert done.stderr.count("\n") == 1
 
 
+def test_an_unknown_system_is_one_sentence(tmp_path):
+    done = run_recipe("quora", tmp_path / "run", SYSTEMS="wean_lstm wean", **write_layout("quora", tmp_path / "data"))
+    assert done.stderr.startswith("quora: error: there is no system wean here; choose from ")
+    assert done.stderr.count("\n") == 1
+
+
 def test_another_data_set_in_the_same_run_is_refused(tmp_path):
     layout = write_layout("quora", tmp_path / "data")
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "settings").write_text("SEED=1\nDATA=/elsewhere\n", encoding="utf-8")
+    (tmp_path / "run" / "settings").write_text("SEED=1\nDATA=/elsewhere\nWIDTH=256\n", encoding="utf-8")
     done = run_recipe("quora", tmp_path / "run", **layout)
     assert done.returncode != 0
     assert "set RUN to another directory" in done.stderr
@@ -100,7 +106,7 @@ def test_recipe_from_text_to_scores_and_again(recipe, tmp_path):
         "pwkp": "wean_lstm_pwkp",
         "ew_sew": "wean_lstm_ew_sew",
         "lcsts": "wean_lstm_lcsts",
-        "quora": "seq2seq_lstm",
+        "quora": "lstm wean_detached",
     }
     layout["SYSTEMS"] = systems.get(recipe, "wean_lstm seq2seq_lstm")
     done = run_recipe(recipe, tmp_path / "run", SMOKE=1, EPOCHS=1, **layout)
