@@ -75,14 +75,18 @@ def compare(check: dict[str, Any]) -> Outcome:
     """Two systems of a result, by a score or by a number of their trainings."""
     result, (high, low) = read_result(check["result"]), (check["above"], check["below"])
     trainings = result.get("trainings", {})
-    complete = all(trainings.get(system, {}).get("end") == "converged" for system in (high, low))
+    trained = {high, low} - {"copy-source"}
+    complete = all(trainings.get(system, {}).get("end") == "converged" for system in trained)
     if "training" in check:
         more, less = (trainings[system][check["training"]] for system in (high, low))
         name = check["training"].replace("_", " ").replace("percent", "%")
         return Outcome(f"{name}: {high} {more:g}, {low} {less:g}", more > less, check["result"], complete)
-    metric = check["metric"]
-    more, less = (result["evaluation"]["systems"][system][metric] for system in (high, low))
-    text = f"{metric.removeprefix('paper:')}: {high} {with_interval(more)}, {low} {with_interval(less)}"
+    metric, other = check["metric"], check.get("than", check["metric"])
+    scores = result["evaluation"]["systems"]
+    more, less = scores[high][metric], scores[low][other]
+    ours, theirs = (high, low) if metric == other else (metric, other)
+    name = metric.removeprefix("paper:") if metric == other else high
+    text = f"{name}: {ours} {with_interval(more)}, {theirs} {with_interval(less)}"
     different = differs(result, check)
     if not different:
         text += " (no significant difference)"
@@ -99,10 +103,11 @@ def with_interval(cell: dict[str, Any]) -> str:
 def differs(result: dict[str, Any], check: dict[str, Any]) -> bool:
     """Whether two systems differ significantly: by the paired tests, or else by their intervals."""
     pair, evaluation = {check["above"], check["below"]}, result["evaluation"]
-    for test in evaluation["pairwise"]:
+    for test in () if "than" in check else evaluation["pairwise"]:
         if test["metric"] == check["metric"] and {test["baseline"], test["system"]} == pair:
             return max(test["p_bootstrap"], test["p_randomization"]) < SURE
-    high, low = (evaluation["systems"][check[side]][check["metric"]]["ci"] for side in ("above", "below"))
+    high = evaluation["systems"][check["above"]][check["metric"]]["ci"]
+    low = evaluation["systems"][check["below"]][check.get("than", check["metric"])]["ci"]
     return bool(high[0] > low[1] or low[0] > high[1])
 
 

@@ -33,7 +33,8 @@ folder, rate = Path(options["--save-dir"]), float(options["--lr"])
 if folder.name == os.environ.get("BROKEN"):
     sys.exit("fairseq-train: error: this one is broken.")
 with open(os.environ["BEGUN"], "a") as begun:
-    print(folder.name, options["--seed"], os.environ["OMP_NUM_THREADS"], file=begun)
+    device = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    print(folder.name, options["--seed"], os.environ["OMP_NUM_THREADS"] + device, file=begun)
 until = time.monotonic() + 60
 while len(Path(os.environ["BEGUN"]).read_text().splitlines()) < int(os.environ.get("MEET", 1)):
     assert time.monotonic() < until, "nothing else was begun"
@@ -92,6 +93,13 @@ def test_cores_are_shared_out_among_jobs(run, tmp_path):
     assert run(JOBS=2, OMP_NUM_THREADS="", PLAIN=1).returncode == 0
     threads = -(-len(os.sched_getaffinity(0)) // 2)
     assert sorted(begun(tmp_path)) == [f"first 1 {threads}", f"second 1 {threads}"]
+
+
+@pytest.mark.parametrize(("seen", "expected"), [("", ["GPU0", "GPU1"]), ("4,6", ["GPU4", "GPU6"])])
+def test_each_job_has_a_gpu(run, tmp_path, seen, expected):
+    done = run(JOBS=2, MEET=2, GPUS=2, CUDA_VISIBLE_DEVICES=seen, OMP_NUM_THREADS="GPU", PLAIN=1)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(line.split()[2] for line in begun(tmp_path)) == expected
 
 
 def test_each_seed_has_a_run_and_scores_of_its_own(run, tmp_path):

@@ -73,6 +73,15 @@ def test_some_differences_are_a_part_and_a_stated_reason_makes_trainings_complet
     assert "(the other way round)" in replication.run_check(reverse).text
 
 
+def test_parts_of_a_test_set_are_compared_by_their_intervals(write):
+    write((30, 32), (20, 22), (0.5, 0.5), "converged")
+    result = replication.read_result("made_up")
+    result["evaluation"]["systems"]["new"]["bleu[seen]"] = {"score": 34.0, "ci": [33.0, 35.0]}
+    parts = {**CHECK, "metric": "bleu[seen]", "than": "bleu", "below": "new"}
+    assert judge(parts) == "holds"
+    assert replication.run_check(parts).text == "new: bleu[seen] 34.00 [33.00, 35.00], bleu 31.00 [30.00, 32.00]"
+
+
 def test_numbers_of_trainings_and_of_layers_are_compared(write):
     """Expected: WEAN's concat has 2 d^2 + d = 131,328 parameters at width 256 (its Table 5 prints 0.13 M)."""
     write((30, 32), (20, 22), None, "converged")
