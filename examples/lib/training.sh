@@ -86,6 +86,7 @@ train_side_by_side() {
       jobs+=("$seed $system")
     done
   done
+  ((${#jobs[@]} > 1)) || [[ -n $SBATCH ]] || return 0
   mkdir -p "$TABLE/jobs"
   if [[ -n $SBATCH ]]; then
     write_job_array "${jobs[@]}"
