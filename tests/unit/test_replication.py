@@ -24,7 +24,7 @@ def write(tmp_path, monkeypatch):
         """Each system is given by its interval."""
         cells = {name: {"bleu": {"score": sum(ci) / 2, "ci": list(ci)}} for name, ci in (("new", new), ("old", old))}
         pair = {"metric": "bleu", "baseline": "old", "system": "new"}
-        tests = [{**pair, "p_bootstrap": p[0], "p_randomization": p[1]}] if p else []
+        tests = [{**pair, "p_values": {"bootstrap": p[0], "randomization": p[1]}}] if p else []
         epochs = {"new": 3.0, "old": 15.0}
         result = {
             "command": "bash recipe.sh",
@@ -54,7 +54,9 @@ def judge(*checks: dict, **claim: str) -> str:
         ((30, 32), (20, 22), (0.001, 0.001), "cut", "holds in part"),
         ((30, 32), (29, 31), (0.001, 0.001), "converged", "holds"),  # a paired test sees more than two intervals
         ((30, 32), (29, 31), (0.001, 0.06), "converged", "does not hold here"),  # both tests have to
+        # Without tests: 1 is less than sqrt(1 + 1), the interval of a difference of independent scores; 1.5 is more.
         ((30, 32), (29, 31), None, "converged", "does not hold here"),
+        ((30.5, 32.5), (29, 31), None, "converged", "holds"),
         ((30, 32), (20, 22), None, "converged", "holds"),
         ((20, 22), (30, 32), (0.001, 0.001), "converged", "does not hold here"),
         ((20, 22), (30, 32), None, "converged", "does not hold here"),
