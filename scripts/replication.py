@@ -44,8 +44,8 @@ are there, or if trainings were cut or it is not known that they were complete. 
 differences is there, be it that they are the other way round or too small for so small a test. A difference is
 significant if all paired tests of the scorer have p < {SURE}; where a result has none of the two systems, if it is more
 than 1.96 standard errors, as their 95 % intervals give them, which leaves out that both are scored on the same
-sentences and so misses small differences. Systems are much smaller than the papers', and data often others: the commands and the
-notes of the result files say which. One seed unless several are named.
+sentences and so misses small differences. Systems are much smaller than the papers', and data often others: the
+commands and the notes of the result files say which. One seed unless several are named.
 
 """
 
