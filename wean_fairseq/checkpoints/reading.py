@@ -137,12 +137,13 @@ def _called(path: Path) -> list[str]:
         else:
             with path.open("rb") as file:
                 for _ in range(_PICKLES):
-                    _add_called(file, found)
+                    if not _add_called(file, found):
+                        break  # what follows an error is no pickle
     return found
 
 
-def _add_called(pickled: IO[bytes], found: list[str]) -> None:
-    """Add what one pickle names, up to its first error if it has one."""
+def _add_called(pickled: IO[bytes], found: list[str]) -> bool:
+    """Add what one pickle names, up to its first error if it has one; true if it has none."""
     texts: list[str] = []
     memory: dict[int, str] = {}
     with contextlib.suppress(ValueError, zlib.error, zipfile.BadZipFile):
@@ -157,6 +158,8 @@ def _add_called(pickled: IO[bytes], found: list[str]) -> None:
                 texts.append(memory[argument])
             elif isinstance(argument, str):
                 texts.append(argument)
+        return True
+    return False
 
 
 def checked_options(path: Path, options: Any, kind: type) -> Any:
