@@ -114,7 +114,7 @@ def test_arch_has_the_settings_of_the_paper_and_builds(data, arch):
     assert {name: cfg.model[name] for name in EXPECTED[arch]} == EXPECTED[arch]
     model = tasks.setup_task(cfg.task).build_model(cfg.model)
     assert model.encoder.embed_tokens is model.decoder.embed_tokens
-    assert model.decoder.query_embedding.score.__class__.__name__.lower().startswith(EXPECTED[arch]["query_score"])
+    assert model.decoder.output.score.__class__.__name__.lower().startswith(EXPECTED[arch]["query_score"])
 
 
 @pytest.mark.parametrize("arch", COPYING)

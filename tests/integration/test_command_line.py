@@ -153,7 +153,7 @@ def test_seq2seq_preset_survives_in_its_checkpoint(data, tmp_path):
     model = ["--user-dir", USER_DIR, "--arch", "seq2seq_lstm", "--criterion", "query_embedding", *TINY, *TASK]
     train(data, tmp_path, "--max-update", 3, "--no-epoch-checkpoints", model=model)
     saved = tmp_path / "checkpoint_last.pt"
-    weight = parameters(saved)["decoder.query_embedding.score.out_proj.weight"]
+    weight = parameters(saved)["decoder.output.score.out_proj.weight"]
     dictionary_size = 4 + len(lines(data / "dict.tgt.txt"))
     assert weight.shape == (dictionary_size, 16)
     assert len(generate(data, saved).hypotheses) == 60  # rebuilt without being told the arch

@@ -34,7 +34,7 @@ def distribution(model: torch.nn.Module, source: list[int], previous: list[int],
         else:
             hidden = decoder.cell(given, hidden)
         readout = torch.cat([hidden, given]) if decoder.full_readout else hidden
-        generate = decoder.query_embedding.scores(readout.unsqueeze(0), decoder.embed_tokens.weight)[0]
+        generate = decoder.output.scores(readout.unsqueeze(0), decoder.embed_tokens.weight)[0]
         copy_scores = None
         if decoder.copies:
             copy_scores = [torch.tanh(h @ decoder.copy_proj.weight.T) @ hidden for h in memory]  # eq. 8

@@ -71,7 +71,7 @@ def logits(model: Any, source: Tensor, previous: Tensor) -> Tensor:
         context = sum(e / sum(exps) * h for e, h in zip(exps, states, strict=True))  # eq. 1, 2
         combined = decoder.combine.weight @ torch.cat([context, s]) + decoder.combine.bias
         queries.append(torch.tanh(combined))  # eq. 4
-    layer = decoder.query_embedding
+    layer = decoder.output
     kinds = {"DotScore": "dot", "GeneralScore": "general", "ConcatScore": "concat", "LinearScore": "linear"}
     kind = kinds[type(layer.score).__name__]
     return query_scores.scores(kind, torch.stack(queries), embed, dict(layer.named_parameters()))

@@ -1,19 +1,20 @@
-"""What model families share whatever their network is: the forward of a model, the decoder that scores features.
+"""What model families share whatever their network is: a model with a loss, its encoder, and a decoder of steps.
 
-Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``L`` layers, ``H`` hidden width, ``D`` width of the
-features, ``V`` dictionary size.
+Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``M`` words, ``D`` width of the
+features, ``E`` width of the embeddings, ``V`` dictionary size.
 """
 
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from fairseq.data import Dictionary
-from fairseq.models import FairseqEncoderDecoderModel, FairseqIncrementalDecoder
+from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder
 from torch import Tensor, nn
 
-from ..modules import LossSums, MixtureLoss, QueryEmbedding
+from ..modules import LossSums, Memory, MixtureLoss, OutputLayer, State, Step
 
-State = dict[str, dict[str, Tensor | None]]
+IncrementalState = dict[str, dict[str, Any]]
+RENAMED = {"query_embedding.": "output."}  # parts of decoders by their names in checkpoints of earlier versions
 
 
 class LossModel(FairseqEncoderDecoderModel):
@@ -50,32 +51,122 @@ class LossModel(FairseqEncoderDecoderModel):
         return self.decoder.loss(prev_output_tokens, encoder_out, target, label_smoothing)
 
 
-class FeatureDecoder(FairseqIncrementalDecoder):
-    """A decoder whose words are scored from features; a family implements ``extract_features``.
+class SourceEncoder(FairseqEncoder):
+    """An encoder whose outputs have a row a sentence; those called ``final_*`` have the layers before it."""
+
+    def reorder_encoder_out(self, encoder_out: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
+        """Pick sentences ``new_order`` (B',) of the batch, for fairseq's beam search.
+
+        It does so after every step, mostly for hypotheses of the same sentence, whose rows are equal: then nothing is
+        copied, and what came in is returned.
+        """
+        before = encoder_out.get("sentence")  # of each row
+        sentence = new_order if before is None else before.index_select(0, new_order)
+        if before is not None and torch.equal(before, sentence):
+            return encoder_out
+        picked = {
+            name: tensor.index_select(1 if name.startswith("final_") else 0, new_order)
+            for name, tensor in encoder_out.items()
+        }
+        return picked | {"sentence": sentence}
+
+    def max_positions(self) -> int:
+        """No longest input; the task sets the limits."""
+        return int(1e5)
+
+
+class WordScores(Protocol):
+    """Scores of all words for the hypotheses of a search, as far as ``StepDecoder.finish`` sees them."""
+
+    def get(self, words: Tensor) -> Tensor:
+        """Scores of words (N, M): float32, (N, M)."""
+
+    def put(self, words: Tensor, scores: Tensor) -> None:
+        """Replace scores (N, M) of words (N, M); where a word comes twice in a row, its scores must be the same."""
+
+
+MemoryT = TypeVar("MemoryT", bound=Memory)
+StateT = TypeVar("StateT", bound=State)
+
+
+class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
+    """A decoder as steps from a memory and a state; training, fairseq's loop and the fast search take the same steps.
+
+    A family sets ``output`` and ``embed_tokens`` and writes ``remember``, ``begin`` and ``step``. No other class knows
+    fairseq's interface of a decoder. See docs/architecture.md.
 
     Args:
         dictionary: of the target.
-        embed_tokens: (V, E).
-        output: scores words, by their embeddings or not.
+
+    Attributes:
+        normalises: ``scores`` are log-probabilities, which no temperature can be applied to before they are summed.
     """
 
-    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, output: QueryEmbedding) -> None:
+    output: OutputLayer
+    embed_tokens: nn.Embedding
+    normalises = False
+
+    def __init__(self, dictionary: Dictionary) -> None:
         super().__init__(dictionary)
         self.padding_idx = dictionary.pad()
-        self.embed_tokens = embed_tokens
-        self.output = output
 
-    def extract_features(
-        self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: State | None = None
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """What words are scored from, (B, T, D), and ``{"attn": [weights (B, T, S) or None], ...}``."""
+    def remember(self, encoder_out: dict[str, Tensor]) -> MemoryT:
+        """What all steps read of the source, computed once."""
         raise NotImplementedError
+
+    def begin(self, memory: MemoryT) -> StateT:
+        """The state before the first step, a row a sentence."""
+        raise NotImplementedError
+
+    def step(self, words: Tensor, memory: MemoryT, state: StateT) -> tuple[Step, StateT]:
+        """Take steps.
+
+        Args:
+            words: the word before each step, (N, T): one, or from the first step on as many as there are.
+            memory: of B sentences, whose hypotheses lie side by side in ``words``; N is a multiple of B.
+            state: after the step before.
+
+        Returns:
+            The steps, and the state after the last of them.
+        """
+        raise NotImplementedError
+
+    def steps(self, words: Tensor, memory: MemoryT) -> Step:
+        """All steps of words (B, T) from the first one on, as training takes them."""
+        return self.step(words, memory, self.begin(memory))[0]
+
+    @property
+    def word_embeddings(self) -> Tensor:
+        """The embeddings that words may be scored by, (V, E)."""
+        return self.embed_tokens.weight
+
+    def scores(self, step: Step, memory: MemoryT) -> Tensor:
+        """Scores of all words at every step, (N, T, V)."""
+        return self.output.scores(step.features, self.word_embeddings)
+
+    def finish(self, step: Step, memory: MemoryT, scores: WordScores, log_sum: Tensor) -> Tensor:
+        """Change the scores of one step that do not depend on its features alone, as ``scores`` does.
+
+        Args:
+            step: of one word, (N, 1, ...).
+            memory: as for ``step``.
+            scores: of all words by the features.
+            log_sum: log of the summed exponentials of the scores, (N,).
+
+        Returns:
+            What to take from the scores for log-probabilities, (N,).
+        """
+        return log_sum
+
+    def step_loss(self, step: Step, memory: MemoryT, target: Tensor, label_smoothing: float) -> LossSums | MixtureLoss:
+        """Loss sums of steps against ``target`` (B, T), without all scores; a family adds its own losses here."""
+        return self.output.loss(step.features, self.word_embeddings, target, self.padding_idx, label_smoothing)
 
     def forward(
         self,
         prev_output_tokens: Tensor,
         encoder_out: dict[str, Tensor],
-        incremental_state: State | None = None,
+        incremental_state: IncrementalState | None = None,
         **_unused: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Scores of the next word at every step.
@@ -83,48 +174,63 @@ class FeatureDecoder(FairseqIncrementalDecoder):
         Args:
             prev_output_tokens: shape (B, T); with ``incremental_state`` only the last step is computed.
             encoder_out: what the encoder returned.
-            incremental_state: the state between steps of generation.
+            incremental_state: the state between steps of fairseq's search.
 
         Returns:
-            Logits (B, T, V), and what ``extract_features`` says beside the features.
+            ``scores``, and ``{"attn": [weights (B, T, S) or None], **extra}``.
         """
-        features, extra = self.extract_features(prev_output_tokens, encoder_out, incremental_state)
-        return self.output.scores(features, self.embed_tokens.weight), extra
+        step, memory = self._run(prev_output_tokens, encoder_out, incremental_state)
+        return self.scores(step, memory), {"attn": [step.attention], **step.extra}
+
+    def extract_features(
+        self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: Any = None
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """As ``forward``, with the features (B, T, D) for the scores."""
+        step, _ = self._run(prev_output_tokens, encoder_out, incremental_state)
+        return step.features, {"attn": [step.attention], **step.extra}
 
     def loss(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
     ) -> LossSums | MixtureLoss:
-        """Loss sums against ``target`` (B, T), without building the logits; a family adds its own losses here."""
-        features, _ = self.extract_features(prev_output_tokens, encoder_out)
-        return self.word_loss(features, target, label_smoothing)
+        """Loss sums against ``target`` (B, T)."""
+        memory = self.remember(encoder_out)
+        return self.step_loss(self.steps(prev_output_tokens, memory), memory, target, label_smoothing)
 
-    def word_loss(self, features: Tensor, target: Tensor, label_smoothing: float) -> LossSums:
-        """Cross entropy of features (B, T, D) against ``target`` (B, T)."""
-        return self.output.loss(features, self.embed_tokens.weight, target, self.padding_idx, label_smoothing)
+    def reorder_incremental_state(self, incremental_state: IncrementalState, new_order: Tensor) -> None:
+        """Let the state follow the hypotheses ``new_order`` (B',) that fairseq's search kept."""
+        kept = self.get_incremental_state(incremental_state, "step")
+        if kept is not None:
+            kept["state"] = kept["state"].select(new_order, new_order)
 
     def max_positions(self) -> int:
-        """A recurrent decoder has no longest output; the task sets the limits."""
+        """No longest output; the task sets the limits."""
         return int(1e5)
 
+    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+        """Rename the parameters of old checkpoints (see ``RENAMED``)."""
+        for key in list(state_dict):
+            for old, new in RENAMED.items():
+                if key.startswith(f"{name}.{old}"):
+                    state_dict[f"{name}.{new}{key.removeprefix(f'{name}.{old}')}"] = state_dict.pop(key)
+        return state_dict
 
-class LstmStates(FairseqIncrementalDecoder):
-    """Keeps the state (h, c) of a decoder's LSTM, (L, B, H) each, between steps of generation."""
+    def _run(
+        self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: IncrementalState | None
+    ) -> tuple[Step, MemoryT]:
+        """All steps, or the last one from the state that was kept; and the memory that they read.
 
-    def kept_states(self, incremental_state: State | None) -> tuple[Tensor, Tensor] | None:
-        """The state after the last step; ``None`` at the first one, and in training."""
-        kept = None if incremental_state is None else self.get_incremental_state(incremental_state, "lstm")
-        return None if kept is None else (kept["hidden"], kept["cell"])
-
-    def keep_states(self, incremental_state: State | None, hidden: Tensor, cell: Tensor) -> None:
-        """Keep the state after this step; nothing in training."""
-        if incremental_state is not None:
-            self.set_incremental_state(incremental_state, "lstm", {"hidden": hidden, "cell": cell})
-
-    def reorder_incremental_state(self, incremental_state: State, new_order: Tensor) -> None:
-        """Let the states follow the hypotheses ``new_order`` (B',) that beam search kept."""
-        states = self.kept_states(incremental_state)
-        if states is not None:
-            self.keep_states(incremental_state, *(state.index_select(1, new_order) for state in states))
+        fairseq gives a row of the source to each hypothesis. The memory is made anew when these rows change.
+        """
+        if incremental_state is None:
+            memory = self.remember(encoder_out)
+            return self.steps(prev_output_tokens, memory), memory
+        kept = self.get_incremental_state(incremental_state, "step") or {}
+        memory = kept["memory"] if kept.get("encoder_out") is encoder_out else self.remember(encoder_out)
+        state = kept["state"] if kept else self.begin(memory)
+        step, state = self.step(prev_output_tokens[:, -1:], memory, state)
+        now = {"encoder_out": encoder_out, "memory": memory, "state": state}
+        self.set_incremental_state(incremental_state, "step", now)
+        return step, memory
 
 
 @torch.no_grad()

@@ -1,23 +1,33 @@
 """What every model that copies is made of: its options, its forward and its decoder's forward.
 
-A family adds an encoder and a decoder that says, at each step, how probable it is to generate each word and to copy
-from each source position (``modules/copying.py``). Slots, the ids from ``V`` on, never reach an embedding: they are
-read as ``<unk>``, and no parameter's size depends on their number.
+A family adds an encoder and a decoder whose steps have scores of copying each source position (``modules/copying.py``).
+Slots, the ids from ``V`` on, never reach an embedding: they are read as ``<unk>``, and no parameter's size depends on
+their number.
 
 Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``V`` base vocabulary, ``K`` slots.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, TypeVar
 
 import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
 
-from ..modules import CopyDistribution, MixtureLoss, QueryEmbedding, base_ids, nothing_to_copy
-from .base import LossModel, State
+from ..modules import (
+    CopyDistribution,
+    Memory,
+    MixtureLoss,
+    QueryEmbedding,
+    Step,
+    base_ids,
+    for_hypotheses,
+    nothing_to_copy,
+)
+from ..modules.copying import NEVER, CopyMixture, log_add, mix, scatter_logsumexp, word_numbers
+from .base import LossModel, StateT, StepDecoder, WordScores
 
 OUTPUT_LAYERS = ("linear", "query_embedding")
 
@@ -38,26 +48,24 @@ class CopyingConfig(FairseqDataclass):
     )
 
 
-class UnscoredStep(NamedTuple):
-    """The choices at every step before the words of the vocabulary are scored.
+@dataclass(frozen=True)
+class CopyMemory(Memory):
+    """A source whose words can be copied."""
 
-    Attributes:
-        features: what words are scored from, (B, T, width).
-        copy: scores of the source positions, (B, T, S); see ``shared_softmax``, and with a gate ``gated``.
-        gate: logit of generating, (B, T); ``None`` where one softmax goes over words and positions.
-        no_copy: where nothing may be copied, (B, S).
-        extra: ``{"attn": [(B, T, S)], ...}``.
-    """
+    source: Tensor  # ids, slots included, (B, S)
+    no_copy: Tensor  # True where nothing may be copied, (B, S)
 
-    features: Tensor
-    copy: Tensor
-    gate: Tensor | None
-    no_copy: Tensor
-    extra: dict[str, Any]
+    @cached_property
+    def word_numbers(self) -> Tensor:
+        """See the function of that name: (B, S)."""
+        return word_numbers(self.source)
 
 
-class CopyingDecoder(FairseqIncrementalDecoder):
-    """A decoder over ``V`` base words and ``K`` slots; a family implements ``distribution_and_extra``.
+CopyMemoryT = TypeVar("CopyMemoryT", bound=CopyMemory)
+
+
+class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
+    """A decoder over ``V`` base words and ``K`` slots, whose steps say how words are copied.
 
     ``copies`` is false where a family's baseline does not copy: then a slot counts as ``<unk>``.
 
@@ -65,59 +73,70 @@ class CopyingDecoder(FairseqIncrementalDecoder):
         dictionary: an ``ExtendedDictionary``, or any of fairseq's, which has no slots.
     """
 
+    copies: bool = True
+
     def __init__(self, dictionary: Dictionary) -> None:
         super().__init__(dictionary)
-        self.padding_idx = dictionary.pad()
         self.unk_index = dictionary.unk()
         self.num_base = num_base_words(dictionary)
         self.num_slots = len(dictionary) - self.num_base
 
-    copies: bool = True
+    @property
+    def normalises(self) -> bool:  # type: ignore[override]
+        """See ``StepDecoder``."""
+        return self.copies
 
-    def distribution_and_extra(
-        self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: State | None = None
-    ) -> tuple[CopyDistribution, dict[str, Any]]:
-        """The choices at every step, or with ``incremental_state`` at the last one, and ``{"attn": [(B, T, S)]}``."""
-        raise NotImplementedError
+    def mixture(self, step: Step, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
+        """How words and copies go together: log of the summed exponentials (N, T), ``no_copy`` (N, S)."""
+        assert step.copying is not None
+        return mix(step.copying, log_sum, no_copy)
+
+    def choices(self, step: Step, memory: CopyMemoryT) -> CopyDistribution:
+        """The probabilities of generating each word and of copying from each position, at every step of B sentences."""
+        scores = super().scores(step, memory).float()
+        log_sum = torch.logsumexp(scores, dim=-1)
+        if self.copies:
+            mixture = self.mixture(step, log_sum, memory.no_copy)
+        else:
+            mixture = CopyMixture(log_sum, scores.new_full((*log_sum.shape, memory.source.size(1)), NEVER))
+        return CopyDistribution(scores - mixture.normaliser.unsqueeze(-1), mixture.copy, memory.source)
 
     def distribution(self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor]) -> CopyDistribution:
         """The choices at every step of ``prev_output_tokens`` (B, T)."""
-        return self.distribution_and_extra(prev_output_tokens, encoder_out)[0]
+        memory = self.remember(encoder_out)
+        return self.choices(self.steps(prev_output_tokens, memory), memory)
 
-    def forward(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: dict[str, Tensor],
-        incremental_state: State | None = None,
-        **_unused: Any,
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """Log-probabilities of the next word.
+    def scores(self, step: Step, memory: CopyMemoryT) -> Tensor:
+        """Log-probabilities of all words and slots, (B, T, V + K)."""
+        if self.copies:
+            return self.choices(step, memory).log_probs(self.num_slots)
+        log_probs = torch.log_softmax(super().scores(step, memory).float(), dim=-1)
+        return nn.functional.pad(log_probs, (0, self.num_slots), value=NEVER)
 
-        Args:
-            prev_output_tokens: shape (B, T), slots included; with ``incremental_state`` only the last step is computed.
-            encoder_out: what the encoder returned.
-            incremental_state: the state between steps of generation.
+    def finish(self, step: Step, memory: CopyMemoryT, scores: WordScores, log_sum: Tensor) -> Tensor:
+        """See ``StepDecoder``: adds copying to the scores of the source's words alone."""
+        if not self.copies:
+            return log_sum
+        source, no_copy, number = (
+            for_hypotheses(part, len(log_sum)) for part in (memory.source, memory.no_copy, memory.word_numbers)
+        )
+        mixture = self.mixture(step, log_sum.unsqueeze(1), no_copy)
+        # A word's score is that of all its ways: it is generated, or copied from any place where it stands.
+        copied = scatter_logsumexp(mixture.copy, number, source.size(1)).squeeze(1).gather(1, number)
+        scores.put(source, log_add(scores.get(source), copied + mixture.normaliser))
+        return mixture.normaliser.squeeze(1)
 
-        Returns:
-            Log-probabilities (B, T, V + K), and ``{"attn": [weights (B, T, S)], ...}``.
-        """
-        distribution, extra = self.distribution_and_extra(prev_output_tokens, encoder_out, incremental_state)
-        return distribution.log_probs(self.num_slots), extra
-
-    def loss(
-        self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
-    ) -> MixtureLoss:
-        """Loss sums against ``target`` (B, T); a family with auxiliary losses adds them here."""
-        distribution, _ = self.distribution_and_extra(prev_output_tokens, encoder_out)
-        return distribution.loss(self.known_targets(target), self.padding_idx, label_smoothing)
+    def step_loss(self, step: Step, memory: CopyMemoryT, target: Tensor, label_smoothing: float) -> MixtureLoss:
+        """See ``StepDecoder``; targets (B, T) may be slots."""
+        target = self.known_targets(target)
+        if self.copies:
+            return self.choices(step, memory).loss(target, self.padding_idx, label_smoothing)
+        sums = super().step_loss(step, memory, target, label_smoothing)
+        return MixtureLoss(sums.loss, sums.nll_loss, {})
 
     def known_targets(self, target: Tensor) -> Tensor:
         """Targets of any shape as this decoder can write them."""
         return target if self.copies else base_ids(target, self.num_base, self.unk_index)
-
-    def max_positions(self) -> int:
-        """A recurrent decoder has no longest output; the task sets the limits."""
-        return int(1e5)
 
 
 class CopyingModel(LossModel):
@@ -155,26 +174,6 @@ def build_output_layer(cfg: CopyingConfig, query_dim: int, embed_dim: int, dicti
         num_base_words(dictionary),
         unk_index=dictionary.unk(),
     )
-
-
-def sentence_numbers(src_tokens: Tensor) -> Tensor:
-    """Which sentence of the batch each row of source tensors belongs to, for ``follow_sentences``: (B,)."""
-    return torch.arange(src_tokens.size(0), device=src_tokens.device)
-
-
-def follow_sentences(tensors: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
-    """Pick rows ``new_order`` (B',) of tensors that depend on the source alone, without copying where nothing moves.
-
-    Beam search reorders after every step, mostly hypotheses of the same sentence, for which these rows are equal.
-
-    Args:
-        tensors: (B, ...) each, and their ``sentence_numbers`` under ``sentence``; empty ones are left out of it.
-        new_order: rows of the result.
-    """
-    numbers = tensors["sentence"]
-    if torch.equal(numbers.index_select(0, new_order), numbers):
-        return tensors
-    return {name: value.index_select(0, new_order) if value.numel() else value for name, value in tensors.items()}
 
 
 def embedding(dictionary: Dictionary, width: int) -> nn.Embedding:

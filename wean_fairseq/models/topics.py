@@ -12,14 +12,12 @@ from typing import Any, Optional
 import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass import FairseqDataclass
-from fairseq.models import FairseqEncoder
 from torch import Tensor, nn
 
 from ..data import load_word_vectors
 from ..modules import LossSums, MixtureLoss, QueryEmbedding
-from .base import FeatureDecoder, LossModel, State, start_uniform
+from .base import LossModel, MemoryT, SourceEncoder, StateT, StepDecoder, start_uniform
 from .checks import check_at_least, check_init_range
-from .copying import follow_sentences
 
 logger = logging.getLogger(__name__)
 
@@ -42,25 +40,17 @@ class TopicConfig(FairseqDataclass):
     )
 
 
-class TopicEncoder(FairseqEncoder):
-    """An encoder whose outputs are (B, ...) each, with their ``sentence_numbers`` under ``sentence``."""
+class TopicEncoder(SourceEncoder):
+    """An encoder of topic words."""
 
     def __init__(self, dictionary: Dictionary) -> None:
         super().__init__(dictionary)
         self.padding_idx = dictionary.pad()
         self.eos_idx = dictionary.eos()
 
-    def reorder_encoder_out(self, encoder_out: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
-        """Pick sentences ``new_order`` (B',) of the batch, for beam search."""
-        return follow_sentences(encoder_out, new_order)
 
-    def max_positions(self) -> int:
-        """No longest input; the task sets the limits."""
-        return int(1e5)
-
-
-class TopicDecoder(FeatureDecoder):
-    """A decoder with an untied linear output layer; a family implements ``extract_features``.
+class TopicDecoder(StepDecoder[MemoryT, StateT]):
+    """A decoder with an untied linear output layer.
 
     Args:
         dictionary: of source and target.
@@ -69,43 +59,18 @@ class TopicDecoder(FeatureDecoder):
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, feature_dim: int) -> None:
-        output = QueryEmbedding(
+        super().__init__(dictionary)
+        self.embed_tokens = embed_tokens
+        self.output = QueryEmbedding(
             "linear", feature_dim, embed_tokens.embedding_dim, len(dictionary), unk_index=dictionary.unk()
         )
-        super().__init__(dictionary, embed_tokens, output)
-
-
-class SteppingDecoder(TopicDecoder):
-    """A ``TopicDecoder`` that keeps a memory of the source and the state of the last step in generation."""
-
-    def resume(self, incremental_state: State | None) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The memory and the state that were kept; ``None`` at the first step, and in training."""
-        if incremental_state is None:
-            return None
-        memory = self.get_incremental_state(incremental_state, "memory")
-        state = self.get_incremental_state(incremental_state, "state")
-        return None if memory is None or state is None else (memory, state)
-
-    def keep(self, incremental_state: State | None, memory: dict[str, Tensor], state: dict[str, Tensor]) -> None:
-        """Keep the memory, with its ``sentence_numbers`` under ``sentence``, and the state: (B, ...) each."""
-        if incremental_state is not None:
-            self.set_incremental_state(incremental_state, "memory", memory)
-            self.set_incremental_state(incremental_state, "state", state)
-
-    def reorder_incremental_state(self, incremental_state: State, new_order: Tensor) -> None:
-        """Let everything follow the hypotheses ``new_order`` (B',) that beam search kept."""
-        kept = self.resume(incremental_state)
-        if kept is not None:
-            memory, state = kept
-            moved = {name: value.index_select(0, new_order) for name, value in state.items()}
-            self.keep(incremental_state, follow_sentences(memory, new_order), moved)
 
 
 class TopicModel(LossModel):
     """A ``TopicEncoder`` and a ``TopicDecoder``."""
 
     encoder: TopicEncoder
-    decoder: TopicDecoder
+    decoder: TopicDecoder[Any, Any]
 
 
 def with_auxiliary(sums: LossSums, name: str, auxiliary: Tensor, weight: float) -> MixtureLoss:

@@ -10,20 +10,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum
-from fairseq.models import FairseqEncoder
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..errors import user_errors
 from ..modules import (
-    CopyDistribution,
+    Copying,
     DecoderLayer,
     EncoderLayer,
     MixtureLoss,
     PositionedEmbedding,
     QueryEmbedding,
+    Step,
     TiedOutput,
     TransformerDecoder,
     TransformerEncoder,
@@ -31,18 +30,18 @@ from ..modules import (
     init_transformer,
     mean_over_heads,
 )
-from ..modules.transformer import Cache, Decoded
+from ..modules.transformer_decoder import Decoded, DecoderState, SourceMemory
+from .base import SourceEncoder
 from .checks import check_at_least
 from .copying import (
     OUTPUT_LAYERS,
     CopyingConfig,
     CopyingDecoder,
-    State,
+    CopyMemory,
     build_output_layer,
     embedding,
-    follow_sentences,
+    no_copy_mask,
     num_base_words,
-    sentence_numbers,
 )
 
 
@@ -125,7 +124,7 @@ def _output_layer(cfg: TransformerConfig, dictionary: Dictionary) -> TiedOutput 
     return build_output_layer(cfg, cfg.embed_dim, cfg.embed_dim, dictionary)
 
 
-class TransformerSourceEncoder(FairseqEncoder):
+class TransformerSourceEncoder(SourceEncoder):
     """A Transformer encoder: reads slots as ``<unk>``, and keeps them for a decoder that copies.
 
     Args:
@@ -149,7 +148,7 @@ class TransformerSourceEncoder(FairseqEncoder):
 
         Returns:
             ``encoder_out`` (B, S, D); ``encoder_padding_mask`` (B, S), ``True`` at padding; ``src_tokens`` as given;
-            ``sentence`` (B,), see ``follow_sentences``; and what ``describe`` adds.
+            and what ``describe`` adds.
 
         Raises:
             UserError: if a sentence is longer than the model was made for.
@@ -162,7 +161,6 @@ class TransformerSourceEncoder(FairseqEncoder):
             "encoder_out": states[-1],
             "encoder_padding_mask": padding_mask,
             "src_tokens": src_tokens,
-            "sentence": sentence_numbers(src_tokens),
             **self.describe(states),
         }
 
@@ -170,17 +168,21 @@ class TransformerSourceEncoder(FairseqEncoder):
         """What a family adds to ``encoder_out``, batch first: ``states`` (B, S, D) each as of ``all_states``."""
         return {}
 
-    def reorder_encoder_out(self, encoder_out: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
-        """Pick sentences ``new_order`` (B',) of the batch, for beam search."""
-        return follow_sentences(encoder_out, new_order)
-
     def max_positions(self) -> int:
         """Tokens of the longest source."""
         return self._max_positions
 
 
-class TransformerTargetDecoder(CopyingDecoder):
-    """A Transformer decoder; a subclass says how it copies.
+@dataclass(frozen=True)
+class TransformerMemory(CopyMemory):
+    """The source as every step sees it."""
+
+    network: SourceMemory
+    copy_keys: Tensor | None = None  # of a family that has them, (B, S, D)
+
+
+class TransformerTargetDecoder(CopyingDecoder[TransformerMemory, DecoderState]):
+    """A Transformer decoder that copies nothing; a subclass says how it copies.
 
     Args:
         dictionary: with or without slots.
@@ -189,6 +191,7 @@ class TransformerTargetDecoder(CopyingDecoder):
         max_positions: longest target.
     """
 
+    copies = False
     loss_needs_attention = False  # its weights, that is: they cost the fused kernel
 
     def __init__(
@@ -203,132 +206,62 @@ class TransformerTargetDecoder(CopyingDecoder):
         self.output = output_layer
         self._max_positions = max_positions
 
-    def choices(
-        self,
-        decoded: Decoded,
-        previous: Tensor,
-        encoder_out: dict[str, Tensor],
-        incremental_state: State | None,
-    ) -> CopyDistribution:
-        """Weigh generating and copying.
+    @property
+    def word_embeddings(self) -> Tensor:
+        """See ``StepDecoder``."""
+        return self.network.embedding.words.weight
+
+    def remember(self, encoder_out: dict[str, Tensor]) -> TransformerMemory:
+        """See ``StepDecoder``."""
+        source = encoder_out["src_tokens"]
+        network = self.network.remember(encoder_out["encoder_out"], encoder_out["encoder_padding_mask"])
+        return TransformerMemory(source, no_copy_mask(source, self.dictionary), network)
+
+    def begin(self, memory: TransformerMemory) -> DecoderState:
+        """See ``StepDecoder``."""
+        return self.network.begin(memory.network)
+
+    def step(self, words: Tensor, memory: TransformerMemory, state: DecoderState) -> tuple[Step, DecoderState]:
+        """See ``StepDecoder``; the features are the states of the last layer, (N, T, D).
+
+        ``attention`` is the mean of the heads of the last layer's attention to the source.
+        """
+        return self._step(words, memory, state, with_weights=True)
+
+    def copying(
+        self, decoded: Decoded, log_attention: Tensor | None, previous: Tensor, memory: TransformerMemory
+    ) -> Copying | None:
+        """Scores of copying.
 
         Args:
             decoded: what the network gave for the words ``previous``.
-            previous: the word before each step, shape (B, T), slots read as ``<unk>``.
-            encoder_out: what the encoder returned.
-            incremental_state: as ``forward``.
+            log_attention: of the last layer, the mean of its heads, (N, T, S); ``None`` if the loss needs none.
+            previous: the word before each step, slots read as ``<unk>``, (N, T).
+            memory: as for ``step``.
         """
-        raise NotImplementedError
-
-    def distribution_and_extra(
-        self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: State | None = None
-    ) -> tuple[CopyDistribution, dict[str, Any]]:
-        """See ``CopyingDecoder``; ``attn`` is the mean of the heads of the last layer's attention to the source."""
-        previous, decoded = self._read(prev_output_tokens, encoder_out, incremental_state, with_weights=True)
-        return self.choices(decoded, previous, encoder_out, incremental_state), attention_of(decoded)
+        return None
 
     def loss(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
     ) -> MixtureLoss:
         """Loss sums against ``target`` (B, T), slots included."""
-        previous, decoded = self._read(prev_output_tokens, encoder_out, None, with_weights=self.loss_needs_attention)
-        distribution = self.choices(decoded, previous, encoder_out, None)
-        return distribution.loss(self.known_targets(target), self.padding_idx, label_smoothing)
-
-    def scores(self, states: Tensor) -> Tensor:
-        """Logits of the base words: states (B, T, D) -> (B, T, V)."""
-        return self.output.scores(states, self.network.embedding.words.weight)
+        memory = self.remember(encoder_out)
+        step, _ = self._step(prev_output_tokens, memory, self.begin(memory), with_weights=self.loss_needs_attention)
+        return self.step_loss(step, memory, target, label_smoothing)
 
     def max_positions(self) -> int:
         """Tokens of the longest target."""
         return self._max_positions
 
-    def reorder_incremental_state(self, incremental_state: State, new_order: Tensor) -> None:
-        """Let the states follow the hypotheses ``new_order`` (B',) that beam search kept."""
-        for name in self._cache_names():
-            cache = self._cache(incremental_state, name)
-            cache.update({key: value.index_select(0, new_order) for key, value in cache.items()})
-
-    def _read(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: dict[str, Tensor],
-        incremental_state: State | None,
-        *,
-        with_weights: bool,
-    ) -> tuple[Tensor, Decoded]:
-        """The words before the steps that are computed, without slots, and what the network gives for them."""
-        previous = base_ids(prev_output_tokens, self.num_base, self.unk_index)
-        caches = None
-        if incremental_state is not None:
-            caches = [self._cache(incremental_state, name) for name in self._layer_names()]
+    def _step(
+        self, words: Tensor, memory: TransformerMemory, state: DecoderState, *, with_weights: bool
+    ) -> tuple[Step, DecoderState]:
+        previous = base_ids(words, self.num_base, self.unk_index)
         with user_errors():
-            decoded = self.network(
-                previous,
-                encoder_out["encoder_out"],
-                encoder_out["encoder_padding_mask"],
-                caches,
-                with_weights=with_weights,
-            )
-        return previous[:, -decoded.states.size(1) :], decoded
-
-    def _cache(self, incremental_state: State, name: str) -> Cache:
-        """The tensors kept under ``name``, batch first; changes to it are kept."""
-        cache = self.get_incremental_state(incremental_state, name)
-        if cache is None:
-            cache = {}
-            self.set_incremental_state(incremental_state, name, cache)
-        return cache
-
-    def _layer_names(self) -> list[str]:
-        return [f"layer{number}" for number in range(len(self.network.layers))]
-
-    def _cache_names(self) -> list[str]:
-        return self._layer_names()
-
-
-class PlainDecoder(TransformerTargetDecoder):
-    """Copies nothing: a slot has no probability, and counts as ``<unk>`` where it is to be written."""
-
-    copies = False
-
-    def choices(
-        self,
-        decoded: Decoded,
-        previous: Tensor,
-        encoder_out: dict[str, Tensor],
-        incremental_state: State | None,
-    ) -> CopyDistribution:
-        """See ``TransformerTargetDecoder``."""
-        generate = torch.log_softmax(self.scores(decoded.states).float(), dim=-1)
-        source = encoder_out["src_tokens"]
-        nothing = generate.new_full((*generate.shape[:2], source.size(1)), float("-inf"))  # (B, T, S)
-        return CopyDistribution(generate, nothing, source)
-
-    def forward(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: dict[str, Tensor],
-        incremental_state: State | None = None,
-        **_unused: Any,
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """See ``CopyingDecoder``: the same numbers without the work of copying nothing."""
-        _, decoded = self._read(prev_output_tokens, encoder_out, incremental_state, with_weights=True)
-        generate = torch.log_softmax(self.scores(decoded.states).float(), dim=-1)
-        return nn.functional.pad(generate, (0, self.num_slots), value=float("-inf")), attention_of(decoded)
-
-    def loss(
-        self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
-    ) -> MixtureLoss:
-        """Loss sums against ``target`` (B, T), without building the scores."""
-        _, decoded = self._read(prev_output_tokens, encoder_out, None, with_weights=False)
-        words = self.network.embedding.words.weight
-        known = self.known_targets(target)
-        sums = self.output.loss(decoded.states, words, known, self.padding_idx, label_smoothing)
-        return MixtureLoss(sums.loss, sums.nll_loss, {})
-
-
-def attention_of(decoded: Decoded) -> dict[str, Any]:
-    """What fairseq wants beside the scores: the mean of the heads, (B, T, S)."""
-    assert decoded.log_weights is not None
-    return {"attn": [mean_over_heads(decoded.log_weights).exp()]}
+            decoded, state = self.network(previous, memory.network, state, with_weights=with_weights)
+        log_attention = None
+        if decoded.log_weights is not None:
+            log_attention = mean_over_heads(decoded.log_weights).view(*words.shape, -1)
+        copying = self.copying(decoded, log_attention, previous, memory)
+        attention = None if log_attention is None else log_attention.exp()
+        return Step(decoded.states.view(*words.shape, -1), attention, copying), state

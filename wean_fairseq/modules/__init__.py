@@ -9,12 +9,11 @@ from .contextual_attention import ContextualDecoderLayer, SourceContext, TargetC
 from .copying import (
     CopyDistribution,
     CopyGate,
+    Copying,
     MixtureLoss,
     base_ids,
-    gated,
     mean_over_heads,
     nothing_to_copy,
-    shared_softmax,
 )
 from .layer_mixture import MIXTURES, LastLayer, LayerMixture, mixture_weights
 from .gates import gru_update, lstm_update
@@ -29,27 +28,30 @@ from .fractional_positions import FractionalEmbedding
 from .granularity_decoder import DecodedLevels, GranularityAggregator, GranularityDecoder
 from .granularity_encoder import EncodedLevels, GranularityEncoder
 from .granularity_levels import DecoderLevel, EncoderLevel
-from .granularity_mixture import mix_levels
+from .granularity_mixture import LevelOutputs
 from .granularity_separator import NO_LABEL, GranularitySeparator, label_loss
 from .masking import left_padding, masked_softmax
-from .query_embedding import QUERY_SCORES, QueryEmbedding
+from .query_embedding import QUERY_SCORES, OutputLayer, QueryEmbedding
 from .recurrent import run_over_words
 from .residual_lstm import ResidualLstm
 from .sc_lstm_cell import KeywordGate, KeywordRows, control_loss, first_keywords
 from .sinusoidal_positions import SinusoidalEmbedding
 from .soft_labels import Labels
+from .steps import (
+    LstmState,
+    Memory,
+    State,
+    Step,
+    attention_weights,
+    by_sentence,
+    for_hypotheses,
+    weighted_sum,
+)
 from .topic_coverage import TopicImportance, attend_uncovered, importance_loss
 from .topic_fusion import FUSIONS, TopicFusion
 from .topic_words import TopicWords, at_source_positions, topic_words
-from .transformer import (
-    DecoderLayer,
-    EncoderLayer,
-    PositionedEmbedding,
-    TiedOutput,
-    TransformerDecoder,
-    TransformerEncoder,
-    init_transformer,
-)
+from .transformer import EncoderLayer, PositionedEmbedding, TiedOutput, TransformerEncoder, init_transformer
+from .transformer_decoder import DecoderLayer, TransformerDecoder
 
 __all__ = [
     "BRIDGES",
@@ -64,6 +66,7 @@ __all__ = [
     "ContextualDecoderLayer",
     "CopyDistribution",
     "CopyGate",
+    "Copying",
     "DecodedLevels",
     "DecoderLayer",
     "DecoderLevel",
@@ -83,14 +86,20 @@ __all__ = [
     "Labels",
     "LastLayer",
     "LayerMixture",
+    "LevelOutputs",
     "LossSums",
+    "LstmState",
+    "Memory",
     "MixtureLoss",
+    "OutputLayer",
     "PositionedEmbedding",
     "QueryEmbedding",
     "ResidualLstm",
     "SinusoidalEmbedding",
     "SourceContext",
+    "State",
     "StateBridge",
+    "Step",
     "TargetContext",
     "TiedOutput",
     "TopicFusion",
@@ -102,11 +111,13 @@ __all__ = [
     "at_source_positions",
     "attend_uncovered",
     "attended_again",
+    "attention_weights",
     "base_ids",
+    "by_sentence",
     "control_loss",
     "find_chunks",
     "first_keywords",
-    "gated",
+    "for_hypotheses",
     "gru_update",
     "importance_loss",
     "init_granularity",
@@ -116,12 +127,11 @@ __all__ = [
     "lstm_update",
     "masked_softmax",
     "mean_over_heads",
-    "mix_levels",
     "mixture_weights",
     "nothing_to_copy",
     "product_cross_entropy",
     "run_over_words",
-    "shared_softmax",
     "text_before",
     "topic_words",
+    "weighted_sum",
 ]

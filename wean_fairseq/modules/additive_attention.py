@@ -3,7 +3,8 @@
 One step at a time, for decoders whose query depends on the attention before it. What does not depend on the query is
 projected once a batch.
 
-Legend: ``B`` batch, ``S`` source length, ``Q`` query width, ``K`` key width, ``A`` attention width.
+Legend: ``B`` sentences, ``N`` hypotheses, those of a sentence side by side (in training N = B), ``S`` source length,
+``Q`` query width, ``K`` key width (and hypotheses of a sentence), ``A`` attention width.
 """
 
 import torch
@@ -42,18 +43,20 @@ class AdditiveAttention(nn.Module):
         """Unnormalised scores of all positions, padding included.
 
         Args:
-            query: the decoder state of one step, shape (B, Q).
+            query: the decoder state of one step, shape (N, Q).
             projected_keys: from ``project_keys``, shape (B, S, A).
-            coverage: attention so far, summed over the steps, shape (B, S); only with ``coverage`` set.
+            coverage: attention so far, summed over the steps, shape (N, S); only with ``coverage`` set.
 
         Returns:
-            Scores (logits), shape (B, S).
+            Scores (logits), shape (N, S).
         """
-        hidden = projected_keys + self.query_proj(query).unsqueeze(1)  # (B, S, A)
+        queries = self.query_proj(query).unflatten(0, (len(projected_keys), -1))  # (B, K, A)
+        hidden = projected_keys.unsqueeze(1) + queries.unsqueeze(2)  # (B, K, S, A)
         if self.coverage_weight is not None:
             assert coverage is not None, "this attention has coverage and must be given it"
-            hidden = torch.addcmul(hidden, coverage.to(hidden.dtype).unsqueeze(-1), self.coverage_weight)
-        return torch.matmul(hidden.tanh_(), self.vector)  # the sum is needed no more: in place
+            covered = coverage.to(hidden.dtype).view(*hidden.shape[:3], 1)
+            hidden = torch.addcmul(hidden, covered, self.coverage_weight)
+        return torch.matmul(hidden.tanh_(), self.vector).flatten(0, 1)  # the sum is needed no more: in place
 
 
 def attended_again(weights: Tensor, coverage: Tensor) -> Tensor:

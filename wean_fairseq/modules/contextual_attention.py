@@ -11,14 +11,15 @@ with positions as columns it sums the strict past, which is what the text around
 positions that are summed, not over all: that would let the value depend on how long the essay becomes. In eq. 10 as
 printed a symbol is mixed with itself; here Q and C are mixed, as in Yang et al.
 
-Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``N`` memories, ``D`` width, ``M`` width of the memories,
-``X`` width of what the context is the mean of.
+Legend: ``B`` batch, ``R`` hypotheses, ``T`` target length, ``Q`` queries of a sentence, ``S`` source length, ``N``
+memories, ``D`` width, ``M`` width of the memories, ``X`` width of what the context is the mean of.
 """
 
 import torch
 from torch import Tensor, nn
 
-from .transformer import Cache, Decoded, DecoderLayer
+from .transformer import Keyed
+from .transformer_decoder import DecoderLayer
 
 
 class TargetContext(nn.Module):
@@ -32,51 +33,47 @@ class TargetContext(nn.Module):
         super().__init__()
         self.inclusive = inclusive
 
-    def forward(self, states: Tensor, memory: Tensor, memory_bias: Tensor, cache: Cache | None) -> Tensor:
+    def forward(self, states: Tensor, sums: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """Means.
 
         Args:
-            states: shape (B, T, D).
-            memory: not read.
-            memory_bias: not read.
-            cache: what earlier steps left: ``context_sum`` (B, 1, D) and ``context_count`` (B, 1, 1), both float32;
-                written here.
+            states: shape (R, T, D).
+            sums: over the words before, empty at the first: ``context_sum`` (R, 1, D) and ``context_count`` (R, 1, 1),
+                both float32.
 
         Returns:
-            Shape (B, T, D), in the dtype of ``states``.
+            Shape (R, T, D), in the dtype of ``states``, and the sums after these words.
         """
-        batch, length, width = states.shape
-        past = {"context_sum": states.new_zeros((batch, 1, width), dtype=torch.float32)}
-        past["context_count"] = past["context_sum"].new_zeros((batch, 1, 1))
-        past |= cache or {}
+        rows, length, width = states.shape
+        before = sums or {
+            "context_sum": states.new_zeros((rows, 1, width), dtype=torch.float32),
+            "context_count": states.new_zeros((rows, 1, 1), dtype=torch.float32),
+        }
         steps = torch.arange(1, length + 1, device=states.device).view(1, -1, 1)
-        sums = past["context_sum"] + states.float().cumsum(dim=1)  # (B, T, D), up to each position
-        counts = past["context_count"] + steps  # (B, T, 1)
-        if cache is not None:
-            cache["context_sum"], cache["context_count"] = sums[:, -1:], counts[:, -1:]
+        total = before["context_sum"] + states.float().cumsum(dim=1)  # (R, T, D), up to each position
+        count = before["context_count"] + steps  # (R, T, 1)
+        after = {"context_sum": total[:, -1:], "context_count": count[:, -1:]}
         if not self.inclusive:  # shifted, not subtracted: no rounding error of a later state may reach this mean
-            sums = torch.cat([past["context_sum"], sums[:, :-1]], dim=1)
-            counts = (counts - 1).clamp(min=1)
-        return (sums / counts).to(states.dtype)
+            total = torch.cat([before["context_sum"], total[:, :-1]], dim=1)
+            count = (count - 1).clamp(min=1)
+        return (total / count).to(states.dtype), after
 
 
 class SourceContext(nn.Module):
     """The mean of what the layer reads about the source, the same at every step: the ablation "-Source-context"."""
 
-    def forward(self, states: Tensor, memory: Tensor, memory_bias: Tensor, cache: Cache | None) -> Tensor:
+    def forward(self, memory: Tensor, memory_bias: Tensor) -> Tensor:
         """Means.
 
         Args:
-            states: shape (B, T, D); only T is read.
             memory: shape (B, S, M).
             memory_bias: 0 where there is something to read and -inf elsewhere, shape (B, 1, 1, S).
-            cache: not read.
 
         Returns:
-            Shape (B, T, M).
+            Shape (B, 1, M).
         """
         shares = torch.softmax(memory_bias[:, 0], dim=-1).to(memory.dtype)  # 1 / number of positions each: (B, 1, S)
-        return (shares @ memory).expand(-1, states.size(1), -1)
+        return shares @ memory
 
 
 class ContextualQuery(nn.Linear):
@@ -142,32 +139,21 @@ class ContextualDecoderLayer(DecoderLayer):
                 dim, memory_dim if isinstance(context, SourceContext) else dim
             )
 
-    def forward(
-        self,
-        states: Tensor,
-        source: Tensor,
-        self_bias: Tensor | None,
-        cross_bias: Tensor | None,
-        cache: Cache | None = None,
-        *,
-        with_weights: bool = False,
-    ) -> Decoded:
-        """One layer.
-
-        Args:
-            states: shape (B, T, D).
-            source: the memories of all layers, shape (B, N, S, M).
-            self_bias: as ``DecoderLayer``.
-            cross_bias: 0 where there is something to read and -inf elsewhere, shape (B, 1, 1, S).
-            cache: as ``DecoderLayer``.
-            with_weights: as ``DecoderLayer``.
-        """
+    def remember(self, source: Tensor, bias: Tensor) -> Keyed:
+        """As ``DecoderLayer``, from the memories of all layers, (B, N, S, M); with a context that is the source's."""
         memory = source[:, self.memory_index]
-        return super().forward(states, memory, self_bias, cross_bias, cache, with_weights=with_weights)
+        projected = super().remember(memory, bias)
+        if isinstance(self.context, SourceContext):
+            projected["context"] = self.context(memory, bias)
+        return projected
 
-    def asking(self, states: Tensor, source: Tensor, cross_bias: Tensor | None, cache: Cache | None) -> Tensor:
-        """The states, and beside each what its context is the mean of: (B, T, D + X)."""
+    def asking(self, states: Tensor, source: Keyed, sums: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """The states, and beside each what its context is the mean of: (B, Q, D + X)."""
         if self.context is None:
-            return states
-        assert cross_bias is not None
-        return torch.cat([states, self.context(states, source, cross_bias, cache)], dim=-1)
+            return states, sums
+        if "context" in source:
+            context = source["context"].expand(-1, states.size(1), -1)
+        else:
+            rows = len(next(iter(sums.values()), states))  # R; B at the first words
+            context, sums = self.context(states.reshape(rows, -1, states.size(2)), sums)
+        return torch.cat([states, context.reshape(*states.shape[:2], -1)], dim=-1), sums

@@ -6,7 +6,8 @@ eq. 4-8; See et al., ACL 2017, eq. 9). Ids from ``V`` on are slots: the k-th dis
 not in the base vocabulary has id ``V + k`` there, whatever word that is. Everything is float32 and stays in log space,
 so that a word that is hardly ever copied still gets a gradient.
 
-Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``V`` base vocabulary, ``K`` slots, ``A`` heads.
+Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``V`` base vocabulary, ``K`` slots, ``A`` heads, ``N``
+hypotheses.
 """
 
 import math
@@ -102,38 +103,60 @@ class MixtureLoss(NamedTuple):
     logged: dict[str, Tensor]
 
 
-def shared_softmax(generate: Tensor, copy: Tensor, source: Tensor, no_copy: Tensor) -> CopyDistribution:
-    """One softmax over generating V words and copying S positions (CopyNet, eq. 4-8; the sum goes over positions).
+class Copying(NamedTuple):
+    """Scores of copying at each step.
+
+    Attributes:
+        scores: of the source positions, (N, T, S); with a gate log-weights, up to a constant for each step.
+        gate: logit of generating, (N, T); ``None`` where one softmax goes over words and positions.
+    """
+
+    scores: Tensor
+    gate: Tensor | None
+
+
+class CopyMixture(NamedTuple):
+    """How the scores of words and the copies go together.
+
+    Attributes:
+        normaliser: to be taken from the scores of words for log-probabilities of generating them, (N, T).
+        copy: log-probabilities of copying each position, float32, (N, T, S); -inf where nothing may be copied.
+    """
+
+    normaliser: Tensor
+    copy: Tensor
+
+
+def mix(copying: Copying, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
+    """Mix generating and copying, without looking at the words one by one.
+
+    With a gate g, p = g P_generate + (1 - g) P_copy (See et al., eq. 9; DNPG, eq. 8). Without, one softmax goes over V
+    words and S positions (CopyNet, eq. 4-8; the sum goes over positions).
 
     Args:
-        generate: scores, shape (B, T, V).
-        copy: scores, shape (B, T, S).
-        source: ids of the source words, shape (B, S).
-        no_copy: ``True`` where nothing may be copied (padding, sentence boundaries), shape (B, S).
+        copying: of N hypotheses.
+        log_sum: log of the summed exponentials of the words' scores, float32, (N, T).
+        no_copy: ``True`` where nothing may be copied (padding, sentence boundaries), (N, S). A sentence with nothing to
+            copy only generates.
     """
-    generate, copy = generate.float(), copy.float().masked_fill(no_copy.unsqueeze(1), NEVER)
-    normaliser = log_add(torch.logsumexp(generate, dim=-1), logsumexp(copy)).unsqueeze(-1)  # (B, T, 1)
-    return CopyDistribution(generate - normaliser, copy - normaliser, source)
+    hidden = no_copy.unsqueeze(1)  # (N, 1, S)
+    copy = copying.scores.float().masked_fill(hidden, NEVER)
+    if copying.gate is None:
+        normaliser = log_add(log_sum, logsumexp(copy))
+        return CopyMixture(normaliser, copy - normaliser.unsqueeze(-1))
+    gate = copying.gate.float()
+    nothing = no_copy.all(dim=-1, keepdim=True)  # (N, 1)
+    normaliser = log_sum - nn.functional.logsigmoid(gate).masked_fill(nothing, 0.0)
+    weights = torch.log_softmax(copy.masked_fill(nothing.unsqueeze(-1), 0.0), dim=-1)
+    copy = weights + nn.functional.logsigmoid(-gate).unsqueeze(-1)
+    return CopyMixture(normaliser, copy.masked_fill(hidden, NEVER))
 
 
-def gated(gate: Tensor, generate: Tensor, copy: Tensor, source: Tensor, no_copy: Tensor) -> CopyDistribution:
-    """A gate between two distributions: p = g P_generate + (1 - g) P_copy (See et al., eq. 9; DNPG, eq. 8).
-
-    Args:
-        gate: logit of generating, shape (B, T).
-        generate: scores of the words, unnormalised or log-probabilities, shape (B, T, V).
-        copy: log-weights of the source positions, up to a constant for each step, shape (B, T, S).
-        source: ids of the source words, shape (B, S).
-        no_copy: ``True`` where nothing may be copied, shape (B, S). A sentence with nothing to copy only generates.
-    """
-    generate = torch.log_softmax(generate.float(), dim=-1)
-    copy = copy.float().masked_fill(no_copy.unsqueeze(1), NEVER)
-    nothing = no_copy.all(dim=-1)[:, None, None]
-    gate = gate.float().unsqueeze(-1)  # (B, T, 1)
-    generate = generate + nn.functional.logsigmoid(gate).masked_fill(nothing, 0.0)
-    weights = torch.log_softmax(copy.masked_fill(nothing, 0.0), dim=-1)
-    copy = (weights + nn.functional.logsigmoid(-gate)).masked_fill(nothing, NEVER)
-    return CopyDistribution(generate, copy.masked_fill(no_copy.unsqueeze(1), NEVER), source)
+def word_numbers(source: Tensor) -> Tensor:
+    """Numbers from 0 that tell the words of each row of the source (B, S) apart: (B, S)."""
+    words, order = source.sort(dim=1)
+    number = nn.functional.pad(words.diff(dim=1).ne(0).cumsum(dim=1), (1, 0))
+    return torch.empty_like(number).scatter_(1, order, number)
 
 
 class CopyGate(nn.Linear):
@@ -147,7 +170,7 @@ class CopyGate(nn.Linear):
         super().__init__(3 * dim, 1)
 
     def generating(self, states: Tensor, context: Tensor, before: Tensor) -> Tensor:
-        """Logit of generating, as ``gated`` wants it: (B, T, dim) each -> (B, T)."""
+        """Logit of generating, as ``Copying`` has it: (B, T, dim) each -> (B, T)."""
         copying: Tensor = self(torch.cat([states, context, before], dim=-1))  # (B, T, 1)
         return -copying.squeeze(-1)  # 1 - sigmoid(x) = sigmoid(-x)
 

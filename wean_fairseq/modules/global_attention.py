@@ -3,21 +3,24 @@
 What does not depend on the decoder is projected once a batch: W_a and the context's half of W_c are applied to the
 encoder outputs, and a mean of projections is the projection of the mean.
 
-Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``H`` width of decoder states and encoder outputs.
+Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``H`` width of decoder states and
+encoder outputs.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from .masking import masked_softmax
+from .steps import Memory, by_sentence
 
 GLOBAL_SCORES = ("dot", "general")
 
 
-class AttentionMemory(NamedTuple):
+@dataclass(frozen=True)
+class AttentionMemory(Memory):
     """The source as every step sees it."""
 
     keys: Tensor  # W_a h_i, or h_i for the score dot, (B, S, H)
@@ -60,12 +63,14 @@ class GlobalAttention(nn.Module):
         """Attend from every decoder state to the source of the same sentence.
 
         Args:
-            query: decoder states h_t, shape (B, T, H).
+            query: decoder states h_t, shape (N, T, H); N is a multiple of B.
             memory: of the source.
 
         Returns:
-            Attentional states, shape (B, T, H), and attention weights, shape (B, T, S).
+            Attentional states, shape (N, T, H), and attention weights, shape (N, T, S).
         """
-        weights = masked_softmax(torch.bmm(query, memory.keys.transpose(1, 2)), memory.padding_mask)
+        queries = by_sentence(query, len(memory.keys))  # (B, K * T, H)
+        weights = masked_softmax(torch.bmm(queries, memory.keys.transpose(1, 2)), memory.padding_mask)
+        context = torch.bmm(weights, memory.values).view_as(query)
         of_state = self.combine.weight[:, query.size(-1) :]
-        return torch.tanh(torch.bmm(weights, memory.values) + linear(query, of_state)), weights
+        return torch.tanh(context + linear(query, of_state)), weights.view(*query.shape[:2], -1)

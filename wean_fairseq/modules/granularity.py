@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .transformer import INIT_STD, Attended, Memory, MultiHeadAttention
+from .transformer import INIT_STD, Attended, Keyed, MultiHeadAttention
 
 EPSILON = 2.0  # words on either side that a detail sees
 MASK_FLOOR = 1e-32  # before the logarithm
@@ -88,7 +88,7 @@ class GranularityHead(nn.Module):
 class GranularityAttention(MultiHeadAttention):
     """Attention whose weights are multiplied by a mask that depends on granularities; a subclass says which.
 
-    What is read (``Memory``) has its granularities beside its keys and values, shape (B, 1, S, 1).
+    What is read (``Keyed``) has its granularities beside its keys and values, shape (B, 1, S, 1).
 
     Args:
         dim: ``D``.
@@ -102,15 +102,15 @@ class GranularityAttention(MultiHeadAttention):
         self.normalize = normalize
         self.granularity = GranularityHead(dim)
 
-    def mask(self, states: Tensor, memory: Memory, bias: Tensor | None) -> Tensor:
+    def mask(self, states: Tensor, memory: Keyed, bias: Tensor | None) -> Tensor:
         """M, (B, 1, T, S), float32, from the arguments of ``forward``."""
         raise NotImplementedError
 
-    def project(self, states: Tensor) -> Memory:
+    def project(self, states: Tensor) -> Keyed:
         """Keys, values and granularities of states (B, S, D)."""
         return super().project(states) | {"granularity": self.granularity(states).unsqueeze(1)}
 
-    def forward(self, states: Tensor, memory: Memory, bias: Tensor | None, *, with_weights: bool = False) -> Attended:
+    def forward(self, states: Tensor, memory: Keyed, bias: Tensor | None, *, with_weights: bool = False) -> Attended:
         """As ``MultiHeadAttention``."""
         log_mask = self.mask(states, memory, bias).clamp(min=MASK_FLOOR).log()
         if self.normalize:
@@ -139,11 +139,14 @@ class GranularSelfAttention(GranularityAttention):
         self.kind = kind
         self.length = length
 
-    def mask(self, states: Tensor, memory: Memory, bias: Tensor | None) -> Tensor:
-        """See ``GranularityAttention``; the states are the last T of the S that are read."""
+    def mask(self, states: Tensor, memory: Keyed, bias: Tensor | None) -> Tensor:
+        """See ``GranularityAttention``; the states are the last T of the S that are read.
+
+        In a search, ``place`` (S,) says where each of these is in its hypothesis.
+        """
         granularity = memory["granularity"]
         queries, keys = states.size(1), granularity.size(2)
-        place = torch.arange(keys, device=states.device)
+        place = memory["place"] if "place" in memory else torch.arange(keys, device=states.device)
         distance = (place[-queries:, None] - place).abs()
         if self.length or bias is None:
             length = granularity.new_full((1,), self.length or keys)
@@ -155,7 +158,7 @@ class GranularSelfAttention(GranularityAttention):
 class GranularCrossAttention(GranularityAttention):
     """Attention to another sentence under resonance, as in the authors' code; there is no distance between the two."""
 
-    def mask(self, states: Tensor, memory: Memory, bias: Tensor | None) -> Tensor:
+    def mask(self, states: Tensor, memory: Keyed, bias: Tensor | None) -> Tensor:
         """See ``GranularityAttention``."""
         query = self.granularity(states).unsqueeze(1)  # (B, 1, T, 1)
         return resonance(query, memory["granularity"].transpose(2, 3))

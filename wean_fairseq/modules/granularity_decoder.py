@@ -5,10 +5,11 @@ next word belongs to. That label weighs the word for the sentence level from the
 the aggregator run step by step, in training as in generation; the phrase level needs no labels and runs over all steps
 at once.
 
-Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``D_0``, ``D_1`` widths of the phrase and the sentence
-level, ``H`` hidden width of the aggregator.
+Legend: ``B`` batch, ``N`` hypotheses, ``W`` words kept of a sentence, ``T`` target length, ``S`` source length,
+``D_0``, ``D_1`` widths of the phrase and the sentence level, ``H`` hidden width of the aggregator.
 """
 
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -18,7 +19,10 @@ from .fractional_positions import FractionalEmbedding
 from .granularity_encoder import EncodedLevels
 from .granularity_levels import DecoderLevel, label_bias, past_neighbour_bias, source_bias
 from .soft_labels import LEVELS, PHRASE, SENTENCE, Labels, both_labels, even_labels
-from .transformer import Cache, Decoded, causal_bias
+from .steps import Memory, State, by_sentence
+from .transformer import causal_bias
+from .transformer_decoder import Decoded, LayerState, SourceMemory
+from .words_read import SharedWords, WordsRead
 
 HiddenCell = tuple[Tensor, Tensor]
 
@@ -31,12 +35,25 @@ class DecodedLevels(NamedTuple):
     labels: Labels
 
 
-class Source(NamedTuple):
-    """The source as the decoders read it: ``encoded``, and for each level the bias of the attention to it."""
+@dataclass(frozen=True)
+class LevelsMemory(Memory):
+    """The source as the layers of both levels read it."""
 
-    encoded: EncodedLevels
-    phrase_bias: Tensor
-    sentence_bias: Tensor
+    phrase: SourceMemory
+    sentence: SourceMemory
+
+
+@dataclass(frozen=True)
+class LevelsState(State):
+    """What a step leaves for the next one."""
+
+    read: WordsRead
+    phrase: tuple[LayerState, ...]
+    sentence: tuple[LayerState, ...]
+    labels: SharedWords  # log P(z = 1) of the words read as ``keys``, (B, W)
+    last: Tensor  # log P(z) of the word that comes next, (N, 2)
+    position: Tensor  # of the sentence level, (N,)
+    aggregator: HiddenCell  # (N, H) each
 
 
 class GranularityAggregator(nn.Module):
@@ -88,111 +105,106 @@ class GranularityDecoder(nn.Module):
         self.aggregator = aggregator
         self.window = window
 
+    def remember(self, encoded: EncodedLevels, padding_mask: Tensor) -> LevelsMemory:
+        """What the steps read of the source, whose padding is ``True`` in ``padding_mask`` (B, S)."""
+        phrase, sentence = (source_bias(encoded.labels.used[..., level], padding_mask) for level in (PHRASE, SENTENCE))
+        return LevelsMemory(
+            self.phrase.remember(encoded.phrase, phrase), self.sentence.remember(encoded.sentence, sentence)
+        )
+
+    def begin(self, memory: LevelsMemory) -> LevelsState:
+        """Before the first step: nothing was written, and the symbol that starts a sentence has the label z_0."""
+        bias = memory.phrase.bias
+        last = even_labels(len(bias), bias.device)
+        hidden = self.aggregator.merge.weight.new_zeros(len(bias), self.aggregator.cell.hidden_size)
+        return LevelsState(
+            WordsRead.nothing(bias),
+            tuple(LayerState() for _ in self.phrase.layers),
+            tuple(LayerState() for _ in self.sentence.layers),
+            SharedWords({}, axis=1),
+            last,
+            torch.zeros_like(last[:, 0]),
+            (hidden, hidden),
+        )
+
     def forward(
         self,
         tokens: Tensor,
-        encoded: EncodedLevels,
-        source_padding_mask: Tensor,
+        memory: LevelsMemory,
+        state: LevelsState,
         temperature: Tensor | float,
         *,
         noisy: bool,
-        caches: dict[str, Cache] | None = None,
         given_labels: Tensor | None = None,
-    ) -> DecodedLevels:
-        """Read the words written so far.
+    ) -> tuple[DecodedLevels, LevelsState]:
+        """Read more words.
 
         Args:
-            tokens: the words before each step, shape (B, T), padding on the right only; with ``caches`` only the last
-                step is computed.
-            encoded: the source.
-            source_padding_mask: ``True`` at source padding, shape (B, S).
+            tokens: shape (N, T), padding on the right only: one, or from the first on as many as there are.
+            memory: from ``remember``.
+            state: after the words before.
             temperature: of the labels.
             noisy: draw labels instead of weighing them.
-            caches: by the names of ``cache_names``, filled here step by step; batch first.
-            given_labels: labels of the words that the steps write, 0, 1 or negative for none, shape (B, T): the
-                sentence level reads these instead of the aggregator's, all steps at once.
+            given_labels: labels of the words that the steps write, 0, 1 or negative for none, shape (N, T): the
+                sentence level reads these instead of the aggregator's, all steps at once, and is not kept.
+
+        Returns:
+            Both levels, (N, T, ...) each, and the state after these words.
         """
-        source = Source(
-            encoded,
-            source_bias(encoded.labels.used[..., PHRASE], source_padding_mask),
-            source_bias(encoded.labels.used[..., SENTENCE], source_padding_mask),
-        )
-        phrase = self._phrase_level(tokens, source, caches)
+        read = state.read.append(torch.ones_like(tokens, dtype=torch.bool), len(memory.phrase.bias))
+        phrase, layers = self._phrase_level(tokens, memory, state, read)
         if given_labels is not None:
-            sentence, logits = self._given_labels(tokens, source, phrase, given_labels)
-            return DecodedLevels(phrase, sentence, both_labels(logits, temperature, noisy=noisy))
-        state = {} if caches is None else caches["labels"]
-        if not state:
-            state.update(self._start(tokens))
-        level_caches = self._caches(caches, "sentence", self.sentence)
+            sentence, logits = self._given_labels(tokens, memory, phrase, read, given_labels)
+            return DecodedLevels(phrase, sentence, both_labels(logits, temperature, noisy=noisy)), state
         steps = []
-        words = torch.split(tokens[:, -phrase.states.size(1) :], 1, dim=1)  # (B, 1) each
-        for word, context in zip(words, torch.split(phrase.context, 1, dim=1), strict=True):
-            sentence = self._sentence_step(word, source, state, level_caches)
+        for word, context in zip(torch.split(tokens, 1, dim=1), torch.split(phrase.context, 1, dim=1), strict=True):
+            sentence, state = self._sentence_step(word, memory, state, read)
             features = self._features(context, sentence.context, word).squeeze(1)
-            logits, (state["hidden"], state["cell"]) = self.aggregator(features, (state["hidden"], state["cell"]))
+            logits, hidden_cell = self.aggregator(features, state.aggregator)
             labels = both_labels(logits, temperature, noisy=noisy)
-            state["last"] = labels.used
+            state = replace(state, last=labels.used, aggregator=hidden_cell)
             steps.append((sentence, labels))
-        return _stack(phrase, steps)
+        return _stack(phrase, steps), replace(state, read=read, phrase=layers)
 
-    def cache_names(self) -> list[str]:
-        """Names of what is kept between steps of generation."""
-        levels = [("phrase", self.phrase), ("sentence", self.sentence)]
-        return ["labels", *(f"{name}{number}" for name, level in levels for number in range(len(level.layers)))]
-
-    def _caches(self, caches: dict[str, Cache] | None, name: str, level: DecoderLevel) -> list[Cache]:
-        """One for each layer of a level; new ones where none are given."""
-        return [{} if caches is None else caches[f"{name}{number}"] for number in range(len(level.layers))]
-
-    def _phrase_level(self, tokens: Tensor, source: Source, caches: dict[str, Cache] | None) -> Decoded:
-        positions = torch.arange(1, tokens.size(1) + 1, device=tokens.device).expand_as(tokens)
-        bias = past_neighbour_bias(tokens.size(1), self.window, tokens.device)
-        level_caches = None
-        if caches is not None:
-            tokens, positions, bias = tokens[:, -1:], positions[:, -1:], bias[-1:]
-            level_caches = self._caches(caches, "phrase", self.phrase)
-        decoded: Decoded = self.phrase(
-            self.phrase_embedding(tokens, positions),
-            source.encoded.phrase,
-            bias,
-            source.phrase_bias,
-            level_caches,
-            with_weights=True,
+    def _phrase_level(
+        self, tokens: Tensor, memory: LevelsMemory, state: LevelsState, read: WordsRead
+    ) -> tuple[Decoded, tuple[LayerState, ...]]:
+        sentences, length = len(memory.phrase.bias), tokens.size(1)
+        positions = torch.arange(read.length - length + 1, read.length + 1, device=tokens.device).expand_as(tokens)
+        bias = past_neighbour_bias(read.place, length, self.window)  # (T, W)
+        others = read.bias(sentences)
+        states = by_sentence(self.phrase_embedding(tokens, positions), sentences)
+        decoded, layers = self.phrase(
+            states, memory.phrase, state.phrase, read, bias if others is None else bias + others, with_weights=True
         )
-        return decoded
+        return _by_hypothesis(decoded, tokens), layers
 
-    def _start(self, tokens: Tensor) -> Cache:
-        """Before the first step: nothing was written, and the symbol that starts a sentence has the label z_0."""
-        last = even_labels(len(tokens), tokens.device)
-        hidden = self.aggregator.merge.weight.new_zeros(len(tokens), self.aggregator.cell.hidden_size)
-        return {
-            "last": last,
-            "keys": last[:, :0],
-            "position": torch.zeros_like(last[:, 0]),
-            "hidden": hidden,
-            "cell": hidden,
-        }
+    def _sentence_step(
+        self, token: Tensor, memory: LevelsMemory, state: LevelsState, read: WordsRead
+    ) -> tuple[Decoded, LevelsState]:
+        """Read one more word, (N, 1), whose label is ``state.last``."""
+        sentences = len(memory.sentence.bias)
+        sentence_level = state.last[:, SENTENCE]  # (N,)
+        labels = state.labels.append({"keys": sentence_level.view(sentences, -1)})
+        position = state.position + sentence_level.exp()
+        states = by_sentence(self.sentence_embedding(token, position.unsqueeze(1)), sentences)
+        bias, others = label_bias(labels.kept["keys"]), read.bias(sentences)
+        if others is not None:
+            bias = bias + others
+        decoded, layers = self.sentence(states, memory.sentence, state.sentence, read, bias)
+        return _by_hypothesis(decoded, token), replace(state, sentence=layers, labels=labels, position=position)
 
-    def _sentence_step(self, token: Tensor, source: Source, state: Cache, caches: list[Cache]) -> Decoded:
-        """Read one more word, (B, 1), whose label is ``state["last"]``."""
-        sentence_level = state["last"][:, SENTENCE]  # (B,)
-        state["keys"] = torch.cat([state["keys"], sentence_level.unsqueeze(1)], dim=1)  # of all words so far
-        state["position"] = state["position"] + sentence_level.exp()
-        embedded = self.sentence_embedding(token, state["position"].unsqueeze(1))
-        bias = label_bias(state["keys"])
-        decoded: Decoded = self.sentence(embedded, source.encoded.sentence, bias, source.sentence_bias, caches)
-        return decoded
-
-    def _given_labels(self, tokens: Tensor, source: Source, phrase: Decoded, given: Tensor) -> tuple[Decoded, Tensor]:
+    def _given_labels(
+        self, tokens: Tensor, memory: LevelsMemory, phrase: Decoded, read: WordsRead, given: Tensor
+    ) -> tuple[Decoded, Tensor]:
         """The sentence level with given labels: its steps, and the aggregator's logits (B, T, 2)."""
         sentence_level = nn.functional.pad(given[:, :-1].ne(PHRASE).float(), (1, 0), value=1.0 / LEVELS)  # (B, T)
         bias = causal_bias(tokens.size(1), tokens) + label_bias(sentence_level.log())
         embedded = self.sentence_embedding(tokens, sentence_level.cumsum(dim=1))
-        sentence = self.sentence(embedded, source.encoded.sentence, bias, source.sentence_bias)
+        start = self.begin(memory)
+        sentence, _ = self.sentence(embedded, memory.sentence, start.sentence, read, bias)
         features = self._features(phrase.context, sentence.context, tokens)
-        state = self._start(tokens)
-        hidden_cell, logits = (state["hidden"], state["cell"]), []
+        hidden_cell, logits = start.aggregator, []
         for step in features.unbind(dim=1):
             step_logits, hidden_cell = self.aggregator(step, hidden_cell)
             logits.append(step_logits)
@@ -201,6 +213,12 @@ class GranularityDecoder(nn.Module):
     def _features(self, phrase_context: Tensor, sentence_context: Tensor, tokens: Tensor) -> Tensor:
         """[c_0; c_1; e(y_{t-1})]."""
         return torch.cat([phrase_context, sentence_context, self.phrase_embedding.words(tokens)], dim=-1)
+
+
+def _by_hypothesis(decoded: Decoded, tokens: Tensor) -> Decoded:
+    """States and context as (N, T, ...), where tokens are (N, T); the weights stay (B, A, K * T, S)."""
+    states, context = (part.view(*tokens.shape, -1) for part in (decoded.states, decoded.context))
+    return Decoded(states, context, decoded.log_weights)
 
 
 def _stack(phrase: Decoded, steps: list[tuple[Decoded, Labels]]) -> DecodedLevels:

@@ -7,12 +7,14 @@ the scores before their softmax.
 Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``D`` width.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from .transformer import Cache, Decoded, DecoderLayer, EncoderLayer, decode, padding_bias
+from .transformer import EncoderLayer, padding_bias
+from .transformer_decoder import Decoded, DecoderLayer, LayerState, SourceMemory, decode, remember
+from .words_read import WordsRead
 
 
 class EncoderLevel(nn.Module):
@@ -36,18 +38,22 @@ class DecoderLevel(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(layers)
 
+    def remember(self, source: Tensor, bias: Tensor) -> SourceMemory:
+        """What the steps read of this level's encoder states: see ``transformer_decoder.remember``."""
+        return remember(self.layers, source, bias)
+
     def forward(
         self,
         states: Tensor,
-        source: Tensor,
-        self_bias: Tensor,
-        cross_bias: Tensor,
-        caches: list[Cache] | None = None,
+        memory: SourceMemory,
+        kept: Sequence[LayerState],
+        read: WordsRead,
+        self_bias: Tensor | None,
         *,
         with_weights: bool = False,
-    ) -> Decoded:
+    ) -> tuple[Decoded, tuple[LayerState, ...]]:
         """Read words, and this level's encoder states: see ``decode``."""
-        return decode(self.layers, states, source, self_bias, cross_bias, caches, with_weights=with_weights)
+        return decode(self.layers, states, memory, kept, read, self_bias, with_weights=with_weights)
 
 
 def label_bias(log_probs: Tensor) -> Tensor:
@@ -71,10 +77,9 @@ def neighbour_bias(padding_mask: Tensor, window: int) -> Tensor:
     return _bias(visible).unsqueeze(1)
 
 
-def past_neighbour_bias(length: int, window: int, device: torch.device) -> Tensor:
-    """0 where 0 <= i - j < window, else -inf: (T, T)."""
-    place = torch.arange(length, device=device)
-    distance = place.unsqueeze(1) - place
+def past_neighbour_bias(place: Tensor, queries: int, window: int) -> Tensor:
+    """0 where 0 <= i - j < window, else -inf: places (W,), of which the last T are the queries' -> (T, W)."""
+    distance = place[-queries:].unsqueeze(1) - place
     return _bias((distance >= 0) & (distance < window))
 
 

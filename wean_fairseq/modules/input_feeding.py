@@ -7,7 +7,7 @@ and all that attention can compute beforehand; scoring the vocabulary comes afte
 Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``E`` embedding width, ``H`` hidden width, ``L`` layers.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -15,14 +15,15 @@ from torch.nn.functional import linear
 
 from .gates import lstm_update
 from .global_attention import AttentionMemory, GlobalAttention
+from .steps import LstmState, State
 
 
-class FedState(NamedTuple):
+@dataclass(frozen=True)
+class FedState(State):
     """What a step leaves for the next one."""
 
-    hidden: Tensor  # h of each layer, (L, B, H)
-    cell: Tensor  # c of each layer, (L, B, H)
-    fed: Tensor  # the attentional state, (B, H)
+    layers: LstmState
+    fed: Tensor  # the attentional state, (N, H)
 
 
 class InputFeedingLstm(nn.Module):
@@ -60,20 +61,20 @@ class InputFeedingLstm(nn.Module):
 
     def start(self, hidden: Tensor, cell: Tensor) -> FedState:
         """The state before the first step, from h and c of every layer, (L, B, H) each: nothing was attended yet."""
-        return FedState(hidden, cell, torch.zeros_like(hidden[0]))
+        return FedState(LstmState(hidden, cell), torch.zeros_like(hidden[0]))
 
     def forward(self, words: Tensor, memory: AttentionMemory, state: FedState) -> tuple[Tensor, Tensor, FedState]:
         """Run over all steps.
 
         Args:
-            words: embeddings of the words before each step, shape (B, T, E).
-            memory: of the source.
+            words: embeddings of the words before each step, shape (N, T, E).
+            memory: of the source of B sentences; N is a multiple of B.
             state: before the first step.
 
         Returns:
-            What words are scored from, (B, T, H), attention weights (B, T, S), and the state after the last step.
+            What words are scored from, (N, T, H), attention weights (N, T, S), and the state after the last step.
         """
-        hidden, cell, fed = list(state.hidden.unbind()), list(state.cell.unbind()), state.fed
+        hidden, cell, fed = list(state.layers.hidden.unbind()), list(state.layers.cell.unbind()), state.fed
         first_in, _, bias_in, bias_hidden = self.lstm.all_weights[0]
         word_gates = linear(words, first_in[:, : self.embed_dim], bias_in + bias_hidden)  # (B, T, 4H)
         outputs, weights = [], []
@@ -84,7 +85,7 @@ class InputFeedingLstm(nn.Module):
             fed = attended.squeeze(1) if self.dropout_input else output
             outputs.append(output)
             weights.append(attention.squeeze(1))
-        after = FedState(torch.stack(hidden), torch.stack(cell), fed)
+        after = FedState(LstmState(torch.stack(hidden), torch.stack(cell)), fed)
         return torch.stack(outputs, dim=1), torch.stack(weights, dim=1), after
 
     def _advance(self, word_gates: Tensor, fed: Tensor, hidden: list[Tensor], cell: list[Tensor]) -> Tensor:

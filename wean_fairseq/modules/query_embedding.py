@@ -85,50 +85,32 @@ class LinearScore(nn.Module):
         return Product(query, self.out_proj.weight[:rows], self.out_proj.bias[:rows])
 
 
-class QueryEmbedding(nn.Module):
-    """Score queries against candidate word embeddings.
+class OutputLayer(nn.Module):
+    """Scores words from features; a subclass says by which product or sum (``parts``).
 
     Args:
-        score: one of ``QUERY_SCORES``.
-        query_dim: ``D``.
-        embed_dim: ``E``.
         num_embeddings: ``V``.
-        unk_index: dictionary index that stands for a target outside the candidates.
-        bias: add the bias of the authors' release to ``general``.
-        detach: let no gradient reach the embeddings from here (the ablation of the "third source").
         num_candidates: ``C``, special symbols included; ``None`` for all of the dictionary.
+        unk_index: dictionary index that stands for a target outside the candidates.
         chunk_size: tokens per chunk of the loss; ``None`` chooses by memory.
-
-    Raises:
-        ValueError: for an unknown score, ``dot`` with D != E, ``bias`` with another score than ``general``,
-            or more candidates than the dictionary has.
     """
 
     def __init__(
         self,
-        score: str,
-        query_dim: int,
-        embed_dim: int,
         num_embeddings: int,
-        *,
-        unk_index: int,
-        bias: bool = False,
-        detach: bool = False,
         num_candidates: int | None = None,
+        unk_index: int | None = None,
         chunk_size: int | None = None,
     ) -> None:
         super().__init__()
-        self.score = _build_score(score, query_dim, embed_dim, num_embeddings, bias)
-        if num_candidates is not None and not unk_index < num_candidates <= num_embeddings:
-            raise ValueError(
-                f"`num_candidates` must be above {unk_index} (the special symbols) and at most the dictionary's "
-                f"{num_embeddings} entries, but is {num_candidates} instead."
-            )
         self.num_embeddings = num_embeddings
         self.num_candidates = num_embeddings if num_candidates is None else num_candidates
         self.unk_index = unk_index
-        self.detach = detach
         self.chunk_size = chunk_size
+
+    def parts(self, query: Tensor, embeddings: Tensor) -> Product | Additive:
+        """The factors of the scores: query (N, D), embeddings (V, E)."""
+        raise NotImplementedError
 
     def scores(self, query: Tensor, embeddings: Tensor) -> Tensor:
         """Unnormalised scores of the whole dictionary.
@@ -140,7 +122,7 @@ class QueryEmbedding(nn.Module):
         Returns:
             Scores (logits), shape (..., V); -inf for words outside the candidates.
         """
-        parts = self._parts(query, embeddings)
+        parts = self.parts(query.reshape(-1, query.size(-1)), embeddings)
         if isinstance(parts, Additive):
             flat = additive_scores(*parts)
         else:
@@ -172,21 +154,66 @@ class QueryEmbedding(nn.Module):
         """
         keep = target.flatten().ne(padding_idx).nonzero().squeeze(1)  # found once: a GPU makes the host wait for it
         kept = self.known_targets(target.flatten().index_select(0, keep))  # (N,)
-        parts = self._parts(query.flatten(0, -2).index_select(0, keep), embeddings)
+        parts = self.parts(query.flatten(0, -2).index_select(0, keep), embeddings)
         if isinstance(parts, Additive):
             return additive_cross_entropy(*parts, kept, label_smoothing, self.chunk_size)
         return product_cross_entropy(*parts, kept, label_smoothing, self.chunk_size)
 
     def known_targets(self, target: Tensor) -> Tensor:
         """Dictionary indices of any shape, with ``unk_index`` for words that are no candidates."""
+        if self.unk_index is None:
+            return target
         return target.masked_fill(target >= self.num_candidates, self.unk_index)
 
-    def _parts(self, query: Tensor, embeddings: Tensor) -> Product | Additive:
+
+class QueryEmbedding(OutputLayer):
+    """Score queries against candidate word embeddings.
+
+    Args:
+        score: one of ``QUERY_SCORES``.
+        query_dim: ``D``.
+        embed_dim: ``E``.
+        num_embeddings: ``V``.
+        unk_index: as ``OutputLayer``.
+        bias: add the bias of the authors' release to ``general``.
+        detach: let no gradient reach the embeddings from here (the ablation of the "third source").
+        num_candidates: as ``OutputLayer``.
+        chunk_size: as ``OutputLayer``.
+
+    Raises:
+        ValueError: for an unknown score, ``dot`` with D != E, ``bias`` with another score than ``general``,
+            or more candidates than the dictionary has.
+    """
+
+    def __init__(
+        self,
+        score: str,
+        query_dim: int,
+        embed_dim: int,
+        num_embeddings: int,
+        *,
+        unk_index: int,
+        bias: bool = False,
+        detach: bool = False,
+        num_candidates: int | None = None,
+        chunk_size: int | None = None,
+    ) -> None:
+        super().__init__(num_embeddings, num_candidates, unk_index, chunk_size)
+        self.score = _build_score(score, query_dim, embed_dim, num_embeddings, bias)
+        if num_candidates is not None and not unk_index < num_candidates <= num_embeddings:
+            raise ValueError(
+                f"`num_candidates` must be above {unk_index} (the special symbols) and at most the dictionary's "
+                f"{num_embeddings} entries, but is {num_candidates} instead."
+            )
+        self.detach = detach
+
+    def parts(self, query: Tensor, embeddings: Tensor) -> Product | Additive:
+        """See ``OutputLayer``."""
         if self.detach:
             embeddings = embeddings.detach()
         if self.num_candidates < self.num_embeddings:
             embeddings = embeddings[: self.num_candidates]
-        parts: Product | Additive = self.score(query.reshape(-1, query.size(-1)), embeddings)
+        parts: Product | Additive = self.score(query, embeddings)
         return parts
 
 

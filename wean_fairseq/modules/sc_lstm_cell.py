@@ -4,24 +4,28 @@ d_0 has a 1 for every keyword of the essay and 0 for all others; a reading gate 
 d_t = r_t * d_{t-1}, and tanh(W_d d_t) is added to the cell. As d is 0 wherever d_0 is, only the essay's own k keywords
 are computed: the rows of the weights that belong to them are picked once a batch, which changes nothing.
 
-Legend: ``B`` batch, ``T`` steps, ``k`` topic slots, ``V`` keywords of all essays (here the dictionary), ``E`` embedding
-width, ``L`` layers, ``H`` hidden width.
+Legend: ``B`` batch, ``N`` hypotheses, ``T`` steps, ``k`` topic slots, ``V`` keywords of all essays (here the
+dictionary), ``E`` embedding width, ``L`` layers, ``H`` hidden width.
 """
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+
+from .steps import Memory, by_sentence, weighted_sum
 
 HIDDEN_SCALE = 0.5  # alpha
 STEP_WEIGHT = 1e-4  # eta
 STEP_BASE = 100.0  # xi
 
 
-class KeywordRows(NamedTuple):
+@dataclass(frozen=True)
+class KeywordRows(Memory):
     """The weights of the essay's own keywords."""
 
+    word_read: Tensor  # rows of W_wr, (B, k, E)
     hidden_read: Tensor  # rows of alpha W_hr, all layers, (B, k, L * H)
     write: Tensor  # rows of W_d, all layers, (B, k, L * H)
 
@@ -47,29 +51,31 @@ class KeywordGate(nn.Module):
 
     def pick(self, keywords: Tensor) -> KeywordRows:
         """The rows of the keywords (B, k) that every step needs."""
-        return KeywordRows(HIDDEN_SCALE * self.hidden_read(keywords), self.write(keywords))
+        return KeywordRows(self.word_read(keywords), HIDDEN_SCALE * self.hidden_read(keywords), self.write(keywords))
 
-    def word_part(self, keywords: Tensor, words: Tensor) -> Tensor:
-        """W_wr w_t for all steps at once: keywords (B, k) and embedded words (B, T, E) -> (B, T, k)."""
-        return torch.bmm(words, self.word_read(keywords).transpose(1, 2))
+    @staticmethod
+    def word_part(words: Tensor, rows: KeywordRows) -> Tensor:
+        """W_wr w_t for all steps at once: embedded words (N, T, E) -> (N, T, k)."""
+        read = torch.bmm(by_sentence(words, len(rows.word_read)), rows.word_read.transpose(1, 2))
+        return read.view(*words.shape[:2], -1)
 
     @staticmethod
     def step(keywords: Tensor, word_part: Tensor, outputs: Tensor, rows: KeywordRows) -> tuple[Tensor, Tensor]:
         """Read keywords out.
 
         Args:
-            keywords: d_{t-1}, float32, shape (B, k).
-            word_part: of this step, shape (B, k).
-            outputs: h_{t-1} of all layers, shape (B, L * H).
-            rows: from ``pick``.
+            keywords: d_{t-1}, float32, shape (N, k).
+            word_part: of this step, shape (N, k).
+            outputs: h_{t-1} of all layers, shape (N, L * H).
+            rows: from ``pick``; N is a multiple of B.
 
         Returns:
-            d_t, float32, shape (B, k), and what is added to the cells of all layers, shape (B, L * H).
+            d_t, float32, shape (N, k), and what is added to the cells of all layers, shape (N, L * H).
         """
-        hidden_part = torch.bmm(rows.hidden_read, outputs.unsqueeze(2)).squeeze(2)  # (B, k)
+        reading = by_sentence(outputs.unsqueeze(1), len(rows.write)).transpose(1, 2)  # (B, L * H, K)
+        hidden_part = torch.bmm(rows.hidden_read, reading).transpose(1, 2).flatten(0, 1)  # (N, k)
         keywords = torch.sigmoid((word_part + hidden_part).float()) * keywords
-        written = torch.bmm(keywords.to(rows.write.dtype).unsqueeze(1), rows.write).squeeze(1)
-        return keywords, torch.tanh(written)
+        return keywords, torch.tanh(weighted_sum(keywords.to(rows.write.dtype), rows.write))
 
 
 def first_keywords(keywords: Tensor, padding_mask: Tensor) -> Tensor:

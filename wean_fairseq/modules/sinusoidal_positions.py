@@ -8,6 +8,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from .words_read import WordsRead
+
 LONGEST_WAVE = 10000.0
 
 
@@ -27,27 +29,26 @@ class SinusoidalEmbedding(nn.Module):
     def __init__(self, words: nn.Embedding, max_positions: int, dropout: float) -> None:
         super().__init__()
         self.words = words
+        self.padding_idx = -1 if words.padding_idx is None else words.padding_idx
         self.scale = math.sqrt(words.embedding_dim)
         # A formula's values, not a state: they are in no checkpoint.
         self.register_buffer("positions", sinusoid(torch.arange(max_positions), words.embedding_dim), persistent=False)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, tokens: Tensor, *, last_only: bool = False) -> Tensor:
-        """Embed tokens (B, T), or with ``last_only`` the last of each row: (B, T, D) or (B, 1, D).
+    def forward(self, tokens: Tensor, read: WordsRead | None = None) -> Tensor:
+        """Embed tokens (N, T), which come after those ``read``: (N, T, D).
 
         Raises:
             ValueError: if there are more tokens than positions.
         """
-        length = tokens.size(1)
+        start = 0 if read is None else read.length
+        length = start + tokens.size(1)
         if length > self.positions.size(0):
             raise ValueError(
                 f"a sentence has {length} tokens, the end symbol among them, but the model was made for at most "
                 f"{self.positions.size(0)} (max_positions): split or truncate it, or train with more."
             )
-        positions = self.positions[:length]
-        if last_only:
-            tokens, positions = tokens[:, -1:], positions[-1:]
-        embedded: Tensor = self.dropout(self.scale * self.words(tokens) + positions)
+        embedded: Tensor = self.dropout(self.scale * self.words(tokens) + self.positions[start:length])
         return embedded
 
 

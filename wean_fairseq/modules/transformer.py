@@ -2,9 +2,9 @@
 
 After Vaswani et al. (NeurIPS 2017, "AIAYN") and Devlin et al. (NAACL 2019). Attention takes an additive bias, which is
 where masks go in, and whatever a paper adds to the scores: a layer of such a paper overrides ``forward``, and hands its
-``bias`` plus its own to the layer here, or it is given an ``attention`` that knows more of what it reads (``Memory``).
-Where the attention's weights are wanted they are float32 logarithms, so that what is hardly attended to still gets a
-gradient.
+``bias`` plus its own to the layer here, or it is given an ``attention`` that knows more of what it reads
+(``Keyed``). Where the attention's weights are wanted they are float32 logarithms, so that what is hardly attended
+to still gets a gradient.
 
 Legend: ``B`` batch, ``T`` queries (target length), ``S`` keys (source length), ``D`` width, ``A`` heads, ``d`` = D / A,
 ``F`` inner width of the feed-forward part, ``V`` words.
@@ -18,35 +18,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .chunked_loss import LossSums, product_cross_entropy
+from .query_embedding import OutputLayer, Product
+from .words_read import WordsRead
 
 NORM_EPS = 1e-12
 INIT_STD = 0.02
 
-Cache = dict[str, Tensor]
 # What attention reads of states (B, S, D): ``keys`` and ``values``, (B, A, S, d) each, and what a paper adds, which has
-# the steps in the same place.
-Memory = dict[str, Tensor]
+# the words in the same place.
+Keyed = dict[str, Tensor]
 
 
 class Attended(NamedTuple):
     """What attention gives: ``output`` (B, T, D); if wanted, ``log_weights`` (B, A, T, S), float32."""
 
     output: Tensor
-    log_weights: Tensor | None
-
-
-class Decoded(NamedTuple):
-    """What a decoder (layer) gives.
-
-    Attributes:
-        states: (B, T, D).
-        context: what the cross-attention read from the source, (B, T, D).
-        log_weights: of the cross-attention, if wanted: (B, A, T, S), float32.
-    """
-
-    states: Tensor
-    context: Tensor
     log_weights: Tensor | None
 
 
@@ -75,11 +61,11 @@ class MultiHeadAttention(nn.Module):
         self.value_proj = nn.Linear(dim, dim)
         self.out_proj = nn.Linear(dim, dim)
 
-    def project(self, states: Tensor) -> Memory:
+    def project(self, states: Tensor) -> Keyed:
         """Keys and values of states (B, S, D)."""
         return {"keys": self._by_head(self.key_proj(states)), "values": self._by_head(self.value_proj(states))}
 
-    def forward(self, states: Tensor, memory: Memory, bias: Tensor | None, *, with_weights: bool = False) -> Attended:
+    def forward(self, states: Tensor, memory: Keyed, bias: Tensor | None, *, with_weights: bool = False) -> Attended:
         """Attend from every state to the memory.
 
         Args:
@@ -100,7 +86,7 @@ class MultiHeadAttention(nn.Module):
         )
         return Attended(self._output(heads), None)
 
-    def log_weights(self, states: Tensor, memory: Memory, bias: Tensor | None) -> Tensor:
+    def log_weights(self, states: Tensor, memory: Keyed, bias: Tensor | None) -> Tensor:
         """Logarithms of the weights, as ``forward``: (B, A, T, S), float32."""
         return attention_log_weights(self._by_head(self.query_proj(states)), memory["keys"], bias)
 
@@ -171,91 +157,6 @@ class EncoderLayer(nn.Module):
         return output
 
 
-class DecoderLayer(nn.Module):
-    """Self-attention, attention to the source and feed-forward, each with dropout, residual and normalisation.
-
-    Args:
-        dim: ``D``.
-        heads: ``A``.
-        inner_dim: ``F``.
-        dropout: on the output of each part.
-        attention_dropout: on the attention weights.
-        attention: makes the self-attention from the arguments of ``MultiHeadAttention``.
-        cross_attention: makes the attention to the source in the same way.
-    """
-
-    def __init__(
-        self,
-        dim: int,
-        heads: int,
-        inner_dim: int,
-        dropout: float,
-        attention_dropout: float,
-        attention: AttentionMaker = MultiHeadAttention,
-        cross_attention: AttentionMaker = MultiHeadAttention,
-    ) -> None:
-        super().__init__()
-        self.self_attention = attention(dim, heads, attention_dropout)
-        self.self_norm = nn.LayerNorm(dim, NORM_EPS)
-        self.cross_attention = cross_attention(dim, heads, attention_dropout)
-        self.cross_norm = nn.LayerNorm(dim, NORM_EPS)
-        self.feed_forward = FeedForward(dim, inner_dim)
-        self.output_norm = nn.LayerNorm(dim, NORM_EPS)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(
-        self,
-        states: Tensor,
-        source: Tensor,
-        self_bias: Tensor | None,
-        cross_bias: Tensor | None,
-        cache: Cache | None = None,
-        *,
-        with_weights: bool = False,
-    ) -> Decoded:
-        """One layer.
-
-        Args:
-            states: shape (B, T, D).
-            source: encoder states, shape (B, S, D).
-            self_bias: of the self-attention, broadcast to (B, A, T, T'), T' being the steps in ``cache`` and these.
-            cross_bias: of the attention to the source, broadcast to (B, A, T, S).
-            cache: what earlier steps left, batch first; empty at the first one, and added to here. ``None`` if all
-                steps are given at once.
-            with_weights: return those of the attention to the source.
-        """
-        asking = self.asking(states, source, cross_bias, cache)
-        attended = self.self_attention(asking, self._steps(states, cache), self_bias)
-        states = self.self_norm(states + self.dropout(attended.output))
-        read = self.cross_attention(states, self._source(source, cache), cross_bias, with_weights=with_weights)
-        states = self.cross_norm(states + self.dropout(read.output))
-        states = self.output_norm(states + self.dropout(self.feed_forward(states)))
-        return Decoded(states, read.output, read.log_weights)
-
-    def asking(self, states: Tensor, source: Tensor, cross_bias: Tensor | None, cache: Cache | None) -> Tensor:
-        """What the queries of the self-attention are made of: the states; a paper may put more beside them."""
-        return states
-
-    def _steps(self, states: Tensor, cache: Cache | None) -> Memory:
-        """What the self-attention reads: the steps so far, these included."""
-        memory = self.self_attention.project(states)
-        if cache is None:
-            return memory
-        if "keys" in cache:
-            memory = {name: torch.cat([cache[name], new], dim=2) for name, new in memory.items()}
-        cache.update(memory)
-        return memory
-
-    def _source(self, source: Tensor, cache: Cache | None) -> Memory:
-        """What is read of the source, projected at the first step only."""
-        if cache is not None and "source_keys" in cache:
-            return {name.removeprefix("source_"): kept for name, kept in cache.items() if name.startswith("source_")}
-        memory = self.cross_attention.project(source)
-        if cache is not None:
-            cache.update({f"source_{name}": kept for name, kept in memory.items()})
-        return memory
-
-
 class PositionedEmbedding(nn.Module):
     """LayerNorm(word + position + segment): BERT's input, with one segment.
 
@@ -276,17 +177,19 @@ class PositionedEmbedding(nn.Module):
         self.norm = nn.LayerNorm(words.embedding_dim, NORM_EPS)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, tokens: Tensor, *, last_only: bool = False) -> Tensor:
-        """Embed tokens (B, T), or with ``last_only`` the last of each row: (B, T, D) or (B, 1, D).
+    def forward(self, tokens: Tensor, read: WordsRead | None = None) -> Tensor:
+        """Embed tokens (N, T), which come after those ``read``: (N, T, D).
 
         Raises:
             ValueError: if a sentence is longer than there are positions.
         """
-        position = (tokens.ne(self.padding_idx).long().cumsum(dim=1) - 1).clamp(min=0)  # (B, T)
-        if tokens.size(1) > self.positions.num_embeddings:  # with padding; is one of them longer without?
+        place = tokens.ne(self.padding_idx).long().cumsum(dim=1) - 1  # (N, T)
+        length = tokens.size(1)
+        if read is not None:
+            place, length = place + read.count.unsqueeze(1), length + read.length
+        position = place.clamp(min=0)
+        if length > self.positions.num_embeddings:  # with padding; is one of them longer without?
             self._check(int(position.max()) + 1)
-        if last_only:
-            tokens, position = tokens[:, -1:], position[:, -1:]
         embedded: Tensor = self.dropout(self.norm(self.words(tokens) + self.positions(position) + self.segment))
         return embedded
 
@@ -332,53 +235,8 @@ class TransformerEncoder(nn.Module):
         return states
 
 
-class TransformerDecoder(nn.Module):
-    """An embedding and layers that read the source.
-
-    Args:
-        embedding: of the tokens.
-        layers: from the bottom; ``DecoderLayer`` or what overrides it.
-    """
-
-    def __init__(self, embedding: PositionedEmbedding, layers: Iterable[DecoderLayer]) -> None:
-        super().__init__()
-        self.embedding = embedding
-        self.layers = nn.ModuleList(layers)
-
-    def forward(
-        self,
-        tokens: Tensor,
-        source: Tensor,
-        source_padding_mask: Tensor,
-        caches: list[Cache] | None = None,
-        *,
-        with_weights: bool = False,
-    ) -> Decoded:
-        """Read the words written so far.
-
-        Args:
-            tokens: the words before each step, shape (B, T), padding on the right only; only the last step is computed
-                if ``caches`` hold the ones before it.
-            source: encoder states, shape (B, S, D).
-            source_padding_mask: ``True`` at source padding, shape (B, S).
-            caches: one for each layer, filled here, step by step or at once; batch first.
-            with_weights: return the weights of the last layer's attention to the source.
-
-        Returns:
-            Of the last layer.
-        """
-        last_only = caches is not None and "keys" in caches[0]
-        states = self.embedding(tokens, last_only=last_only)
-        # A last step sees all before it; otherwise the future is masked. Padding comes after all that is read.
-        self_bias = None if last_only else causal_bias(tokens.size(1), states)
-        cross_bias = padding_bias(source_padding_mask)
-        return decode(self.layers, states, source, self_bias, cross_bias, caches, with_weights=with_weights)
-
-
-class TiedOutput(nn.Module):
+class TiedOutput(OutputLayer):
     """Scores of words as in BERT: E LayerNorm(GELU(W h + b)) + b_V, with E the embedding of the decoder.
-
-    Offers what ``QueryEmbedding`` does: ``scores``, and ``loss``, which never builds the (tokens x words) matrix.
 
     Args:
         dim: ``D``.
@@ -386,61 +244,13 @@ class TiedOutput(nn.Module):
     """
 
     def __init__(self, dim: int, num_embeddings: int) -> None:
-        super().__init__()
+        super().__init__(num_embeddings)
         self.transform = nn.Sequential(nn.Linear(dim, dim), nn.GELU(), nn.LayerNorm(dim, NORM_EPS))
         self.bias = nn.Parameter(torch.zeros(num_embeddings))
 
-    def scores(self, states: Tensor, embeddings: Tensor) -> Tensor:
-        """Logits: states (..., D), embeddings (V, D) -> (..., V)."""
-        return functional.linear(self.transform(states), embeddings, self.bias)
-
-    def loss(
-        self, states: Tensor, embeddings: Tensor, target: Tensor, padding_idx: int, label_smoothing: float = 0.0
-    ) -> LossSums:
-        """Cross entropy, summed over the tokens that are not padding.
-
-        Args:
-            states: shape (..., D).
-            embeddings: shape (V, D).
-            target: shape (...).
-            padding_idx: the index in ``target`` that is no token.
-            label_smoothing: mass spread over the other words.
-        """
-        keep = target.ne(padding_idx)
-        query = self.transform(states[keep])  # (N, D)
-        return product_cross_entropy(query, embeddings, self.bias, target[keep], label_smoothing)
-
-
-def decode(
-    layers: nn.ModuleList,
-    states: Tensor,
-    source: Tensor,
-    self_bias: Tensor | None,
-    cross_bias: Tensor,
-    caches: list[Cache] | None = None,
-    *,
-    with_weights: bool = False,
-) -> Decoded:
-    """Run decoder layers one after the other.
-
-    Args:
-        layers: ``DecoderLayer`` or what overrides it, from the bottom.
-        states: embedded words, shape (B, T, D).
-        source: encoder states, shape (B, S, D).
-        self_bias: of the self-attention, broadcast to (B, A, T, T'), T' being the words in ``caches`` and these.
-        cross_bias: of the attention to the source, broadcast to (B, A, T, S).
-        caches: what earlier steps left, one for each layer.
-        with_weights: return those of the last layer's attention to the source.
-
-    Returns:
-        What the last layer gives.
-    """
-    last = len(layers) - 1
-    for number, layer in enumerate(layers):
-        cache = None if caches is None else caches[number]
-        decoded = layer(states, source, self_bias, cross_bias, cache, with_weights=with_weights and number == last)
-        states = decoded.states
-    return Decoded(*decoded)
+    def parts(self, query: Tensor, embeddings: Tensor) -> Product:
+        """See ``OutputLayer``."""
+        return Product(self.transform(query), embeddings, self.bias)
 
 
 def attention_log_weights(query: Tensor, keys: Tensor, bias: Tensor | None) -> Tensor:

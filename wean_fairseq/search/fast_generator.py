@@ -17,9 +17,9 @@ from fairseq.search import BeamSearch
 from torch import Tensor
 
 from ..errors import UserError
-from ..models.base import State
+from ..models.base import StepDecoder
+from ..modules import Memory, State
 from ..modules.query_embedding import ConcatScore
-from .decoder_steps import DecoderSteps, steps_of
 from .generator import PaperSequenceGenerator, TopAwareBeamSearch
 from .hypotheses import Finished, HypothesisTree
 from .vocabulary_scores import NEVER, VocabularyScores
@@ -31,9 +31,9 @@ SPECIAL = 3  # words that may be forbidden at a step: padding, the end, <unk>
 class _Beams:
     """The hypotheses before a step."""
 
-    words: Tensor  # the last one, or all so far where the decoder reads them: (N, 1) or (N, T)
+    words: Tensor  # the last one, (N, 1)
     totals: Tensor | None  # sums of log-probabilities, (N,); None at the first step
-    encoder_out: Any
+    memory: Memory
     state: State
     sentences: list[int]  # their numbers in the batch, B
 
@@ -42,7 +42,7 @@ class _Beams:
 class _Search:
     """What stays for a whole batch."""
 
-    steps: DecoderSteps
+    decoder: StepDecoder[Any, Any]
     scores: VocabularyScores
     max_len: int
     tree: HypothesisTree = field(default_factory=HypothesisTree)
@@ -50,7 +50,7 @@ class _Search:
 
 
 class FastSequenceGenerator(PaperSequenceGenerator):
-    """Beam search for one recurrent model; anything else is left to fairseq's own loop.
+    """Beam search for one model with a ``StepDecoder``; anything else is left to fairseq's own loop.
 
     That is: ensembles, language models, other searches than plain beam search, forced beginnings, blocked n-grams,
     suppressed words, outputs as long as the source, copying with a temperature, and beams that are wide for the
@@ -73,9 +73,9 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         super().__init__(models, tgt_dict, **kwargs)
         self.bf16_scores = bf16_scores
         # Whether batches are searched here, unless one of them asks for what is left to fairseq.
-        steps = self._new_steps()
-        self.is_fast = steps is not None
-        if bf16_scores and steps is not None and isinstance(steps.output.score, ConcatScore):
+        decoder = self._fast_decoder()
+        self.is_fast = decoder is not None
+        if bf16_scores and decoder is not None and isinstance(getattr(decoder.output, "score", None), ConcatScore):
             raise UserError(
                 "--bf16-scores rounds the factors of matrix products, and --query-score concat scores words without "
                 "them: leave --bf16-scores out."
@@ -84,7 +84,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
     @staticmethod
     def knows(models: list[torch.nn.Module]) -> bool:
         """Whether ``models`` is one model that this class can search with."""
-        return len(models) == 1 and steps_of(models[0]) is not None
+        return len(models) == 1 and isinstance(getattr(models[0], "decoder", None), StepDecoder)
 
     def _is_plain(self) -> bool:
         """Whether the options ask for nothing that needs the log-probabilities of all words."""
@@ -100,19 +100,18 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         bos_token: int | None = None,
     ) -> list[list[dict[str, Any]]]:
         source = sample["net_input"].get("src_tokens")
-        steps = self._new_steps() if prefix_tokens is None and constraints is None else None
-        if source is None or steps is None:
+        decoder = self._fast_decoder() if prefix_tokens is None and constraints is None else None
+        if source is None or decoder is None:
             found: list[list[dict[str, Any]]] = super()._generate(sample, prefix_tokens, constraints, bos_token)
             return found
         max_len = min(int(self.max_len_a * source.size(1) + self.max_len_b), self.max_len - 1)
         assert self.min_len <= max_len, "min_len cannot be larger than max_len, please adjust these!"
-        encoder_out = self.model.forward_encoder(sample["net_input"])[0]
-        embeddings = steps.decoder.embed_tokens.weight
+        memory = decoder.remember(self.model.forward_encoder(sample["net_input"])[0])
         rows = source.size(0) * self.beam_size
-        scores = VocabularyScores(steps.output, embeddings, self.vocab_size, rows, self.bf16_scores)
-        search = _Search(steps, scores, max_len, finished=[[] for _ in source])
+        scores = VocabularyScores(decoder.output, decoder.word_embeddings, self.vocab_size, rows, self.bf16_scores)
+        search = _Search(decoder, scores, max_len, finished=[[] for _ in source])
         first = source.new_full((source.size(0), 1), self.eos if bos_token is None else bos_token)
-        beams: _Beams | None = _Beams(first, None, encoder_out, {}, list(range(source.size(0))))
+        beams: _Beams | None = _Beams(first, None, memory, decoder.begin(memory), list(range(source.size(0))))
         for step in range(max_len + 1):
             assert beams is not None
             beams = self._step(search, beams, step)
@@ -120,13 +119,15 @@ class FastSequenceGenerator(PaperSequenceGenerator):
                 break
         return self._results(search, source.device)
 
-    def _new_steps(self) -> DecoderSteps | None:
-        """Steps for a search; ``None`` where it is left to fairseq's loop."""
+    def _fast_decoder(self) -> StepDecoder[Any, Any] | None:
+        """The decoder that is searched here; ``None`` where that is left to fairseq's loop."""
         models = list(self.model.models)
-        steps = steps_of(models[0]) if self.knows(models) and self._is_plain() else None
-        if steps is None or (steps.normalises and self.temperature != 1.0):
+        if not self.knows(models) or not self._is_plain():
             return None
-        return steps if 2 * self.beam_size <= steps.output.num_candidates - SPECIAL else None
+        decoder = models[0].decoder
+        if decoder.normalises and self.temperature != 1.0:
+            return None
+        return decoder if 2 * self.beam_size <= decoder.output.num_candidates - SPECIAL else None
 
     def _step(self, search: _Search, beams: _Beams, step: int) -> _Beams | None:
         """Everything from one word to the next; ``None`` when all sentences are done."""
@@ -151,11 +152,11 @@ class FastSequenceGenerator(PaperSequenceGenerator):
 
     def _score(self, search: _Search, beams: _Beams, step: int) -> Tensor:
         """Score all words; returns what to take from the scores for log-probabilities, (N,)."""
-        now = search.steps.run(beams.words, beams.encoder_out, beams.state)
-        log_sum = search.scores.compute(now.features, self.temperature)
-        normaliser = search.steps.finish(now, search.scores, log_sum, beams.encoder_out)
+        now, beams.state = search.decoder.step(beams.words, beams.memory, beams.state)
+        log_sum = search.scores.compute(now.features[:, 0], self.temperature)
+        normaliser = search.decoder.finish(now, beams.memory, search.scores, log_sum)
         if now.attention is not None:
-            search.tree.attend(now.attention)
+            search.tree.attend(now.attention[:, 0])
         special = torch.tensor([self.pad, self.unk, self.eos], device=log_sum.device).expand(len(log_sum), SPECIAL)
         ending = NEVER if step < self.min_len else 0.0
         change = log_sum.new_tensor([NEVER, -self.unk_penalty, ending])
@@ -218,24 +219,15 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         group = len(beams.words) // sentences
         rows = torch.arange(sentences, device=words.device).unsqueeze(1)
         parents = rows * group + parents
-        dropped = len(kept) < sentences
-        if dropped:
-            rows = rows[kept]
-            totals, words, parents = totals[kept], words[kept], parents[kept]
+        going = None
+        if len(kept) < sentences:
+            going = torch.tensor(kept, device=words.device)
+            totals, words, parents = totals[going], words[going], parents[going]
         totals, words, parents = totals.flatten(), words.flatten(), parents.flatten()
         search.tree.grow(words, totals, parents)
-        search.steps.decoder.reorder_incremental_state_scripting(beams.state, parents)
-        encoder_out = beams.encoder_out
-        encoder = self.model.single_model.encoder
-        if search.steps.shares_source:
-            if dropped:
-                encoder_out = encoder.reorder_encoder_out(encoder_out, rows.squeeze(1))
-        elif dropped or step == 0:  # all hypotheses of a sentence have the same source
-            encoder_out = encoder.reorder_encoder_out(encoder_out, (rows * group).repeat(1, self.beam_size).flatten())
-        history = words.unsqueeze(1)
-        if search.steps.reads_history:
-            history = torch.cat([beams.words[parents], history], dim=1)
-        return _Beams(history, totals, encoder_out, beams.state, [beams.sentences[row] for row in kept])
+        memory = beams.memory if going is None else beams.memory.select(going)
+        state = beams.state.select(parents, going)
+        return _Beams(words.unsqueeze(1), totals, memory, state, [beams.sentences[row] for row in kept])
 
     def _results(self, search: _Search, device: torch.device) -> list[list[dict[str, Any]]]:
         """The finished hypotheses of each sentence, best first."""

@@ -12,7 +12,7 @@ Legend: ``N`` hypotheses of all sentences, ``B`` sentences, ``D`` width of the f
 import torch
 from torch import Tensor
 
-from ..modules import QueryEmbedding
+from ..modules import OutputLayer
 from ..modules.additive_scores import AdditiveScorer, build_scorer
 from ..modules.copying import NEVER
 from ..modules.query_embedding import Additive, ConcatScore, Product
@@ -36,7 +36,7 @@ class VocabularyScores:
     """
 
     def __init__(
-        self, output: QueryEmbedding, embeddings: Tensor, num_words: int, max_rows: int, bfloat16: bool = False
+        self, output: OutputLayer, embeddings: Tensor, num_words: int, max_rows: int, bfloat16: bool = False
     ) -> None:
         self.output = output
         self.embeddings = embeddings[: output.num_candidates]
@@ -114,19 +114,20 @@ class VocabularyScores:
         chosen = places // BLOCK
         return best, blocks.gather(1, chosen) * BLOCK + places % BLOCK, beams.gather(1, chosen)
 
-    def _parts(self, features: Tensor) -> Product | Additive:
-        score = self.output.score
+    def _parts(self, features: Tensor) -> Product | Additive | Tensor:
+        score = getattr(self.output, "score", None)
         if isinstance(score, ConcatScore):
             if self._candidate_part is None:
                 self._candidate_part = score.embed_proj(self.embeddings)
             return Additive(score.query_proj(features), self._candidate_part, score.vector)
-        parts: Product = score(features, self.embeddings)
-        return parts
+        return self.output.parts(features, self.embeddings)
 
-    def _chunk(self, parts: Product | Additive, number: int, words: slice) -> Tensor:
+    def _chunk(self, parts: Product | Additive | Tensor, number: int, words: slice) -> Tensor:
         """Scores of some words: (N, words)."""
         if isinstance(parts, Additive):
             return self._additive_chunk(parts, number, words)
+        if isinstance(parts, Tensor):  # an output layer that cannot score some words without the others
+            return parts[:, words]
         if number == len(self._products):  # the weights are the same at every step
             bias = None if parts.bias is None else parts.bias[words].to(self.dtype)
             self._products.append(PackedLinear(parts.weight[words].to(self.dtype), bias, self.max_rows))

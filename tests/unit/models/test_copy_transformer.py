@@ -181,10 +181,11 @@ def test_embeddings_are_two_or_with_the_switch_one():
 def test_words_are_scored_by_the_decoders_embeddings(output_layer):
     model = build_model("copy_transformer", **TINY, output_layer=output_layer)
     states = torch.randn(1, 1, 6)
-    before = model.decoder.scores(states)[0, 0]
+    decoder = model.decoder
+    before = decoder.output.scores(states, decoder.word_embeddings)[0, 0]
     with torch.no_grad():
-        model.decoder.network.embedding.words.weight[7] *= 3.0
-    changed = model.decoder.scores(states)[0, 0] != before
+        decoder.network.embedding.words.weight[7] *= 3.0
+    changed = decoder.output.scores(states, decoder.word_embeddings)[0, 0] != before
     assert changed.nonzero().flatten().tolist() == [7]
 
 

@@ -1,6 +1,7 @@
 """The contract of ``copynet`` for every arch and option, and what is its own."""
 
 import math
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
@@ -76,15 +77,15 @@ def test_the_four_branches_of_eq_5_and_6(word, expected):
     """
     model = build_model("copynet", copy_task(), **TINY)
     decoder = model.decoder
-    torch.nn.init.zeros_(decoder.query_embedding.score.out_proj.weight)
+    torch.nn.init.zeros_(decoder.output.score.out_proj.weight)
     bias = torch.full((BASE,), float("-inf"))
     bias[3], bias[9], bias[7] = math.log(2), math.log(3), 0.0
     bias[10:18] = 0.0
-    decoder.query_embedding.score.out_proj.bias.data = bias
+    decoder.output.score.out_proj.bias.data = bias
     batch = collate([torch.tensor([FIRST, 7, FIRST, EOS])], [torch.tensor([EOS])])
     copied = torch.tensor([2.0, 4.0, 8.0, 64.0]).log()
     decoder._step = lambda _word, _match, _memory, last: (
-        last._replace(copy=copied.unsqueeze(0)),
+        replace(last, copy=copied.unsqueeze(0)),
         last.hidden,
         torch.zeros(1, 4),
     )
@@ -96,7 +97,7 @@ def test_a_word_that_is_hardly_ever_copied_still_gets_a_gradient():
     model = build_model("copynet", copy_task(), **TINY)
     scores = torch.tensor([[-200.0, 0.0, 0.0, 0.0]], requires_grad=True)
     model.decoder._step = lambda _word, _match, _memory, last: (
-        last._replace(copy=scores),
+        replace(last, copy=scores),
         last.hidden,
         torch.zeros(1, 4),
     )

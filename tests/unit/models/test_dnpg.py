@@ -161,8 +161,10 @@ def test_the_phrase_level_reads_two_words_to_each_side():
         encoded = [encoder(words, padding, 1.0, noisy=False) for words in (first, second)]
         changed = (encoded[0].phrase != encoded[1].phrase).any(dim=2)[0]
         assert changed.nonzero().flatten().tolist() == [2, 3, 4, 5, 6]
+        network = model.decoder.network
+        memory = network.remember(encoded[0], padding)
         decoded = [
-            model.decoder.network(words, encoded[0], padding, 1.0, noisy=False).phrase.states
+            network(words, memory, network.begin(memory), 1.0, noisy=False)[0].phrase.states
             for words in (first, second)
         ]
     assert (decoded[0] != decoded[1]).any(dim=2)[0].nonzero().flatten().tolist() == [4, 5, 6]

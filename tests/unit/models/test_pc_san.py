@@ -252,7 +252,7 @@ def test_one_embedding_for_topics_essay_and_scores():
     model = build()
     states = torch.randn(1, 2, 6)
     words = model.decoder.network.embedding.words.weight
-    torch.testing.assert_close(model.decoder.scores(states), states @ words.t())
+    torch.testing.assert_close(model.decoder.output.scores(states, model.decoder.word_embeddings), states @ words.t())
     assert model.encoder.words is model.decoder.network.embedding.words
     assert sum(p.shape == (23, 6) for p in model.parameters()) == 1
 

@@ -122,8 +122,8 @@ def test_one_embedding_serves_encoder_decoder_and_output():
     assert model.encoder.embed_tokens is model.decoder.embed_tokens
     assert sum(p.shape == (23, 6) for p in model.parameters()) == 1
     with torch.no_grad():  # output side: the word with the largest embedding along the query wins
-        model.encoder.embed_tokens.weight[7] = 50.0 * model.decoder.query_embedding.score.query_proj(torch.ones(10))
-        assert model.decoder.output_layer(torch.ones(1, 1, 10)).argmax().item() == 7
+        model.encoder.embed_tokens.weight[7] = 50.0 * model.decoder.output.score.query_proj(torch.ones(10))
+        assert model.decoder.output.scores(torch.ones(1, 1, 10), model.decoder.word_embeddings).argmax().item() == 7
 
 
 def test_detaching_removes_exactly_the_third_source():

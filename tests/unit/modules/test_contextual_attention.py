@@ -8,9 +8,11 @@ from tests.reference.transformer import lively
 from wean_fairseq.modules import ContextualDecoderLayer, SourceContext, TargetContext
 from wean_fairseq.modules.contextual_attention import ContextualQuery
 from wean_fairseq.modules.transformer import causal_bias, padding_bias
+from wean_fairseq.modules.transformer_decoder import Decoded, LayerState
+from wean_fairseq.modules.words_read import WordsRead
 
 BATCH, STEPS, DIM, TOPICS, MEMORY_DIM = 2, 5, 6, 4, 7
-NOTHING = (torch.empty(0), torch.empty(0))  # a memory that is not read
+NOTHING: dict[str, torch.Tensor] = {}  # no words before
 CONTEXTS = {"target": TargetContext(), "inclusive": TargetContext(inclusive=True), "source": SourceContext()}
 
 
@@ -22,7 +24,7 @@ def query_map(context_dim: int = DIM) -> ContextualQuery:
 def test_the_context_is_the_mean_of_the_past(inclusive):
     """Expected: the naive mean, position by position."""
     states = torch.randn(BATCH, STEPS, DIM)
-    found = TargetContext(inclusive=inclusive)(states, *NOTHING, None)
+    found = TargetContext(inclusive=inclusive)(states, NOTHING)[0]
     for row in range(BATCH):
         for place in range(STEPS):
             expected = reference.context_mean(list(states[row]), place, inclusive=inclusive)
@@ -30,37 +32,37 @@ def test_the_context_is_the_mean_of_the_past(inclusive):
 
 
 def test_the_first_position_has_no_context():
-    assert not TargetContext()(torch.randn(1, 1, DIM), *NOTHING, None).any()
+    assert not TargetContext()(torch.randn(1, 1, DIM), NOTHING)[0].any()
 
 
 @pytest.mark.parametrize(("inclusive", "first_changed"), [(False, 3), (True, 2)])
 def test_what_comes_later_changes_no_context(inclusive, first_changed):
     """Not by a bit: a state that is a million times larger would show any rounding."""
     context, states = TargetContext(inclusive=inclusive), torch.randn(1, STEPS, DIM)
-    before = context(states, *NOTHING, None)
+    before = context(states, NOTHING)[0]
     states[:, 2:] = 1e6 * torch.randn(1, STEPS - 2, DIM)
-    same = (context(states, *NOTHING, None) == before).all(dim=-1)[0]
+    same = (context(states, NOTHING)[0] == before).all(dim=-1)[0]
     assert same.tolist() == [place < first_changed for place in range(STEPS)]
 
 
 @pytest.mark.parametrize("inclusive", [False, True])
 def test_step_by_step_it_is_the_same_after_a_prefix_and_a_reorder(inclusive):
     context, states = TargetContext(inclusive=inclusive), torch.randn(BATCH, STEPS, DIM)
-    expected = context(states, *NOTHING, None)
-    cache: dict[str, torch.Tensor] = {}
-    torch.testing.assert_close(context(states[:, :2], *NOTHING, cache), expected[:, :2])
+    expected = context(states, NOTHING)[0]
+    found, sums = context(states[:, :2], NOTHING)
+    torch.testing.assert_close(found, expected[:, :2])
     order = torch.tensor([1, 1, 0])
-    cache = {name: kept[order] for name, kept in cache.items()}
+    sums = {name: kept[order] for name, kept in sums.items()}
     for step in range(2, STEPS):
-        found = context(states[order, step : step + 1], *NOTHING, cache)
+        found, sums = context(states[order, step : step + 1], sums)
         torch.testing.assert_close(found, expected[order, step : step + 1])
-    assert cache["context_count"].flatten().tolist() == [STEPS] * 3
+    assert sums["context_count"].flatten().tolist() == [STEPS] * 3
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_long_means_are_taken_in_float32(dtype):
     """2,000 states of 100 have the sum 200,000, which float16 cannot hold; their mean is 100."""
-    found = TargetContext()(torch.full((1, 2001, 1), 100.0, dtype=dtype), *NOTHING, None)
+    found = TargetContext()(torch.full((1, 2001, 1), 100.0, dtype=dtype), NOTHING)[0]
     assert found.dtype == dtype
     assert found[0, 1:].eq(100.0).all()
 
@@ -68,9 +70,9 @@ def test_long_means_are_taken_in_float32(dtype):
 def test_the_source_context_is_the_mean_of_the_topics_at_every_step():
     memory = torch.randn(BATCH, TOPICS, MEMORY_DIM)
     mask = torch.tensor([[True, True, False, False], [False, False, False, True]])
-    found = SourceContext()(torch.randn(BATCH, STEPS, DIM), memory, padding_bias(mask), None)
+    found = SourceContext()(memory, padding_bias(mask))
     for row, kept in enumerate((memory[0, 2:], memory[1, :3])):
-        torch.testing.assert_close(found[row], kept.mean(dim=0).expand(STEPS, -1))
+        torch.testing.assert_close(found[row], kept.mean(dim=0, keepdim=True))
 
 
 def test_queries_and_context_are_mixed_by_one_number_a_position():
@@ -111,14 +113,21 @@ def make_layer(context: str, memory_index: int = 1) -> ContextualDecoderLayer:
     )
 
 
+def read_all(layer: ContextualDecoderLayer, states: torch.Tensor, memories: torch.Tensor) -> Decoded:
+    """All steps at once, with the weights."""
+    bias = padding_bias(torch.zeros(1, TOPICS, dtype=torch.bool))
+    read = WordsRead.nothing(states).append(torch.ones(1, STEPS, dtype=torch.bool), 1)
+    future = causal_bias(STEPS, states)
+    return layer(states, layer.remember(memories, bias), LayerState(), read, future, bias, with_weights=True)[0]
+
+
 @pytest.mark.parametrize("context", [*CONTEXTS, "none"])
 def test_the_layer_is_the_naive_one(context):
     layer, states = make_layer(context), torch.randn(1, STEPS, DIM)
     memories = torch.randn(1, 3, TOPICS, MEMORY_DIM)
     options = {"context": "target" if context == "inclusive" else context, "context_inclusive": context == "inclusive"}
-    bias = padding_bias(torch.zeros(1, TOPICS, dtype=torch.bool))
     with torch.no_grad():
-        found = layer(states, memories, causal_bias(STEPS, states), bias, with_weights=True)
+        found = read_all(layer, states, memories)
         for place in range(STEPS):
             expected, weights = reference.layer_step(layer, list(states[0]), place, list(memories[0, 1]), options)
             torch.testing.assert_close(found.states[0, place], expected, rtol=1e-4, atol=1e-4)
@@ -129,21 +138,22 @@ def test_the_layer_is_the_naive_one(context):
 def test_steps_of_the_layer_equal_the_whole(context):
     layer, states, memories = make_layer(context), torch.randn(1, STEPS, DIM), torch.randn(1, 3, TOPICS, MEMORY_DIM)
     bias = padding_bias(torch.zeros(1, TOPICS, dtype=torch.bool))
-    cache: dict[str, torch.Tensor] = {}
+    state, read = LayerState(), WordsRead.nothing(states)
     with torch.no_grad():
-        whole = layer(states, memories, causal_bias(STEPS, states), bias).states
+        whole = read_all(layer, states, memories).states
+        source = layer.remember(memories, bias)
         for step in range(STEPS):
-            found = layer(states[:, step : step + 1], memories, None, bias, cache).states
-            torch.testing.assert_close(found, whole[:, step : step + 1], rtol=1e-5, atol=1e-5)
+            read = read.append(torch.ones(1, 1, dtype=torch.bool), 1)
+            found, state = layer(states[:, step : step + 1], source, state, read, None, bias)
+            torch.testing.assert_close(found.states, whole[:, step : step + 1], rtol=1e-5, atol=1e-5)
 
 
 def test_a_layer_reads_its_own_memory_only():
     layer, states, memories = make_layer("target"), torch.randn(1, STEPS, DIM), torch.randn(1, 3, TOPICS, MEMORY_DIM)
-    bias = padding_bias(torch.zeros(1, TOPICS, dtype=torch.bool))
     changed = memories.clone()
     changed[:, [0, 2]] += 1.0
     with torch.no_grad():
-        before, same = (layer(states, of, None, bias).states for of in (memories, changed))
-        other = layer(states, memories.flip(1) + 1.0, None, bias).states
+        before, same = (read_all(layer, states, of).states for of in (memories, changed))
+        other = read_all(layer, states, memories.flip(1) + 1.0).states
     assert torch.equal(before, same)
     assert not torch.allclose(before, other)

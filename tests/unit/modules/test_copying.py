@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from wean_fairseq.modules import CopyDistribution, gated, mean_over_heads, nothing_to_copy, shared_softmax
-from wean_fairseq.modules.copying import CopyGate, base_ids, log_add, logsumexp, scatter_logsumexp
+from wean_fairseq.modules import CopyDistribution, Copying, mean_over_heads, nothing_to_copy
+from wean_fairseq.modules.copying import CopyGate, base_ids, log_add, logsumexp, mix, scatter_logsumexp, word_numbers
 
 NEVER = float("-inf")
 BASE, SLOTS = 6, 2
@@ -22,10 +22,16 @@ def scores(seed: int = 0, scale: float = 3.0) -> tuple[torch.Tensor, torch.Tenso
 
 
 def both(kind: str, scale: float = 3.0) -> CopyDistribution:
-    gate, generate, copy = scores(scale=scale)
-    if kind == "gate":
-        return gated(gate, generate, copy, SOURCE, NO_COPY)
-    return shared_softmax(generate, copy, SOURCE, NO_COPY)
+    return mixed(kind, *scores(scale=scale))
+
+
+def mixed(
+    kind: str, gate: torch.Tensor, generate: torch.Tensor, copy: torch.Tensor, no_copy: torch.Tensor = NO_COPY
+) -> CopyDistribution:
+    """The distribution that ``mix`` gives, as decoders use it."""
+    copying = Copying(copy, gate if kind == "gate" else None)
+    normaliser, copies = mix(copying, generate.float().logsumexp(dim=-1), no_copy)
+    return CopyDistribution(generate.float() - normaliser.unsqueeze(-1), copies, SOURCE)
 
 
 def naive(kind: str) -> torch.Tensor:
@@ -75,11 +81,7 @@ def test_they_sum_to_one_where_scores_are_extreme(kind):
 @pytest.mark.parametrize("kind", ["gate", "shared"])
 def test_half_precision_scores_give_a_distribution_in_float32(kind):
     gate, generate, copy = (part.bfloat16() for part in scores())
-    distribution = (
-        gated(gate, generate, copy, SOURCE, NO_COPY)
-        if kind == "gate"
-        else shared_softmax(generate, copy, SOURCE, NO_COPY)
-    )
+    distribution = mixed(kind, gate, generate, copy)
     assert distribution.generate.dtype == distribution.copy.dtype == torch.float32
     torch.testing.assert_close(distribution.log_probs(SLOTS).exp().sum(-1), torch.ones(2, 3))
 
@@ -88,8 +90,8 @@ def test_half_precision_scores_give_a_distribution_in_float32(kind):
 def test_a_sentence_with_nothing_to_copy_only_generates(kind):
     gate, generate, copy = scores()
     nothing = torch.ones_like(NO_COPY)
-    parts = (generate.requires_grad_(), copy.requires_grad_(), SOURCE, nothing)
-    distribution = gated(gate.requires_grad_(), *parts) if kind == "gate" else shared_softmax(*parts)
+    leaves = (part.requires_grad_() for part in (gate, generate, copy))
+    distribution = mixed(kind, *leaves, nothing)
     expected = torch.log_softmax(generate, dim=-1)
     torch.testing.assert_close(distribution.log_probs(SLOTS)[..., :BASE], expected)
     distribution.target_log_probs(torch.zeros(2, 3, dtype=torch.long)).sum().backward()
@@ -120,9 +122,7 @@ def test_the_loss_has_the_gradient_of_the_dense_formula(kind, label_smoothing):
     wanted = torch.autograd.grad(expected, leaves, allow_unused=True)
 
     leaves = [part.requires_grad_() for part in scores()]
-    gate, generate, copy = leaves
-    args = (generate, copy, SOURCE, NO_COPY)
-    distribution = gated(gate, *args) if kind == "gate" else shared_softmax(*args)
+    distribution = mixed(kind, *leaves)
     sums = distribution.loss(target, padding_idx=1, label_smoothing=label_smoothing)
     torch.testing.assert_close(sums.loss.double(), expected, rtol=1e-5, atol=1e-6)
     found = torch.autograd.grad(sums.loss, leaves, allow_unused=True)
@@ -185,3 +185,8 @@ def test_the_gate_of_the_transformers_is_the_probability_of_copying():
         gate.bias.fill_(math.log(3))
     states = torch.randn(1, 4, 2)
     torch.testing.assert_close(gate.generating(states, states, states), torch.full((1, 4), -math.log(3)))
+
+
+def test_words_are_numbered_by_what_they_are():
+    """The first source is 4 6 4 7 2, the second 5 6 6 2 1: by hand, in the order of the ids."""
+    assert word_numbers(SOURCE).tolist() == [[1, 2, 1, 3, 0], [2, 3, 3, 1, 0]]

@@ -11,8 +11,9 @@ from wean_fairseq.modules import (
     CopyDistribution,
     FractionalEmbedding,
     GranularitySeparator,
+    LevelOutputs,
+    QueryEmbedding,
     label_loss,
-    mix_levels,
 )
 from wean_fairseq.modules.granularity_levels import label_bias, neighbour_bias, past_neighbour_bias, source_bias
 from wean_fairseq.modules.sinusoidal_positions import sinusoid
@@ -88,7 +89,7 @@ def test_neighbours_by_hand():
     padding = torch.tensor([[True, False, False, False]])
     visible = neighbour_bias(padding, 2)[0, 0] == 0.0
     assert visible.int().tolist() == [[1, 1, 0, 0], [0, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
-    before = past_neighbour_bias(4, 2, torch.device("cpu")) == 0.0
+    before = past_neighbour_bias(torch.arange(4), 4, 2) == 0.0
     assert before.int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
 
 
@@ -120,12 +121,16 @@ def test_the_label_loss_counts_words_alone():
 
 def test_the_mixture_by_hand():
     """P = 0.4 P_0 + 0.6 P_1, where P_0 generates (0.5, 0.25) and copies 0.25; copies are of the phrase level alone."""
-    labels = torch.tensor([[[0.4, 0.6]]]).log()
-    phrase = CopyDistribution(
-        torch.tensor([[[0.5, 0.25]]]).log(), torch.tensor([[[0.25, 0.0]]]).log(), torch.tensor([[2, 1]])
-    )
-    mixed = mix_levels(labels, phrase, torch.tensor([[[0.1, 0.9]]]).log() + 7.0)
-    found = mixed.log_probs(num_slots=1).exp()
+    phrase, sentence = (
+        torch.tensor([0.5, 0.25]).log() - 3.0,
+        torch.tensor([0.1, 0.9]).log() + 7.0,
+    )  # unnormalised
+    outputs = [QueryEmbedding("dot", 2, 2, 2, unk_index=0) for _ in range(2)]  # words score as the features say
+    words = LevelOutputs(outputs, (torch.eye(2), torch.eye(2)))
+    weights = torch.tensor([0.4 * 0.75, 0.6]).log()  # P_0 generates with probability 0.75
+    generated = words.scores(torch.cat([phrase, sentence, weights]).view(1, 1, 6), torch.empty(0))
+    copied = torch.tensor([[[0.4 * 0.25, 0.0]]]).log()
+    found = CopyDistribution(generated, copied, torch.tensor([[2, 1]])).log_probs(num_slots=1).exp()
     torch.testing.assert_close(found, torch.tensor([[[0.4 * 0.5 + 0.6 * 0.1, 0.4 * 0.25 + 0.6 * 0.9, 0.4 * 0.25]]]))
 
 

@@ -69,8 +69,8 @@ def test_steps_equal_lstm_cells_that_are_fed(layers):
             torch.testing.assert_close(weights[:, t], expected_weights[:, 0], rtol=1e-5, atol=1e-5)
         torch.testing.assert_close(after.fed, fed, rtol=1e-5, atol=1e-5)
         for layer in range(layers):
-            torch.testing.assert_close(after.hidden[layer], now[layer][0], rtol=1e-5, atol=1e-5)
-            torch.testing.assert_close(after.cell[layer], now[layer][1], rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(after.layers.hidden[layer], now[layer][0], rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(after.layers.cell[layer], now[layer][1], rtol=1e-5, atol=1e-5)
 
 
 def parts_of(stack):

@@ -16,6 +16,7 @@ from wean_fairseq.modules import (
     init_transformer,
 )
 from wean_fairseq.modules.transformer import MultiHeadAttention, attention_log_weights, padding_bias
+from wean_fairseq.modules.words_read import WordsRead
 
 PAD, WORDS, DIM, HEADS, INNER = 1, 13, 6, 3, 10
 
@@ -100,38 +101,68 @@ def test_the_decoder_is_the_naive_one():
     network = decoder()
     words, source = [2, 7, 3, 12], torch.randn(1, 3, DIM)
     with torch.no_grad():
-        found = network(torch.tensor([words]), source, torch.zeros(1, 3, dtype=torch.bool), with_weights=True)
+        memory = network.remember(source, torch.zeros(1, 3, dtype=torch.bool))
+        found, _ = network(torch.tensor([words]), memory, network.begin(memory), with_weights=True)
         for step, (state, context, weights) in enumerate(reference.decode(network, words, list(source[0]))):
             torch.testing.assert_close(found.states[0, step], state, rtol=1e-4, atol=1e-5)
             torch.testing.assert_close(found.context[0, step], context, rtol=1e-4, atol=1e-5)
             torch.testing.assert_close(found.log_weights[0, :, step].exp(), weights, rtol=1e-4, atol=1e-6)
 
 
-def test_steps_with_caches_are_those_of_the_whole_after_a_reorder():
+def test_steps_are_those_of_the_whole_after_a_reorder():
+    """As fairseq's loop takes them: every hypothesis has a row of the source of its own."""
     network = decoder()
     tokens, source = torch.randint(3, WORDS, (2, 5)), torch.randn(2, 4, DIM)
-    mask = torch.tensor([[True, True, False, False], [False] * 4])
     with torch.no_grad():
-        whole = network(tokens, source, mask, with_weights=True)
-        caches: list[dict[str, torch.Tensor]] = [{}, {}]
-        order = torch.tensor([0, 1])
+        memory = network.remember(source, torch.tensor([[True, True, False, False], [False] * 4]))
+        whole, _ = network(tokens, memory, network.begin(memory), with_weights=True)
+        state, order = network.begin(memory), torch.tensor([0, 1])
         for step in range(5):
             if step == 3:
                 order = torch.tensor([1, 1, 0])
-                caches = [{name: kept[order] for name, kept in cache.items()} for cache in caches]
-            found = network(tokens[order, : step + 1], source[order], mask[order], caches, with_weights=True)
+                memory, state = memory.select(order), state.select(order, order)
+            found, state = network(tokens[order, step : step + 1], memory, state, with_weights=True)
             for part, expected in zip(found, whole, strict=True):
                 expected_step = expected[order][..., step : step + 1, :]
                 torch.testing.assert_close(part, expected_step, rtol=1e-5, atol=1e-5)
+
+
+def test_hypotheses_of_a_sentence_share_its_source_and_their_words():
+    """Expected: each hypothesis alone. They grow out of one another, and the first sentence of three is dropped."""
+    network = decoder()
+    source = torch.randn(3, 4, DIM)
+    with torch.no_grad():
+        padding_mask = torch.tensor([[True, False, False, False], [True, True, False, False], [False] * 4])
+        memory = network.remember(source, padding_mask)
+        state = network.begin(memory)
+        words = torch.tensor([[4], [5], [6]])
+        parents = [torch.tensor([0, 0, 1, 1, 2, 2]), torch.tensor([2, 2, 5, 4]), torch.tensor([1, 1, 2, 3])]
+        kept = [None, torch.tensor([1, 2]), None]
+        history, sentences = words, torch.arange(3)
+        for step in range(4):
+            found, state = network(history[:, -1:], memory, state)
+            for row, read in enumerate(history):
+                own = memory.select(torch.tensor([row * len(sentences) // len(history)]))
+                alone, _ = network(read.unsqueeze(0), own, network.begin(own))
+                states = found.states.reshape(len(history), DIM)[row]
+                torch.testing.assert_close(states, alone.states[0, -1], rtol=1e-5, atol=1e-5)
+            if step < 3:
+                state = state.select(parents[step], kept[step])
+                if kept[step] is not None:
+                    memory, sentences = memory.select(kept[step]), sentences[kept[step]]
+                new = torch.arange(7, 7 + len(parents[step])).unsqueeze(1)
+                history = torch.cat([history[parents[step]], new], dim=1)
+        assert state.layers[0].words.kept["keys"].size(2) == 1 + 2 + 2 + 2  # a place for each, and none is copied
 
 
 def test_the_source_is_projected_once():
     network = decoder()
     calls = []
     network.layers[0].cross_attention.key_proj.register_forward_hook(lambda *_: calls.append(1))
-    caches: list[dict[str, torch.Tensor]] = [{}, {}]
-    for step in range(3):
-        network(torch.full((1, step + 1), 5), torch.randn(1, 4, DIM), torch.zeros(1, 4, dtype=torch.bool), caches)
+    memory = network.remember(torch.randn(1, 4, DIM), torch.zeros(1, 4, dtype=torch.bool))
+    state = network.begin(memory)
+    for _ in range(3):
+        _, state = network(torch.full((1, 1), 5), memory, state)
     assert len(calls) == 1
 
 
@@ -146,8 +177,9 @@ def test_positions_count_from_the_first_word(left, right):
         found = network(padded, padded.eq(PAD))[:, left : left + 4]
         expected = network(torch.tensor([words]), torch.zeros(1, 4, dtype=torch.bool))
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
-        last = network.embedding(torch.tensor([[PAD] * left + words]), last_only=True)
-        torch.testing.assert_close(last, plain[:, -1:])
+        before = torch.tensor([[PAD] * left + words[:-1]])
+        read = WordsRead.nothing(before).append(before.ne(PAD), 1)
+        torch.testing.assert_close(network.embedding(torch.tensor([words[-1:]]), read), plain[:, -1:])
 
 
 def test_order_matters():

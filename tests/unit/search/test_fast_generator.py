@@ -19,6 +19,9 @@ from wean_fairseq.modules import QueryEmbedding
 from wean_fairseq.search import FastSequenceGenerator, PaperSequenceGenerator, packed_linear, vocabulary_scores
 
 TINY = {"embed_dim": 6, "hidden_size": 10}
+TRANSFORMER = {"embed_dim": 12, "ffn_dim": 10, "encoder_layers": 2, "decoder_layers": 2, "attention_heads": 3}
+LEVELS = {"phrase_dim": 8, "phrase_heads": 2, "sentence_dim": 6, "sentence_heads": 3, "ffn_factor": 2}
+SIZES = {"dnpg": LEVELS | {"encoder_layers": 2, "decoder_layers": 2, "separator_dim": 6, "aggregator_dim": 5}}
 WORDS = 196  # and four special symbols: more than three blocks
 LENGTHS = (5, 2, 4, 3)
 
@@ -46,6 +49,21 @@ FAMILIES = {
     "ppg": ("ppg", {"chunk_symbol": "w7"}),
     "nts": ("nts", {}),
     "enc_dec_a": ("enc_dec_a", {}),
+    "paraphrase_transformer": ("paraphrase_transformer", {}),
+    "paraphrase_transformer, queries": ("paraphrase_transformer", {"output_layer": "query_embedding"}),
+    "copy_transformer": ("copy_transformer", {}),
+    "copy_transformer, one softmax": ("copy_transformer", {"copy_mode": "shared-softmax"}),
+    "copy_transformer, concat": ("copy_transformer", {"output_layer": "query_embedding", "query_score": "concat"}),
+    "granularity, resonance": ("granularity_transformer_resonance", {}),
+    "granularity, scope": ("granularity_transformer_scope", {}),
+    "granularity, product": ("granularity_transformer_product", {}),
+    "granularity, mean": ("granularity_transformer_mean", {"ga_normalize": "none"}),
+    "granularity, release": ("granularity_transformer_release", {"ga_cross": "resonance"}),
+    "dnpg": ("dnpg", {}),
+    "dnpg, queries": ("dnpg", {"output_layer": "query_embedding"}),
+    "pc_san": ("pc_san", {"bert_layers": "none"}),
+    "pc_san, source": ("pc_san", {"bert_layers": "none", "context": "source"}),
+    "pc_san, no context": ("pc_san", {"bert_layers": "none", "context": "none"}),
 }
 # The families that are not named above, in their default options.
 OTHERS = sorted(set(families()) - {ARCH_MODEL_NAME_REGISTRY[arch] for arch, _ in FAMILIES.values()})
@@ -74,14 +92,18 @@ def small_chunks(monkeypatch):
 
 
 def make_model(arch: str, options: dict[str, Any], task: Any = None, seed: int = 11) -> torch.nn.Module:
-    sizes = TINY if arch not in OTHERS else {}
-    model = build_model(arch, task or make_task(make_dictionary(WORDS)), seed=seed, **sizes | options)
+    default = TRANSFORMER if "transformer" in arch or arch == "pc_san" else TINY
+    sizes = {} if arch in OTHERS else SIZES.get(arch, default)
+    task = task or make_task(make_dictionary(WORDS))
+    model = build_model(arch, task, seed=seed, **sizes | options)
     torch.manual_seed(seed)
     with torch.no_grad():
-        for parameter in model.parameters():
+        for name, parameter in model.named_parameters():
             parameter.add_(0.7 * torch.randn_like(parameter))
-            if len(parameter) == len(model.decoder.dictionary):
+            if len(parameter) == len(model.decoder.word_embeddings):
                 parameter[EOS] *= 3.0  # often the best word, so that sentences end at different steps
+            if name == "decoder.output.bias":
+                parameter.mul_(0.1)  # else it decides alone which words a Transformer writes
     return model
 
 
@@ -121,7 +143,7 @@ def stock_is_not_used(monkeypatch):
 
 
 def _own_generate(self: Any, models: Any, sample: Any, **call: Any) -> Any:
-    assert self._new_steps() is not None
+    assert self._fast_decoder() is not None
     return SequenceGenerator.generate(self, models, sample, **call)
 
 
@@ -148,7 +170,9 @@ def test_every_option_does_what_it_does_in_fairseq(options, seed, stock_is_not_u
     compare(model, make_sample(model), **options)
 
 
-@pytest.mark.parametrize("arch", ["copynet", "rnnsearch", "pointer_generator"])
+@pytest.mark.parametrize(
+    "arch", ["copynet", "rnnsearch", "pointer_generator", "copy_transformer", "paraphrase_transformer", "dnpg"]
+)
 @pytest.mark.parametrize("options", [{}, {"unk_penalty": float("inf")}, {"min_len": 0}, {"max_len_b": 2}])
 def test_words_outside_the_vocabulary_are_copied_alike(arch, options, stock_is_not_used):
     model = make_model(arch, {}, copy_task())
@@ -160,14 +184,16 @@ def test_a_source_with_nothing_to_copy(stock_is_not_used):
     compare(model, make_sample(model, collate([torch.tensor([2]), torch.tensor([5, 6, 2])], [torch.tensor([2])] * 2)))
 
 
-@pytest.mark.parametrize("arch", ["wean_lstm", "copynet", "rnnsearch", "mta_lstm", "pointer_generator"])
-def test_sources_of_one_word_and_of_none(arch, stock_is_not_used):
-    model = make_model(arch, {})
+@pytest.mark.parametrize(
+    "case", ["wean_lstm", "copynet", "rnnsearch", "mta_lstm", "pointer_generator", "copy_transformer", "dnpg", "pc_san"]
+)
+def test_sources_of_one_word_and_of_none(case, stock_is_not_used):
+    model = make_model(*FAMILIES[case])
     sources = [torch.tensor([EOS]), torch.tensor([9, EOS]), torch.tensor([EOS]), torch.tensor([5, 6, 7, 5, EOS])]
     compare(model, make_sample(model, collate(sources, [torch.tensor([5, 6, EOS])] * 4)))
 
 
-@pytest.mark.parametrize("case", ["wean_lstm", "concat", "seq2seq_lstm", "copynet"])
+@pytest.mark.parametrize("case", ["wean_lstm", "concat", "seq2seq_lstm", "copynet", "copy_transformer", "dnpg"])
 def test_a_search_uses_the_weights_of_its_time(case, stock_is_not_used):
     """A generator lives as long as a training that validates with it: nothing is kept from one search to the next."""
     model = make_model(*FAMILIES[case])
@@ -305,7 +331,7 @@ def test_without_onednns_operators_the_outputs_are_the_same(arch, monkeypatch, s
         compare(model, sample, beam_size=beam)
 
 
-@pytest.mark.parametrize("arch", ["wean_lstm", "pointer_generator", "sc_lstm"])
+@pytest.mark.parametrize("arch", ["wean_lstm", "pointer_generator", "sc_lstm", "copy_transformer", "dnpg"])
 def test_half_precision_models_are_searched(arch, stock_is_not_used):
     model = make_model(arch, {}).bfloat16()
     for hypotheses in search(FastSequenceGenerator, [model], make_sample(model)):

@@ -204,7 +204,7 @@ def test_the_wean_search_finds_what_full_search_finds_sooner(data):
     """Sums of log-probabilities only fall, so stopping at the best finished hypothesis loses nothing."""
     model = build_model("wean_lstm", make_task(data), embed_dim=6, hidden_size=10, query_bias=True)
     with torch.no_grad():  # make the end likely, sooner for some sentences than for others
-        model.decoder.query_embedding.score.query_proj.bias += 0.3 * model.encoder.embed_tokens.weight[EOS]
+        model.decoder.output.score.query_proj.bias += 0.3 * model.encoder.embed_tokens.weight[EOS]
     full = search(make_task(data), generation_args(lenpen=0.0), model, sample_of(make_task(data)))
     task = make_task(data, search_preset="wean")
     early = search(task, generation_args(), model, sample_of(task))
@@ -220,7 +220,7 @@ def test_the_wean_search_waits_for_the_best_hypothesis_to_end(data):
     task = make_task(data, search_preset="wean")
     model = build_model("wean_lstm", task, embed_dim=6, hidden_size=10, query_bias=True)
     with torch.no_grad():  # the end among the candidates from the first step on, but not the best at once
-        model.decoder.query_embedding.score.query_proj.bias += 0.25 * model.encoder.embed_tokens.weight[EOS]
+        model.decoder.output.score.query_proj.bias += 0.25 * model.encoder.embed_tokens.weight[EOS]
     sample = sample_of(task)
     waited = 0
     for index, hypotheses in enumerate(search(task, generation_args(), model, sample)):

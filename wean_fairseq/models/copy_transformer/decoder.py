@@ -1,29 +1,18 @@
 """The decoders of ``copy_transformer``: one network, and two ways to weigh generating and copying.
 
-Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``D`` width.
+Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``D`` width.
 """
 
 import math
+from dataclasses import replace
 
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
-from ...modules import (
-    CopyDistribution,
-    CopyGate,
-    QueryEmbedding,
-    TiedOutput,
-    TransformerDecoder,
-    gated,
-    init_transformer,
-    mean_over_heads,
-    shared_softmax,
-)
-from ...modules.transformer import Decoded
-from ..base import State
-from ..copying import no_copy_mask
-from ..transformer import TransformerTargetDecoder
+from ...modules import CopyGate, Copying, QueryEmbedding, TiedOutput, TransformerDecoder, init_transformer
+from ...modules.transformer_decoder import Decoded
+from ..transformer import TransformerMemory, TransformerTargetDecoder
 
 
 class GateDecoder(TransformerTargetDecoder):
@@ -39,6 +28,7 @@ class GateDecoder(TransformerTargetDecoder):
         max_positions: as the base class.
     """
 
+    copies = True
     loss_needs_attention = True
 
     def __init__(
@@ -52,21 +42,14 @@ class GateDecoder(TransformerTargetDecoder):
         self.copy_gate = CopyGate(network.embedding.words.embedding_dim)
         init_transformer(self.copy_gate)
 
-    def choices(
-        self,
-        decoded: Decoded,
-        previous: Tensor,
-        encoder_out: dict[str, Tensor],
-        incremental_state: State | None,
-    ) -> CopyDistribution:
+    def copying(
+        self, decoded: Decoded, log_attention: Tensor | None, previous: Tensor, memory: TransformerMemory
+    ) -> Copying:
         """See ``TransformerTargetDecoder``."""
-        assert decoded.log_weights is not None
-        embedded = self.network.embedding.words(previous)  # (B, T, D)
-        generate_gate = self.copy_gate.generating(decoded.states, decoded.context, embedded)  # (B, T)
-        source = encoder_out["src_tokens"]
-        no_copy = no_copy_mask(source, self.dictionary)
-        copy = mean_over_heads(decoded.log_weights)
-        return gated(generate_gate, self.scores(decoded.states), copy, source, no_copy)
+        assert log_attention is not None
+        embedded = self.network.embedding.words(previous)  # (N, T, D)
+        states, context = (part.view_as(embedded) for part in (decoded.states, decoded.context))
+        return Copying(log_attention, self.copy_gate.generating(states, context, embedded))
 
 
 class SharedSoftmaxDecoder(TransformerTargetDecoder):
@@ -82,6 +65,8 @@ class SharedSoftmaxDecoder(TransformerTargetDecoder):
         max_positions: as the base class.
     """
 
+    copies = True
+
     def __init__(
         self,
         dictionary: Dictionary,
@@ -94,20 +79,15 @@ class SharedSoftmaxDecoder(TransformerTargetDecoder):
         self.copy_proj = nn.Linear(width, width, bias=False)  # W_c
         init_transformer(self.copy_proj)
 
-    def choices(
-        self,
-        decoded: Decoded,
-        previous: Tensor,
-        encoder_out: dict[str, Tensor],
-        incremental_state: State | None,
-    ) -> CopyDistribution:
-        """See ``TransformerTargetDecoder``."""
-        cache = {} if incremental_state is None else self._cache(incremental_state, "copy")
-        if "keys" not in cache:
-            cache["keys"] = torch.tanh(self.copy_proj(encoder_out["encoder_out"]))  # (B, S, D)
-        copy = decoded.states @ cache["keys"].transpose(1, 2) / math.sqrt(decoded.states.size(-1))  # (B, T, S), eq. 8
-        source = encoder_out["src_tokens"]
-        return shared_softmax(self.scores(decoded.states), copy, source, no_copy_mask(source, self.dictionary))
+    def remember(self, encoder_out: dict[str, Tensor]) -> TransformerMemory:
+        """See ``StepDecoder``."""
+        keys = torch.tanh(self.copy_proj(encoder_out["encoder_out"]))  # (B, S, D)
+        return replace(super().remember(encoder_out), copy_keys=keys)
 
-    def _cache_names(self) -> list[str]:
-        return [*super()._cache_names(), "copy"]
+    def copying(
+        self, decoded: Decoded, log_attention: Tensor | None, previous: Tensor, memory: TransformerMemory
+    ) -> Copying:
+        """See ``TransformerTargetDecoder``."""
+        assert memory.copy_keys is not None
+        copy = decoded.states @ memory.copy_keys.transpose(1, 2) / math.sqrt(decoded.states.size(-1))  # eq. 8
+        return Copying(copy.view(*previous.shape, -1), None)

@@ -5,14 +5,14 @@ from fairseq.tasks import FairseqTask
 
 from ..checks import check_joined
 from ..copying import CopyingModel
-from ..transformer import PlainDecoder, TransformerSourceEncoder, TransformerTargetDecoder, build_network
+from ..transformer import TransformerSourceEncoder, TransformerTargetDecoder, build_network
 from .config import CopyTransformerConfig, register_presets
 from .decoder import GateDecoder, SharedSoftmaxDecoder
 
 DECODERS: dict[str, type[TransformerTargetDecoder]] = {
     "gate": GateDecoder,
     "shared-softmax": SharedSoftmaxDecoder,
-    "none": PlainDecoder,
+    "none": TransformerTargetDecoder,
 }
 
 

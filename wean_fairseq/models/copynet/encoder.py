@@ -7,14 +7,14 @@ from typing import Any
 
 import torch
 from fairseq.data import Dictionary
-from fairseq.models import FairseqEncoder
 from torch import Tensor, nn
 
 from ...modules import base_ids, run_over_words
-from ..copying import follow_sentences, num_base_words, sentence_numbers
+from ..base import SourceEncoder
+from ..copying import num_base_words
 
 
-class CopyNetEncoder(FairseqEncoder):
+class CopyNetEncoder(SourceEncoder):
     """h_i = [forward; backward], with the position of the word appended where ``location_width`` asks for it.
 
     Args:
@@ -48,8 +48,7 @@ class CopyNetEncoder(FairseqEncoder):
 
         Returns:
             ``encoder_out`` (B, S, M), in the order of ``src_tokens``; ``encoder_padding_mask`` (B, S);
-            ``start_state`` tanh(W [forward h_S; backward h_1]), (B, H); ``src_tokens`` as given; ``sentence``
-            (B,), see ``follow_sentences``.
+            ``start_state`` tanh(W [forward h_S; backward h_1]), (B, H); ``src_tokens`` as given.
         """
         padding_mask = src_tokens.eq(self.padding_idx)
         embedded = self.dropout(self.embed_tokens(base_ids(src_tokens, self.num_base, self.unk_index)))
@@ -64,13 +63,4 @@ class CopyNetEncoder(FairseqEncoder):
             "encoder_padding_mask": padding_mask,
             "start_state": start,
             "src_tokens": src_tokens,
-            "sentence": sentence_numbers(src_tokens),
         }
-
-    def reorder_encoder_out(self, encoder_out: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
-        """Pick sentences ``new_order`` (B',) of the batch, for beam search."""
-        return follow_sentences(encoder_out, new_order)
-
-    def max_positions(self) -> int:
-        """A recurrent encoder has no longest input; the task sets the limits."""
-        return int(1e5)

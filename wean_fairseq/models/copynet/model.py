@@ -53,7 +53,7 @@ def _build(cls: type[CopyNetModel], cfg: CopyNetConfig, task: FairseqTask) -> Co
         cell=cell(input_dim, hidden),
         attention=AdditiveAttention(hidden, memory_dim, cfg.attention_dim or hidden) if attends else None,
         copy_proj=nn.Linear(memory_dim, hidden, bias=False) if copies else None,
-        query_embedding=build_output_layer(cfg, hidden + input_dim if full else hidden, cfg.embed_dim, dictionary),
+        output=build_output_layer(cfg, hidden + input_dim if full else hidden, cfg.embed_dim, dictionary),
         full_readout=full,
         coverage_weight=nn.Parameter(torch.zeros(1)) if cfg.attention_coverage else None,
         oov_embedding=nn.Parameter(torch.randn(cfg.embed_dim)) if copies and str(cfg.oov_input) == "copy" else None,

@@ -1,32 +1,35 @@
 """The decoder of ``dnpg``: the phrase level generates and copies, the sentence level generates, labels weigh the two.
 
-Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``D_0``, ``D_1`` widths of the phrase and the sentence
-level, ``V`` base vocabulary.
+Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``D_0``, ``D_1`` widths of the phrase
+and the sentence level, ``V`` base vocabulary.
 """
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
+import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
 from ...errors import UserError
 from ...modules import (
-    CopyDistribution,
     CopyGate,
-    DecodedLevels,
+    Copying,
     GranularityDecoder,
+    LevelOutputs,
     MixtureLoss,
     QueryEmbedding,
+    Step,
     base_ids,
-    gated,
+    for_hypotheses,
     init_transformer,
     label_loss,
     mean_over_heads,
-    mix_levels,
 )
-from ...modules.transformer import Cache
-from ..base import State
-from ..copying import CopyingDecoder, no_copy_mask
+from ...modules.copying import CopyMixture, mix
+from ...modules.granularity_decoder import LevelsMemory, LevelsState
+from ...modules.soft_labels import PHRASE, SENTENCE
+from ..copying import CopyingDecoder, CopyMemory, no_copy_mask
 from .annealing import Annealing
 from .encoder import encoded_levels
 
@@ -38,7 +41,15 @@ class WeakLabels(NamedTuple):
     target: Tensor
 
 
-class DnpgDecoder(CopyingDecoder):
+@dataclass(frozen=True)
+class DnpgMemory(CopyMemory):
+    """The source as every step sees it, and what its words were labelled, (B, S, 2)."""
+
+    network: LevelsMemory
+    expected_labels: Tensor
+
+
+class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
     """Both levels' decoders, their output layers, and the aggregator.
 
     Args:
@@ -71,16 +82,37 @@ class DnpgDecoder(CopyingDecoder):
         self.copy_gate = CopyGate(network.phrase_embedding.words.embedding_dim)
         init_transformer(self.copy_gate)
 
-    def distribution_and_extra(
-        self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: State | None = None
-    ) -> tuple[CopyDistribution, dict[str, Any]]:
-        """See ``CopyingDecoder``; ``attn`` is the phrase level's, and ``labels`` are log P(z_t), (B, T, 2)."""
-        decoded = self._read(prev_output_tokens, encoder_out, incremental_state)
-        steps = decoded.labels.used.size(1)
-        distribution = self._choices(decoded, prev_output_tokens[:, -steps:], encoder_out)
-        assert decoded.phrase.log_weights is not None
-        attention = mean_over_heads(decoded.phrase.log_weights).exp()
-        return distribution, {"attn": [attention], "labels": decoded.labels.expected}
+    @property
+    def output(self) -> LevelOutputs:  # type: ignore[override]
+        """See ``StepDecoder``."""
+        return LevelOutputs(
+            (self.phrase_output, self.sentence_output),
+            (self.network.phrase_embedding.words.weight, self.network.sentence_embedding.words.weight),
+        )
+
+    @property
+    def word_embeddings(self) -> Tensor:
+        """See ``StepDecoder``; the levels have their own."""
+        return self.network.phrase_embedding.words.weight
+
+    def remember(self, encoder_out: dict[str, Tensor]) -> DnpgMemory:
+        """See ``StepDecoder``."""
+        source = encoder_out["src_tokens"]
+        network = self.network.remember(encoded_levels(encoder_out), encoder_out["encoder_padding_mask"])
+        return DnpgMemory(source, no_copy_mask(source, self.dictionary), network, encoder_out["expected_labels"])
+
+    def begin(self, memory: DnpgMemory) -> LevelsState:
+        """See ``StepDecoder``."""
+        return self.network.begin(memory.network)
+
+    def step(self, words: Tensor, memory: DnpgMemory, state: LevelsState) -> tuple[Step, LevelsState]:
+        """See ``StepDecoder``; ``attention`` is the phrase level's, ``extra`` has ``labels`` log P(z_t), (N, T, 2)."""
+        return self._step(words, memory, state)
+
+    def mixture(self, step: Step, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
+        """See ``CopyingDecoder``: ``step`` has mixed already."""
+        assert step.copying is not None
+        return CopyMixture(torch.zeros_like(log_sum), step.copying.scores)
 
     def loss(
         self,
@@ -102,67 +134,38 @@ class DnpgDecoder(CopyingDecoder):
                 "--final-label-weight 0 (and --decoder-labels aggregator) to train without."
             )
         given = weak_labels.target if weak_labels and self.training and self.reads_weak_labels else None
-        decoded = self._read(prev_output_tokens, encoder_out, None, given)
-        distribution = self._choices(decoded, prev_output_tokens, encoder_out)
-        sums = distribution.loss(self.known_targets(target), self.padding_idx, label_smoothing)
+        memory = self.remember(encoder_out)
+        step, _ = self._step(prev_output_tokens, memory, self.begin(memory), given)
+        sums = self.step_loss(step, memory, target, label_smoothing)
         if weak_labels is None:
             return sums
-        source = label_loss(encoder_out["expected_labels"], weak_labels.source)
-        written = label_loss(decoded.labels.expected, weak_labels.target)
+        source = label_loss(memory.expected_labels, weak_labels.source)
+        written = label_loss(step.extra["labels"], weak_labels.target)
         loss = sums.loss + self.annealing.label_weight * (source + written)
         logged = {"source_label_loss": source.detach(), "target_label_loss": written.detach()}
         return MixtureLoss(loss, sums.nll_loss, sums.logged | logged)
 
-    def reorder_incremental_state(self, incremental_state: State, new_order: Tensor) -> None:
-        """Let the states follow the hypotheses ``new_order`` (B',) that beam search kept."""
-        for cache in self._caches(incremental_state).values():
-            cache.update({key: value.index_select(0, new_order) for key, value in cache.items()})
-
-    def _read(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: dict[str, Tensor],
-        incremental_state: State | None,
-        given_labels: Tensor | None = None,
-    ) -> DecodedLevels:
-        decoded: DecodedLevels = self.network(
-            base_ids(prev_output_tokens, self.num_base, self.unk_index),
-            encoded_levels(encoder_out),
-            encoder_out["encoder_padding_mask"],
+    def _step(
+        self, words: Tensor, memory: DnpgMemory, state: LevelsState, given_labels: Tensor | None = None
+    ) -> tuple[Step, LevelsState]:
+        previous = base_ids(words, self.num_base, self.unk_index)
+        decoded, state = self.network(
+            previous,
+            memory.network,
+            state,
             self.annealing.temperature,
             noisy=self.training or self.noisy_inference,
-            caches=None if incremental_state is None else self._caches(incremental_state),
             given_labels=given_labels,
         )
-        return decoded
-
-    def _choices(
-        self, decoded: DecodedLevels, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor]
-    ) -> CopyDistribution:
-        """The mixture at the steps after the words ``prev_output_tokens`` (B, T)."""
-        phrase, sentence = decoded.phrase, decoded.sentence
+        phrase, used = decoded.phrase, decoded.labels.used
         assert phrase.log_weights is not None
-        words = self.network.phrase_embedding.words
-        embedded = words(base_ids(prev_output_tokens, self.num_base, self.unk_index))  # (B, T, D_0)
-        generate_gate = self.copy_gate.generating(phrase.states, phrase.context, embedded)  # (B, T)
-        source = encoder_out["src_tokens"]
-        of_phrase = gated(
-            generate_gate,
-            self.phrase_output.scores(phrase.states, words.weight),
-            mean_over_heads(phrase.log_weights),
-            source,
-            no_copy_mask(source, self.dictionary),
-        )  # eq. 8
-        of_sentence = self.sentence_output.scores(sentence.states, self.network.sentence_embedding.words.weight)
-        return mix_levels(decoded.labels.used, of_phrase, of_sentence)
-
-    def _caches(self, incremental_state: State) -> dict[str, Cache]:
-        """The tensors kept between steps by name, batch first; changes to them are kept."""
-        caches: dict[str, Cache] = {}
-        for name in self.network.cache_names():
-            cache = self.get_incremental_state(incremental_state, name)
-            if cache is None:
-                cache = {}
-                self.set_incremental_state(incremental_state, name, cache)
-            caches[name] = cache
-        return caches
+        attention = mean_over_heads(phrase.log_weights).view(*words.shape, -1)
+        embedded = self.network.phrase_embedding.words(previous)  # (N, T, D_0)
+        gate = self.copy_gate.generating(phrase.states, phrase.context, embedded)  # (N, T), eq. 8
+        no_copy = for_hypotheses(memory.no_copy, len(words))
+        mixture = mix(Copying(attention, gate), torch.zeros_like(gate.float()), no_copy)
+        of_phrase = used[..., PHRASE]  # log P(z_t = 0), which copies too
+        weights = torch.stack([of_phrase - mixture.normaliser, used[..., SENTENCE]], dim=-1)  # of the words, (N, T, 2)
+        features = torch.cat([phrase.states.float(), decoded.sentence.states.float(), weights], dim=-1)
+        copying = Copying(of_phrase.unsqueeze(-1) + mixture.copy, None)
+        return Step(features, attention.exp(), copying, {"labels": decoded.labels.expected}), state

@@ -6,15 +6,15 @@ Legend: ``B`` batch, ``S`` source length, ``D_0``, ``D_1`` widths of the phrase 
 from typing import Any
 
 from fairseq.data import Dictionary
-from fairseq.models import FairseqEncoder
 from torch import Tensor
 
 from ...modules import EncodedLevels, GranularityEncoder, Labels, base_ids
-from ..copying import follow_sentences, num_base_words, sentence_numbers
+from ..base import SourceEncoder
+from ..copying import num_base_words
 from .annealing import Annealing
 
 
-class DnpgEncoder(FairseqEncoder):
+class DnpgEncoder(SourceEncoder):
     """Labels every word, and encodes the source for both levels.
 
     Args:
@@ -42,8 +42,7 @@ class DnpgEncoder(FairseqEncoder):
 
         Returns:
             ``phrase_states`` (B, S, D_0), ``sentence_states`` (B, S, D_1), ``labels`` and ``expected_labels``
-            (B, S, 2), see ``Labels``; ``encoder_padding_mask`` (B, S), ``True`` at padding; ``src_tokens`` as given;
-            ``sentence`` (B,), see ``follow_sentences``.
+            (B, S, 2), see ``Labels``; ``encoder_padding_mask`` (B, S), ``True`` at padding; ``src_tokens`` as given.
         """
         padding_mask = src_tokens.eq(self.dictionary.pad())
         encoded = self.network(
@@ -59,16 +58,7 @@ class DnpgEncoder(FairseqEncoder):
             "expected_labels": encoded.labels.expected,
             "encoder_padding_mask": padding_mask,
             "src_tokens": src_tokens,
-            "sentence": sentence_numbers(src_tokens),
         }
-
-    def reorder_encoder_out(self, encoder_out: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
-        """Pick sentences ``new_order`` (B',) of the batch, for beam search."""
-        return follow_sentences(encoder_out, new_order)
-
-    def max_positions(self) -> int:
-        """Sinusoids have no longest input; the task sets the limits."""
-        return int(1e5)
 
 
 def encoded_levels(encoder_out: dict[str, Tensor]) -> EncodedLevels:

@@ -1,10 +1,12 @@
 """``granularity_transformer``: the Transformer of the C-DNPG table with granularity-aware attention.
 
-Legend: ``B`` batch, ``S`` source length, ``T`` target length, ``L`` layers that have granularities, ``D`` width.
+Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length, ``L`` layers that have granularities,
+``D`` width.
 """
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,12 +22,13 @@ from ...modules import (
     GranularCrossAttention,
     GranularityAttention,
     GranularSelfAttention,
+    Step,
     init_granularity,
 )
-from ..base import State
+from ...modules.transformer_decoder import DecoderState
 from ..checks import check_at_least, check_joined
 from ..copying import CopyingModel
-from ..transformer import PlainDecoder, TransformerSourceEncoder, build_network
+from ..transformer import TransformerMemory, TransformerSourceEncoder, TransformerTargetDecoder, build_network
 from .config import GranularityTransformerConfig, register_presets
 
 
@@ -44,24 +47,16 @@ class GranularityEncoder(TransformerSourceEncoder):
         return {"granularity": torch.stack(shown, dim=1)} if shown else {}
 
 
-class GranularityDecoder(PlainDecoder):
-    """A decoder whose extra output has ``granularity`` (B, L, T) of the steps computed, if it has any."""
+class GranularityDecoder(TransformerTargetDecoder):
+    """A decoder whose steps have ``granularity`` (N, L, T), if it has any."""
 
-    def forward(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: dict[str, Tensor],
-        incremental_state: State | None = None,
-        **unused: Any,
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """See ``CopyingDecoder``."""
-        state: State = {} if incremental_state is None else incremental_state  # where the granularities are kept
-        lprobs, extra = super().forward(prev_output_tokens, encoder_out, state, **unused)
-        caches = [self._cache(state, name) for name in self._layer_names()]
-        shown = [cache["granularity"][:, 0, -lprobs.size(1) :, 0] for cache in caches if "granularity" in cache]
-        if shown:
-            extra["granularity"] = torch.stack(shown, dim=1)
-        return lprobs, extra
+    def step(self, words: Tensor, memory: TransformerMemory, state: DecoderState) -> tuple[Step, DecoderState]:
+        """See ``StepDecoder``."""
+        step, state = super().step(words, memory, state)
+        kept = [layer.words.kept for layer in state.layers]
+        queries = words.numel() // len(memory.source)
+        shown = [of["granularity"][:, 0, -queries:, 0].reshape(words.shape) for of in kept if "granularity" in of]
+        return replace(step, extra={"granularity": torch.stack(shown, dim=1)} if shown else {}), state
 
 
 @register_model("granularity_transformer", dataclass=GranularityTransformerConfig)

@@ -5,11 +5,11 @@ generation does. Everything else is computed once a batch: the words' part of th
 the gates, the topics' part of the attention, and after the loop the scores of the vocabulary. Without attention one
 fused LSTM call runs over the whole essay.
 
-Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``k`` topic slots, ``E`` embedding width, ``H`` hidden
-width, ``L`` layers, ``A`` attention width.
+Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``k`` topic slots, ``E`` embedding
+width, ``H`` hidden width, ``L`` layers, ``A`` attention width.
 """
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
 
 import torch
 from fairseq.data import Dictionary
@@ -19,18 +19,30 @@ from torch.nn.functional import linear
 from ...modules import (
     AdditiveAttention,
     LossSums,
+    LstmState,
+    Memory,
     MixtureLoss,
+    State,
+    Step,
     at_source_positions,
     attend_uncovered,
+    attention_weights,
+    for_hypotheses,
     importance_loss,
     lstm_update,
-    masked_softmax,
+    weighted_sum,
 )
-from ..base import LstmStates, State
-from ..topics import SteppingDecoder, TopicDecoder, with_auxiliary
+from ..topics import TopicDecoder, with_auxiliary
 
 
-class TopicAverageDecoder(LstmStates, TopicDecoder):
+@dataclass(frozen=True)
+class TopicAverage(Memory):
+    """The source: no more than the first state."""
+
+    start: LstmState
+
+
+class TopicAverageDecoder(TopicDecoder[TopicAverage, LstmState]):
     """TAV-LSTM: the mean of the topics, through a feed-forward map, is the first state.
 
     Args:
@@ -46,46 +58,50 @@ class TopicAverageDecoder(LstmStates, TopicDecoder):
         self.start_proj = nn.Linear(embed_tokens.embedding_dim, 2 * lstm.num_layers * lstm.hidden_size)
         self.dropout = nn.Dropout(dropout)
 
-    def extract_features(
-        self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: State | None = None
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """Outputs of the top layer, (B, T, H), and ``{"attn": [None]}``; arguments as ``forward``."""
-        if incremental_state is not None:
-            prev_output_tokens = prev_output_tokens[:, -1:]
-        start = self.kept_states(incremental_state) or self._start(encoder_out)
-        outputs, (hidden, cell) = self.lstm(self.dropout(self.embed_tokens(prev_output_tokens)), start)
-        self.keep_states(incremental_state, hidden, cell)
-        return self.dropout(outputs), {"attn": [None]}
+    def remember(self, encoder_out: dict[str, Tensor]) -> TopicAverage:
+        """See ``StepDecoder``."""
+        return TopicAverage(self._start(encoder_out))
 
-    def _start(self, encoder_out: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+    def begin(self, memory: TopicAverage) -> LstmState:
+        """See ``StepDecoder``."""
+        return memory.start
+
+    def step(self, words: Tensor, memory: TopicAverage, state: LstmState) -> tuple[Step, LstmState]:
+        """See ``StepDecoder``; the features are the outputs of the top layer, (N, T, H)."""
+        outputs, last = self.lstm(self.dropout(self.embed_tokens(words)), (state.hidden, state.cell))
+        return Step(self.dropout(outputs), None), LstmState(*last)
+
+    def _start(self, encoder_out: dict[str, Tensor]) -> LstmState:
         """h_0 and c_0 of every layer, tanh of a linear map of the mean topic: (L, B, H) each."""
         count = (~encoder_out["topic_padding_mask"]).sum(dim=1, keepdim=True).clamp(min=1)  # (B, 1)
         mean = encoder_out["topics"].sum(dim=1) / count  # slots without a topic are zero
         start = torch.tanh(self.start_proj(mean)).unflatten(1, (2, self.lstm.num_layers, -1))  # (B, 2, L, H)
         hidden, cell = start.permute(1, 2, 0, 3).contiguous()
-        return hidden, cell
+        return LstmState(hidden, cell)
 
 
-class _Memory(NamedTuple):
+@dataclass(frozen=True)
+class TopicMemory(Memory):
     """The topics as every step sees them."""
 
     keys: Tensor  # U T_j, (B, k, A)
     gates: Tensor  # the topics' part of the first layer's gates, (B, k, 4H)
     padding_mask: Tensor  # (B, k)
-    importance: Tensor  # phi, (B, k); empty without coverage
-    sentence: Tensor  # see follow_sentences, (B,)
+    importance: Tensor | None  # phi, (B, k); None without coverage
+    slot: Tensor  # where the topics stand in the source, (B, S)
 
 
-class _Step(NamedTuple):
+@dataclass(frozen=True)
+class TopicState(State):
     """What a step leaves for the next one."""
 
-    hidden: Tensor  # h of each layer, (B, L, H)
-    cell: Tensor  # c of each layer, (B, L, H)
-    output: Tensor  # h of the top layer after dropout, (B, H)
-    coverage: Tensor  # C, float32, (B, k)
+    hidden: Tensor  # h of each layer, (N, L, H)
+    cell: Tensor  # c of each layer, (N, L, H)
+    output: Tensor  # h of the top layer after dropout, (N, H)
+    coverage: Tensor  # C, float32, (N, k)
 
 
-class TopicAttentionDecoder(SteppingDecoder):
+class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
     """MTA-LSTM, and without coverage TAT-LSTM: attention over the topics, whose mean is read beside each word.
 
     Args:
@@ -115,56 +131,59 @@ class TopicAttentionDecoder(SteppingDecoder):
         self.coverage_loss_weight = coverage_loss_weight
         self.dropout = nn.Dropout(dropout)
 
-    def extract_features(
-        self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: State | None = None
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """Outputs of the top layer, (B, T, H); arguments as ``forward``.
+    def remember(self, encoder_out: dict[str, Tensor]) -> TopicMemory:
+        """See ``StepDecoder``."""
+        topics = encoder_out["topics"]
+        return TopicMemory(
+            self.attention.project_keys(topics),
+            linear(topics, self.lstm.weight_ih_l0[:, self.embed_tokens.embedding_dim :]),
+            encoder_out["topic_padding_mask"],
+            encoder_out["importance"] if self.covers else None,
+            encoder_out["slot"],
+        )
 
-        Returns:
-            The outputs, and ``{"attn": [weights (B, T, S)], "topic_weights": (B, T, k)}``.
-        """
-        if incremental_state is not None:
-            prev_output_tokens = prev_output_tokens[:, -1:]
-        memory, state = self._start(encoder_out, incremental_state)
-        words = self.dropout(self.embed_tokens(prev_output_tokens))  # (B, T, E)
+    def begin(self, memory: TopicMemory) -> TopicState:
+        """See ``StepDecoder``."""
+        zero = memory.gates.new_zeros(len(memory.gates), self.lstm.num_layers, self.lstm.hidden_size)
+        coverage = torch.ones_like(memory.padding_mask, dtype=torch.float)
+        return TopicState(zero, zero, zero[:, -1], coverage)
+
+    def step(self, words: Tensor, memory: TopicMemory, state: TopicState) -> tuple[Step, TopicState]:
+        """See ``StepDecoder``; the features are the outputs of the top layer, ``extra`` has ``topic_weights``."""
+        embedded = self.dropout(self.embed_tokens(words))  # (N, T, E)
         bias = self.lstm.bias_ih_l0 + self.lstm.bias_hh_l0
-        word_gates = linear(words, self.lstm.weight_ih_l0[:, : words.size(-1)], bias)  # (B, T, 4H)
+        word_gates = linear(embedded, self.lstm.weight_ih_l0[:, : embedded.size(-1)], bias)  # (N, T, 4H)
         outputs, weights = [], []
         for gates in word_gates.unbind(dim=1):
             state, attended = self._step(gates, memory, state)
             outputs.append(state.output)
             weights.append(attended)
-        self.keep(incremental_state, memory._asdict(), state._asdict())
-        topic_weights = torch.stack(weights, dim=1)  # (B, T, k)
-        attn = at_source_positions(topic_weights, encoder_out["slot"])
-        return torch.stack(outputs, dim=1), {"attn": [attn], "topic_weights": topic_weights}
+        topic_weights = torch.stack(weights, dim=1)  # (N, T, k)
+        attention = at_source_positions(topic_weights, for_hypotheses(memory.slot, len(words)))
+        return Step(torch.stack(outputs, dim=1), attention, extra={"topic_weights": topic_weights}), state
 
-    def loss(
-        self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
+    def step_loss(
+        self, step: Step, memory: TopicMemory, target: Tensor, label_smoothing: float
     ) -> LossSums | MixtureLoss:
         """Loss sums against ``target`` (B, T); the coverage loss is logged as ``coverage``."""
-        features, extra = self.extract_features(prev_output_tokens, encoder_out)
-        sums = self.word_loss(features, target, label_smoothing)
-        if not self.covers or not self.coverage_loss_weight:
+        sums = super().step_loss(step, memory, target, label_smoothing)
+        if memory.importance is None or not self.coverage_loss_weight:
             return sums
-        missed = importance_loss(
-            extra["topic_weights"],
-            encoder_out["importance"],
-            encoder_out["topic_padding_mask"],
-            target.eq(self.padding_idx),
-        )
+        ended = target.eq(self.padding_idx)
+        missed = importance_loss(step.extra["topic_weights"], memory.importance, memory.padding_mask, ended)
         return with_auxiliary(sums, "coverage", missed, self.coverage_loss_weight)
 
-    def _step(self, word_gates: Tensor, memory: _Memory, last: _Step) -> tuple[_Step, Tensor]:
-        """One step: the last word's part of the first layer's gates (B, 4H) -> state, attention (B, k)."""
-        scores = self.attention.scores(last.output, memory.keys)  # (B, k)
+    def _step(self, word_gates: Tensor, memory: TopicMemory, last: TopicState) -> tuple[TopicState, Tensor]:
+        """One step: the last word's part of the first layer's gates (N, 4H) -> state, attention (N, k)."""
+        scores = self.attention.scores(last.output, memory.keys)  # (N, k)
         coverage = last.coverage
-        if self.covers:
-            weights, coverage = attend_uncovered(scores, coverage, memory.importance, memory.padding_mask)
+        if memory.importance is not None:
+            topics = (for_hypotheses(part, len(scores)) for part in (memory.importance, memory.padding_mask))
+            weights, coverage = attend_uncovered(scores, coverage, *topics)
         else:
-            weights = masked_softmax(scores.float().unsqueeze(1), memory.padding_mask).squeeze(1)
+            weights = attention_weights(scores.float(), memory.padding_mask)
         # The mean of what the topics add to the gates is what the topics' mean adds.
-        topic_gates = torch.bmm(weights.to(word_gates.dtype).unsqueeze(1), memory.gates).squeeze(1)
+        topic_gates = weighted_sum(weights.to(word_gates.dtype), memory.gates)
         gates = word_gates + topic_gates + linear(last.hidden[:, 0], self.lstm.weight_hh_l0)
         hidden, cell = [], []
         layers = zip(last.hidden.unbind(dim=1), last.cell.unbind(dim=1), strict=True)
@@ -175,26 +194,10 @@ class TopicAttentionDecoder(SteppingDecoder):
             hidden.append(new_hidden)
             cell.append(new_cell)
         output = self.dropout(hidden[-1])
-        return _Step(torch.stack(hidden, dim=1), torch.stack(cell, dim=1), output, coverage), weights
+        return TopicState(torch.stack(hidden, dim=1), torch.stack(cell, dim=1), output, coverage), weights
 
     def _upper_gates(self, layer: int, below: Tensor, hidden: Tensor) -> Tensor:
         """Gates of a layer above the first: from the layer below and its own last state, (B, H) twice -> (B, 4H)."""
         names = ("weight_ih", "bias_ih", "weight_hh", "bias_hh")
         weight_ih, bias_ih, weight_hh, bias_hh = (getattr(self.lstm, f"{name}_l{layer}") for name in names)
         return linear(below, weight_ih, bias_ih) + linear(hidden, weight_hh, bias_hh)
-
-    def _start(self, encoder_out: dict[str, Tensor], incremental_state: State | None) -> tuple[_Memory, _Step]:
-        """The topics, and the state before this call's first step."""
-        kept = self.resume(incremental_state)
-        if kept is not None:
-            return _Memory(**kept[0]), _Step(**kept[1])
-        topics, mask = encoder_out["topics"], encoder_out["topic_padding_mask"]
-        memory = _Memory(
-            self.attention.project_keys(topics),
-            linear(topics, self.lstm.weight_ih_l0[:, self.embed_tokens.embedding_dim :]),
-            mask,
-            encoder_out["importance"] if self.covers else topics.new_zeros(0),
-            encoder_out["sentence"],
-        )
-        zero = topics.new_zeros(topics.size(0), self.lstm.num_layers, self.lstm.hidden_size)
-        return memory, _Step(zero, zero, zero[:, -1], torch.ones_like(mask, dtype=torch.float))

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from ...errors import UserError
 from ...modules import TopicImportance, topic_words
-from ..copying import sentence_numbers
 from ..topics import TopicEncoder
 
 
@@ -52,7 +51,7 @@ class MtaLstmEncoder(TopicEncoder):
 
         Returns:
             ``topics`` (B, k, E), zero in slots without one; ``topic_padding_mask`` (B, k); ``slot`` (B, S), see
-            ``TopicWords``; ``importance`` phi (B, k), with coverage; ``sentence`` (B,), see ``follow_sentences``.
+            ``TopicWords``; ``importance`` phi (B, k), with coverage.
 
         Raises:
             UserError: if there are more topics than slots, or no lengths.
@@ -66,7 +65,6 @@ class MtaLstmEncoder(TopicEncoder):
             "topics": topics,
             "topic_padding_mask": words.padding_mask,
             "slot": words.slot,
-            "sentence": sentence_numbers(src_tokens),
         }
         if self.importance is not None:
             if essay_lengths is None:

@@ -6,14 +6,13 @@ Legend: ``B`` batch, ``S`` source length, ``E`` embedding width, ``H`` hidden wi
 from typing import Any
 
 from fairseq.data import Dictionary
-from fairseq.models import FairseqEncoder
 from torch import Tensor, nn
 
 from ...modules import run_over_words
-from ..copying import sentence_numbers
+from ..base import SourceEncoder
 
 
-class NtsEncoder(FairseqEncoder):
+class NtsEncoder(SourceEncoder):
     """An LSTM over the words of each sentence, so that padding on either side is never read.
 
     Args:
@@ -43,8 +42,7 @@ class NtsEncoder(FairseqEncoder):
 
         Returns:
             ``encoder_out`` (B, S, H), zero at padding, in the order of ``src_tokens``; ``encoder_padding_mask`` (B, S);
-            ``final_hidden`` and ``final_cell`` of every layer, each (L, B, H); ``sentence`` (B,), see
-            ``follow_sentences``.
+            ``final_hidden`` and ``final_cell`` of every layer, each (L, B, H).
         """
         tokens = src_tokens.flip(1) if self.reverse else src_tokens
         embedded = self.dropout(self.embed_tokens(tokens))
@@ -54,16 +52,4 @@ class NtsEncoder(FairseqEncoder):
             "encoder_padding_mask": src_tokens.eq(self.padding_idx),
             "final_hidden": hidden,
             "final_cell": cell,
-            "sentence": sentence_numbers(src_tokens),
         }
-
-    def reorder_encoder_out(self, encoder_out: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
-        """Pick sentences ``new_order`` (B',) of the batch, for beam search."""
-        return {
-            name: tensor.index_select(1 if name.startswith("final_") else 0, new_order)
-            for name, tensor in encoder_out.items()
-        }
-
-    def max_positions(self) -> int:
-        """An LSTM has no longest input; the task sets the limits."""
-        return int(1e5)

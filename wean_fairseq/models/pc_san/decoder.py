@@ -1,20 +1,20 @@
 """The decoder of PC-SAN (section 3.3): a Transformer's that copies nothing.
 
-Legend: ``B`` batch, ``T`` target length, ``S`` source length.
+Legend: ``N`` hypotheses, ``T`` target length, ``S`` source length.
 """
 
-from typing import Any
+from dataclasses import replace
 
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from ...modules import QueryEmbedding, TransformerDecoder
-from ..base import State
-from ..transformer import PlainDecoder
+from ...modules import QueryEmbedding, Step, TransformerDecoder
+from ...modules.transformer_decoder import DecoderState
+from ..transformer import TransformerMemory, TransformerTargetDecoder
 
 
-class PcSanDecoder(PlainDecoder):
-    """``PlainDecoder``, which reads every topic from one or two positions.
+class PcSanDecoder(TransformerTargetDecoder):
+    """A decoder that copies nothing, and reads every topic from one or two positions.
 
     Args:
         dictionary: of the essays.
@@ -35,14 +35,9 @@ class PcSanDecoder(PlainDecoder):
         super().__init__(dictionary, network, output_layer, max_positions)
         self.positions_a_topic = positions_a_topic
 
-    def forward(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: dict[str, Tensor],
-        incremental_state: State | None = None,
-        **_unused: Any,
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """See ``CopyingDecoder``; ``attn`` (B, T, S) is a topic's share of the attention, wherever it was read."""
-        log_probs, extra = super().forward(prev_output_tokens, encoder_out, incremental_state)
-        shares = extra["attn"][0].unflatten(2, (self.positions_a_topic, -1)).sum(dim=2)
-        return log_probs, {"attn": [shares]}
+    def step(self, words: Tensor, memory: TransformerMemory, state: DecoderState) -> tuple[Step, DecoderState]:
+        """See ``StepDecoder``; ``attention`` (N, T, S) is a topic's share of it, wherever it was read."""
+        step, state = super().step(words, memory, state)
+        assert step.attention is not None
+        shares = step.attention.unflatten(2, (self.positions_a_topic, -1)).sum(dim=2)
+        return replace(step, attention=shares), state

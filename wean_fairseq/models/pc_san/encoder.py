@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from ...data.topics import topic_positions
 from ...errors import UserError
 from ...modules import LastLayer, LayerMixture, TopicFusion
-from ..copying import sentence_numbers
 from ..topics import TopicEncoder
 
 
@@ -99,7 +98,7 @@ class PcSanEncoder(TopicEncoder):
 
         Returns:
             ``encoder_out`` (B, N, P, M); ``encoder_padding_mask`` (B, P), ``True`` at padding and at the end symbol,
-            which is no topic; ``sentence`` (B,), see ``follow_sentences``.
+            which is no topic; ``src_tokens`` as given.
 
         Raises:
             UserError: if the batch lacks BERT's states.
@@ -116,7 +115,7 @@ class PcSanEncoder(TopicEncoder):
         return {
             "encoder_out": self.dropout(memory),
             "encoder_padding_mask": no_topic,
-            "sentence": sentence_numbers(src_tokens),
+            "src_tokens": src_tokens,
         }
 
 

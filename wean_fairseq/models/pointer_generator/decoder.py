@@ -4,12 +4,13 @@ The attention of a step goes into the input of the next, so training runs step b
 depend on the steps before (the keys, the embedded words, everything from the gate to the vocabulary) is computed for
 all steps at once.
 
-Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``V`` base vocabulary, ``E`` embedding width, ``H``
-hidden width, ``A`` attention width.
+Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``V`` base vocabulary, ``E`` embedding
+width, ``H`` hidden width, ``A`` attention width.
 """
 
 import logging
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from fairseq.data import Dictionary
@@ -17,33 +18,54 @@ from torch import Tensor, nn
 
 from ...modules import (
     AdditiveAttention,
-    CopyDistribution,
+    Copying,
     MixtureLoss,
     QueryEmbedding,
+    State,
+    Step,
     attended_again,
+    attention_weights,
     base_ids,
-    gated,
-    masked_softmax,
+    weighted_sum,
 )
-from ..base import State
-from ..copying import CopyingDecoder, UnscoredStep, follow_sentences
+from ..copying import CopyingDecoder, CopyMemory
 
 logger = logging.getLogger(__name__)
 
 
-class Step(NamedTuple):
-    """One step of the recurrence; stacked over the steps, every shape has a T after the B."""
+@dataclass(frozen=True)
+class PointerMemory(CopyMemory):
+    """The source as every step sees it; ``no_copy`` is not attended to either."""
 
-    hidden: Tensor  # h_t, (B, H)
-    cell: Tensor  # c_t, (B, H)
-    context: Tensor  # h*_t, (B, 2H)
-    merged: Tensor  # x_t, (B, E)
-    scores: Tensor  # e_t of eq. 1 and 11, (B, S)
-    weights: Tensor  # a_t of eq. 2, (B, S), float32
-    coverage: Tensor  # of eq. 10: the attention of all steps before this one, (B, S), float32
+    states: Tensor  # (B, S, 2H)
+    keys: Tensor  # of the attention, (B, S, A)
+    start_hidden: Tensor  # (B, H)
+    start_cell: Tensor  # (B, H)
 
 
-class PointerGeneratorDecoder(CopyingDecoder):
+@dataclass(frozen=True)
+class PointerState(State):
+    """What a step leaves for the next one."""
+
+    hidden: Tensor  # h_t, (N, H)
+    cell: Tensor  # c_t, (N, H)
+    context: Tensor  # h*_t, (N, 2H)
+    coverage: Tensor  # of eq. 10: the attention of all steps so far, (N, S), float32
+
+
+class _Recurrence(NamedTuple):
+    """One step of the recurrence; stacked over the steps, every shape has a T after the N."""
+
+    hidden: Tensor  # h_t, (N, H)
+    cell: Tensor  # c_t, (N, H)
+    context: Tensor  # h*_t, (N, 2H)
+    merged: Tensor  # x_t, (N, E)
+    scores: Tensor  # e_t of eq. 1 and 11, (N, S)
+    weights: Tensor  # a_t of eq. 2, (N, S), float32
+    coverage: Tensor  # of eq. 10: the attention of all steps before this one, (N, S), float32
+
+
+class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
     """LSTM with attention, and a gate between generating a word and copying what is attended to.
 
     Args:
@@ -75,101 +97,61 @@ class PointerGeneratorDecoder(CopyingDecoder):
         self.output = output
         self.coverage_weight = coverage_weight
 
-    def distribution_and_extra(
-        self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: State | None = None
-    ) -> tuple[CopyDistribution, dict[str, Any]]:
-        """The choices at every step, or with ``incremental_state`` at the last one.
+    def remember(self, encoder_out: dict[str, Tensor]) -> PointerMemory:
+        """See ``StepDecoder``."""
+        states = encoder_out["encoder_out"]
+        return PointerMemory(
+            encoder_out["src_tokens"],
+            encoder_out["no_copy_mask"],
+            states,
+            self.attention.project_keys(states),
+            encoder_out["start_hidden"],
+            encoder_out["start_cell"],
+        )
 
-        Args:
-            prev_output_tokens: shape (B, T), slots included.
-            encoder_out: what the encoder returned.
-            incremental_state: the state between steps of generation.
+    def begin(self, memory: PointerMemory) -> PointerState:
+        """See ``StepDecoder``."""
+        context = torch.zeros_like(memory.states[:, 0])
+        coverage = torch.zeros_like(memory.no_copy, dtype=torch.float)
+        return PointerState(memory.start_hidden, memory.start_cell, context, coverage)
 
-        Returns:
-            The choices, and ``{"attn": [weights (B, T, S)], "coverage": (B, T, S)}``.
-        """
-        steps = self.unscored(prev_output_tokens, encoder_out, incremental_state)
-        assert steps.gate is not None
-        logits = self.output.scores(steps.features, self.embed_tokens.weight)  # (B, T, V), eq. 4
+    def step(self, words: Tensor, memory: PointerMemory, state: PointerState) -> tuple[Step, PointerState]:
+        """See ``StepDecoder``; the features are the queries of eq. 4, ``extra`` has ``coverage`` (N, T, S)."""
+        embedded = self.embed_tokens(base_ids(words, self.num_base, self.unk_index))  # (N, T, E)
+        width = embedded.size(-1)
+        word_parts = nn.functional.linear(embedded, self.merge.weight[:, :width], self.merge.bias)  # (N, T, E)
+        context_weight = self.merge.weight[:, width:]
+        steps = []
+        for word_part in word_parts.unbind(dim=1):
+            merged = word_part + nn.functional.linear(state.context, context_weight)  # x_t
+            now = self._advance(merged, memory, state)
+            steps.append(now)
+            state = PointerState(now.hidden, now.cell, now.context, now.coverage + now.weights)  # eq. 10
+        every = _Recurrence(*(torch.stack(parts, dim=1) for parts in zip(*steps, strict=True)))
+        gate = self.gate(torch.cat([every.context, every.cell, every.hidden, every.merged], dim=-1))  # logit of eq. 8
+        query = self.combine(torch.cat([every.hidden, every.context], dim=-1))  # (N, T, H)
         # The scores are the log of the attention up to a constant, so the gate's mixture stays in log space.
-        choices = gated(steps.gate, logits, steps.copy, encoder_out["src_tokens"], steps.no_copy)  # eq. 9
-        return choices, steps.extra
+        copying = Copying(every.scores, gate.squeeze(-1))
+        return Step(query, every.weights, copying, {"coverage": every.coverage}), state
 
-    def unscored(
-        self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: State | None = None
-    ) -> UnscoredStep:
-        """The steps without the scores of the vocabulary; arguments as ``distribution_and_extra``."""
-        steps = self._run(prev_output_tokens, encoder_out, incremental_state)
-        gate = self.gate(torch.cat([steps.context, steps.cell, steps.hidden, steps.merged], dim=-1))  # logit of eq. 8
-        query = self.combine(torch.cat([steps.hidden, steps.context], dim=-1))  # (B, T, H)
-        extra = {"attn": [steps.weights], "coverage": steps.coverage}
-        return UnscoredStep(query, steps.scores, gate.squeeze(-1), encoder_out["no_copy_mask"], extra)
-
-    def loss(
-        self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
-    ) -> MixtureLoss:
+    def step_loss(self, step: Step, memory: PointerMemory, target: Tensor, label_smoothing: float) -> MixtureLoss:
         """Loss sums against ``target`` (B, T); with coverage its loss too, which is logged as ``coverage``."""
-        distribution, extra = self.distribution_and_extra(prev_output_tokens, encoder_out)
-        sums = distribution.loss(self.known_targets(target), self.padding_idx, label_smoothing)
+        sums = super().step_loss(step, memory, target, label_smoothing)
         if self.attention.coverage_weight is None:
             return sums
-        again = attended_again(extra["attn"][0], extra["coverage"])  # (B, T), eq. 12
+        assert step.attention is not None
+        again = attended_again(step.attention, step.extra["coverage"])  # (B, T), eq. 12
         again = again.masked_select(target.ne(self.padding_idx)).sum()
         loss = sums.loss + self.coverage_weight * again  # eq. 13
         return MixtureLoss(loss, sums.nll_loss, sums.logged | {"coverage": again.detach()})
 
-    def _run(self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: State | None) -> Step:
-        """The recurrence over all words of ``prev_output_tokens``, or over the last one from the state before."""
-        state, memory = None, None
-        if incremental_state is not None:
-            prev_output_tokens = prev_output_tokens[:, -1:]
-            state = self.get_incremental_state(incremental_state, "step")
-            memory = self.get_incremental_state(incremental_state, "memory")
-        if state is None or memory is None:
-            state, memory = self._start(encoder_out)
-        keys = memory["keys"]
-        words = self.embed_tokens(base_ids(prev_output_tokens, self.num_base, self.unk_index))  # (B, T, E)
-        width = words.size(-1)
-        word_parts = nn.functional.linear(words, self.merge.weight[:, :width], self.merge.bias)  # (B, T, E)
-        context_weight = self.merge.weight[:, width:]
-        steps = []
-        for word_part in word_parts.unbind(dim=1):
-            merged = word_part + nn.functional.linear(state["context"], context_weight)  # x_t
-            steps.append(self._step(merged, state, keys, encoder_out))
-            state = _after(steps[-1])
-        if incremental_state is not None:
-            self.set_incremental_state(incremental_state, "step", state)
-            self.set_incremental_state(incremental_state, "memory", memory)
-        return Step(*(torch.stack(parts, dim=1) for parts in zip(*steps, strict=True)))
-
-    def _start(self, encoder_out: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """The state before the first step, and what stays the same, for ``follow_sentences``: the keys (B, S, A)."""
-        outputs = encoder_out["encoder_out"]
-        state = {
-            "hidden": encoder_out["start_hidden"],
-            "cell": encoder_out["start_cell"],
-            "context": torch.zeros_like(outputs[:, 0]),
-            "coverage": torch.zeros_like(encoder_out["no_copy_mask"], dtype=torch.float),
-        }
-        return state, {"keys": self.attention.project_keys(outputs), "sentence": encoder_out["sentence"]}
-
-    def _step(self, merged: Tensor, state: dict[str, Tensor], keys: Tensor, encoder_out: dict[str, Tensor]) -> Step:
-        """From x_t, shape (B, E), and the state before to what the step yields."""
-        hidden, cell = self.cell(merged, (state["hidden"], state["cell"]))
-        scores = self.attention.scores(torch.cat([cell, hidden], dim=-1), keys, state["coverage"]).float()
-        weights = masked_softmax(scores.unsqueeze(1), encoder_out["no_copy_mask"])  # (B, 1, S), eq. 2
-        outputs = encoder_out["encoder_out"]
-        context = torch.bmm(weights.to(outputs.dtype), outputs).squeeze(1)  # (B, 2H), eq. 3
-        return Step(hidden, cell, context, merged, scores, weights.squeeze(1), state["coverage"])
-
-    def reorder_incremental_state(self, incremental_state: State, new_order: Tensor) -> None:
-        """Let the states follow the hypotheses ``new_order`` (B',) that beam search kept."""
-        state = self.get_incremental_state(incremental_state, "step")
-        memory = self.get_incremental_state(incremental_state, "memory")
-        if state is not None and memory is not None:
-            moved = {name: part.index_select(0, new_order) for name, part in state.items()}
-            self.set_incremental_state(incremental_state, "step", moved)
-            self.set_incremental_state(incremental_state, "memory", follow_sentences(memory, new_order))
+    def _advance(self, merged: Tensor, memory: PointerMemory, state: PointerState) -> _Recurrence:
+        """From x_t, shape (N, E), and the state before to what the step yields."""
+        hidden, cell = self.cell(merged, (state.hidden, state.cell))
+        scores = self.attention.scores(torch.cat([cell, hidden], dim=-1), memory.keys, state.coverage).float()
+        weights = attention_weights(scores, memory.no_copy)  # (N, S), eq. 2
+        context = weighted_sum(weights.to(memory.states.dtype), memory.states)  # (N, 2H), eq. 3
+        return _Recurrence(hidden, cell, context, merged, scores, weights, state.coverage)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
         """Let a checkpoint that was trained without coverage go on with it: w_c starts as initialised here."""
@@ -178,10 +160,4 @@ class PointerGeneratorDecoder(CopyingDecoder):
         if new is not None and key not in state_dict:
             logger.warning("the checkpoint was trained without --coverage: its new weights start untrained")
             state_dict[key] = new.detach().clone()
-        return state_dict
-
-
-def _after(step: Step) -> dict[str, Tensor]:
-    """The state that the next step starts from."""
-    coverage = step.coverage + step.weights  # eq. 10
-    return {"hidden": step.hidden, "cell": step.cell, "context": step.context, "coverage": coverage}
+        return super().upgrade_state_dict_named(state_dict, name)

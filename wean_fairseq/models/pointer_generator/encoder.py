@@ -7,14 +7,14 @@ from typing import Any
 
 import torch
 from fairseq.data import Dictionary
-from fairseq.models import FairseqEncoder
 from torch import Tensor, nn
 
 from ...modules import base_ids, run_over_words
-from ..copying import follow_sentences, no_copy_mask, num_base_words, sentence_numbers
+from ..base import SourceEncoder
+from ..copying import no_copy_mask, num_base_words
 
 
-class PointerGeneratorEncoder(FairseqEncoder):
+class PointerGeneratorEncoder(SourceEncoder):
     """A bidirectional LSTM of one layer, and the bridge from its final states to the decoder's first.
 
     Args:
@@ -43,7 +43,7 @@ class PointerGeneratorEncoder(FairseqEncoder):
 
         Returns:
             ``encoder_out`` (B, S, 2H), zero at padding; ``no_copy_mask`` (B, S), ``True`` where nothing is attended to
-            or copied; ``src_tokens`` as given; ``sentence`` (B,), see ``follow_sentences``; ``start_hidden`` and
+            or copied; ``src_tokens`` as given; ``start_hidden`` and
             ``start_cell`` of the decoder, each (B, H).
         """
         embedded = self.embed_tokens(base_ids(src_tokens, self.num_base, self.dictionary.unk()))  # (B, S, E)
@@ -52,15 +52,6 @@ class PointerGeneratorEncoder(FairseqEncoder):
             "encoder_out": outputs,
             "no_copy_mask": no_copy_mask(src_tokens, self.dictionary),
             "src_tokens": src_tokens,
-            "sentence": sentence_numbers(src_tokens),
             "start_hidden": torch.relu(self.hidden_bridge(torch.cat(tuple(hidden), dim=-1))),  # (2, B, H) -> (B, H)
             "start_cell": torch.relu(self.cell_bridge(torch.cat(tuple(cell), dim=-1))),
         }
-
-    def reorder_encoder_out(self, encoder_out: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
-        """Pick sentences ``new_order`` (B',) of the batch, for beam search."""
-        return follow_sentences(encoder_out, new_order)
-
-    def max_positions(self) -> int:
-        """An LSTM has no longest input; the task sets the limits."""
-        return int(1e5)

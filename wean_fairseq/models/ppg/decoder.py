@@ -8,12 +8,13 @@ A chunk ends with the chunk symbol, the last one with the end symbol, but the de
 last. So there is one way of ending a chunk for all of them: in the last chunk, and in what may follow it, the scores of
 the chunk symbol and of the end symbol change places.
 
-Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``k`` topic slots, ``R`` chunks of all essays, ``L``
-length of the longest chunk, ``M`` longest text before a chunk, ``E`` embedding width, ``H`` hidden width, ``A``
-attention width.
+Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``k`` topic slots, ``R`` chunks of all
+essays, ``L`` length of the longest chunk, ``M`` longest text before a chunk, ``E`` embedding width, ``H`` hidden width,
+``A`` attention width.
 """
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from fairseq.data import Dictionary
@@ -23,23 +24,48 @@ from torch.nn.functional import linear, pad
 from ...modules import (
     AdditiveAttention,
     LossSums,
+    Memory,
+    MixtureLoss,
+    State,
+    Step,
     at_source_positions,
     find_chunks,
+    for_hypotheses,
     gru_update,
     masked_softmax,
     run_over_words,
     text_before,
 )
-from ..base import State
+from ..base import WordScores
 from ..topics import TopicDecoder
 
 
-class _Memory(NamedTuple):
-    """What a chunk is written from."""
+@dataclass(frozen=True)
+class PpgMemory(Memory):
+    """The topics."""
+
+    topics: Tensor  # r, (B, k, 2H)
+    last: Tensor  # number of the last topic, (B,)
+    slot: Tensor  # where the topics stand in the source, (B, S)
+
+
+@dataclass(frozen=True)
+class ChunkMemory(State):
+    """What a chunk is written from, a row a chunk."""
 
     states: Tensor  # h_0 ... h_m, (R, 1 + M, 2H)
     keys: Tensor  # their part of the attention, (R, 1 + M, A)
     padding_mask: Tensor  # (R, 1 + M)
+
+
+@dataclass(frozen=True)
+class PpgState(State):
+    """What a step leaves for the next one."""
+
+    words: Tensor  # all that were read, (N, T)
+    number: Tensor  # of the chunk, from 0, (N,)
+    hidden: Tensor  # s_t, (N, H)
+    chunk: ChunkMemory | None  # None before the first step
 
 
 class _Written(NamedTuple):
@@ -50,7 +76,7 @@ class _Written(NamedTuple):
     hidden: Tensor  # after the last step, (R, H)
 
 
-class PpgDecoder(TopicDecoder):
+class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
     """s_t = GRU(s_{t-1}, [y_{t-1}; c_t]); words are scored from tanh of a linear map of [s_t; c_t; y_{t-1}].
 
     Args:
@@ -75,102 +101,90 @@ class PpgDecoder(TopicDecoder):
         self.readout = nn.Linear(hidden_size + 2 * hidden_size + width, width)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: dict[str, Tensor],
-        incremental_state: State | None = None,
-        **_unused: Any,
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """Scores of the next word at every step; see ``TopicDecoder``.
+    def remember(self, encoder_out: dict[str, Tensor]) -> PpgMemory:
+        """See ``StepDecoder``."""
+        return PpgMemory(encoder_out["topics"], (encoder_out["num_topics"] - 1).clamp(min=0), encoder_out["slot"])
 
-        ``attn`` is the weight of h_0, at the topic; the rest of the attention is on the text before.
+    def begin(self, memory: PpgMemory) -> PpgState:
+        """See ``StepDecoder``."""
+        nothing = memory.last.new_empty(len(memory.last), 0)
+        hidden = memory.topics.new_zeros(len(memory.last), self.cell.hidden_size)
+        return PpgState(nothing, torch.full_like(memory.last, -1), hidden, None)
+
+    def steps(self, words: Tensor, memory: PpgMemory) -> Step:
+        """All steps of words (B, T), the chunks side by side; ``extra`` is that of ``step``."""
+        chunks = find_chunks(words, self.padding_idx, self.chunk_index)
+        topic = self._topic(chunks.number, chunks.text, memory)
+        chunk = self._remember(text_before(words, chunks, self.padding_idx), topic)
+        written = self._write(chunks.split(self._embed(words)), chunk, torch.tanh(self.start_proj(topic)))
+        weights = chunks.join(written.topic_weights)
+        return self._described(chunks.join(written.readout), weights, chunks.number[chunks.row], memory)
+
+    def step(self, words: Tensor, memory: PpgMemory, state: PpgState) -> tuple[Step, PpgState]:
+        """See ``StepDecoder``; one word at a time.
+
+        ``attention`` is the weight of h_0, at the topic; the rest is on the text before. ``extra`` has ``last_chunk``:
+        ``True`` from the last topic on, (N, T).
         """
-        logits, extra = super().forward(prev_output_tokens, encoder_out, incremental_state)
-        ends = [self.chunk_index, self.eos_idx]
-        swapped = torch.where(extra["last_chunk"].unsqueeze(-1), logits[..., ends[::-1]], logits[..., ends])
-        return logits.index_copy(-1, torch.tensor(ends, device=logits.device), swapped), extra
+        begins = words[:, 0].eq(self.chunk_index) | state.number.lt(0)  # the first word begins a chunk too
+        read = torch.cat([state.words, words], dim=1)
+        number, hidden, chunk = state.number + begins.long(), state.hidden, state.chunk
+        if chunk is None or bool(begins.any()):
+            rows = begins.nonzero().squeeze(1)
+            topic = self._topic(number[rows], rows // (len(words) // len(memory.last)), memory)
+            new = self._remember(read[rows, 1:], topic)
+            hidden = hidden.index_copy(0, rows, torch.tanh(self.start_proj(topic)))
+            chunk = new if chunk is None else _replace(chunk, rows, new)
+        written = self._write(self._embed(words), chunk, hidden)
+        padding = words.eq(self.padding_idx)  # has no features, as in ``steps``
+        features = written.readout.masked_fill(padding.unsqueeze(2), 0.0)
+        weights = written.topic_weights.masked_fill(padding, 0.0)
+        step = self._described(features, weights, number.unsqueeze(1), memory)
+        return step, PpgState(read, number, written.hidden, chunk)
 
-    def loss(
-        self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
-    ) -> LossSums:
-        """Loss sums against ``target`` (B, T), without building the logits."""
-        features, extra = self.extract_features(prev_output_tokens, encoder_out)
-        last = extra["last_chunk"]
+    def scores(self, step: Step, memory: PpgMemory) -> Tensor:
+        """See ``StepDecoder``; in the last chunk, the two symbols that end a chunk and an essay change places."""
+        scores = super().scores(step, memory)
+        ends = torch.tensor([self.chunk_index, self.eos_idx], device=scores.device)
+        return scores.index_copy(-1, ends, _swapped(step, scores[..., ends]))
+
+    def finish(self, step: Step, memory: PpgMemory, scores: WordScores, log_sum: Tensor) -> Tensor:
+        """See ``StepDecoder``."""
+        ends = torch.tensor([self.chunk_index, self.eos_idx], device=log_sum.device).expand(len(log_sum), 2)
+        scores.put(ends, _swapped(step, scores.get(ends).unsqueeze(1)).squeeze(1))
+        return log_sum
+
+    def step_loss(
+        self, step: Step, memory: PpgMemory, target: Tensor, label_smoothing: float
+    ) -> LossSums | MixtureLoss:
+        """See ``StepDecoder``."""
+        last = step.extra["last_chunk"]
         ended, went_on = last & target.eq(self.eos_idx), last & target.eq(self.chunk_index)
         target = target.masked_fill(ended, self.chunk_index).masked_fill(went_on, self.eos_idx)
-        return self.word_loss(features, target, label_smoothing)
+        return super().step_loss(step, memory, target, label_smoothing)
 
-    def extract_features(
-        self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: State | None = None
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """What words are scored from, (B, T, E); arguments as ``forward``.
+    def _described(self, features: Tensor, weights: Tensor, number: Tensor, memory: PpgMemory) -> Step:
+        """A step from its features, the weights of h_0 and the numbers of the chunks, (N, T) each."""
+        last = for_hypotheses(memory.last, len(number)).unsqueeze(1)  # (N, 1)
+        topic = torch.minimum(number, last).unsqueeze(2)  # (N, T, 1)
+        of_topics = weights.new_zeros(*weights.shape, memory.topics.size(1)).scatter(2, topic, weights.unsqueeze(2))
+        attention = at_source_positions(of_topics, for_hypotheses(memory.slot, len(number)))
+        return Step(features, attention, extra={"last_chunk": number >= last})
 
-        Returns:
-            The features, and ``{"attn": [weights (B, T, S)], "last_chunk": True from the last topic on, (B, T)}``.
-        """
-        if incremental_state is None:
-            features, weights, number = self._all_chunks(prev_output_tokens, encoder_out)
-        else:
-            features, weights, number = self._next_step(prev_output_tokens, encoder_out, incremental_state)
-        last = (encoder_out["num_topics"].unsqueeze(1) - 1).clamp(min=0)  # (B, 1)
-        topic = torch.minimum(number, last).unsqueeze(2)  # (B, T, 1)
-        of_topics = weights.new_zeros(*weights.shape, encoder_out["topics"].size(1)).scatter(
-            2, topic, weights.unsqueeze(2)
-        )
-        attn = at_source_positions(of_topics, encoder_out["slot"])
-        return features, {"attn": [attn], "last_chunk": number >= last}
-
-    def _all_chunks(self, words: Tensor, encoder_out: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        """All steps of words (B, T): features (B, T, E), weights of h_0 (B, T), numbers of the chunks (B, T)."""
-        chunks = find_chunks(words, self.padding_idx, self.chunk_index)
-        topic = self._topic(chunks.number, chunks.text, encoder_out)
-        memory = self._remember(text_before(words, chunks, self.padding_idx), topic)
-        written = self._write(chunks.split(self._embed(words)), memory, torch.tanh(self.start_proj(topic)))
-        number = chunks.number[chunks.row]
-        return chunks.join(written.readout), chunks.join(written.topic_weights), number
-
-    def _next_step(
-        self, words: Tensor, encoder_out: dict[str, Tensor], incremental_state: State
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The last step of words (B, T) alone, as ``_all_chunks``; what is needed of the others was kept."""
-        kept = self.get_incremental_state(incremental_state, "state")
-        begins = words[:, -1].eq(self.chunk_index)
-        if kept is None:
-            begins = torch.ones_like(begins)
-            number, hidden, memory = begins.long() - 1, None, None
-        else:
-            number, hidden = kept["number"] + begins.long(), kept["hidden"]
-            memory = _Memory(kept["states"], kept["keys"], kept["padding_mask"])
-        if hidden is None or memory is None or bool(begins.any()):
-            rows = begins.nonzero().squeeze(1)
-            topic = self._topic(number[rows], rows, encoder_out)
-            new = self._remember(words[rows, 1:], topic)
-            start = torch.tanh(self.start_proj(topic))
-            hidden = start if hidden is None else hidden.index_copy(0, rows, start)
-            memory = new if memory is None else _replace(memory, rows, new)
-        written = self._write(self._embed(words[:, -1:]), memory, hidden)
-        state = memory._asdict() | {"number": number, "hidden": written.hidden}
-        self.set_incremental_state(incremental_state, "state", state)
-        padding = words[:, -1:].eq(self.padding_idx)  # has no features, as in training
-        features = written.readout.masked_fill(padding.unsqueeze(2), 0.0)
-        return features, written.topic_weights.masked_fill(padding, 0.0), number.unsqueeze(1)
-
-    def _topic(self, number: Tensor, text: Tensor, encoder_out: dict[str, Tensor]) -> Tensor:
+    def _topic(self, number: Tensor, text: Tensor, memory: PpgMemory) -> Tensor:
         """r of chunks ``number`` (R,) of essays ``text`` (R,), the last topic's where there are no more: (R, 2H)."""
-        last = (encoder_out["num_topics"][text] - 1).clamp(min=0)
-        return encoder_out["topics"][text, torch.minimum(number, last)]
+        return memory.topics[text, torch.minimum(number, memory.last[text])]
 
-    def _remember(self, before: Tensor, topic: Tensor) -> _Memory:
+    def _remember(self, before: Tensor, topic: Tensor) -> ChunkMemory:
         """Encode the text before chunks, (R, M), padded on the right, beside their topics (R, 2H)."""
         padding_mask = before.eq(self.padding_idx)
         states = topic.unsqueeze(1)
         if before.size(1):
             encoded, _ = run_over_words(self.text_gru, self._embed(before), padding_mask)
             states = torch.cat([states, encoded.to(states.dtype)], dim=1)
-        return _Memory(states, self.attention.project_keys(states), pad(padding_mask, (1, 0), value=False))
+        return ChunkMemory(states, self.attention.project_keys(states), pad(padding_mask, (1, 0), value=False))
 
-    def _write(self, words: Tensor, memory: _Memory, hidden: Tensor) -> _Written:
+    def _write(self, words: Tensor, memory: ChunkMemory, hidden: Tensor) -> _Written:
         """The steps of chunks, whose embedded words (R, L, E) are known, from the state ``hidden`` (R, H)."""
         width = words.size(-1)
         word_gates = linear(words, self.cell.weight_ih[:, :width], self.cell.bias_ih)  # (R, L, 3H)
@@ -193,18 +207,16 @@ class PpgDecoder(TopicDecoder):
         dropped: Tensor = self.dropout(self.embed_tokens(tokens))
         return dropped
 
-    def reorder_incremental_state(self, incremental_state: State, new_order: Tensor) -> None:
-        """Let the states follow the hypotheses ``new_order`` (B',) that beam search kept."""
-        kept = self.get_incremental_state(incremental_state, "state")
-        if kept is not None:
-            moved = {name: value.index_select(0, new_order) for name, value in kept.items()}
-            self.set_incremental_state(incremental_state, "state", moved)
+
+def _swapped(step: Step, scores: Tensor) -> Tensor:
+    """Scores (N, T, 2) of the chunk symbol and the end symbol, which change places in the last chunk."""
+    return torch.where(step.extra["last_chunk"].unsqueeze(-1), scores.flip(-1), scores)
 
 
-def _replace(memory: _Memory, rows: Tensor, new: _Memory) -> _Memory:
+def _replace(memory: ChunkMemory, rows: Tensor, new: ChunkMemory) -> ChunkMemory:
     """Put what a chunk that begins is written from in the place of what the chunk before it was."""
     longer = new.states.size(1) - memory.states.size(1)
     states = pad(memory.states, (0, 0, 0, longer)).index_copy(0, rows, new.states)
     keys = pad(memory.keys, (0, 0, 0, longer)).index_copy(0, rows, new.keys)
     mask = pad(memory.padding_mask, (0, longer), value=True).index_copy(0, rows, new.padding_mask)
-    return _Memory(states, keys, mask)
+    return ChunkMemory(states, keys, mask)

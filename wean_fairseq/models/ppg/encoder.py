@@ -9,7 +9,6 @@ from fairseq.data import Dictionary
 from torch import Tensor, nn
 
 from ...modules import topic_words
-from ..copying import sentence_numbers
 from ..topics import TopicEncoder
 
 
@@ -40,7 +39,7 @@ class PpgEncoder(TopicEncoder):
 
         Returns:
             ``topics`` r (B, k, 2H), zero in slots without one; ``num_topics`` (B,); ``slot`` (B, S), see
-            ``TopicWords``; ``sentence`` (B,), see ``follow_sentences``.
+            ``TopicWords``.
         """
         words = topic_words(src_tokens, self.padding_idx, self.eos_idx)
         embedded = self.embed_tokens(words.tokens)  # (B, k, E)
@@ -50,5 +49,4 @@ class PpgEncoder(TopicEncoder):
             "topics": topics,
             "num_topics": (~words.padding_mask).sum(dim=1),
             "slot": words.slot,
-            "sentence": sentence_numbers(src_tokens),
         }

@@ -1,18 +1,25 @@
 """The decoder of Residual LSTM (Prakash et al., COLING 2016): it starts where the encoder ended, without attention.
 
-Legend: ``B`` batch, ``T`` target length, ``E`` embedding width, ``H`` hidden width, ``L`` layers, ``V`` words.
+Legend: ``N`` hypotheses, ``T`` target length, ``E`` embedding width, ``H`` hidden width, ``L`` layers, ``V`` words.
 """
 
-from typing import Any
+from dataclasses import dataclass
 
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
-from ...modules import QueryEmbedding, ResidualLstm
-from ..base import FeatureDecoder, LstmStates, State
+from ...modules import LstmState, Memory, QueryEmbedding, ResidualLstm, Step
+from ..base import StepDecoder
 
 
-class ResidualLstmDecoder(LstmStates, FeatureDecoder):
+@dataclass(frozen=True)
+class ResidualMemory(Memory):
+    """The source: no more than where it ended."""
+
+    start: LstmState
+
+
+class ResidualLstmDecoder(StepDecoder[ResidualMemory, LstmState]):
     """A residual LSTM over the words written so far, whose outputs are scored against the vocabulary.
 
     Args:
@@ -25,16 +32,20 @@ class ResidualLstmDecoder(LstmStates, FeatureDecoder):
     def __init__(
         self, dictionary: Dictionary, embed_tokens: nn.Embedding, stack: ResidualLstm, output: QueryEmbedding
     ) -> None:
-        super().__init__(dictionary, embed_tokens, output)
+        super().__init__(dictionary)
+        self.embed_tokens = embed_tokens
+        self.output = output
         self.stack = stack
 
-    def extract_features(
-        self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: State | None = None
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """Outputs of the top layer, (B, T, H), and ``{"attn": [None]}``, as there is no attention."""
-        if incremental_state is not None:
-            prev_output_tokens = prev_output_tokens[:, -1:]
-        start = self.kept_states(incremental_state) or (encoder_out["final_hidden"], encoder_out["final_cell"])
-        outputs, (hidden, cell) = self.stack(self.embed_tokens(prev_output_tokens), start)
-        self.keep_states(incremental_state, hidden, cell)
-        return outputs, {"attn": [None]}
+    def remember(self, encoder_out: dict[str, Tensor]) -> ResidualMemory:
+        """See ``StepDecoder``."""
+        return ResidualMemory(LstmState(encoder_out["final_hidden"], encoder_out["final_cell"]))
+
+    def begin(self, memory: ResidualMemory) -> LstmState:
+        """See ``StepDecoder``."""
+        return memory.start
+
+    def step(self, words: Tensor, memory: ResidualMemory, state: LstmState) -> tuple[Step, LstmState]:
+        """See ``StepDecoder``; the features are the outputs of the top layer, (N, T, H)."""
+        outputs, last = self.stack(self.embed_tokens(words), (state.hidden, state.cell))
+        return Step(outputs, None), LstmState(*last)

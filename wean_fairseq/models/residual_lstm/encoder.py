@@ -6,13 +6,13 @@ Legend: ``B`` batch, ``S`` source length, ``E`` embedding width, ``H`` hidden wi
 from typing import Any
 
 from fairseq.data import Dictionary
-from fairseq.models import FairseqEncoder
 from torch import Tensor, nn
 
 from ...modules import ResidualLstm
+from ..base import SourceEncoder
 
 
-class ResidualLstmEncoder(FairseqEncoder):
+class ResidualLstmEncoder(SourceEncoder):
     """A residual LSTM over the words of the source.
 
     Args:
@@ -40,11 +40,3 @@ class ResidualLstmEncoder(FairseqEncoder):
         padding_mask = src_tokens.eq(self.padding_idx)
         _, (hidden, cell) = self.stack(self.embed_tokens(src_tokens), padding_mask=padding_mask)
         return {"final_hidden": hidden, "final_cell": cell}
-
-    def reorder_encoder_out(self, encoder_out: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
-        """Pick sentences ``new_order`` (B',) of the batch, for beam search."""
-        return {name: state.index_select(1, new_order) for name, state in encoder_out.items()}
-
-    def max_positions(self) -> int:
-        """An LSTM has no longest input; the task sets the limits."""
-        return int(1e5)

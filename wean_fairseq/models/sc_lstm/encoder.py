@@ -8,7 +8,6 @@ from typing import Any
 from torch import Tensor
 
 from ...modules import first_keywords, topic_words
-from ..copying import sentence_numbers
 from ..topics import TopicEncoder
 
 
@@ -23,12 +22,10 @@ class ScLstmEncoder(TopicEncoder):
             src_lengths: ignored; the lengths are read off the padding.
 
         Returns:
-            ``topic_tokens`` (B, k), ``first_keywords`` d_0 (B, k), float32; ``sentence`` (B,), see
-            ``follow_sentences``.
+            ``topic_tokens`` (B, k), ``first_keywords`` d_0 (B, k), float32.
         """
         words = topic_words(src_tokens, self.padding_idx, self.eos_idx)
         return {
             "topic_tokens": words.tokens,
             "first_keywords": first_keywords(words.tokens, words.padding_mask),
-            "sentence": sentence_numbers(src_tokens),
         }

@@ -6,13 +6,13 @@ Legend: ``B`` batch, ``S`` source length, ``L`` layers, ``H`` hidden width, ``E`
 from typing import Any
 
 from fairseq.data import Dictionary
-from fairseq.models import FairseqEncoder
 from torch import Tensor, nn
 
 from ...modules import run_over_words
+from ..base import SourceEncoder
 
 
-class WeanLstmEncoder(FairseqEncoder):
+class WeanLstmEncoder(SourceEncoder):
     """An LSTM over packed sentences, so that padding on either side is never read.
 
     Args:
@@ -69,12 +69,3 @@ class WeanLstmEncoder(FairseqEncoder):
 
     def _sum_directions(self, state: Tensor) -> Tensor:
         return state.view(-1, self.directions, *state.shape[1:]).sum(dim=1)  # (L * directions, B, H) -> (L, B, H)
-
-    def reorder_encoder_out(self, encoder_out: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
-        """Pick sentences ``new_order`` (B',) of the batch, for beam search."""
-        batch_dim = {"encoder_out": 0, "encoder_padding_mask": 0, "final_hidden": 1, "final_cell": 1}
-        return {name: tensor.index_select(batch_dim[name], new_order) for name, tensor in encoder_out.items()}
-
-    def max_positions(self) -> int:
-        """An LSTM has no longest input; the task sets the limits."""
-        return int(1e5)

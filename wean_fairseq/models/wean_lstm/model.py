@@ -39,7 +39,7 @@ class WeanLstmModel(LossModel):
 
     def get_targets(self, sample: dict[str, Any], net_output: Any) -> Tensor:
         """Targets (B, T) for fairseq's own criterions: a word that is no candidate counts as ``<unk>``."""
-        return self.decoder.query_embedding.known_targets(sample["target"])
+        return self.decoder.output.known_targets(sample["target"])
 
 
 def _check_candidates(num_candidates: int, dictionary: Dictionary) -> None:
@@ -70,7 +70,7 @@ def _build(cls: type[WeanLstmModel], cfg: WeanLstmConfig, task: FairseqTask) -> 
         ),
         bridge=StateBridge(str(cfg.bridge), cfg.encoder_layers, cfg.decoder_layers, cfg.hidden_size),
         attention=BilinearAttention(cfg.hidden_size, cfg.hidden_size, tanh=cfg.attention_tanh),
-        query_embedding=QueryEmbedding(
+        output=QueryEmbedding(
             str(cfg.query_score),
             cfg.hidden_size,
             cfg.embed_dim,

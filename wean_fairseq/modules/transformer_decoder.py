@@ -1,0 +1,239 @@
+"""The decoder of the Transformer in ``transformer.py``: layers that read the words so far and the source.
+
+The hypotheses of a sentence ask side by side, so that its source is projected and kept once, and so are their words
+(see ``words_read.py``).
+
+Legend: ``B`` sentences, ``N`` hypotheses: K of each sentence, ``T`` words, ``Q`` = K T queries of a sentence, ``W``
+words kept of a sentence, ``S`` source length, ``D`` width, ``A`` heads.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from .sinusoidal_positions import SinusoidalEmbedding
+from .steps import Memory, State, by_sentence
+from .transformer import (
+    NORM_EPS,
+    AttentionMaker,
+    FeedForward,
+    Keyed,
+    MultiHeadAttention,
+    PositionedEmbedding,
+    causal_bias,
+    padding_bias,
+)
+from .words_read import SharedWords, WordsRead
+
+
+class Decoded(NamedTuple):
+    """What a decoder (layer) gives.
+
+    Attributes:
+        states: (B, Q, D).
+        context: what the cross-attention read from the source, (B, Q, D).
+        log_weights: of the cross-attention, if wanted: (B, A, Q, S), float32.
+    """
+
+    states: Tensor
+    context: Tensor
+    log_weights: Tensor | None
+
+
+@dataclass(frozen=True)
+class LayerState(State):
+    """What a layer keeps of the words read.
+
+    Attributes:
+        words: read by the self-attention.
+        sums: over the words of each hypothesis, (N, ...) each, where a paper has any.
+    """
+
+    words: SharedWords = field(default_factory=lambda: SharedWords({}))
+    sums: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SourceMemory(Memory):
+    """The source as the layers read it.
+
+    Attributes:
+        layers: what each of them reads, (B, ...) each.
+        bias: of the attention to the source, (B, 1, 1, S).
+    """
+
+    layers: tuple[Keyed, ...]
+    bias: Tensor
+
+
+@dataclass(frozen=True)
+class DecoderState(State):
+    """What a Transformer's step leaves for the next one."""
+
+    read: WordsRead
+    layers: tuple[LayerState, ...]
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention, attention to the source and feed-forward, each with dropout, residual and normalisation.
+
+    Args:
+        dim: ``D``.
+        heads: ``A``.
+        inner_dim: ``F``.
+        dropout: on the output of each part.
+        attention_dropout: on the attention weights.
+        attention: makes the self-attention from the arguments of ``MultiHeadAttention``.
+        cross_attention: makes the attention to the source in the same way.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        inner_dim: int,
+        dropout: float,
+        attention_dropout: float,
+        attention: AttentionMaker = MultiHeadAttention,
+        cross_attention: AttentionMaker = MultiHeadAttention,
+    ) -> None:
+        super().__init__()
+        self.self_attention = attention(dim, heads, attention_dropout)
+        self.self_norm = nn.LayerNorm(dim, NORM_EPS)
+        self.cross_attention = cross_attention(dim, heads, attention_dropout)
+        self.cross_norm = nn.LayerNorm(dim, NORM_EPS)
+        self.feed_forward = FeedForward(dim, inner_dim)
+        self.output_norm = nn.LayerNorm(dim, NORM_EPS)
+        self.dropout = nn.Dropout(dropout)
+
+    def remember(self, source: Tensor, bias: Tensor) -> Keyed:
+        """What the steps read of the source: encoder states (B, S, D), and the bias of the attention to them."""
+        return self.cross_attention.project(source)
+
+    def forward(
+        self,
+        states: Tensor,
+        source: Keyed,
+        state: LayerState,
+        read: WordsRead,
+        self_bias: Tensor | None,
+        cross_bias: Tensor | None,
+        *,
+        with_weights: bool = False,
+    ) -> tuple[Decoded, LayerState]:
+        """One layer.
+
+        Args:
+            states: shape (B, Q, D).
+            source: from ``remember``.
+            state: what was kept of the words before.
+            read: the words read, these included.
+            self_bias: of the self-attention, broadcast to (B, A, Q, W).
+            cross_bias: of the attention to the source, broadcast to (B, A, Q, S).
+            with_weights: return those of the attention to the source.
+        """
+        asking, sums = self.asking(states, source, state.sums)
+        words = state.words.append(self.self_attention.project(states))
+        attended = self.self_attention(asking, words.kept | {"place": read.place}, self_bias)
+        states = self.self_norm(states + self.dropout(attended.output))
+        found = self.cross_attention(states, source, cross_bias, with_weights=with_weights)
+        states = self.cross_norm(states + self.dropout(found.output))
+        states = self.output_norm(states + self.dropout(self.feed_forward(states)))
+        return Decoded(states, found.output, found.log_weights), LayerState(words, sums)
+
+    def asking(self, states: Tensor, source: Keyed, sums: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """What the queries of the self-attention are made of, and the sums after these words.
+
+        That is the states; a paper may put more beside them.
+        """
+        return states, sums
+
+
+class TransformerDecoder(nn.Module):
+    """An embedding and layers that read the source.
+
+    Args:
+        embedding: of the tokens.
+        layers: from the bottom; ``DecoderLayer`` or what overrides it.
+    """
+
+    def __init__(self, embedding: PositionedEmbedding | SinusoidalEmbedding, layers: Iterable[DecoderLayer]) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.layers = nn.ModuleList(layers)
+
+    def remember(self, source: Tensor, padding_mask: Tensor) -> SourceMemory:
+        """What the steps read of the source.
+
+        Args:
+            source: encoder states, shape (B, S, D).
+            padding_mask: ``True`` at source padding, shape (B, S).
+        """
+        return remember(self.layers, source, padding_bias(padding_mask))
+
+    def begin(self, memory: SourceMemory) -> DecoderState:
+        """The state before the first word."""
+        return DecoderState(WordsRead.nothing(memory.bias), tuple(LayerState() for _ in self.layers))
+
+    def forward(
+        self, tokens: Tensor, memory: SourceMemory, state: DecoderState, *, with_weights: bool = False
+    ) -> tuple[Decoded, DecoderState]:
+        """Read more words.
+
+        Args:
+            tokens: shape (N, T), padding on the right only: one, or from the first on as many as there are.
+            memory: from ``remember``.
+            state: after the words before.
+            with_weights: return the weights of the last layer's attention to the source.
+
+        Returns:
+            What the last layer gives, and the state after these words.
+        """
+        sentences = len(memory.bias)
+        read = state.read.append(tokens.ne(self.embedding.padding_idx), sentences)
+        states = by_sentence(self.embedding(tokens, state.read), sentences)
+        # One word sees all before it; of several, the future is masked. Padding comes after all that is read.
+        bias = read.bias(sentences) if tokens.size(1) == 1 else causal_bias(tokens.size(1), states)
+        decoded, layers = decode(self.layers, states, memory, state.layers, read, bias, with_weights=with_weights)
+        return decoded, DecoderState(read, layers)
+
+
+def remember(layers: nn.ModuleList, source: Tensor, bias: Tensor) -> SourceMemory:
+    """What decoder layers read of encoder states (B, S, D), with the bias of the attention to them, (B, 1, 1, S)."""
+    read = [layer.remember(source, bias) for layer in layers if isinstance(layer, DecoderLayer)]
+    return SourceMemory(tuple(read), bias)
+
+
+def decode(
+    layers: nn.ModuleList,
+    states: Tensor,
+    memory: SourceMemory,
+    kept: Sequence[LayerState],
+    read: WordsRead,
+    self_bias: Tensor | None,
+    *,
+    with_weights: bool = False,
+) -> tuple[Decoded, tuple[LayerState, ...]]:
+    """Run decoder layers one after the other.
+
+    Args:
+        layers: ``DecoderLayer`` or what overrides it, from the bottom.
+        states: embedded words, shape (B, Q, D).
+        memory: of the source.
+        kept: the states of the layers.
+        read: the words read, these included.
+        self_bias: of the self-attention, broadcast to (B, A, Q, W).
+        with_weights: return those of the last layer's attention to the source.
+
+    Returns:
+        What the last layer gives, and the states of all.
+    """
+    last, after = len(layers) - 1, []
+    for number, (layer, source, before) in enumerate(zip(layers, memory.layers, kept, strict=True)):
+        weighs = with_weights and number == last
+        decoded, state = layer(states, source, before, read, self_bias, memory.bias, with_weights=weighs)
+        states = decoded.states
+        after.append(state)
+    return decoded, tuple(after)
