@@ -12,6 +12,7 @@ from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
 
 import wean_fairseq  # noqa: F401 - registers the archs
+from wean_fairseq.modules import Step
 
 PAD, EOS, UNK = 1, 2, 3
 
@@ -91,6 +92,13 @@ def token_log_probs(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> l
     """Log-probabilities of the reference words, a tensor (length,) a sentence: independent of any padding."""
     picked = log_probs(model, batch).gather(2, batch["target"].unsqueeze(-1)).squeeze(-1)
     return [row[target != PAD] for row, target in zip(picked, batch["target"], strict=True)]
+
+
+def parts(step: Step) -> dict[str, torch.Tensor]:
+    """The tensors of a step by name, those that there are."""
+    copying = {} if step.copying is None else step.copying._asdict()
+    named = {"features": step.features, "attention": step.attention, **copying}
+    return {name: part for name, part in named.items() if part is not None}
 
 
 class ModelContract:
@@ -175,6 +183,33 @@ class ModelContract:
                 assert extra["attn"] == [None]
             else:
                 torch.testing.assert_close(extra["attn"][0][:, 0], attention[rows, step], rtol=1e-5, atol=1e-5)
+
+    @torch.no_grad()
+    def test_hypotheses_that_share_their_source_take_the_steps_of_teacher_forcing(self, model):
+        """As the fast search takes them: two hypotheses of each sentence read one row of its source.
+
+        They part after the first word; then a sentence is dropped, and those of the others change places.
+        """
+        batch = make_batch()
+        encoder_out = model.encoder(batch["src_tokens"], batch["src_lengths"], **task_inputs(model, batch))
+        words, decoder = batch["prev_output_tokens"], model.decoder
+        texts = torch.stack([words, torch.where(words > UNK, UNK + 1 + (words - UNK) % 19, words)], dim=1)  # (3, 2, T)
+        texts[:, :, 0] = words[:, :1]
+        memory = decoder.remember(encoder_out)
+        whole = [decoder.steps(texts[:, number], memory) for number in (0, 1)]
+        state, sentences, numbers = decoder.begin(memory), torch.arange(3), torch.zeros(3, dtype=torch.long)
+        for place in range(words.size(1)):
+            step, state = decoder.step(texts[sentences, numbers, place].unsqueeze(1), memory, state)
+            for name, found in parts(step).items():
+                expected = torch.stack([parts(one)[name] for one in whole], dim=1)[sentences, numbers, place]
+                torch.testing.assert_close(found[:, 0], expected, rtol=1e-5, atol=1e-5, msg=f"{name} at {place}")
+            if place == 0:
+                state = state.select(torch.tensor([0, 0, 1, 1, 2, 2]), None)
+                sentences, numbers = torch.tensor([0, 0, 1, 1, 2, 2]), torch.tensor([0, 1] * 3)
+            if place == 2:
+                kept = torch.tensor([1, 2])
+                memory, state = memory.select(kept), state.select(torch.tensor([3, 2, 4, 5]), kept)
+                sentences, numbers = torch.tensor([1, 1, 2, 2]), torch.tensor([1, 0, 0, 1])
 
     def test_the_same_seed_gives_the_same_model_and_dropout(self, case):
         arch, options = case

@@ -143,9 +143,7 @@ def coverage(loaded: Loaded, lines: Sequence[str]) -> list[Coverage]:
     for sample, best in _write(loaded, lines):
         net_input = {key: value for key, value in sample["net_input"].items() if key != "prev_output_tokens"}
         encoder_out = loaded.model.encoder(**net_input)
-        extra: dict[str, Any] = {}
-        if hasattr(loaded.model.decoder, "extract_features"):
-            _, extra = loaded.model.decoder.extract_features(read_words(best["tokens"]).unsqueeze(0), encoder_out)
+        _, extra = loaded.model.decoder.extract_features(read_words(best["tokens"]).unsqueeze(0), encoder_out)
         if "keywords" in extra:
             left, label = extra["keywords"][0], "d: how much of it is left to say"
         elif "topic_weights" in extra and encoder_out.get("importance") is not None:

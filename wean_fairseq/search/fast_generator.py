@@ -19,10 +19,9 @@ from torch import Tensor
 from ..errors import UserError
 from ..models.base import StepDecoder
 from ..modules import Memory, State
-from ..modules.query_embedding import ConcatScore
 from .generator import PaperSequenceGenerator, TopAwareBeamSearch
 from .hypotheses import Finished, HypothesisTree
-from .vocabulary_scores import NEVER, VocabularyScores
+from .vocabulary_scores import NEVER, VocabularyScores, scored_by_product
 
 SPECIAL = 3  # words that may be forbidden at a step: padding, the end, <unk>
 
@@ -75,10 +74,10 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         # Whether batches are searched here, unless one of them asks for what is left to fairseq.
         decoder = self._fast_decoder()
         self.is_fast = decoder is not None
-        if bf16_scores and decoder is not None and isinstance(getattr(decoder.output, "score", None), ConcatScore):
+        if bf16_scores and decoder is not None and not scored_by_product(decoder.output):
             raise UserError(
-                "--bf16-scores rounds the factors of matrix products, and --query-score concat scores words without "
-                "them: leave --bf16-scores out."
+                "--bf16-scores rounds the factors of matrix products, and --query-score concat and dnpg score words "
+                "without them: leave --bf16-scores out."
             )
 
     @staticmethod

@@ -9,6 +9,8 @@ Legend: ``N`` hypotheses of all sentences, ``B`` sentences, ``D`` width of the f
 ``W`` words with those that only copying can reach, ``C`` chunks, ``M`` candidates.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -159,6 +161,11 @@ class VocabularyScores:
         each = self.width // BLOCK
         chunk = blocks // each
         return self._scores.view(-1, BLOCK)[(chunk * self._scores.size(1) + rows) * each + blocks % each]
+
+
+def scored_by_product(output: Any) -> bool:
+    """Whether the scores of an output layer are one matrix product, in chunks of words as at once."""
+    return isinstance(output, OutputLayer) and not isinstance(getattr(output, "score", None), ConcatScore)
 
 
 def _totals(scores: Tensor, missing: Tensor, sums: Tensor | None) -> Tensor:

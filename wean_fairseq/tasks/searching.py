@@ -42,7 +42,7 @@ class SearchingConfig(GuardedConfig):
     bf16_scores: bool = field(
         default=False,
         metadata={
-            "help": "score words in bfloat16 in generation, recurrent archs only and not with --query-score concat: "
+            "help": "score words in bfloat16 in generation, not with --query-score concat nor by dnpg: "
             "much faster where the hardware has it, and not exact"
         },
     )
@@ -103,7 +103,7 @@ class SearchingTask(GuardedTask):
         is_fast = getattr(generator, "is_fast", False) and getattr(args, "prefix_size", 0) == 0
         if self.cfg.bf16_scores and not is_fast:
             raise UserError(
-                "--bf16-scores is for plain beam search with one model of a recurrent arch, without --stock-search: "
+                "--bf16-scores is for plain beam search with one model of this package, without --stock-search: "
                 "leave it out, or what contradicts it."
             )
         return generator

@@ -206,3 +206,16 @@ def test_two_dictionaries_are_refused():
 def test_left_padded_targets_are_refused():
     with pytest.raises(UserError, match="--left-pad-target"):
         build_model("wean_lstm", make_task(left_pad_target=True), **TINY)
+
+
+@pytest.mark.parametrize("arch", ["wean_lstm", "copynet"])
+def test_a_checkpoint_of_an_earlier_version_loads(arch):
+    """Its output layer was called ``query_embedding``; the parameters come in the order that the optimiser knows."""
+    model, other = (build_model(arch, embed_dim=6, hidden_size=10, seed=seed) for seed in (1, 2))
+    old = {
+        name.replace("decoder.output.", "decoder.query_embedding."): value for name, value in model.state_dict().items()
+    }
+    assert old.keys() != model.state_dict().keys()
+    assert "output" in list(model.decoder.state_dict())[-1]
+    other.load_state_dict(old)
+    assert torch.equal(log_probs(other, make_batch()), log_probs(model, make_batch()))

@@ -298,10 +298,11 @@ def test_scores_in_bfloat16_are_those_of_an_output_layer_that_rounds(stock_is_no
         assert (expected - other).abs().max() > 1e-3
 
 
-def test_scores_that_are_no_product_cannot_be_rounded():
+@pytest.mark.parametrize("case", ["concat", "dnpg"])
+def test_scores_that_are_no_product_cannot_be_rounded(case):
     """They would be exact, and no faster: rather an error than an option that does nothing."""
-    model = make_model("wean_lstm", {"query_score": "concat"})
-    with pytest.raises(UserError, match="--query-score concat scores words without"):
+    model = make_model(*FAMILIES[case])
+    with pytest.raises(UserError, match="--query-score concat and dnpg score words without"):
         FastSequenceGenerator([model], model.decoder.dictionary, bf16_scores=True)
 
 

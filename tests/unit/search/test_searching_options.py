@@ -47,12 +47,13 @@ def search(task: ParaphraseTask, models: list[torch.nn.Module], sample: dict[str
 
 
 @pytest.mark.parametrize("case", OPTIONS)
-@pytest.mark.parametrize("arch", ["wean_lstm", "copynet"])
+@pytest.mark.parametrize("arch", ["wean_lstm", "copynet", "copy_transformer"])
 def test_an_option_does_the_same_with_either_search(arch, case):
     options, wants_fast = OPTIONS[case]
-    task = paraphrase_task(BASE - 4, SLOTS) if arch == "copynet" else paraphrase_task()
+    copies = arch != "wean_lstm"
+    task = paraphrase_task(BASE - 4, SLOTS) if copies else paraphrase_task()
     model = make_model(arch, {}, task)
-    sample = make_sample(model, copy_batch() if arch == "copynet" else None)
+    sample = make_sample(model, copy_batch() if copies else None)
     found, is_fast = search(task, [model], sample, **options)
     task.cfg.stock_search = True
     expected, never = search(task, [model], sample, **options)
