@@ -38,6 +38,7 @@ from .sc_lstm_cell import KeywordGate, KeywordRows, control_loss, first_keywords
 from .sinusoidal_positions import SinusoidalEmbedding
 from .soft_labels import Labels
 from .steps import (
+    LstmStart,
     LstmState,
     Memory,
     State,
@@ -88,6 +89,7 @@ __all__ = [
     "LayerMixture",
     "LevelOutputs",
     "LossSums",
+    "LstmStart",
     "LstmState",
     "Memory",
     "MixtureLoss",

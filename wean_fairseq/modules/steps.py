@@ -68,6 +68,13 @@ class LstmState(State):
 
 
 @dataclass(frozen=True)
+class LstmStart(Memory):
+    """A source of which steps know the first state."""
+
+    start: LstmState
+
+
+@dataclass(frozen=True)
 class Step:
     """The result of steps before the words of the vocabulary are scored.
 

@@ -185,7 +185,7 @@ class PositionedEmbedding(nn.Module):
         """
         place = tokens.ne(self.padding_idx).long().cumsum(dim=1) - 1  # (N, T)
         length = tokens.size(1)
-        if read is not None:
+        if read is not None and read.length:
             place, length = place + read.count.unsqueeze(1), length + read.length
         position = place.clamp(min=0)
         if length > self.positions.num_embeddings:  # with padding; is one of them longer without?

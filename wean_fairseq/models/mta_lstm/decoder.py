@@ -19,6 +19,7 @@ from torch.nn.functional import linear
 from ...modules import (
     AdditiveAttention,
     LossSums,
+    LstmStart,
     LstmState,
     Memory,
     MixtureLoss,
@@ -35,14 +36,7 @@ from ...modules import (
 from ..topics import TopicDecoder, with_auxiliary
 
 
-@dataclass(frozen=True)
-class TopicAverage(Memory):
-    """The source: no more than the first state."""
-
-    start: LstmState
-
-
-class TopicAverageDecoder(TopicDecoder[TopicAverage, LstmState]):
+class TopicAverageDecoder(TopicDecoder[LstmStart, LstmState]):
     """TAV-LSTM: the mean of the topics, through a feed-forward map, is the first state.
 
     Args:
@@ -58,26 +52,22 @@ class TopicAverageDecoder(TopicDecoder[TopicAverage, LstmState]):
         self.start_proj = nn.Linear(embed_tokens.embedding_dim, 2 * lstm.num_layers * lstm.hidden_size)
         self.dropout = nn.Dropout(dropout)
 
-    def remember(self, encoder_out: dict[str, Tensor]) -> TopicAverage:
-        """See ``StepDecoder``."""
-        return TopicAverage(self._start(encoder_out))
-
-    def begin(self, memory: TopicAverage) -> LstmState:
-        """See ``StepDecoder``."""
-        return memory.start
-
-    def step(self, words: Tensor, memory: TopicAverage, state: LstmState) -> tuple[Step, LstmState]:
-        """See ``StepDecoder``; the features are the outputs of the top layer, (N, T, H)."""
-        outputs, last = self.lstm(self.dropout(self.embed_tokens(words)), (state.hidden, state.cell))
-        return Step(self.dropout(outputs), None), LstmState(*last)
-
-    def _start(self, encoder_out: dict[str, Tensor]) -> LstmState:
-        """h_0 and c_0 of every layer, tanh of a linear map of the mean topic: (L, B, H) each."""
+    def remember(self, encoder_out: dict[str, Tensor]) -> LstmStart:
+        """See ``StepDecoder``: h_0 and c_0 of every layer, tanh of a linear map of the mean topic."""
         count = (~encoder_out["topic_padding_mask"]).sum(dim=1, keepdim=True).clamp(min=1)  # (B, 1)
         mean = encoder_out["topics"].sum(dim=1) / count  # slots without a topic are zero
         start = torch.tanh(self.start_proj(mean)).unflatten(1, (2, self.lstm.num_layers, -1))  # (B, 2, L, H)
         hidden, cell = start.permute(1, 2, 0, 3).contiguous()
-        return LstmState(hidden, cell)
+        return LstmStart(LstmState(hidden, cell))
+
+    def begin(self, memory: LstmStart) -> LstmState:
+        """See ``StepDecoder``."""
+        return memory.start
+
+    def step(self, words: Tensor, memory: LstmStart, state: LstmState) -> tuple[Step, LstmState]:
+        """See ``StepDecoder``; the features are the outputs of the top layer, (N, T, H)."""
+        outputs, last = self.lstm(self.dropout(self.embed_tokens(words)), (state.hidden, state.cell))
+        return Step(self.dropout(outputs), None), LstmState(*last)
 
 
 @dataclass(frozen=True)

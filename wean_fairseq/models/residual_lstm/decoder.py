@@ -3,23 +3,14 @@
 Legend: ``N`` hypotheses, ``T`` target length, ``E`` embedding width, ``H`` hidden width, ``L`` layers, ``V`` words.
 """
 
-from dataclasses import dataclass
-
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
-from ...modules import LstmState, Memory, QueryEmbedding, ResidualLstm, Step
+from ...modules import LstmStart, LstmState, QueryEmbedding, ResidualLstm, Step
 from ..base import StepDecoder
 
 
-@dataclass(frozen=True)
-class ResidualMemory(Memory):
-    """The source: no more than where it ended."""
-
-    start: LstmState
-
-
-class ResidualLstmDecoder(StepDecoder[ResidualMemory, LstmState]):
+class ResidualLstmDecoder(StepDecoder[LstmStart, LstmState]):
     """A residual LSTM over the words written so far, whose outputs are scored against the vocabulary.
 
     Args:
@@ -37,15 +28,15 @@ class ResidualLstmDecoder(StepDecoder[ResidualMemory, LstmState]):
         self.output = output
         self.stack = stack
 
-    def remember(self, encoder_out: dict[str, Tensor]) -> ResidualMemory:
+    def remember(self, encoder_out: dict[str, Tensor]) -> LstmStart:
         """See ``StepDecoder``."""
-        return ResidualMemory(LstmState(encoder_out["final_hidden"], encoder_out["final_cell"]))
+        return LstmStart(LstmState(encoder_out["final_hidden"], encoder_out["final_cell"]))
 
-    def begin(self, memory: ResidualMemory) -> LstmState:
+    def begin(self, memory: LstmStart) -> LstmState:
         """See ``StepDecoder``."""
         return memory.start
 
-    def step(self, words: Tensor, memory: ResidualMemory, state: LstmState) -> tuple[Step, LstmState]:
+    def step(self, words: Tensor, memory: LstmStart, state: LstmState) -> tuple[Step, LstmState]:
         """See ``StepDecoder``; the features are the outputs of the top layer, (N, T, H)."""
         outputs, last = self.stack(self.embed_tokens(words), (state.hidden, state.cell))
         return Step(outputs, None), LstmState(*last)

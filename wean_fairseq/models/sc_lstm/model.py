@@ -4,9 +4,8 @@ from fairseq.models import register_model
 from fairseq.tasks import FairseqTask
 from torch import nn
 
-from ...errors import UserError
 from ...modules import KeywordGate
-from ..checks import check_joined
+from ..checks import check_at_least, check_joined
 from ..copying import embedding
 from ..topics import TopicModel, check_topic_config, initialise
 from .config import ScLstmConfig, register_presets
@@ -27,10 +26,8 @@ class ScLstmModel(TopicModel):
         """
         check_joined(task, "sc_lstm")
         check_topic_config(cfg)
-        for name, minimum in {"num_layers": 1, "control_loss_weight": 0}.items():
-            if getattr(cfg, name) < minimum:
-                option = f"--{name.replace('_', '-')}"
-                raise UserError(f"{option} must be at least {minimum}, but is {getattr(cfg, name)}.")
+        check_at_least(1, cfg, "num_layers")
+        check_at_least(0, cfg, "control_loss_weight")
         dictionary = task.source_dictionary
         embed_tokens = embedding(dictionary, cfg.embed_dim)
         decoder = ScLstmDecoder(

@@ -13,15 +13,14 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
-from ...modules import BilinearAttention, LstmState, Memory, QueryEmbedding, StateBridge, Step, by_sentence
+from ...modules import BilinearAttention, LstmStart, LstmState, QueryEmbedding, StateBridge, Step, by_sentence
 from ..base import StepDecoder
 
 
 @dataclass(frozen=True)
-class WeanMemory(Memory):
+class WeanMemory(LstmStart):
     """The source as every step sees it."""
 
-    start: LstmState  # of the decoder
     keys: Tensor  # (B, S, H)
     padding_mask: Tensor | None  # (B, S); None = padding may be attended to
 
