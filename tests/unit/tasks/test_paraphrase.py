@@ -260,7 +260,7 @@ def test_the_wean_search_finishes_as_many_hypotheses_as_are_asked_for(data):
     assert all(len(hypotheses) >= 3 for hypotheses in found)
 
 
-def test_one_recurrent_model_is_searched_faster_and_everything_else_by_fairseq(data):
+def test_one_model_is_searched_faster_and_everything_else_by_fairseq(data):
     model = build_model("wean_lstm", make_task(data), embed_dim=6, hidden_size=10)
     transformer = build_model("paraphrase_transformer", make_task(data), embed_dim=6, attention_heads=2)
 
@@ -272,7 +272,8 @@ def test_one_recurrent_model_is_searched_faster_and_everything_else_by_fairseq(d
     assert type(generator([model], {"stock_search": True})) is SequenceGenerator
     assert type(generator([model], {"stock_search": True}, replace_unk="")) is PaperSequenceGenerator
     assert type(generator([model, model])) is SequenceGenerator
-    assert type(generator([transformer])) is SequenceGenerator
+    assert type(generator([transformer])) is FastSequenceGenerator
+    assert type(generator([transformer, transformer])) is SequenceGenerator
     assert type(generator([model], print_alignment="hard")) is SequenceGeneratorWithAlignment
     assert not generator([model], sampling=True).is_fast
     assert not generator([model], no_repeat_ngram_size=2).is_fast
