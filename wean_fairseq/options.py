@@ -39,8 +39,8 @@ def check_training(cfg: Any) -> None:
         UserError: naming the option.
     """
     for (section, name), least in _OF_TRAINING.items():
-        _check(name.replace("_", "-"), _values(getattr(cfg[section], name, None)), least)
-    betas = str(getattr(cfg.optimizer, "adam_betas", "(0.9, 0.999)")).strip("([])").split(",")
+        _check(name.replace("_", "-"), _values(getattr(cfg.get(section), name, None)), least)
+    betas = str(getattr(cfg.get("optimizer"), "adam_betas", "(0.9, 0.999)")).strip("([])").split(",")
     try:
         fine = len(betas) == 2 and all(0 <= float(beta) < 1 for beta in betas)
     except ValueError:

@@ -69,7 +69,6 @@ class SearchingTask(GuardedTask):
             UserError: if a generation option is out of range, contradicts the preset or ``--bf16-scores``, or those the
                 model.
         """
-        check_generation(args)
         extra = dict(extra_gen_cls_kwargs or {})
         preset = str(self.cfg.search_preset)
         replaces_unk = getattr(args, "replace_unk", None) is not None
@@ -77,6 +76,7 @@ class SearchingTask(GuardedTask):
             raise UserError("--replace-unk and --print-alignment use the attention in different ways: choose one.")
         if preset != "fairseq":
             _check_plain_beam_search(preset, args, prefix_allowed_tokens_fn)
+        check_generation(args)
         if preset == "wean":
             logger.info("search preset wean: scores are sums of log-probabilities, length penalty 0")
             args = Namespace(**{**_options(args), "lenpen": 0.0})
