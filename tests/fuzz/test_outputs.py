@@ -28,7 +28,7 @@ from wean_fairseq.evaluation.cli import main as evaluate
 from wean_fairseq.reporting.style import write_figure
 from wean_fairseq.search.output_writer import OutputWriter
 
-LOG = "S-{n}\tthe cat\nT-{n}\ta cat\nH-{n}\t-0.5\ta cat\nD-{n}\t-0.5\ta cat\nP-{n}\t-0.5 -0.5\nH-{n}\t-0.6\tcat\nD-{n}\t-0.6\tcat\n"
+LOG = "S-{n}\tthe cat\nT-{n}\ta cat\nH-{n}\t-1\ta cat\nD-{n}\t-1\ta cat\nH-{n}\t-2\tcat\nD-{n}\t-2\tcat\n"
 CURVE = '{"epoch": 1, "valid_loss": "8.0", "valid_bleu": "10.5", "valid_num_updates": "2"}\n'
 
 
