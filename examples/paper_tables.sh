@@ -10,7 +10,7 @@
 #   RELEASED  SET=FOLDER of each data set whose systems' authors released outputs, see docs/evaluation.md
 #   TABLES    only these, see `wean-evaluate paper-tables --help` (default: all)
 set -euo pipefail
-ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+ROOT=$(CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 : "${RESULTS:=$ROOT/results}" "${OUTPUT:=$ROOT/runs/paper_tables.md}" "${RELEASED:=}" "${TABLES:=}"
 export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
 command -v python >/dev/null || {

@@ -12,7 +12,7 @@
 #             granularity_transformer/table2.sh)
 #   OUTPUT    where the page goes (default: runs/quora_report)
 set -euo pipefail
-ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+ROOT=$(CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 : "${FAMILIES=wean_lstm copy_transformer granularity_transformer pointer_generator residual_lstm dnpg}"
 : "${SMOKE:=0}" "${RUN:=}"
 suffix=$([[ $SMOKE != 1 ]] || echo -smoke)

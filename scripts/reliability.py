@@ -35,6 +35,17 @@ MEANINGS = {
     "checkpoints of before stayed byte for byte",
     "hostile checkpoints tried": "code, interpolations and odd types wherever fairseq evaluates an option, given to "
     "every tool that reads checkpoints: an audit hook saw nothing compiled, executed, started or written",
+    "resumes with other options": "inside an epoch and at its end, watched pair by pair: each pair is in the epoch "
+    "once, or the epoch begins anew and says so",
+    "second trainings in a folder": "also after SIGKILL to `examples/train_until_done.sh`, whose training lives on: "
+    "one sentence that names the first",
+    "outputs that are no files": "devices, pipes, sockets, folders and links under the name of an output, for every "
+    "tool that writes: each stayed what it was, and was written through or refused in one sentence",
+    "options out of range": "of training, decoding and resuming, and address spaces too small: one sentence, never a "
+    "traceback or a success that did nothing",
+    "malformed files": "dictionaries, headers of word vectors, JSON of reports, encodings that lack the characters: "
+    "never a traceback",
+    "attacks on the page": "80 half-sent requests at a time: the page answered, and they were given up",
     "bad inputs tried": "random text, files and logs, damaged ones among them: never a traceback, never a line lost or "
     "shifted",
 }
@@ -57,6 +68,12 @@ This page is written by `scripts/reliability.py` at the end of `make test-slow`;
   bit, on the same machine with the same versions, options and number of processes; the number of data workers may
   change. Each update draws its random numbers from the seed and the number of the update; the batches of an epoch come
   from the seed and the number of the epoch (`--rebuild-batches` would turn that off).
+* **Inside an epoch, no pair is trained twice or left out unnoticed.** With another `--batch-size`, `--max-tokens`,
+  `--seed`, limit of length, number of processes or text the epoch begins anew, and the log says so; with another
+  `--update-freq` it goes on where it was. Other pairs with the same dictionary are said, too.
+* **Two trainings in one `--save-dir`** cannot be: the second ends with a sentence that names the first. The lock ends
+  with its process, however that ends; file systems without locks have none.
+* **An output option replaces files only.** Links are followed; devices and pipes are written through, or refused.
 * **A training that is done stays as it is** when its command is given again: fairseq adds an update to one that
   `--max-update` has ended, and trains on after `--patience`, whose count it forgets. A command that names a checkpoint
   with `--restore-file` begins with it each time, done or not.

@@ -13,7 +13,7 @@ set -euo pipefail
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
+ROOT=$(CDPATH='' cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 cd -- "$ROOT"
 readonly ROOT
 readonly VENV=.venv
@@ -230,7 +230,7 @@ install_plugin() {
   STEP=4
   if is_done plugin "$FULL"; then return; fi
   say "installing wean_fairseq in development mode, its dependencies and the test tools (about a minute; log: $LOG)"
-  pip_install "installing wean_fairseq" --no-build-isolation --find-links "$STATE/wheels" -e ".[$EXTRAS]"
+  pip_install "installing wean_fairseq" --no-build-isolation --find-links "$STATE/wheels" pip -e ".[$EXTRAS]"
   mark_done plugin "$FULL"
 }
 

@@ -14,7 +14,8 @@ fairseq has no place for a task or a model to take part where checkpoints are re
 
 * ``torch_persistent_save``, ``PathManager.copy``: fairseq's are not synchronised to the disk, copy ``checkpoint_best``
   and ``checkpoint_last`` piece by piece under their final names, and keep no checksums;
-* ``verify_checkpoint_directory``: fairseq's says by a traceback that a folder cannot be written;
+* ``verify_checkpoint_directory``: fairseq's says by a traceback that a folder cannot be written, and lets two trainings
+  write into one;
 * ``load_checkpoint``: fairseq's begins anew where ``checkpoint_last.pt`` is gone, and fails where it is damaged;
 * ``load_checkpoint_to_cpu``, ``load_model_ensemble_and_task``: fairseq's say what is wrong with a file by a traceback,
   and take a configuration as it is.
@@ -26,7 +27,9 @@ fairseq has no place for a task or a model to take part where checkpoints are re
 import argparse
 import collections
 import functools
+import io
 import logging
+import math
 import os
 import sys
 import typing
@@ -43,6 +46,7 @@ import numpy as np
 import omegaconf
 import torch
 from fairseq import checkpoint_utils, utils
+from fairseq.data import iterators
 from fairseq.data.fasta_dataset import FastaDataset
 from fairseq.dataclass.configs import DistributedTrainingConfig
 from fairseq.distributed import utils as distributed_utils
@@ -68,6 +72,7 @@ _NOISE = (
 _EVALUATING = ("fairseq", "fairseq_cli")  # packages
 
 _call_main = distributed_utils.call_main
+
 _infer_init_method = distributed_utils.infer_init_method
 _infer_slurm_init = distributed_utils._infer_slurm_init
 _load_align_dict = utils.load_align_dict
@@ -87,8 +92,10 @@ def install() -> None:
     _install_literals()
     FastaDataset._build_index = _refuse_fasta
     _install_checkpoints()
+    iterators.GroupedIterator = WholeGroups
     for message in _NOISE:
         warnings.filterwarnings("ignore", message=f"(?s).*{message}")
+    write_what_there_is()
 
 
 def _require_safe_loader() -> None:
@@ -155,6 +162,20 @@ def _train_step_that_names_batches(
         raise Diverged(describe(samples, f"update {trainer.get_num_updates() + 1}", str(error))) from error
 
 
+class WholeGroups(iterators.GroupedIterator):
+    """fairseq's groups of batches for one update, with none lost where a training goes on between two of them.
+
+    fairseq counts how many groups an epoch has as if it had been made of them from its beginning, so that with another
+    --update-freq the last batches were never trained.
+    """
+
+    def __init__(self, iterable: typing.Any, chunk_size: int, skip_remainder_batch: bool = False) -> None:
+        left = len(iterable) - getattr(iterable, "n", 0)
+        super().__init__(iterable, chunk_size, skip_remainder_batch)
+        if not skip_remainder_batch:
+            self.total = self.n + math.ceil(left / chunk_size)
+
+
 def safe_globals() -> list[typing.Any]:
     """The types, besides tensors and plain containers, that checkpoints of fairseq hold.
 
@@ -196,6 +217,8 @@ def _init_method(cfg: DistributedTrainingConfig, force_distributed: bool = False
     processes would train by itself and write over the checkpoints of the others.
     """
     env = os.environ
+    if cfg.distributed_world_size < 1:
+        raise UserError(f"--distributed-world-size must be 1 or more, but is {cfg.distributed_world_size}.")
     if all(name in env for name in ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")):
         cfg.distributed_world_size = int(env["WORLD_SIZE"])
     elif cfg.distributed_port > 0 and int(env.get("SLURM_NTASKS", 0)) > 1:
@@ -228,6 +251,14 @@ def _init_from_slurm(cfg: DistributedTrainingConfig, num_pipelines_per_node: int
 def _alignment_words(path: str | None) -> dict[str, str] | None:
     """fairseq's reading of ``--replace-unk [FILE]``, whose default value for the bare flag is no file but "@@ "."""
     return _load_align_dict("" if path == "@@ " else path)
+
+
+def write_what_there_is() -> None:
+    """Let every word be printed, whatever the locale's encoding: escaped on a terminal, else as UTF-8."""
+    out = sys.stdout
+    if isinstance(out, io.TextIOWrapper) and out.errors == "strict":
+        plain = not out.encoding.lower().startswith("utf") and not out.isatty()
+        out.reconfigure(encoding="utf-8" if plain else None, errors="backslashreplace")
 
 
 def hide_broken_torchaudio() -> None:

@@ -1,6 +1,7 @@
 """Errors that a user can cause and mend: one sentence saying what is wrong, what was expected and what to do."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,6 +9,11 @@ from types import TracebackType
 
 # What PyTorch says where the process at the other end of a connection is gone, or silent for too long.
 _LOST = ("closed by peer", "reset by peer", "Broken pipe", "imed out", "Connection refused")
+
+
+# What says that memory is at its end, and what fairseq says of options that it does not take, in its own words.
+_NO_MEMORY = re.compile(r"allocate memory|out of memory|unable to mmap|DefaultCPUAllocator", re.IGNORECASE)
+_OF_OPTIONS = re.compile(r"--[a-z]|Seed must be|min_len cannot|post_process option|Model file not found|Pass-through")
 
 
 class UserError(ValueError):
@@ -45,6 +51,13 @@ def _sentence(error: BaseException) -> str | None:
     """What to show instead of a traceback; ``None`` for an error that is not a user's, nor the network's."""
     if isinstance(error, UserError):
         return str(error)
+    said = " ".join(str(error).split())
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _NO_MEMORY.search(said)):
+        return f"there is not enough memory ({said[:200] or 'none is left'}): make batches smaller, or allow more."
+    if isinstance(error, AssertionError | ValueError | NotImplementedError | OSError) and _OF_OPTIONS.search(said):
+        return f"{said.rstrip('.!')}."
+    if isinstance(error, KeyError) and _raised_by(error) in ("validate", "get_valid_stats"):
+        return f"--best-checkpoint-metric {error.args[0]} is nothing that a validation tells: see its line in the log."
     torch = sys.modules.get("torch")  # a process that has not imported it is alone
     among_others = torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized()
     if among_others and isinstance(error, RuntimeError) and any(words in str(error) for words in _LOST):
@@ -54,3 +67,11 @@ def _sentence(error: BaseException) -> str | None:
             "start all of them again, and the training goes on from its last checkpoint."
         )
     return None
+
+
+def _raised_by(error: BaseException) -> str:
+    """The function that raised an error."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return "" if traceback is None else traceback.tb_frame.f_code.co_name

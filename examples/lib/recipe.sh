@@ -15,7 +15,7 @@
 : "${SMOKE:=0}" "${JOBS:=1}" "${SEEDS:=}" "${SBATCH:=}"
 : "${SEED:=${SEEDS%% *}}"
 : "${SEED:=1}"
-ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+ROOT=$(CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 LIB=$ROOT/examples/lib
 # runs/quickstart, runs/copynet/synthetic, ...: families have recipes of the same name.
 FOLDER=${RECIPE:-$(basename "$(dirname "$(realpath "$0")")")/$(basename "$0" .sh)}

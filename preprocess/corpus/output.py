@@ -12,6 +12,7 @@ Everything is written to ``.<name>.partial`` beside ``path``, which takes its fi
 error. What a killed run left there is removed by the next one; two runs at once are refused.
 """
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -279,7 +280,19 @@ def _split_order(name: str) -> tuple[int, str]:
 
 
 def write_atomically(path: Path, lines: Iterable[str]) -> None:
-    """Write a single file under another name first, so that it is never half there."""
+    """Write a single file under another name first, so that it is never half there.
+
+    A symbolic link stays, and what it leads to is written; a device or a pipe is written to as it is.
+    """
+    if path.exists() and not path.is_file():
+        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)  # fails for a pipe that nobody reads
+        os.set_blocking(descriptor, True)
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.writelines(lines)
+        return
+    path = Path(os.path.realpath(path))
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
     part = path.with_name(f".{path.name}.partial")
     try:
         with part.open("w", encoding="utf-8", newline="\n") as file:

@@ -39,8 +39,14 @@ def budgets(few: int, many: int) -> Any:
     return pytest.mark.parametrize("examples", cases)
 
 
-def attempt(examples: int, reliability: Reliability, check: Callable[..., None], **strategies: Any) -> None:
-    """Run ``check`` on ``examples`` draws, and count those that the slow tests try."""
+def attempt(
+    examples: int,
+    reliability: Reliability,
+    check: Callable[..., None],
+    kind: str = "bad inputs tried",
+    **strategies: Any,
+) -> None:
+    """Run ``check`` on ``examples`` draws, and count those that the slow tests try as so many of a ``kind``."""
     chosen = settings(
         max_examples=examples,
         derandomize=True,
@@ -49,8 +55,8 @@ def attempt(examples: int, reliability: Reliability, check: Callable[..., None],
         suppress_health_check=list(HealthCheck),
     )
     chosen(given(**strategies)(check))()
-    if examples > 20:  # more than the few
-        reliability.count("bad inputs tried", examples)
+    if examples > 30:  # more than the few
+        reliability.count(kind, examples)
 
 
 def texts(extra: tuple[str, ...] = ()) -> st.SearchStrategy[str]:

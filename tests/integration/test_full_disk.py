@@ -62,8 +62,9 @@ def execute(line: list[str], before: Callable[[], None] | None = None, **variabl
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """The files in a folder, but for the list of checksums, in which the lines may have changed places."""
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "checksums.sha256"}
+    """The files in a folder, but for who trains there, and the checksums, whose lines may have changed places."""
+    others = ("checksums.sha256", ".training.lock")
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name not in others}
 
 
 def assert_as_before(folder: Path, before: dict[str, bytes]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -154,3 +155,34 @@ def test_what_is_no_command_is_one_sentence() -> None:
         done = until_done(*command, **variables)
         assert done.returncode == 2
         assert len(done.stderr.splitlines()) == 1 and "[until done] error: " in done.stderr
+
+
+# --- two at a time --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["wean_lstm", "seq2seq_lstm"])
+def test_a_script_killed_with_no_chance_to_tidy_up_makes_no_second_training(
+    data: Path, tmp_path: Path, arch: str, reliability: Reliability
+) -> None:
+    """Its training lives on; starting the script again, or another training there, ends with a sentence."""
+    folder = tmp_path / "out"
+    command = command_line("fairseq-train", data, *WEAN, *TINY, *TASK, *ADAM, "--save-dir", folder, *SETTINGS)
+    endless = [*command, "--max-update", 100_000, "--save-interval-updates", 0]
+    script = ["bash", str(SCRIPT), *map(str, endless)]
+    with subprocess.Popen(script, env=ENVIRONMENT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        until = time.monotonic() + 120
+        while not (found := re.match(r"\d+", _text(folder / ".training.lock"))) and time.monotonic() < until:
+            time.sleep(0.1)
+        process.kill()
+    try:
+        done = until_done(*endless, "--arch", arch)
+        assert done.returncode == 2, done.stderr[-3000:]
+        assert f"another training (process {found[0]} on" in done.stderr
+    finally:
+        os.kill(int(found[0]), signal.SIGKILL)
+    reliability.count("second trainings in a folder")
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""

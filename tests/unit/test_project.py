@@ -6,6 +6,7 @@ programs), so nothing is installed and every failure can be played through.
 
 import ast
 import importlib
+import importlib.metadata
 import os
 import re
 import shutil
@@ -190,6 +191,15 @@ def test_every_requirement_is_pinned():
     assert {normalised(name) for name in wanted} <= set(names)
 
 
+def test_every_package_of_the_environment_is_pinned_to_its_version():
+    """Whatever is not would be another one tomorrow. The local part of a version (+cpu) is the machine's."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = {normalised(pin): pin.split("==")[1] for pin in lines if "==" in pin and not pin.startswith("#")}
+    found = {normalised(found.name): found.version.split("+")[0] for found in importlib.metadata.distributions()}
+    own = {name: version for name, version in found.items() if name != "wean-fairseq"}
+    assert own == {name: pins.get(name) for name in own}
+
+
 def test_version_is_read_from_the_package(tmp_path):
     command = [sys.executable, "-W", "ignore", ROOT / "setup.py", "--version"]
     answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
@@ -301,6 +311,19 @@ def test_setup_builds_side_by_side_without_optimisation_and_keeps_the_users_flag
     project.setup(CFLAGS="-march=native")
     seen = (project.root / "seen").read_text().splitlines()
     assert seen == ["-DNDEBUG -fwrapv -O0 -g0 -march=native", "[build_ext]", "parallel = 6", "no ninja"]
+
+
+def test_setup_takes_its_own_folder_whatever_cdpath_says(project):
+    """``cd`` prints where it goes if CDPATH has led it there: twice the path, which is no folder."""
+    result = project.setup(CDPATH=f"{project.root}:{project.root.parent}")
+    assert (result.returncode, result.stderr, len(project.calls())) == (0, "", 3)
+
+
+def test_no_script_asks_cdpath_where_it_is():
+    scripts = [ROOT / ".ci" / "run", *ROOT.glob("scripts/*.sh"), *ROOT.glob("examples/**/*.sh")]
+    own = {path: re.findall(r".*\bcd .*BASH_SOURCE.*", path.read_text(encoding="utf-8")) for path in scripts}
+    assert sum(map(len, own.values())) >= 6
+    assert [line for lines in own.values() for line in lines if "CDPATH='' cd" not in line] == []
 
 
 def test_setup_builds_without_cuda_home(project):

@@ -9,7 +9,7 @@ from ..data.integrity import record
 from ..errors import UserError
 from .average import average, newest
 from .export import WEIGHTS, export
-from .files import sha256_of
+from .files import is_special, sha256_of
 from .manifest import Manifest
 
 
@@ -70,6 +70,8 @@ def _checksum(path: Path) -> str:
     try:
         if path.is_dir():
             return f"{path}: checksums of {record(path)} files"
+        if is_special(path):
+            raise UserError(f"{path} is no file: name a folder of data or a checkpoint.")
         Manifest(path.parent).settle({path.name: sha256_of(path)})
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; name a folder of data or a checkpoint.") from error

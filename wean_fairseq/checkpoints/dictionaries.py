@@ -7,6 +7,26 @@ from fairseq.data import Dictionary
 
 from ..errors import UserError
 
+_SHOWN = 150  # characters of what fairseq says, which can be a paragraph
+
+
+def load(path: str) -> Dictionary:
+    """Read a dictionary that fairseq-preprocess wrote.
+
+    Raises:
+        UserError: if it is none: a word twice, without a count, or none at all, or no UTF-8.
+    """
+    try:
+        dictionary = Dictionary.load(path)
+        wrong = "a line has no word" if "" in dictionary.indices else None
+    except OSError as error:
+        wrong = str(error.strerror)
+    except Exception as error:  # noqa: BLE001 - of UnicodeError fairseq makes a bare one
+        wrong = " ".join(str(error).split())[:_SHOWN]
+    if wrong is not None:
+        raise UserError(f"{path} is no dictionary: {wrong}; get it back, or make the data again.")
+    return dictionary
+
 
 def describe(dictionary: Dictionary) -> dict[str, Any]:
     """How many words there are, and the SHA-256 of them in their order and in the alphabet's; slots are not counted."""

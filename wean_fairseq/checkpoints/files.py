@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import os
 import stat
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from typing import BinaryIO
 _PIECE = 1 << 20
 _PARTIAL = ".tmp"  # ends the name of a file that is being written
 _TRIES = 10  # some file systems number a file anew whenever it is looked at: nothing may wait for two equal numbers
+_LINKS = 40  # as many symbolic links as Linux follows
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
@@ -50,14 +52,12 @@ def read_regular(path: str | os.PathLike[str]) -> bytes:
 class HashedFile:
     """A file being written: counts its SHA-256 on the way, and remembers why the disk refused it.
 
-    It is locked until it is closed or its process ends: see ``remove_partial``.
-
     Args:
-        path: of the file to make, which is overwritten; if another process is writing it, after that has ended.
+        file: open for writing.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._file = _open_alone(path)
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
         self._sha256 = hashlib.sha256()
         self.error: OSError | None = None
 
@@ -76,9 +76,10 @@ class HashedFile:
         self._file.flush()
 
     def finish(self) -> str:
-        """Wait until all of it is on the disk; returns its SHA-256."""
+        """Wait until all of it is on the disk, or has gone where it goes; returns its SHA-256."""
         self._file.flush()
-        os.fsync(self._file.fileno())
+        if stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+            os.fsync(self._file.fileno())
         return self._sha256.hexdigest()
 
     def close(self) -> None:
@@ -91,6 +92,9 @@ def write_whole(
 ) -> str:
     """Write a file under another name, and give it its own when all of it is on the disk.
 
+    A symbolic link stays, and what it leads to is written. Devices, pipes and what the process has open, such as
+    ``/dev/stdout``, are written to as they are.
+
     Args:
         path: the file; an older one stays as it is until the new one takes its place.
         write: is given the new file.
@@ -102,8 +106,11 @@ def write_whole(
     Raises:
         OSError: if it cannot be written, whatever ``write`` made of that.
     """
+    path = _followed(path)
+    if is_special(path):
+        return _write_through(path, write)
     partial = path.with_name(path.name + _PARTIAL)
-    file = HashedFile(partial)
+    file = HashedFile(_open_alone(partial))
     try:
         write(file)
         digest = file.finish()
@@ -118,6 +125,53 @@ def write_whole(
             raise file.error from None
         raise
     _sync_folder(path.parent)
+    return digest
+
+
+def is_special(path: Path) -> bool:
+    """Whether a path is there and is neither a file nor a link to one that could be replaced.
+
+    Raises:
+        OSError: if it cannot be looked at.
+    """
+    try:
+        return _is_open_file(path) or not stat.S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _is_open_file(path: Path) -> bool:
+    """Whether a path such as ``/dev/stdout`` stands for a file that this process has open."""
+    return path.is_symlink() and os.path.realpath(path.parent) == f"/proc/{os.getpid()}/fd"
+
+
+def _followed(path: Path) -> Path:
+    """The place that symbolic links lead to, or the last one that stands for an open file."""
+    for _ in range(_LINKS):
+        if not path.is_symlink() or _is_open_file(path):
+            return path
+        path = path.parent / path.readlink()
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+
+
+def _write_through(path: Path, write: Callable[[HashedFile], object]) -> str:
+    """Write to what has no content to be replaced: a device, a pipe, an open file; nobody is waited for."""
+    if _is_open_file(path):
+        sys.stdout.flush()  # what was printed before comes before
+        descriptor = os.dup(int(path.name))
+    else:
+        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)  # fails for a pipe that nobody reads
+        os.set_blocking(descriptor, True)
+    file = HashedFile(os.fdopen(descriptor, "wb"))
+    try:
+        write(file)
+        digest = file.finish()
+        file.close()
+    except BaseException:
+        _close_quietly(file)
+        if file.error is not None:
+            raise file.error from None
+        raise
     return digest
 
 
@@ -145,7 +199,7 @@ def remove_partial(folder: Path, is_own: Callable[[str], bool]) -> list[str]:
 
 
 def _open_alone(path: Path) -> BinaryIO:
-    """Open a file to write it anew, as soon as no other process has it locked."""
+    """Open a file to write it anew, as soon as no other process has it locked; see ``remove_partial``."""
     for attempt in range(1, _TRIES + 1):
         file = open(path, "wb", opener=_open_as_it_is)  # noqa: SIM115 - the caller closes it
         with contextlib.suppress(OSError):  # a file system without locks
@@ -158,8 +212,8 @@ def _open_alone(path: Path) -> BinaryIO:
 
 
 def _open_as_it_is(path: str, flags: int) -> int:
-    """An ``opener`` that leaves the content there: it may be another process's."""
-    return os.open(path, flags & ~os.O_TRUNC, 0o666)
+    """An ``opener`` that leaves the content there, which may be another process's, and takes files only."""
+    return os.open(path, (flags & ~os.O_TRUNC) | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
 
 
 def _is_at(file: BinaryIO, path: Path) -> bool:
@@ -171,8 +225,8 @@ def _is_at(file: BinaryIO, path: Path) -> bool:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write ``text`` as UTF-8, whole or not at all."""
-    write_whole(path, lambda file: file.write(text.encode()))
+    """Write ``text`` as UTF-8, whole or not at all; bytes of a file's name that are no UTF-8 are escaped."""
+    write_whole(path, lambda file: file.write(text.encode(errors="backslashreplace")))
 
 
 def _close_quietly(file: HashedFile) -> None:

@@ -18,7 +18,8 @@ from fairseq.file_io import PathManager
 from omegaconf import OmegaConf, open_dict
 
 from ..errors import UserError
-from . import stopping, writing
+from ..options import check_training
+from . import stopping, training_lock, writing
 from .export import is_export, read_export
 from .files import remove_partial
 from .manifest import NAME as MANIFEST
@@ -30,7 +31,6 @@ logger = logging.getLogger(__name__)
 _load_checkpoint = checkpoint_utils.load_checkpoint
 _load_model_ensemble_and_task = checkpoint_utils.load_model_ensemble_and_task
 _torch_persistent_save = checkpoint_utils.torch_persistent_save
-_verify_checkpoint_directory = checkpoint_utils.verify_checkpoint_directory
 
 
 class WholeFiles(PathManager):
@@ -46,13 +46,13 @@ class WholeFiles(PathManager):
 
 
 def verify_checkpoint_directory(save_dir: str) -> None:
-    """Make the directory, as fairseq does, and see whether files can be written there.
+    """Make the directory and be the only training there; of several processes the first one calls this.
 
     Raises:
-        UserError: if they cannot.
+        UserError: if files cannot be written there, or another training is writing them.
     """
     try:
-        _verify_checkpoint_directory(save_dir)
+        training_lock.hold(Path(save_dir))
     except OSError as error:
         raise UserError(
             f"--save-dir {save_dir} cannot be written ({error.strerror}): its checkpoints are as they were; make it "
@@ -96,8 +96,9 @@ def load_checkpoint(cfg: CheckpointConfig, trainer: Any, **passthrough_args: Any
     """As fairseq's, from the checkpoint that ``resume.choose`` finds; all processes load the same one.
 
     Raises:
-        UserError: if there is none to go on from, or it does not fit this training.
+        UserError: if there is none to go on from, it does not fit this training, or an option is out of range.
     """
+    check_training(trainer.cfg)
     if trainer.checkpoint_suffix:  # parts of a model, one a process: fairseq's own way
         return _load_checkpoint(cfg, trainer, **passthrough_args)
     path, is_older = _agree(cfg, trainer)
@@ -115,7 +116,7 @@ def load_checkpoint(cfg: CheckpointConfig, trainer: Any, **passthrough_args: Any
             raise UserError(f"{path} cannot be gone on from: {error}") from error
         raise
     except Exception as error:
-        if type(error) is Exception and not isinstance(error.__context__, UserError):
+        if "Cannot load model parameters" in str(error) and not isinstance(error.__context__, UserError):
             raise _other_model(str(path), error.__context__ or error) from error
         raise
     if names_one:  # what is begun with it is not done, whatever it was the end of
@@ -191,9 +192,21 @@ def _make_last(path: Path, cfg: CheckpointConfig, trainer: Any) -> None:
 
 
 def _check_fits(choice: Choice | None, trainer: Any) -> None:
-    """Refuse dictionaries whose words have other numbers."""
-    if choice is not None and hasattr(trainer.task, "check_dictionaries"):
+    """Refuse dictionaries whose words have other numbers, and a schedule that cannot take over another one's state."""
+    if choice is None:
+        return
+    if hasattr(trainer.task, "check_dictionaries"):
         trainer.task.check_dictionaries(choice.state.get("task_state") or {}, str(choice.path))
+        if not (is_named(trainer.cfg.checkpoint) or trainer.cfg.checkpoint.finetune_from_model):
+            trainer.task.go_on_from(choice.state.get("task_state") or {})
+    reset = trainer.cfg.checkpoint.reset_lr_scheduler or trainer.cfg.checkpoint.reset_optimizer
+    before = ((choice.state.get("cfg") or {}).get("lr_scheduler") or {}).get("_name")
+    now = trainer.cfg.lr_scheduler._name
+    if before not in (None, now) and not (reset or trainer.cfg.checkpoint.finetune_from_model):
+        raise UserError(
+            f"{choice.path} was trained with --lr-scheduler {before}, and this is {now}: give that one, or add "
+            "--reset-lr-scheduler to begin a new schedule."
+        )
 
 
 def _other_model(path: str, error: BaseException) -> UserError:

@@ -1,4 +1,4 @@
-"""``checksums.sha256``: the SHA-256 of the files in a folder, as ``sha256sum --check`` reads it.
+"""``checksums.sha256``: the SHA-256 of the files in a folder, as ``sha256sum --check`` reads it, odd names included.
 
 A name may be there twice: between the lines' being written and the file's taking its place both the old content and
 the new one are right, so that a process can be killed at any moment. Several processes may write into one folder
@@ -12,10 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import UserError
-from .files import locked, read_regular, sha256_of, write_text
+from .files import locked, read_regular, sha256_of, write_whole
 
 NAME = "checksums.sha256"
-_LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
+_LINE = re.compile(r"(\\?)([0-9a-f]{64}) [ *](.+)", re.DOTALL)
+# In names, as sha256sum does it, whose line then begins with a backslash.
+_ESCAPED = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
+_SPELT = {escape: character for character, escape in _ESCAPED.items()}
 _checked: dict[Path, tuple[int, int, int]] = {}  # files found intact, by what would change with them
 
 
@@ -40,19 +43,20 @@ class Manifest:
     def _read(self) -> dict[str, list[str]]:
         digests: dict[str, list[str]] = {}
         try:
-            lines = read_regular(self.path).decode().splitlines()
+            content = read_regular(self.path).decode("utf-8", "surrogateescape")
         except FileNotFoundError:
             return digests
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
             raise UserError(f"{self.path} cannot be read ({error}): delete it to go on without checksums.") from error
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(content.removesuffix("\n").split("\n") if content else [], start=1):
             match = _LINE.fullmatch(line)
             if match is None:
                 raise UserError(
                     f"line {number} of {self.path} is no checksum and file name: delete the file to go on without "
                     "checksums."
                 )
-            digests.setdefault(match[2], []).append(match[1])
+            name = re.sub(r"\\[\\nr]", lambda escape: _SPELT[escape[0]], match[3]) if match[1] else match[3]
+            digests.setdefault(name, []).append(match[2])
         return digests
 
     def __contains__(self, name: str) -> bool:
@@ -67,9 +71,13 @@ class Manifest:
         """The files with a checksum."""
         return sorted(self._digests)
 
+    def digests(self, name: str) -> list[str]:
+        """The contents that the file ``name`` may have."""
+        return self._digests.get(name, [])
+
     def knows(self, digest: str, name: str) -> bool:
         """Whether the file ``name`` has this content."""
-        return digest in self._digests.get(name, [])
+        return digest in self.digests(name)
 
     def knows_any(self, digest: str) -> bool:
         """Whether any file has this content."""
@@ -99,8 +107,13 @@ class Manifest:
         with locked(self.path.parent):
             self._digests = self._read()
             yield
-            lines = [f"{digest}  {name}\n" for name in sorted(self._digests) for digest in self._digests[name]]
-            write_text(self.path, "".join(lines))
+            text = "".join(_line(digest, name) for name in sorted(self._digests) for digest in self._digests[name])
+            write_whole(self.path, lambda file: file.write(text.encode("utf-8", "surrogateescape")))
+
+
+def _line(digest: str, name: str) -> str:
+    escaped = "".join(_ESCAPED.get(character, character) for character in name)
+    return f"{'' if escaped == name else chr(92)}{digest}  {escaped}\n"
 
 
 def check_file(path: Path, advice: str, copies: bool = False) -> bool:

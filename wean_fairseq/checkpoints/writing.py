@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ..errors import UserError
-from .files import HashedFile, copy_into, write_whole
+from .files import HashedFile, copy_into, is_special, write_whole
 from .manifest import Manifest
 
 CRASH_REPORT = "crash.pt"  # what fairseq writes when a training has failed, for whoever wants to look into it
@@ -17,7 +17,7 @@ def save(state: dict[str, Any], path: Path) -> None:
     """Write a checkpoint.
 
     Raises:
-        UserError: if it cannot be written, or a parameter is not a finite number.
+        UserError: if it is no file or cannot be written, or a parameter is not a finite number.
     """
     if path.name != CRASH_REPORT:
         _check_parameters(state, path)
@@ -35,6 +35,8 @@ def copy(source: Path, path: Path) -> None:
 
 def _write(path: Path, write: Callable[[HashedFile], object]) -> None:
     try:
+        if is_special(path):
+            raise UserError(f"{path} is a folder, a device or a pipe, and a checkpoint is a file: choose another name.")
         digest = write_whole(path, write, lambda digest: Manifest(path.parent).expect(path.name, digest))
         Manifest(path.parent).settle({path.name: digest})
     except OSError as error:

@@ -43,13 +43,17 @@ class ExtendedDictionary(Dictionary):
             setattr(self, name, getattr(dictionary, name))
         self.num_slots = 0
         self.fold_case = fold_case
+        self.forget_spellings()
+        no_words = (self.bos_word, self.pad_word, self.eos_word)
+        self._words = {word: index for word, index in self.indices.items() if word not in no_words}
+
+    def forget_spellings(self) -> None:
+        """Forget all words outside the dictionary: spelling ids from before mean nothing any more."""
         self._spellings: list[str] = []
         self._spelling_ids: dict[str, int] = {}
         self._same: list[int] = []  # of each spelling: the number of the first one that counts as the same word
         self._same_numbers = torch.tensor(self._same)  # the same as a tensor, made when it is needed
         self._folded: dict[str, int] = {}
-        no_words = (self.bos_word, self.pad_word, self.eos_word)
-        self._words = {word: index for word, index in self.indices.items() if word not in no_words}
 
     @property
     def first_slot(self) -> int:

@@ -1,11 +1,13 @@
 """Data that is what it was: checksums of what fairseq-preprocess wrote, and whether the parts of it fit each other."""
 
+import hashlib
 import logging
 import os
 import re
 from pathlib import Path
 
 import numpy as np
+from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset, _code_to_dtype
 
 from ..checkpoints.files import sha256_of
@@ -15,6 +17,7 @@ from ..errors import UserError
 logger = logging.getLogger(__name__)
 
 _LOG = "preprocess.log"  # fairseq-preprocess adds to it whenever it writes data
+_MADE_FROM = re.compile(r"^\[[^]\n]+\] (.+): (\d+) sents, ", re.MULTILINE)  # in the log: a text, and its sentences
 _HEADER = 26  # bytes of an index before the sizes (4 each) and places (8 each) of the sentences
 _DATA = re.compile(r"dict\..+\.txt|[^.]+\.[^.]+-[^.]+\.[^.]+(\.bin|\.idx)?")
 _ADVICE = (
@@ -56,12 +59,14 @@ def check_binary(prefix: Path, size: int) -> None:
     index_file, binary_file = prefix.with_name(f"{prefix.name}.idx"), prefix.with_name(f"{prefix.name}.bin")
     if not (index_file.is_file() and binary_file.is_file()) or not _is_mapped(index_file):
         return
-    dtype, words = _described(index_file)
+    dtype, sentences, words = _described(index_file)
     actual, expected = binary_file.stat().st_size, words * dtype.itemsize
     if actual != expected:
         raise UserError(f"{binary_file} has {actual} bytes, but its index tells of {expected}: {_ADVICE}.")
     if words:
-        largest = int(np.memmap(binary_file, dtype=dtype, mode="r").max())
+        content = np.memmap(binary_file, dtype=dtype, mode="r")
+        _check_symbols(content, sentences, binary_file)
+        largest = int(content.max())
         if largest >= size:
             raise UserError(
                 f"{binary_file} has word number {largest}, but the dictionary ends at {size - 1}: it was made with "
@@ -69,14 +74,30 @@ def check_binary(prefix: Path, size: int) -> None:
             )
 
 
-def _described(index_file: Path) -> tuple[np.dtype, int]:
-    """The type of the words and their number, as fairseq's index of memory-mapped data has them."""
+def _check_symbols(content: np.ndarray, sentences: int, binary_file: Path) -> None:
+    """Say where text had ``<s>``, ``<pad>`` or ``</s>`` written in it, which fairseq-preprocess takes for its own."""
+    numbers = Dictionary()
+    found = {
+        numbers.bos_word: int(np.count_nonzero(content == numbers.bos())),
+        numbers.pad_word: int(np.count_nonzero(content == numbers.pad())),
+        numbers.eos_word: int(np.count_nonzero(content == numbers.eos())) - sentences,
+    }
+    written = [f"{number} times {word}" for word, number in found.items() if number > 0]
+    if written:
+        logger.warning(
+            f"{binary_file} has {' and '.join(written)} among its words, which models take for boundaries and padding: "
+            "the text has these words in it; prepare it with preprocess/parallel_text.py, or take them out"
+        )
+
+
+def _described(index_file: Path) -> tuple[np.dtype, int, int]:
+    """The type of the words and the numbers of sentences and words, as fairseq's index of mapped data has them."""
     content = index_file.read_bytes()
     code, sentences = content[_HEADER - 9 : _HEADER - 8], int.from_bytes(content[_HEADER - 8 : _HEADER], "little")
     if len(content) != _HEADER + sentences * 12 or not code or code[0] not in _code_to_dtype:
         raise UserError(f"{index_file} is cut off or damaged: {_ADVICE}.")
     sizes = np.frombuffer(content, dtype=np.int32, count=sentences, offset=_HEADER)
-    return np.dtype(_code_to_dtype[code[0]]), int(sizes.sum(dtype=np.int64))
+    return np.dtype(_code_to_dtype[code[0]]), sentences, int(sizes.sum(dtype=np.int64))
 
 
 def _is_mapped(index_file: Path) -> bool:
@@ -89,14 +110,46 @@ def record(folder: Path) -> int:
 
     Raises:
         OSError: if it cannot be written or read.
-        UserError: if there is no data.
+        UserError: if there is no data, or its pairs are shifted.
     """
+    check_lines(folder)
     paths = [path for path in sorted(folder.iterdir()) if path.is_file()]
     paths = [path for path in paths if _DATA.fullmatch(path.name) or path.name == _LOG]
     if not any(_DATA.fullmatch(path.name) for path in paths):
         raise UserError(f"{folder} has no data that fairseq-preprocess wrote: name the directory that has (--destdir).")
     Manifest(folder).settle({path.name: sha256_of(path) for path in paths})
     return len(paths)
+
+
+def check_lines(folder: Path) -> None:
+    """Refuse data whose sentences are not the lines of the text that it was made from, where that is still there.
+
+    fairseq-preprocess takes a lone carriage return for the end of a line: if both sides have as many, nothing else
+    tells that all later pairs are shifted.
+
+    Raises:
+        UserError: naming the text and the line.
+    """
+    log = folder / _LOG
+    if not log.is_file():
+        return
+    for name, sentences in dict(_MADE_FROM.findall(log.read_text(encoding="utf-8", errors="replace"))).items():
+        text = Path(name)
+        if not text.is_file():
+            continue
+        lines, broken, first = 0, 0, 0
+        with text.open("rb") as file:
+            for lines, line in enumerate(file, start=1):
+                inside = line.removesuffix(b"\n").removesuffix(b"\r").count(b"\r")
+                broken += inside
+                first = first or (lines if inside else 0)
+        if broken and int(sentences) == lines + broken:
+            raise UserError(
+                f"the data in {folder} has {sentences} sentences of {text}, which has {lines} lines: line {first} has "
+                "a carriage return in it, which fairseq-preprocess takes for a line's end, so that sentences may be "
+                "paired with others; prepare the text with preprocess/parallel_text.py, which takes it out, and run "
+                "fairseq-preprocess again."
+            )
 
 
 def record_once(folder: Path) -> None:
@@ -112,6 +165,19 @@ def record_once(folder: Path) -> None:
         logger.info(f"no checksums of the data are kept: {folder} cannot be written ({error.strerror})")
     else:
         logger.info(f"checksums of {number} data files are in {Manifest(folder).path}")
+
+
+def checksum_of(folders: list[Path], split: str) -> str | None:
+    """One checksum of all files of a split, wherever they are; ``None`` if there is none of them."""
+    digests = [
+        digest
+        for folder in folders
+        for manifest in [Manifest(folder)]
+        for name in manifest.names()
+        if name.split(".")[0].rstrip("0123456789") == split
+        for digest in manifest.digests(name)
+    ]
+    return hashlib.sha256("\n".join(digests).encode()).hexdigest() if digests else None
 
 
 def _made_anew(folder: Path) -> bool:

@@ -15,6 +15,7 @@ from torch import Tensor
 from ..errors import UserError
 
 logger = logging.getLogger(__name__)
+_DIGITS = 12  # of a number of words; Python refuses to read one of thousands
 
 
 def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tensor, Tensor]:
@@ -64,7 +65,7 @@ def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tens
 def _check_width(file: TextIO, path: str, dim: int) -> int:
     """See that the file is of width ``dim`` and go to its first vector; return the number of lines before it."""
     fields = file.readline().rstrip(" \r\n").split(" ")
-    header = len(fields) == 2 and all(part.isdecimal() for part in fields)  # words and width
+    header = len(fields) == 2 and all(part.isdecimal() and len(part) < _DIGITS for part in fields)  # words and width
     width = int(fields[1]) if header else len(fields) - 1
     if width < 1:
         raise UserError(f"{path}, line 1 is no word and its vector: give a text file of GloVe or word2vec.")

@@ -135,7 +135,7 @@ def _identity(path: PathLike) -> tuple[int, int] | Path:
     try:
         found = Path(path).stat()
     except OSError:
-        return Path(path).resolve()
+        return Path(os.path.realpath(path))
     return found.st_dev, found.st_ino
 
 

@@ -141,22 +141,10 @@ def serve(listener: socket.socket, systems: Sequence[System]) -> None:
     """Answer the page until Ctrl-C."""
     import uvicorn
 
-    from wean_fairseq.inspection.server import create_app
+    from wean_fairseq.inspection.server import configure, create_app
 
     jobs = Jobs(worker(systems))
-    app = create_app(jobs, [system.describe() for system in systems])
-    config = uvicorn.Config(
-        app,
-        http="h11",
-        ws="none",
-        lifespan="off",
-        log_config=None,  # speak_as has said what may be said
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        limit_concurrency=64,
-        timeout_graceful_shutdown=1,
-    )
+    config = configure(create_app(jobs, [system.describe() for system in systems]))
     try:
         uvicorn.Server(config).run(sockets=[listener])
     finally:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from wean_fairseq.errors import UserError
@@ -29,7 +30,7 @@ SMALLEST_SHARE = 0.005  # of attention, to be shown
 
 
 def decode(system: System, question: Question) -> dict[str, Any]:
-    """Decode a question.
+    """Decode a question; words outside the dictionary are forgotten afterwards.
 
     Returns:
         ``{"system": name, "arch": ..., "copies": ..., "granular": ..., "attends": ..., "source": [word, ...],
@@ -41,6 +42,15 @@ def decode(system: System, question: Question) -> dict[str, Any]:
     Raises:
         UserError: if the text is not what the system reads.
     """
+    try:
+        return _decode(system, question)
+    finally:
+        for dictionary in (system.loaded.task.source_dictionary, system.loaded.task.target_dictionary):
+            if hasattr(dictionary, "forget_spellings"):
+                dictionary.forget_spellings()
+
+
+def _decode(system: System, question: Question) -> dict[str, Any]:
     loaded = system.loaded
     text = system.prepare(question.text)
     _check_length(system, text)
@@ -135,13 +145,13 @@ def _add_origins(
 
     task = system.loaded.task
     slots = SlotMap(task.source_dictionary, task.target_dictionary, spelt)
-    batch = {"net_input": {"src_tokens": spelt}}
+    batches = [{"id": torch.tensor([number]), "net_input": {"src_tokens": spelt}} for number in range(len(hypotheses))]
     with_slots = [{"tokens": slots.slots(found["tokens"].unsqueeze(0))[0]} for found in hypotheses]
     with tempfile.TemporaryDirectory() as folder:
         if system.copies:
             path = Path(folder, "provenance.jsonl")
             copied = ProvenanceWriter(str(path))
-            for found in with_slots:  # without ids they are numbered as they come
+            for batch, found in zip(batches, with_slots, strict=True):
                 copied.write(system.loaded.model, batch, slots, [[found]])
             for number, provenance in read_provenance(path).items():
                 for word, step in zip(outputs[number]["words"], provenance.output, strict=True):
@@ -149,7 +159,7 @@ def _add_origins(
         if system.has_granularity:
             path = Path(folder, "granularity.jsonl")
             granular = GranularityWriter(str(path))
-            for found in with_slots:
+            for batch, found in zip(batches, with_slots, strict=True):
                 granular.write(system.loaded.model, batch, slots, [[found]])
             _add_granularities(path.read_text(encoding="utf-8").splitlines(), source, outputs)
 

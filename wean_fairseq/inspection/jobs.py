@@ -1,5 +1,6 @@
 """One decoding at a time, in a thread of its own: the page asks how far it is, and nobody waits without an end."""
 
+import json
 import logging
 import secrets
 import threading
@@ -31,6 +32,7 @@ class _Job:
     done: int = 0  # systems
     started: float = 0.0
     answer: dict[str, Any] = field(default_factory=dict)  # results or error
+    size: int = 0  # of the answer, in characters of JSON
 
 
 class Jobs:
@@ -40,12 +42,14 @@ class Jobs:
         work: answers one.
         waiting: how many may wait beside the one that runs.
         kept: how many answers are remembered.
+        characters: how many characters of answers, as JSON, are remembered; the last answer is, whatever its size.
     """
 
-    def __init__(self, work: Work, waiting: int = 4, kept: int = 16) -> None:
+    def __init__(self, work: Work, waiting: int = 4, kept: int = 16, characters: int = 32_000_000) -> None:
         self._work = work
         self._most_waiting = waiting
         self._most_kept = kept
+        self._most_characters = characters
         self._jobs: dict[str, _Job] = {}  # the oldest first
         self._queue: deque[_Job] = deque()
         self._changed = threading.Condition()
@@ -60,9 +64,7 @@ class Jobs:
         with self._changed:
             if len(self._queue) >= self._most_waiting:
                 raise Busy("other decodings are waiting already: try again in a moment.")
-            ended = [name for name, job in self._jobs.items() if job.state in ("done", "failed")]
-            for name in ended[: max(0, len(ended) - self._most_kept + 1)]:
-                del self._jobs[name]
+            self._forget(self._most_kept - 1)
             number = secrets.token_urlsafe(16)
             job = self._jobs[number] = _Job(question)
             self._queue.append(job)
@@ -98,8 +100,17 @@ class Jobs:
                 job = self._queue.popleft()
                 job.state, job.started = "running", time.monotonic()
             state, answer = self._answer(job)
+            size = len(json.dumps(answer))
             with self._changed:
-                job.state, job.answer = state, answer
+                job.state, job.answer, job.size = state, answer, size
+                self._forget(self._most_kept, last=job)
+
+    def _forget(self, most: int, last: _Job | None = None) -> None:
+        """Keep at most so many answers, and not too long ones together; of these ``last`` always."""
+        ended = [name for name, job in self._jobs.items() if job.state in ("done", "failed") and job is not last]
+        size = sum(job.size for job in self._jobs.values())
+        while ended and (len(ended) + (last is not None) > most or size > self._most_characters):
+            size -= self._jobs.pop(ended.pop(0)).size
 
     def _answer(self, job: _Job) -> tuple[str, dict[str, Any]]:
         def count(done: int) -> None:

@@ -1,13 +1,17 @@
 """The page's server: its own files, three questions and no more; everything that arrives is looked at first.
 
 It answers only requests that name this computer as their host (against DNS rebinding), takes JSON only, and only from
-its own page (against other sites' forms), and nothing longer than it must be. No request names a file.
+its own page (against other sites' forms), nothing longer than it must be, and nothing that has not arrived within
+seconds (against connections that are held open). No request names a file.
 """
 
+import asyncio
 import re
 from importlib import resources
 from typing import Any
 
+import h11
+import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -15,12 +19,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from wean_fairseq.errors import UserError
 from wean_fairseq.inspection.jobs import Busy, Jobs
 from wean_fairseq.inspection.question import LIMITS, read_question
 
 _HOST = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
+CONNECTIONS = 512  # at a time; each holds at most a body, see Limits
 _FILES = {
     "/": ("index.html", "text/html"),
     "/page.css": ("page.css", "text/css"),
@@ -41,6 +47,40 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+
+
+class PunctualProtocol(H11Protocol):
+    """uvicorn's HTTP with ends: for a request to arrive, and for its answer to be taken; uvicorn bounds idleness only.
+
+    Attributes:
+        request_seconds: in which a request has to be there, its body included.
+        answer_seconds: in which its answer has to be read.
+    """
+
+    request_seconds = 10.0
+    answer_seconds = 60.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A connection begins, and with it the time of its first request."""
+        super().connection_made(transport)
+        self._late = self.loop.call_later(self.request_seconds, self._end_if_late)
+
+    def on_response_complete(self) -> None:
+        """An answer was given to the operating system; the next request on the connection has its own time."""
+        super().on_response_complete()
+        self._late.cancel()
+        self._late = self.loop.call_later(self.request_seconds, self._end_if_late)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone."""
+        self._late.cancel()
+        super().connection_lost(exc)
+
+    def _end_if_late(self) -> None:
+        if self.conn.their_state is h11.DONE or self.transport.get_write_buffer_size():
+            self._late = self.loop.call_later(self.answer_seconds, self.transport.abort)
+        else:
+            self.transport.abort()
 
 
 class Guard:
@@ -111,6 +151,22 @@ def create_app(jobs: Jobs, systems: list[dict[str, Any]]) -> ASGIApp:
     ]
     handlers = {HTTPException: _say_error}
     return Guard(Starlette(debug=False, routes=routes, exception_handlers=handlers))
+
+
+def configure(app: ASGIApp) -> uvicorn.Config:
+    """How uvicorn runs the server."""
+    return uvicorn.Config(
+        app,
+        http=PunctualProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,  # speak_as has said what may be said
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=CONNECTIONS,
+        timeout_graceful_shutdown=1,
+    )
 
 
 def _static(name: str, media_type: str) -> Any:

@@ -3,12 +3,11 @@
 A dump of granularities is read by `wean_fairseq.evaluation.granularity.read_dump`.
 """
 
-import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.text_files import PathLike, decode_lines, read_bytes, read_lines
+from wean_fairseq.evaluation.text_files import PathLike, decode_lines, parse_json, read_bytes, read_lines
 
 END = "</s>"
 
@@ -61,7 +60,7 @@ def read_provenance(path: PathLike) -> dict[int, Provenance]:
     found = {}
     for number, line in enumerate(read_lines(path), start=1):
         try:
-            entry = json.loads(line)
+            entry = parse_json(line)
             words = [
                 CopiedWord(
                     str(word["word"]),
@@ -87,7 +86,7 @@ def kind_of_dump(path: PathLike) -> str:
     """``granularity``, ``provenance``, or nothing where the first line of a file is neither."""
     lines = decode_lines(read_bytes(path).partition(b"\n")[0], path)
     try:
-        entry = json.loads(lines[0]) if lines else {}
+        entry = parse_json(lines[0]) if lines else {}
         if "source_granularity" in entry:
             return "granularity"
         return "provenance" if "copied" in entry["output"][0] else ""

@@ -1,13 +1,12 @@
 """What the logs of fairseq say about the size and the cost of a training, and about the speed of decoding."""
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.text_files import PathLike, decode_lines, read_bytes
+from wean_fairseq.evaluation.text_files import PathLike, decode_lines, parse_json, read_bytes
 
 _ARCH = re.compile(r"""['"]arch['"]: ['"]([\w.-]+)['"]""")
 _SEED = re.compile(r"""['"]seed['"]: (\d+)""")
@@ -89,7 +88,7 @@ def _epoch(line: str) -> tuple[int, int, float] | None:
             updates, wall = _UPDATES.search(simple[2]), _WALL.search(simple[2])
             return (int(simple[1]), int(float(updates[1])), float(wall[1])) if updates and wall else None
         if record is not None:
-            content = json.loads(record[1])
+            content = parse_json(record[1])
             return int(content["epoch"]), int(float(content["train_num_updates"])), float(content["train_train_wall"])
     except (ValueError, KeyError, TypeError, OverflowError):
         return None

@@ -6,7 +6,7 @@ Legends and sizes are meant for print at the width of a page's column: nothing i
 import logging
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 
 from wean_fairseq.evaluation.curves import STYLES
 from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.evaluation.pictures import save
 from wean_fairseq.evaluation.tokenizers import has_chinese
 
 logger = logging.getLogger(__name__)
@@ -131,42 +132,21 @@ def figure_style(texts: Iterable[str] = ()) -> Iterator[str | None]:
 
 
 def write_figure(figure: Any, stem: Path) -> list[Path]:
-    """Write a matplotlib figure as ``stem.png`` and ``stem.svg``; see ``write_both``.
-
-    Raises:
-        EvaluationError: if it is too large, or cannot be written.
-    """
-    from matplotlib import pyplot as plt
-
-    try:
-        if max(figure.get_size_inches()) > _LARGEST:
-            raise EvaluationError("the sentences are too long or too many to draw; choose fewer and shorter ones.")
-        return write_both(lambda path: figure.savefig(path, dpi=_RESOLUTION, metadata=_no_date(path)), stem)
-    finally:
-        plt.close(figure)
-
-
-def write_both(draw: Callable[[str], object], stem: Path) -> list[Path]:
-    """Let ``draw`` write ``stem.png`` and ``stem.svg``.
+    """Write a matplotlib figure as ``stem.png`` and ``stem.svg``.
 
     Returns:
         The two files.
 
     Raises:
-        EvaluationError: if they cannot be written.
+        EvaluationError: if it is too large, or they cannot be written.
     """
+    if max(figure.get_size_inches()) > _LARGEST:
+        raise EvaluationError("the sentences are too long or too many to draw; choose fewer and shorter ones.")
     paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in ("png", "svg")]
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
-        for path in paths:
-            draw(str(path))
     except OSError as error:
-        raise EvaluationError(
-            f"{stem}.png and .svg cannot be written ({error.strerror}); choose another place."
-        ) from None
+        raise EvaluationError(f"cannot make {stem.parent}: {error.strerror}.") from None
+    for path in paths:
+        save(figure, path, _RESOLUTION)
     return paths
-
-
-def _no_date(path: str) -> dict[str, None]:
-    """The same figure is the same file, whenever it is drawn."""
-    return {"Date": None} if path.endswith(".svg") else {}

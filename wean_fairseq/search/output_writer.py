@@ -1,6 +1,7 @@
 """A file of JSON lines about outputs, one line a sentence, written while they are searched for."""
 
 import json
+import os
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,9 +14,6 @@ from ..errors import UserError
 class OutputWriter:
     """Writes lines to a file that is made with the first of them.
 
-    ``fairseq-interactive`` does not number its batches; then the number of a sentence is that of its line here, and
-    with a ``--buffer-size`` above 1 the lines of a buffer come by length.
-
     Args:
         path: file to write; must not exist.
         option: that named it, for the user.
@@ -27,8 +25,7 @@ class OutputWriter:
     def __init__(self, path: str, option: str) -> None:
         self._path = Path(path)
         self._file: IO[str] | None = None
-        self._written = 0
-        if self._path.exists():
+        if os.path.lexists(path):
             raise UserError(f"{path} exists already: give another file to {option}, or remove it.")
         if not self._path.parent.is_dir():
             raise UserError(f"{option} cannot write {path}: there is no directory {self._path.parent}; make it.")
@@ -37,9 +34,7 @@ class OutputWriter:
         """Write ``{"id": number of the sentence in row ``row`` of the batch, **entry}``."""
         if self._file is None:
             self._file = self._path.open("x", encoding="utf-8")
-        number = sample["id"][row].item() if "id" in sample else self._written
-        print(json.dumps({"id": number, **entry}, ensure_ascii=False), file=self._file, flush=True)
-        self._written += 1
+        print(json.dumps({"id": sample["id"][row].item(), **entry}, ensure_ascii=False), file=self._file, flush=True)
 
 
 def words_of(tokens: Tensor, dictionary: ExtendedDictionary) -> list[str]:

@@ -1,5 +1,6 @@
 """The translation task, guarded: data and dictionaries are what they were, and a training that diverges stops."""
 
+import logging
 import random
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,16 +8,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from fairseq.data import Dictionary
+from fairseq.data import Dictionary, FairseqDataset
 from fairseq.distributed import utils as distributed_utils
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.utils import split_paths
 
 from .. import precision
 from ..checkpoints import dictionaries, stopping
-from ..data.integrity import check_binary, check_data, record_once
+from ..data.integrity import check_binary, check_data, checksum_of, record_once
 from ..divergence import check_loss
+from .epoch_batches import EpochBatches
 
+logger = logging.getLogger(__name__)
 _WRITTEN = ("copy_provenance", "granularity_dump")  # options that name files to write
 
 
@@ -48,6 +51,8 @@ class GuardedTask(TranslationTask):
         precision.set_tf32(getattr(cfg, "tf32", False))  # which older checkpoints do not have
         self._update: int | None = None  # the last one that was tried, in training
         self._recorded = False  # whether this training has looked for checksums of its data
+        self._data: str | None = None  # checksum of the pairs that are trained on
+        self._trained_on: str | None = None  # the same, as the checkpoint says that is gone on from
 
     @classmethod
     def setup_task(cls, cfg: GuardedConfig, **kwargs: Any) -> "GuardedTask":
@@ -62,6 +67,15 @@ class GuardedTask(TranslationTask):
                     setattr(cfg, option, None)
         check_data(sorted(Path(split_paths(cfg.data)[0]).glob("dict.*.txt")))
         return super().setup_task(cfg, **kwargs)
+
+    @classmethod
+    def load_dictionary(cls, filename: str) -> Dictionary:
+        """Read a dictionary.
+
+        Raises:
+            UserError: if it is none.
+        """
+        return dictionaries.load(filename)
 
     def check_files(self, split: str, epoch: int, combine: bool) -> None:
         """Refuse files of a split that have changed, or do not fit each other or the dictionaries.
@@ -83,8 +97,19 @@ class GuardedTask(TranslationTask):
         super().begin_epoch(epoch, model)
         if distributed_utils.get_global_rank() == 0 and not self._recorded:
             self._recorded = True
-            for folder in split_paths(self.cfg.data):
-                record_once(Path(folder))
+            folders = [Path(folder) for folder in split_paths(self.cfg.data)]
+            for folder in folders:
+                record_once(folder)
+            self._data = checksum_of(folders, self.cfg.train_subset)
+            if self._trained_on and self._data and self._trained_on != self._data:
+                logger.warning(
+                    f"OTHER DATA: the pairs in {self.cfg.data} are not those that the checkpoint was trained on, "
+                    "though their dictionary is the same; the training goes on with them"
+                )
+
+    def get_batch_iterator(self, dataset: FairseqDataset, *args: Any, **kwargs: Any) -> Any:
+        """As fairseq's, but its checkpoints tell which batches they are in the middle of."""
+        return EpochBatches(super().get_batch_iterator(dataset, *args, **kwargs))
 
     def train_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
         """As fairseq's.
@@ -121,10 +146,10 @@ class GuardedTask(TranslationTask):
         stopping.restore_patience(state.get("patience", {}))
 
     def state_dict(self) -> dict[str, Any]:
-        """What checkpoints keep of the task: the words of the dictionaries in their order, as checksums."""
+        """What checkpoints keep of the task: checksums of the words of the dictionaries, and of the training data."""
         sides = {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
         described = {side: dictionaries.describe(dictionary) for side, dictionary in sides.items()}
-        return {**super().state_dict(), "dictionaries": described}
+        return {**super().state_dict(), "dictionaries": described, "trained_on": self._data}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """As fairseq's.
@@ -136,6 +161,7 @@ class GuardedTask(TranslationTask):
         checkpoint = kept.pop("checkpoint", "the checkpoint")
         self.check_dictionaries(kept, checkpoint)
         kept.pop("dictionaries", None)
+        kept.pop("trained_on", None)
         super().load_state_dict(kept)
 
     def check_dictionaries(self, task_state: dict[str, Any], checkpoint: str) -> None:
@@ -151,6 +177,10 @@ class GuardedTask(TranslationTask):
         sides = {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
         folder = split_paths(self.cfg.data)[0]
         dictionaries.check(task_state.get("dictionaries") or {}, sides, checkpoint, folder)
+
+    def go_on_from(self, task_state: dict[str, Any]) -> None:
+        """Remember what a training was made with that is gone on with, to say so if it is something else now."""
+        self._trained_on = task_state.get("trained_on")
 
 
 def _seed_like_torch() -> None:

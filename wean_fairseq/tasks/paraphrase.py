@@ -31,7 +31,9 @@ from ..data import (
 from ..data.typed_text import read_lines_like_others
 from ..errors import UserError
 from ..modules import base_ids
+from ..options import check_batches, check_model
 from ..search import GranularityWriter, ProvenanceWriter
+from .epoch_batches import AnnouncedBatches
 from .searching import SearchingConfig, SearchingTask
 
 logger = logging.getLogger(__name__)
@@ -98,6 +100,8 @@ class ParaphraseTask(SearchingTask):
         super().__init__(cfg, source, source if joined else ExtendedDictionary(tgt_dict))
         self._model_slots: int | None = None  # of the models built so far
         self._typed = range(0)  # numbers of the lines that fairseq-interactive has just read
+        self._typed_pairs: FairseqDataset | None = None  # made of them
+        self._typed_numbers: torch.Tensor | None = None  # of the batch that it decodes: it does not pass them on
         self._provenance = None if cfg.copy_provenance is None else ProvenanceWriter(cfg.copy_provenance)
         self._granularity = None if cfg.granularity_dump is None else GranularityWriter(cfg.granularity_dump)
 
@@ -131,6 +135,7 @@ class ParaphraseTask(SearchingTask):
         Raises:
             UserError: if the model cannot be built for this data.
         """
+        check_model(cfg)
         name = getattr(cfg, "_name", None) or getattr(cfg, "arch", None)
         model = ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)
         copies = getattr(model, "copies_words", False)
@@ -223,9 +228,13 @@ class ParaphraseTask(SearchingTask):
         Raises:
             UserError: if constraints hold a word outside the dictionary, or a forced beginning one that is not written.
         """
+        if constraints is None and getattr(generator, "search", None) and generator.search.supports_constraints:
+            raise UserError("--constraints is for fairseq-interactive, whose lines tell them: leave it out.")
         if constraints is not None and constraints.max() >= len(self.target_dictionary):
             raise UserError("--constraints must be words of the dictionary; at least one is not.")
         with_slots, slot_map = self.with_slots(sample)
+        if "id" not in sample:
+            sample = {**sample, "id": self._typed_numbers}
         if prefix_tokens is not None:
             prefix_tokens = self._writable(slot_map.slots(prefix_tokens), models)
         finalized = super().inference_step(generator, models, with_slots, prefix_tokens, constraints)
@@ -329,6 +338,7 @@ class ParaphraseTask(SearchingTask):
         Raises:
             UserError: if a sentence has more tokens than --max-tokens allows for a whole batch.
         """
+        check_batches(kwargs)
         kwargs["required_batch_size_multiple"] = 1
         training = dataset is self.datasets.get(self.cfg.train_subset) and kwargs.get("ignore_invalid_inputs", False)
         if self.limits.drops and training:
@@ -336,7 +346,8 @@ class ParaphraseTask(SearchingTask):
             most = self.limits.length + 1  # the end symbol counts as a position
             kwargs["max_positions"] = tuple(min(most, limit) for limit in kwargs.get("max_positions") or (most, most))
         _check_batch_size(dataset, kwargs.get("max_tokens"), kwargs.get("max_positions"))
-        return super().get_batch_iterator(dataset, *args, **kwargs)
+        batches = super().get_batch_iterator(dataset, *args, **kwargs)
+        return AnnouncedBatches(batches, self._decoded_next) if dataset is self._typed_pairs else batches
 
     def build_dataset_for_inference(
         self, src_tokens: list[torch.Tensor], src_lengths: list[int], constraints: torch.Tensor | None = None
@@ -347,7 +358,11 @@ class ParaphraseTask(SearchingTask):
             end = torch.tensor([self.source_dictionary.eos()])
             src_tokens = [torch.cat([words[:-1][: self.limits.length], end]) for words in src_tokens]
             src_lengths = [len(words) for words in src_tokens]
-        return super().build_dataset_for_inference(src_tokens, src_lengths, constraints=constraints)
+        self._typed_pairs = super().build_dataset_for_inference(src_tokens, src_lengths, constraints=constraints)
+        return self._typed_pairs
+
+    def _decoded_next(self, batch: dict[str, Any]) -> None:
+        self._typed_numbers = batch["id"] + self._typed.start
 
 
 def _check_batch_size(dataset: FairseqDataset, max_tokens: int | None, max_positions: Any) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 import torch
 from fairseq.dataclass import ChoiceEnum
 from fairseq.dataclass.configs import GenerationConfig
+from fairseq.search import DiverseBeamSearch
 
 from ..errors import UserError
+from ..options import check_generation
 from ..search import FastSequenceGenerator, PaperSequenceGenerator
 from .guarded import GuardedConfig, GuardedTask
 
@@ -64,7 +66,8 @@ class SearchingTask(GuardedTask):
         """As fairseq's, with ``--search-preset``, a working ``--replace-unk`` and the faster search where there is one.
 
         Raises:
-            UserError: if the generation options contradict the preset or ``--bf16-scores``, or those the model.
+            UserError: if a generation option is out of range, contradicts the preset or ``--bf16-scores``, or those the
+                model.
         """
         extra = dict(extra_gen_cls_kwargs or {})
         preset = str(self.cfg.search_preset)
@@ -73,6 +76,7 @@ class SearchingTask(GuardedTask):
             raise UserError("--replace-unk and --print-alignment use the attention in different ways: choose one.")
         if preset != "fairseq":
             _check_plain_beam_search(preset, args, prefix_allowed_tokens_fn)
+        check_generation(args)
         if preset == "wean":
             logger.info("search preset wean: scores are sums of log-probabilities, length penalty 0")
             args = Namespace(**{**_options(args), "lenpen": 0.0})
@@ -107,6 +111,15 @@ class SearchingTask(GuardedTask):
                 "leave it out, or what contradicts it."
             )
         return generator
+
+    def inference_step(
+        self, generator: Any, models: list[torch.nn.Module], sample: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> list[list[dict[str, Any]]]:
+        """As fairseq's; diverse beams, which take a sentence's number in the data for its row, get batches without."""
+        if isinstance(getattr(generator, "search", None), DiverseBeamSearch):
+            sample = {name: value for name, value in sample.items() if name != "id"}
+        found: list[list[dict[str, Any]]] = super().inference_step(generator, models, sample, *args, **kwargs)
+        return found
 
 
 def _options(args: GenerationConfig | Namespace) -> dict[str, Any]:

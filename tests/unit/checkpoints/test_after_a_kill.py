@@ -14,7 +14,7 @@ import torch
 from fairseq_cli.train import should_stop_early
 from omegaconf import OmegaConf
 
-from wean_fairseq.checkpoints import host, stopping, writing
+from wean_fairseq.checkpoints import files, host, stopping, writing
 from wean_fairseq.checkpoints.files import HashedFile, remove_partial, write_whole
 from wean_fairseq.checkpoints.resume import is_training_file
 from wean_fairseq.errors import UserError
@@ -45,7 +45,7 @@ def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path):
 
 
 def test_what_is_being_written_stays_until_it_is_given_up(tmp_path):
-    file = HashedFile(tmp_path / "checkpoint_last.pt.tmp")
+    file = HashedFile(files._open_alone(tmp_path / "checkpoint_last.pt.tmp"))
     assert remove_partial(tmp_path, is_own) == []
     file.close()
     assert remove_partial(tmp_path, is_own) == ["checkpoint_last.pt.tmp"]

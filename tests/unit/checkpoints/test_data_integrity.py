@@ -6,8 +6,10 @@ import os
 import numpy as np
 import pytest
 import torch
+from fairseq import options
 from fairseq.data import indexed_dataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: F401 - initialises fairseq's config store
+from fairseq_cli import preprocess
 
 from tests.model_contract import EOS, make_dictionary
 from wean_fairseq.checkpoints import cli
@@ -229,3 +231,55 @@ def test_a_word_that_no_dictionary_has_is_refused(data):
     words.tofile(path)
     with pytest.raises(UserError, match=r"train\.src-tgt\.tgt\.bin has word number 23, but the dictionary ends at 22"):
         make_task(data).load_dataset("train")
+
+
+# --- data that is not what its text says ----------------------------------------------------------------------------
+
+
+def preprocessed(folder, source, target):
+    """What fairseq-preprocess, called here, makes of two texts."""
+    for side, content in (("src", source), ("tgt", target)):
+        (folder / f"train.{side}").write_bytes(content)
+    parser = options.get_preprocessing_parser()
+    line = ["--source-lang", "src", "--target-lang", "tgt", "--trainpref", str(folder / "train")]
+    preprocess.logger.setLevel(logging.INFO)  # as the command sets it
+    preprocess.main(parser.parse_args([*line, "--destdir", str(folder / "made"), "--workers", "1"]))
+    assert " sents, " in (folder / "made" / "preprocess.log").read_text()
+    return folder / "made"
+
+
+def test_lone_carriage_returns_that_shift_pairs_are_refused(tmp_path, capsys):
+    """Both sides have four lines for fairseq; "b" is paired with "2" and "b c" with "3 4"."""
+    made = preprocessed(tmp_path, b"a\rb\nb c\nd\n", b"1\n2\n3\r4\n")
+    assert cli.main_checksum([str(made)]) == 2
+    said = capsys.readouterr().err
+    assert f"{tmp_path}/train.src, which has 3 lines: line 1 has a carriage return in it" in said
+    assert not (made / NAME).exists()
+    with pytest.raises(UserError, match="has 4 sentences of"):
+        record_once(made)
+
+
+@pytest.mark.parametrize("source", [b"a\r\nb c\r\nd\r\n", b"a\nb c\nd", b"a\x0cb\nb\xe2\x80\xa8c\nd\n"])
+def test_other_line_ends_are_fine(tmp_path, source):
+    made = preprocessed(tmp_path, source, b"1\n2\n3\n")
+    assert record(made) > 0
+
+
+def test_a_text_that_has_changed_or_gone_since_says_nothing(tmp_path):
+    made = preprocessed(tmp_path, b"a\nb\nc\n", b"1\n2\n3\n")
+    (tmp_path / "train.src").write_bytes(b"a\rb\n")
+    (tmp_path / "train.tgt").unlink()
+    assert record(made) > 0
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [(b"a <s> b\nc\n", "1 times <s>"), (b"<pad> <pad>\nc\n", "2 times <pad>"), (b"a </s> b\n</s>\n", "2 times </s>")],
+)
+def test_words_that_are_symbols_are_named(tmp_path, caplog, source, said):
+    made = preprocessed(tmp_path, source, b"1\n2\n")
+    check_binary(made / "train.src-tgt.src", 99)
+    check_binary(made / "train.src-tgt.tgt", 99)
+    assert [record.getMessage().split(" among ")[0] for record in caplog.records if "among" in record.getMessage()] == [
+        f"{made}/train.src-tgt.src.bin has {said}"
+    ]

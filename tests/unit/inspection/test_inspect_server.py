@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -19,9 +19,10 @@ import pytest
 pytest.importorskip("starlette", reason="the extra inspect is not installed")
 uvicorn = pytest.importorskip("uvicorn", reason="the extra inspect is not installed")
 
+from tests.reliability import Reliability  # noqa: E402
 from wean_fairseq.inspection.jobs import Jobs  # noqa: E402
 from wean_fairseq.inspection.question import LIMITS, Question  # noqa: E402
-from wean_fairseq.inspection.server import create_app  # noqa: E402
+from wean_fairseq.inspection.server import PunctualProtocol, configure, create_app  # noqa: E402
 
 JSON = {"Content-Type": "application/json"}
 GOOD = json.dumps({"text": "hello", "systems": ["WEAN"]})
@@ -82,7 +83,7 @@ def serving(work: Callable[..., list[dict[str, Any]]] | None = None, **options: 
         return [{"system": name, "text": question.text} for name in question.systems]
 
     app = create_app(Jobs(work or echo, **options), [{"name": "WEAN"}, {"name": "CopyNet"}])
-    server = uvicorn.Server(uvicorn.Config(app, http="h11", ws="none", lifespan="off", log_config=None))
+    server = uvicorn.Server(configure(app))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
@@ -290,6 +291,77 @@ def test_a_full_queue_is_said():
         go_on.set()
     assert [first.status, *statuses] == [202, 202, 503]
     assert (state["state"], state["systems"], state["done"]) == ("running", ["WEAN"], 0)
+
+
+# --- connections that are held open ---------------------------------------------------------------------------------
+
+HEAD = b"POST /api/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+HALF_SENT = {
+    "nothing": b"",
+    "half a line": b"POST /api",
+    "half of the headers": HEAD,
+    "half of the body": HEAD + b'Content-Length: 90\r\n\r\n{"text": "a',
+    "half of the parts": HEAD + b'Transfer-Encoding: chunked\r\n\r\n5\r\n{"tex\r\n',
+}
+
+
+def is_closed(connection: socket.socket) -> bool:
+    try:
+        while connection.recv(4096):
+            pass
+    except ConnectionResetError:
+        pass
+    return True
+
+
+@pytest.mark.parametrize(
+    "sent", [*list(HALF_SENT)[:1], *(pytest.param(name, marks=pytest.mark.slow) for name in HALF_SENT)]
+)
+def test_80_half_sent_requests_stop_nobody_and_are_given_up(
+    sent: str, monkeypatch: pytest.MonkeyPatch, reliability: Reliability
+):
+    monkeypatch.setattr(PunctualProtocol, "request_seconds", 0.5)
+    with serving() as client, ExitStack() as stack:
+        held = [stack.enter_context(socket.create_connection(("127.0.0.1", client.port), 20)) for _ in range(80)]
+        for connection in held:
+            connection.sendall(HALF_SENT[sent])
+        assert client("GET", "/").status == 200
+        assert client.decode()["state"] == "done"
+        assert all(is_closed(connection) for connection in held)
+    reliability.count("attacks on the page")
+
+
+def test_a_request_that_comes_byte_by_byte_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    """Every byte is in time; the whole is not."""
+    monkeypatch.setattr(PunctualProtocol, "request_seconds", 0.5)
+    with serving() as client, socket.create_connection(("127.0.0.1", client.port), 20) as connection:
+        began = time.monotonic()
+        with suppress(ConnectionError):
+            while time.monotonic() < began + 20:
+                connection.sendall(b"G")
+                time.sleep(0.05)
+    assert time.monotonic() < began + 15
+
+
+def test_an_answer_that_nobody_reads_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(PunctualProtocol, "request_seconds", 0.2)
+    monkeypatch.setattr(PunctualProtocol, "answer_seconds", 0.3)
+    lost = threading.Event()
+    connection_lost = PunctualProtocol.connection_lost
+
+    def notice(protocol: PunctualProtocol, error: Exception | None) -> None:
+        connection_lost(protocol, error)
+        if not protocol.transport.get_write_buffer_size():
+            lost.set()
+
+    with serving(lambda _question, _count: [{"text": "x" * 20_000_000}]) as client:  # more than any buffer
+        number = client("POST", "/api/jobs", GOOD, JSON).json["job"]
+        while client("GET", f"/api/jobs/{number}").json["state"] != "done":
+            time.sleep(0.01)
+        monkeypatch.setattr(PunctualProtocol, "connection_lost", notice)
+        with socket.create_connection(("127.0.0.1", client.port), 20) as connection:
+            connection.sendall(f"GET /api/jobs/{number} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            assert lost.wait(20)
 
 
 BUSY = """

@@ -99,3 +99,14 @@ def test_old_answers_are_forgotten_and_numbers_cannot_be_guessed(kept: int):
     assert len(set(numbers)) == 10
     assert min(map(len, numbers)) >= 20
     assert jobs.status("unknown") is None
+
+
+def test_long_answers_are_forgotten_sooner_but_never_the_last():
+    """As JSON an answer is {"results": [{"text": "..."}]}, 27 characters and the text."""
+    jobs = Jobs(lambda asked, _count: [{"text": "x" * int(asked.text)}], characters=3 * 127)
+    numbers, known = [], []
+    for length in (100, 100, 100, 100, 900, 100):
+        numbers.append(jobs.submit(question(str(length))))
+        ended(jobs, numbers[-1])
+        known.append("".join("-+"[jobs.status(number) is not None] for number in numbers))
+    assert known == ["+", "++", "+++", "-+++", "----+", "-----+"]

@@ -1,0 +1,109 @@
+"""Numbers on fairseq's command lines that it takes and then fails on, or that make it do nothing and end well."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from omegaconf import DictConfig
+
+from .errors import UserError
+
+_OF_TRAINING = {  # section of the configuration, option: the least value
+    ("optimization", "lr"): 0,
+    ("optimization", "update_freq"): 1,
+    ("optimization", "max_epoch"): 0,
+    ("optimization", "max_update"): 0,
+    ("optimization", "stop_time_hours"): 0,
+    ("optimizer", "weight_decay"): 0,
+    ("lr_scheduler", "warmup_updates"): 0,
+    ("common", "log_interval"): 1,
+    ("checkpoint", "save_interval"): 1,
+    ("checkpoint", "save_interval_updates"): 0,
+    ("dataset", "validate_interval"): 1,
+    ("dataset", "validate_interval_updates"): 0,
+}
+_SIZES = ("_dim", "_size", "_layers", "_heads")  # how the names of an arch's sizes end
+_OF_BATCHES = {"max_sentences": ("batch-size", 1), "max_tokens": ("max-tokens", 1), "num_shards": ("num-shards", 1)}
+_OF_BATCHES |= {"num_workers": ("num-workers", 0), "shard_id": ("shard-id", 0), "data_buffer_size": ("buffer-size", 0)}
+_OF_GENERATION = {"beam": 1, "nbest": 1, "max_len_a": 0, "max_len_b": 0, "min_len": 0, "no_repeat_ngram_size": 0}
+_OF_GENERATION |= {"prefix_size": 0, "lenpen": -math.inf, "unkpen": -math.inf}
+
+
+def check_training(cfg: Any) -> None:
+    """Refuse what no training can be done with.
+
+    Args:
+        cfg: the whole configuration.
+
+    Raises:
+        UserError: naming the option.
+    """
+    for (section, name), least in _OF_TRAINING.items():
+        _check(name.replace("_", "-"), _values(getattr(cfg.get(section), name, None)), least)
+    betas = str(getattr(cfg.get("optimizer"), "adam_betas", "(0.9, 0.999)")).strip("([])").split(",")
+    try:
+        fine = len(betas) == 2 and all(0 <= float(beta) < 1 for beta in betas)
+    except ValueError:
+        fine = False
+    if not fine:
+        raise UserError(f"--adam-betas must be two numbers from 0 to below 1, but is {cfg.optimizer.adam_betas}.")
+
+
+def check_model(cfg: Any) -> None:
+    """Refuse negative sizes, which torch names by a traceback or takes for none.
+
+    Args:
+        cfg: of any arch.
+
+    Raises:
+        UserError: naming the option.
+    """
+    options = cfg if isinstance(cfg, DictConfig) else vars(cfg)
+    for name in options:
+        value = options[name]
+        if str(name).endswith(_SIZES) and isinstance(value, int):
+            _check(str(name).replace("_", "-"), [value], 0)
+
+
+def check_batches(given: dict[str, Any]) -> None:
+    """Refuse what no batches can be made with: arguments of ``get_batch_iterator``.
+
+    Raises:
+        UserError: naming the option.
+    """
+    for name, (option, least) in _OF_BATCHES.items():
+        _check(option, _values(given.get(name)), least)
+    shards, number = given.get("num_shards", 1), given.get("shard_id", 0)
+    if number >= shards:
+        raise UserError(f"--shard-id counts from 0 and must be below --num-shards {shards}, but is {number}.")
+
+
+def check_generation(args: Any) -> None:
+    """Refuse what nothing can be searched with.
+
+    Raises:
+        UserError: naming the option.
+    """
+    for name, least in _OF_GENERATION.items():
+        _check(name.replace("_", "-"), _values(getattr(args, name, None)), least, finite=name not in ("unkpen",))
+    if getattr(args, "min_len", 1) > getattr(args, "max_len_b", 200) and not getattr(args, "max_len_a", 0):
+        raise UserError(f"--min-len {args.min_len} is longer than --max-len-b {args.max_len_b} allows.")
+    if getattr(args, "print_step", False):
+        raise UserError("--print-step is for models that refine their outputs step by step: leave it out.")
+    groups = getattr(args, "diverse_beam_groups", -1)
+    if groups > 0 and args.beam % groups:
+        raise UserError(f"--beam {args.beam} cannot be shared among --diverse-beam-groups {groups}: give a multiple.")
+
+
+def _values(value: Any) -> Iterable[Any]:
+    """The values of an option, which may be given several times or not at all."""
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, int | float) else value
+
+
+def _check(option: str, values: Iterable[Any], least: float, finite: bool = True) -> None:
+    for value in values:
+        if math.isnan(value) or value < least or (finite and math.isinf(value)):
+            bound = "a finite number" if least == -math.inf else f"{least} or more"
+            raise UserError(f"--{option} must be {bound}, but is {value}.")

@@ -1,0 +1,105 @@
+"""The batches of a training's epochs, so that no pair is trained twice or left out where a training is gone on with.
+
+fairseq's checkpoints say how many batches of an epoch are done, but not of which: with another ``--batch-size``,
+``--max-tokens``, ``--seed``, number of processes or text these would be other pairs.
+"""
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from fairseq.data.iterators import EpochBatchIterator
+from numpy.typing import ArrayLike
+
+from ..errors import UserError
+
+logger = logging.getLogger(__name__)
+
+_IN_WORDS = {
+    "processes": "the number of processes",
+    "seed": "--seed",
+    "pairs": "the number of pairs in the data",
+    "lengths": "the sentences of the data, or how they are cut",
+    "batches": "what decides which pairs make a batch (--batch-size, --max-tokens, limits of length)",
+}
+
+
+class EpochBatches(EpochBatchIterator):
+    """fairseq's batches, whose checkpoints tell which they are.
+
+    Args:
+        batches: fairseq's; this object takes its place, and what changes in one changes in the other.
+    """
+
+    def __init__(self, batches: EpochBatchIterator) -> None:
+        self.__dict__ = vars(batches)
+
+    @property
+    def first_batch(self) -> Any:
+        """As fairseq's.
+
+        Raises:
+            UserError: if there is none.
+        """
+        if len(self.frozen_batches) == 0:
+            raise UserError("all sentences of this data are longer than the model or the options allow.")
+        return super().first_batch
+
+    def state_dict(self) -> dict[str, Any]:
+        """As fairseq's, with what the epoch's batches are if it is not at its beginning."""
+        state: dict[str, Any] = super().state_dict()
+        return {**state, "made_of": self._made_of()} if state["iterations_in_epoch"] else state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on inside an epoch, or begin it anew where its batches are others; old checkpoints do not tell."""
+        before = state_dict.get("made_of")
+        if before is not None and state_dict.get("iterations_in_epoch", 0) > 0:
+            now = self._made_of()
+            other = [words for name, words in _IN_WORDS.items() if before.get(name) != now[name]]
+            if other and self.shard_id == 0:
+                logger.warning(
+                    f"EPOCH {state_dict['epoch']} BEGINS ANEW: {other[0]} is not what it was when the checkpoint was "
+                    "written, so its batches are others; all pairs are trained in it once more (to go on inside the "
+                    "epoch, give the options and the data as they were)"
+                )
+            if other:
+                state_dict = {**state_dict, "iterations_in_epoch": 0}
+        super().load_state_dict(state_dict)
+
+    def _made_of(self) -> dict[str, int | str]:
+        """Everything that decides which pairs a number of batches of this epoch is; the same in all processes."""
+        return {
+            "processes": self.num_shards,
+            "seed": self.seed,
+            "pairs": len(self.dataset),
+            "lengths": _digest(self.dataset.sizes),
+            "batches": _digest([len(batch) for batch in self.frozen_batches], *self.frozen_batches),
+        }
+
+
+class AnnouncedBatches(EpochBatches):
+    """Batches that are told of before they are decoded.
+
+    Args:
+        batches: fairseq's.
+        announce: is given each batch.
+    """
+
+    def __init__(self, batches: EpochBatchIterator, announce: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__(batches)
+        self._announce = announce
+
+    def next_epoch_itr(self, *args: Any, **kwargs: Any) -> Iterator[dict[str, Any]]:
+        """As fairseq's, for one pass."""
+        for batch in super().next_epoch_itr(*args, **kwargs):
+            self._announce(batch)
+            yield batch
+
+
+def _digest(*numbers: ArrayLike) -> str:
+    digest = hashlib.sha256()
+    for array in numbers:
+        digest.update(np.ascontiguousarray(array, dtype=np.int64).tobytes())
+    return digest.hexdigest()
