@@ -89,12 +89,13 @@ def compare(check: dict[str, Any]) -> Outcome:
     ours, theirs = (high, low) if metric == other else (metric, other)
     name = metric.removeprefix("paper:") if metric == other else high
     text = f"{name}: {ours} {with_interval(more)}, {theirs} {with_interval(less)}"
-    different = differs(result, check)
+    different, higher = differs(result, check), more["score"] > less["score"]
     if not different:
         text += " (no significant difference)"
-    elif more["score"] < less["score"]:
+    elif not higher:
         text += " (the other way round)"
-    return Outcome(text, different and more["score"] > less["score"], check["result"], complete)
+    there = higher if different else "as_good" in check
+    return Outcome(text, there, check["result"], complete)
 
 
 def with_interval(cell: dict[str, Any]) -> str:
@@ -125,9 +126,8 @@ def run_check(check: dict[str, Any]) -> Outcome:
         found = json.loads((ROOT / "benchmarks" / "results" / f"{check['benchmark']}.json").read_text(encoding="utf-8"))
         bound = check["at_most"] if isinstance(check["at_most"], float) else at(found, check["at_most"])
         value = at(found, check["value"])
-        return Outcome(
-            f"{check['value'][-2]}: {value:.2f} of the Transformer's step, at most {bound:.2f}", value <= bound
-        )
+        *_, name, unit = check["value"]
+        return Outcome(f"{name}: {unit.replace('_', ' ')} {value:.2f}, at most {bound:.2f}", value <= bound)
     high, low = (count_parameters(check[side], check["words"], check["width"]) for side in ("above", "below"))
     where = f"{check['words']:,} words, width {check['width']}"
     return Outcome(f"{where}: {check['above']} {high / 1e6:.2f} M, {check['below']} {low / 1e6:.2f} M", high > low)

@@ -9,7 +9,7 @@
 # Not in the paper: its settings for PWKP are used (2 layers, 256 wide, dropout 0.4, Adam 0.001, clip 5, batch 64).
 #
 #   SYSTEMS  wean_lstm, seq2seq_lstm; wean_dot and wean_concat, with other scores; wean_detached, whose embeddings learn
-#            nothing from the output layer; lstm, fairseq's own, with input feeding
+#            nothing from the output layer; lstm, fairseq's own, with input feeding, whose outputs keep their <unk>
 #   WIDTH    of embeddings and states
 set -euo pipefail
 : "${DATA:=data/quora}" "${SYSTEMS:=wean_lstm seq2seq_lstm}" "${WIDTH:=256}"
@@ -41,12 +41,12 @@ test_of_text test
 binarise 50000 2
 validate_by_bleu "$EVALUATE" 50
 for system in $SYSTEMS; do
-  arch=$system criterion=query_embedding
+  arch=$system criterion=query_embedding search=(--replace-unk --search-preset wean)
   sizes=(--embed-dim "$WIDTH" --hidden-size "$WIDTH")
   case $system in
     wean_*) arch=wean_lstm ;;
     lstm)
-      criterion=cross_entropy
+      criterion=cross_entropy search=(--search-preset wean)
       sizes=(
         --encoder-embed-dim "$WIDTH" --encoder-hidden-size "$WIDTH" --decoder-embed-dim "$WIDTH"
         --decoder-hidden-size "$WIDTH" --decoder-out-embed-dim "$WIDTH"

@@ -75,6 +75,15 @@ def test_some_differences_are_a_part_and_a_stated_reason_makes_trainings_complet
     assert "(the other way round)" in replication.run_check(reverse).text
 
 
+@pytest.mark.parametrize(
+    ("new", "old", "expected"),
+    [((30, 32), (20, 22), "holds"), ((29, 31), (30, 32), "holds"), ((20, 22), (30, 32), "does not hold here")],
+)
+def test_as_good_is_what_is_not_worse(write, new, old, expected):
+    write(new, old, None, "converged")
+    assert judge({**CHECK, "as_good": True}) == expected
+
+
 def test_parts_of_a_test_set_are_compared_by_their_intervals(write):
     write((30, 32), (20, 22), (0.5, 0.5), "converged")
     result = replication.read_result("made_up")
