@@ -15,7 +15,7 @@ import re
 import unicodedata
 from collections import Counter
 
-from corpus.errors import InputError
+from ..errors import UserError
 
 FORMS = ("NFC", "NFKC", "none")
 SPECIAL_POLICIES = ("escape", "refuse", "keep")
@@ -63,7 +63,7 @@ class Cleaner:
         """The finished line, its special symbols dealt with; the last step, for lower-casing can make ``<UNK>`` one.
 
         Raises:
-            InputError: if there is one and they are refused.
+            UserError: if there is one and they are refused.
         """
         between = [line] if self._unknown is None else self._unknown.split(line)
         if len(between) > 1:
@@ -76,7 +76,7 @@ class Cleaner:
         escaped, number = _SPECIAL.subn(r"&lt;\1&gt;", line)
         if number and self.specials == "refuse":
             found = _SPECIAL.search(line)
-            raise InputError(
+            raise UserError(
                 f"the text contains {found[0] if found else ''}, which fairseq would read as a special symbol: mend "
                 f"the text, or choose --specials escape. It is in: {line[:80]!r}."
             )
