@@ -97,7 +97,7 @@ class ParaphraseTask(SearchingTask):
         joined = src_dict == tgt_dict
         super().__init__(cfg, source, source if joined else ExtendedDictionary(tgt_dict))
         self._model_slots: int | None = None  # of the models built so far
-        self._typed = range(0)  # numbers of the lines that fairseq-interactive has just read
+        self.typed = range(0)  # numbers of the lines that fairseq-interactive has just read
         self._provenance = None if cfg.copy_provenance is None else ProvenanceWriter(cfg.copy_provenance)
         self._granularity = None if cfg.granularity_dump is None else GranularityWriter(cfg.granularity_dump)
 
@@ -186,7 +186,7 @@ class ParaphraseTask(SearchingTask):
         if not ignore_invalid_inputs:
             _, too_long = dataset.filter_indices_by_size(indices, max_positions)
             if too_long:
-                number = self._typed.start + too_long[0]
+                number = self.typed.start + too_long[0]
                 raise UserError(
                     f"{len(too_long)} sentence(s) are longer than this model takes ({max_positions} tokens, end symbol "
                     f"included), first number {number} with {dataset.size(too_long[0])}: shorten them, or give "
@@ -342,7 +342,7 @@ class ParaphraseTask(SearchingTask):
         self, src_tokens: list[torch.Tensor], src_lengths: list[int], constraints: torch.Tensor | None = None
     ) -> FairseqDataset:
         """Sentences typed or piped into fairseq-interactive."""
-        self._typed = range(self._typed.stop, self._typed.stop + len(src_tokens))
+        self.typed = range(self.typed.stop, self.typed.stop + len(src_tokens))
         if self.limits.truncates:
             end = torch.tensor([self.source_dictionary.eos()])
             src_tokens = [torch.cat([words[:-1][: self.limits.length], end]) for words in src_tokens]

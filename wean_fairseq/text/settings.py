@@ -61,6 +61,10 @@ class TextSettings:
         return asdict(self)
 
 
+#: Of text that is in tokens already, whoever made them.
+TOKENS = TextSettings(unicode="none", specials="keep")
+
+
 class Text:
     """The steps from a line of text to tokens, and back.
 
@@ -76,19 +80,19 @@ class Text:
     def __init__(self, settings: TextSettings, folder: Path | None = None, wordpieces: Path | None = None) -> None:
         self.settings = settings
         self.cleaner = Cleaner(settings.unicode, settings.specials, settings.unknown)
-        self._folder = folder
+        self.folder = folder
         self._wordpieces = wordpieces
 
     @cached_property
     def _split(self) -> steps.Step:
         wordpieces = self._wordpieces
-        if wordpieces is None and self._folder is not None and self.settings.unit == "wordpiece":
+        if wordpieces is None and self.folder is not None and self.settings.unit == "wordpiece":
             wordpieces = self._file(WORDPIECES)
         return steps.splitter(self.settings.unit, wordpieces, self.settings.language)
 
     @cached_property
     def _learnt(self) -> list[steps.Step]:
-        if self._folder is None:
+        if self.folder is None:
             return []
         learnt = []
         if self.settings.truecase:
@@ -106,13 +110,16 @@ class Text:
             back.append(steps.uncaser())
         return [*back, restore_specials, steps.joiner(self.settings.unit, self.settings.language)]
 
+    @property
+    def files(self) -> list[Path]:
+        """The files that the steps read."""
+        return [self._file(name) for name in self.settings.files]
+
     def _file(self, name: str) -> Path:
-        assert self._folder is not None, "text that was cut by a file comes with its folder"
-        if not (self._folder / name).is_file():
-            raise UserError(
-                f"{self._folder} has no {name}, by which its text was cut: get it back, or prepare again."
-            )
-        return self._folder / name
+        assert self.folder is not None, "text that was cut by a file comes with its folder"
+        if not (self.folder / name).is_file():
+            raise UserError(f"{self.folder} has no {name}, by which its text was cut: get it back, or prepare again.")
+        return self.folder / name
 
     def clean(self, line: str) -> str:
         """A clean line that is not cut into tokens yet."""
@@ -185,7 +192,28 @@ def read_text_settings(folder: Path) -> TextSettings | None:
     return settings_of(text if isinstance(text, dict) else manifest["options"], path)
 
 
-def find_prepared_text(data: Path) -> Path | None:
+def prepared_text(data: Path, given: str | Path | None = None) -> Text | None:
+    """The steps by which the text of a training became tokens; ``None`` where nobody knows.
+
+    Args:
+        data: directory that fairseq-preprocess wrote.
+        given: directory that a script of ``preprocess/`` wrote (default: the one that the data was made from).
+
+    Raises:
+        UserError: if no such script wrote the directory that is given, or something in it is missing or damaged.
+    """
+    folder = _text_of_data(data) if given is None else Path(given)
+    settings = None if folder is None else read_text_settings(folder)
+    if settings is None and given is not None:
+        raise UserError(f"{given} has no manifest.json of a script of preprocess/: name the directory that one wrote.")
+    if settings is None:
+        return None
+    text = Text(settings, folder)
+    text.prepare("")  # so that what is missing is said now
+    return text
+
+
+def _text_of_data(data: Path) -> Path | None:
     """The directory of the text that fairseq-preprocess made ``data`` from, if a script of ``preprocess/`` wrote it.
 
     The log of fairseq-preprocess names it. Where all of it has moved together, it is found at its new place.
