@@ -1,6 +1,5 @@
 """Loading a model to use it: the folder of ``wean-export``, or a checkpoint beside the data that it was trained on."""
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +7,15 @@ import torch
 
 from wean_fairseq.checkpoints.export import is_export, read_exported_text
 from wean_fairseq.errors import UserError
-from wean_fairseq.generation.model import TextModel
-from wean_fairseq.text import TOKENS, Text, prepared_text
+from wean_fairseq.generation.model import TextModel, quiet
+from wean_fairseq.text import TOKENS, Text, TextSettings, prepared_text
 
 
 def load(
     path: str | Path,
     data: str | Path | None = None,
     *,
-    text: str | Path | None = None,
+    text: str | Path | TextSettings | None = None,
     device: str | torch.device | None = None,
     **options: Any,
 ) -> TextModel:
@@ -40,9 +39,6 @@ def load(
     from fairseq.dataclass.configs import GenerationConfig
     from omegaconf import OmegaConf
 
-    for name in ("fairseq", "wean_fairseq"):  # who wants to read what they log has said so
-        if logging.getLogger(name).level == logging.NOTSET:
-            logging.getLogger(name).setLevel(logging.WARNING)
     path = str(path)
     if is_export(path):
         data = None  # it has its own dictionaries
@@ -51,17 +47,22 @@ def load(
     if data is not None and not Path(data).is_dir():
         raise UserError(f"there is no directory {data}: name the data directory of the training.")
     given = {} if data is None else {"data": str(data)}
-    state = checkpoint_utils.load_checkpoint_to_cpu(
-        path, {"dataset_impl": "raw", "eval_bleu": False, **given, **options}
-    )
-    task = tasks.setup_task(state["cfg"].task, from_checkpoint=True)
-    models, _, task = checkpoint_utils.load_model_ensemble_and_task([path], task=task, state=state)
-    generation = OmegaConf.to_container(OmegaConf.create(state["cfg"].get("generation") or {}))
-    if not generation:
-        generation = vars(GenerationConfig())
-    if is_export(path):
+    overrides = {"dataset_impl": "raw", "eval_bleu": False, **given, **options}
+    with quiet():
+        state = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
+        task = tasks.setup_task(state["cfg"].task, from_checkpoint=True)
+        models, _, task = checkpoint_utils.load_model_ensemble_and_task([path], task=task, state=state)
+    generation: Any = state["cfg"].get("generation")
+    search = OmegaConf.to_container(generation) if generation else vars(GenerationConfig())
+    assert isinstance(search, dict)
+    read: Text | None
+    if isinstance(text, TextSettings):
+        read = Text(text)
+    elif is_export(path):
         read = read_exported_text(path)
     else:
         read = prepared_text(Path(str(task.cfg.data).split(":")[0]), text)
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    return TextModel(models[0].eval().to(device), task, read or Text(TOKENS), generation)
+    return TextModel(
+        models[0].eval().to(device), task, read or Text(TOKENS), {str(name): value for name, value in search.items()}
+    )

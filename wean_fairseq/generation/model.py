@@ -9,9 +9,11 @@ Threads: a model may be used by several; they wait for one another, as one searc
 """
 
 import copy
+import logging
 import threading
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, overload
 
 import torch
@@ -25,6 +27,20 @@ from wean_fairseq.text import Text
 
 BATCH = 64  # sentences
 _TOKENS = 8192  # of a batch, padding included
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Let fairseq and the tasks log warnings alone, unless somebody has said what they are to log."""
+    loggers = [logging.getLogger(name) for name in ("fairseq", "wean_fairseq")]
+    unset = [logger for logger in loggers if logger.level == logging.NOTSET]
+    for logger in unset:
+        logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        for logger in unset:
+            logger.setLevel(logging.NOTSET)
 
 
 class Found(NamedTuple):
@@ -128,8 +144,7 @@ class TextModel:
         Raises:
             UserError: if the text is not what the model reads.
         """
-        lines = [text] if isinstance(text, str) else list(text)
-        found = self.explain(lines, 1 if n_best is None else n_best, details=False, **options)
+        found = self.explain(text, 1 if n_best is None else n_best, details=False, **options)
         texts = [[output.text for output in item.outputs] for item in found]
         if n_best is None:
             best = [item[0] if item else "" for item in texts]
@@ -248,7 +263,8 @@ class TextModel:
         options["nbest"] = n_best
         options["max_len_b"] = max(options.get("max_len_b", 200), length)
         if self._generator is None or self._generator[0] != options:
-            self._generator = options, self.task.build_generator([self.model], Namespace(**options))
+            with quiet():
+                self._generator = options, self.task.build_generator([self.model], Namespace(**options))
         return self._generator[1]
 
 

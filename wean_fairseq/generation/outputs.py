@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wean_fairseq.data import SlotMap
-from wean_fairseq.models.copying import num_base_words
+from wean_fairseq.data.typed_text import are_known, unknown_words_sentence
 from wean_fairseq.search import granularities, origins
 from wean_fairseq.text import Text
 
@@ -29,6 +29,7 @@ class Output:
         text: running text.
         score: its log-probability a word to the base 2 as the search counts it, which fairseq prints too.
         tokens: what was written, the end symbol last.
+        known: whether the dictionary has them; the others were copied.
         probabilities: of each token, given those before it; (T,).
         attention: what each token attends to, (T, S); ``None`` where the model has none.
         copied: how probably each token was copied, (T,); ``None`` where the model does not copy.
@@ -40,6 +41,7 @@ class Output:
     text: str
     score: float
     tokens: list[str]
+    known: list[bool]
     probabilities: FloatArray
     attention: FloatArray | None = None
     copied: FloatArray | None = None
@@ -57,6 +59,7 @@ class Generated:
         outputs: best first; none for an empty line.
         granularity: by layer, of the source, (S,).
         cut: whether the line was longer than the model reads, and was cut.
+        unknown: where more than a fifth of its words are not in the dictionary, a sentence that says so.
     """
 
     source: list[str] = field(default_factory=list)
@@ -64,6 +67,7 @@ class Generated:
     outputs: list[Output] = field(default_factory=list)
     granularity: dict[int, FloatArray] = field(default_factory=dict)
     cut: bool = False
+    unknown: str = ""
 
 
 class Describer:
@@ -94,11 +98,19 @@ class Describer:
         is_token = spelt.ne(self.source.pad())
         read = spelt[is_token]
         source = [self.source[index] for index in read.tolist()]
-        base = num_base_words(self.source)
-        known = [index < base and index != self.source.unk() for index in read.tolist()]
+        known = are_known(read, self.source)
+        unknown = unknown_words_sentence([read], self.source)
         found = [self._output(hypothesis, source, is_token) for hypothesis in hypotheses]
-        if not details:
-            return Generated(source, known, [Output(**output) for output in found], cut=cut)
+        of_source: dict[int, FloatArray] = {}
+        if details:
+            of_source = self._add_details(read, hypotheses, found)
+        outputs = [Output(**output) for output in found]
+        return Generated(source, known, outputs, of_source, cut, unknown)
+
+    def _add_details(
+        self, read: Tensor, hypotheses: Sequence[dict[str, Any]], found: list[dict[str, Any]]
+    ) -> dict[int, FloatArray]:
+        """Add copies and granularities to outputs; the granularities of the source (S,)."""
         slots = SlotMap(self.source, self.target, read.unsqueeze(0))
         of_source: dict[int, FloatArray] = {}
         for hypothesis, output in zip(hypotheses, found, strict=True):
@@ -112,7 +124,7 @@ class Describer:
                 # A token's granularity is that with which it is read, a step after it was written.
                 z_of = {layer: np.append(array(z)[1:], np.float32("nan")) for layer, z in written_by.items()}
                 output["granularity"] = z_of
-        return Generated(source, known, [Output(**output) for output in found], of_source, cut)
+        return of_source
 
     def _output(self, hypothesis: dict[str, Any], source: list[str], is_token: Tensor) -> dict[str, Any]:
         ids = hypothesis["tokens"].tolist()
@@ -129,6 +141,7 @@ class Describer:
             "text": self.text.restore(" ".join(words)),
             "score": float(hypothesis["score"]) / math.log(2),
             "tokens": tokens,
+            "known": are_known(hypothesis["tokens"], self.target),
             "probabilities": np.exp(np.minimum(array(hypothesis["positional_scores"]), 0.0)),
             "attention": weights,
         }

@@ -28,7 +28,7 @@ from ..data import (
     limit_pairs,
     with_no_labels,
 )
-from ..data.typed_text import read_lines_like_others
+from ..data.typed_text import UnknownWords, read_lines_like_others
 from ..errors import UserError
 from ..modules import base_ids
 from ..search import GranularityWriter, ProvenanceWriter
@@ -98,6 +98,7 @@ class ParaphraseTask(SearchingTask):
         super().__init__(cfg, source, source if joined else ExtendedDictionary(tgt_dict))
         self._model_slots: int | None = None  # of the models built so far
         self.typed = range(0)  # numbers of the lines that fairseq-interactive has just read
+        self._unknown = UnknownWords()
         self._provenance = None if cfg.copy_provenance is None else ProvenanceWriter(cfg.copy_provenance)
         self._granularity = None if cfg.granularity_dump is None else GranularityWriter(cfg.granularity_dump)
 
@@ -343,6 +344,7 @@ class ParaphraseTask(SearchingTask):
     ) -> FairseqDataset:
         """Sentences typed or piped into fairseq-interactive."""
         self.typed = range(self.typed.stop, self.typed.stop + len(src_tokens))
+        self._unknown.look_at(src_tokens, self.source_dictionary)
         if self.limits.truncates:
             end = torch.tensor([self.source_dictionary.eos()])
             src_tokens = [torch.cat([words[:-1][: self.limits.length], end]) for words in src_tokens]

@@ -56,6 +56,13 @@ class TextSettings:
         needed = {TRUECASE_MODEL: self.truecase, BPE_CODES: self.bpe, WORDPIECES: self.unit == "wordpiece"}
         return [name for name, is_needed in needed.items() if is_needed]
 
+    def describe(self) -> str:
+        """In words, such as "Moses tokens (en), lower-cased"."""
+        names = {"words": "words between spaces", "moses": f"Moses tokens ({self.language})", "jieba": "jieba's words"}
+        steps_taken = {"lower-cased": self.lowercase, "true-cased": self.truecase, "in BPE pieces": self.bpe}
+        units = names.get(self.unit, {"wordpiece": "word pieces"}.get(self.unit, self.unit))
+        return ", ".join([units, *(name for name, taken in steps_taken.items() if taken)])
+
     def as_dict(self) -> dict[str, Any]:
         """As JSON has it."""
         return asdict(self)
