@@ -97,7 +97,8 @@ def _rows(preparation: Preparation, path: Path, first: bool) -> Iterator[list[st
     """The rows of a table; a comma, a semicolon or a tab parts its columns, as the first line has it."""
     lines = preparation.lines(path, count=first)
     head = next(lines, "")
-    delimiter = "\t" if "\t" in head else max(",;", key=head.count)
+    by_tabs = path.suffix.lower() in (".tsv", ".tab") or not {*",;"} & {*head}
+    delimiter = "\t" if by_tabs else max(",;", key=head.count)
     if delimiter not in head:
         raise InputError(
             f"{path} has one column: give --data two text files, or a .csv, .tsv or .jsonl with both sides."

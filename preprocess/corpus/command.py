@@ -217,7 +217,7 @@ def prepare(
         preparation = Preparation(output, options)
         build(options, preparation)
         preparation.finish()
-    describe(output, name)
+    describe(output, name, preparation.looks.remarks())
 
 
 def content_options(options: Namespace, sources: list[Path]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Pairs as they were published -> train/valid/test files: cleaned, cut into tokens, checked for leaks, counted."""
 
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,6 +15,9 @@ from corpus.output import SIDES, Output, Split
 from corpus.reading import read_aligned, read_lines
 from wean_fairseq.text import steps
 from wean_fairseq.text.settings import BPE_CODES, TRUECASE_MODEL, WORDPIECES, Text, TextSettings
+
+_LOOKED_AT = 1000  # lines
+_GLUED = re.compile(r"[^\W\d_]{2}[.,;:?!](?:\s|$)")
 
 
 class Preparation:
@@ -34,6 +38,7 @@ class Preparation:
         self.options = options
         self.text = Text(_settings(options), wordpieces=options.wordpiece_vocab)
         self.cleaner = self.text.cleaner
+        self.looks = Looks(self.text.settings)
         self.leaks = LeakCheck(options.leak_key, options.drop_leaks)
         self.left_out: Counter[str] = Counter()
         self.text_files: list[Path] = []
@@ -136,6 +141,30 @@ def _settings(options: Any) -> TextSettings:
     )
 
 
+class Looks:
+    """What the first lines look like: text that is not in tokens yet, or in capitals that nothing brings together."""
+
+    def __init__(self, settings: TextSettings) -> None:
+        self.settings = settings
+        self.counts = Counter[str]()
+
+    def see(self, line: str) -> None:
+        """Look at a clean line."""
+        if self.counts["lines"] < _LOOKED_AT:
+            self.counts["lines"] += 1
+            self.counts["glued"] += _GLUED.search(line) is not None
+            self.counts["capital"] += line[:1].isupper()
+
+    def remarks(self) -> Iterator[str]:
+        """What the user may want to know."""
+        lines, settings = self.counts["lines"], self.settings
+        if settings.unit == "words" and 3 * self.counts["glued"] > lines:
+            yield "punctuation is glued to words in many lines, so that each is another word: --unit moses parts them"
+        cased = not (settings.lowercase or settings.truecase) and settings.unit in ("words", "moses")
+        if cased and 2 * self.counts["capital"] > lines:
+            yield 'most lines begin with a capital, so that "The" and "the" are two words: --truecase or --lowercase'
+
+
 class PairWriter:
     """Writes the lines of one split: the first side is the source, all others are its targets or references."""
 
@@ -168,6 +197,7 @@ class PairWriter:
         """
         preparation = self.preparation
         clean = [preparation.clean(line) for line in lines]
+        preparation.looks.see(clean[0])
         tokens = [preparation.text.cut(line) for line in clean]
         if not all(tokens):
             if where:
@@ -183,8 +213,10 @@ class PairWriter:
         return True
 
 
-def describe(output: Output, name: str) -> None:
-    """Print what was kept, dropped, changed and shared."""
+def describe(output: Output, name: str, remarks: Iterable[str]) -> None:
+    """Print what was kept, dropped, changed and shared, and what the text looks like."""
+    for remark in remarks:
+        print(f"{name}: {remark}")
     for split, part in output.splits.items():
         left_out = f"; left out: {_listed(part.dropped)}" if part.dropped else ""
         print(f"{name}: {split}: {part.kept:,} lines{left_out}")

@@ -32,7 +32,7 @@ _EPILOG = """examples:
   wean-generate --model checkpoints/checkpoint_best.pt --data data-bin --input sentences.txt --jsonl > outputs.jsonl
 
 One line out for every line in, in their order; an empty line stays empty. With --nbest the outputs of a line stand side
-by side with tabs between them, with --scores a score (log-probability a word, base 2) before each. What was
+by side with tabs between them, with --scores a score (base 2, as fairseq prints it) before each. What was
 stopped goes on where it was when the same command is given again.
 """
 

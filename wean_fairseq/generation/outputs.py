@@ -27,7 +27,7 @@ class Output:
 
     Attributes:
         text: running text.
-        score: its log-probability a word to the base 2 as the search counts it, which fairseq prints too.
+        score: to the base 2, as fairseq prints it: the mean log-probability of a token, or what the search counts.
         tokens: what was written, the end symbol last.
         known: whether the dictionary has them; the others were copied.
         probabilities: of each token, given those before it; (T,).

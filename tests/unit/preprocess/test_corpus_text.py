@@ -50,7 +50,12 @@ def test_what_is_removed_is_counted():
     cleaner = Cleaner()
     assert cleaner.clean("a\0b\x07 \ud800c\u200bd\ufeff  e\u0301\u2028f\x85g\tx\u3000y") == "ab cd \u00e9 f g x y"
     assert cleaner.counts == Counter(
-        control_characters=2, lone_surrogates=1, zero_width_characters=2, line_breaks_in_text=2, lines_normalised=1
+        control_characters=2,
+        lone_surrogates=1,
+        zero_width_characters=2,
+        line_breaks_in_text=2,
+        tabs_in_text=1,
+        lines_normalised=1,
     )
 
 

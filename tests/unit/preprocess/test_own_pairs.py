@@ -4,6 +4,8 @@ import csv
 import importlib
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -102,3 +104,32 @@ def test_tables_given_as_sides_are_noticed(tmp_path: Path, capsys):
     (tmp_path / "c.tsv").touch()
     assert prepare("--data", tmp_path / "a.txt", tmp_path / "c.tsv", "--output", tmp_path / "out") == 2
     assert "holds both sides alone" in capsys.readouterr().err
+
+
+def test_outside_of_the_environment_it_says_what_to_do(tmp_path: Path):
+    """Python without any of our packages."""
+    script = Path(importlib.import_module("own_pairs").__file__)
+    done = subprocess.run([sys.executable, "-S", "-E", script, "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: numpy is not installed here: run `make setup` once, then `source .venv/bin/activate`.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--unit", "words"], ["punctuation is glued to words in many lines", "most lines begin with a capital"]),
+        (["--unit", "words", "--lowercase"], ["punctuation is glued to words in many lines"]),
+        (["--unit", "moses"], ["most lines begin with a capital"]),
+        (["--unit", "moses", "--truecase"], []),
+    ],
+)
+def test_what_the_text_looks_like_is_said(tmp_path: Path, capsys, arguments, says):
+    path = tmp_path / "pairs.csv"
+    path.write_text("".join(f"This is\tno. {n} of them.,It is {n}.\n" for n in range(40)), encoding="utf-8")
+    assert prepare("--data", path, "--output", tmp_path / "out", *arguments) == 0
+    said = [line for line in capsys.readouterr().out.splitlines() if "glued" in line or "capital" in line]
+    assert [line.removeprefix("own_pairs: ").partition(",")[0] for line in said] == says
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["cleaning"]["tabs_in_text"] == 40
