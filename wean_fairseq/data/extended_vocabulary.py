@@ -123,6 +123,11 @@ class ExtendedDictionary(Dictionary):
         same = self._same_numbers.to(tokens.device) + len(self)
         return torch.where(tokens >= len(self), same[(tokens - len(self)).clamp(min=0)], tokens)
 
+    def forget_spellings(self) -> None:
+        """Forget all spelling ids: those who have read text for days need not keep every word of it."""
+        self._spellings, self._spelling_ids = [], {}
+        self._same, self._same_numbers, self._folded = [], torch.tensor([]), {}
+
     def _spelling_id(self, word: str) -> int:
         number = self._spelling_ids.get(word)
         if number is None:

@@ -34,7 +34,9 @@ class GrowingFile:
     """
 
     def __init__(self, given: str, asked: dict[str, Any], *, overwrite: bool = False) -> None:
-        self.path = None if given == "-" or (os.path.lexists(given) and not Path(given).is_file()) else Path(given)
+        self.path = (
+            None if given == "-" or (os.path.lexists(given) and not Path(given).is_file()) else Path(given).resolve()
+        )
         self._given = given
         self._asked = asked
         self._overwrite = overwrite

@@ -196,6 +196,8 @@ class TextModel:
                     results[line] = self._describer.describe(
                         spelt, hypotheses[:n_best], details=details, cut=whole[line] != tokens[line]
                     )
+            for dictionary in (self.task.source_dictionary, self.task.target_dictionary):
+                dictionary.forget_spellings()
         return results
 
     def _fitting(self, tokens: str, where: str, cut: bool) -> str:

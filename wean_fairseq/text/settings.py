@@ -50,6 +50,15 @@ class TextSettings:
     specials: str = "escape"
     unknown: str = ""
 
+    def __post_init__(self) -> None:
+        """Refuse a language that is none: its name becomes that of a file.
+
+        Raises:
+            UserError: naming it.
+        """
+        if not re.fullmatch("[a-z]{2,3}", self.language):
+            raise UserError(f"{self.language!r} is no language: give two letters such as en, de or fr.")
+
     @property
     def files(self) -> list[str]:
         """The names of the files that the steps read."""

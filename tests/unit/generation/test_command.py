@@ -111,6 +111,10 @@ def test_nothing_is_overwritten(model: TextModel, given: Path, tmp_path: Path, c
     assert generate("--input", given, "--output", out, "--overwrite") == 0
     assert len(out.read_text(encoding="utf-8").splitlines()) == 25
     assert generate("--input", given, "--output", os.devnull) == 0
+    (tmp_path / "link").symlink_to(out)
+    assert generate("--input", given, "--output", tmp_path / "link", "--overwrite", "--nbest", 2) == 0
+    assert (tmp_path / "link").is_symlink()
+    assert "\t" in out.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

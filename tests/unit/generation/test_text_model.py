@@ -114,6 +114,14 @@ def test_many_unknown_words_are_said(tmp_path: Path, caplog: pytest.LogCaptureFi
     assert model.explain("what is the best zorblax")[0].unknown == ""  # a fifth is not more than a fifth
 
 
+def test_words_that_were_read_are_not_kept(tmp_path: Path):
+    model = build(tmp_path, "copynet", MOSES)
+    first = model.generate("zorblax is zyx")
+    size = len(model.task.source_dictionary._spellings)
+    assert model.generate(["qwop zyx", "zorblax is zyx"])[1] == first
+    assert len(model.task.source_dictionary._spellings) == size == 0
+
+
 def test_threads_wait_for_one_another(tmp_path: Path):
     model = build(tmp_path, "copynet", MOSES)
     lines = [f"{word} zorb{number} the way" for number, word in enumerate(("what", "how", "who", "best"))]

@@ -83,6 +83,7 @@ def test_what_goes_in_at_use_is_what_went_in_at_training(tmp_path: Path):
         ("a.csv", "", [], "one column"),
         ("a.csv", "x y,z\n" * 30, [], "cannot be drawn into three splits, as too many share a source"),
         ("a.txt", "x y\n", ["--columns", "a"], "--columns takes two names"),
+        ("a.csv", "x y,z\n" * 30, ["--language", "../en"], "'../en' is no language: give two letters"),
     ],
 )
 def test_what_cannot_be_read_is_said(tmp_path: Path, capsys, name, content, arguments, says):
