@@ -178,11 +178,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
     sizes_found = Counter(splits)
     if any(not sizes_found[split] for split in ("train", *sizes)):
         raise InputError("the pairs cannot be drawn into three splits, as too many share a source: ask for fewer.")
-    for split in (*sizes, "train"):
-        with preparation.split(split) as writer:
-            for chosen, pair in zip(splits, read_pairs(preparation), strict=True):
-                if chosen == split and not writer.full:
-                    writer.add(*pair)
+    preparation.write_drawn((*sizes, "train"), splits, lambda: read_pairs(preparation))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

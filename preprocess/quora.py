@@ -102,11 +102,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
     sizes = {"test": options.test, "valid": options.valid, "train": options.train}
     splits = draw.assign(sizes)
     preparation.left_out["not_drawn"] = splits.count("")
-    for split in sizes:
-        with preparation.split(split) as writer:
-            for chosen, pair in zip(splits, read_duplicates(preparation, options.data), strict=True):
-                if chosen == split and not writer.full:
-                    writer.add(*pair)
+    preparation.write_drawn(sizes, splits, lambda: read_duplicates(preparation, options.data))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

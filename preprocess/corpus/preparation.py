@@ -102,6 +102,22 @@ class Preparation:
                 path.unlink()
                 self.text_files = [other for other in self.text_files if other != path]
 
+    def write_drawn(
+        self, splits: Iterable[str], drawn: Sequence[str], pairs: Callable[[], Iterator[tuple[str, str]]]
+    ) -> None:
+        """Write splits of pairs that stand in one file, reading it once for each.
+
+        Args:
+            splits: in the order of their writing, the training pairs last.
+            drawn: the split of each pair.
+            pairs: reads the file.
+        """
+        for split in splits:
+            with self.split(split) as writer:
+                for chosen, pair in zip(drawn, pairs(), strict=True):
+                    if chosen == split and not writer.full:
+                        writer.add(*pair)
+
     def finish(self) -> None:
         """Run the steps that are learnt; put into the manifest what was counted, and how text becomes tokens."""
         for learn, make, name in self._learnt():
