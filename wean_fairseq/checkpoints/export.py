@@ -7,6 +7,7 @@ names are the same.
 
 import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def export(
         raise UserError(f"{checkpoint} holds no configuration: only models with one can be exported.")
     task_cfg = state["cfg"]["task"]
     data = Path(str(data or task_cfg["data"]).split(":")[0])
-    task_cfg |= _sides(task_cfg, data, state)
+    task_cfg |= _sides(task_cfg, data)
     sources = _dictionary_files(task_cfg, data, state, str(checkpoint))
     prepared = prepared_text(data, text)
     _set_search(state["cfg"], search or {})
@@ -83,10 +84,13 @@ def export(
 
 def _set_search(cfg: dict[str, Any], search: dict[str, Any]) -> None:
     """Let the configuration say how to search."""
+    from fairseq.dataclass.configs import GenerationConfig
+
     given = {name: value for name, value in search.items() if value is not None}
     if "search_preset" in given:
         cfg["task"]["search_preset"] = given.pop("search_preset")
-    cfg["generation"] = {**(cfg.get("generation") or {}), **given}
+    if given:
+        cfg["generation"] = {**(cfg.get("generation") or asdict(GenerationConfig())), **given}
 
 
 def _write(state: dict[str, Any], files: list[Path], folder: Path) -> None:
@@ -111,7 +115,7 @@ def _write(state: dict[str, Any], files: list[Path], folder: Path) -> None:
     Manifest(folder).settle({path.name: sha256_of(path) for path in folder.iterdir()})
 
 
-def _sides(cfg: dict[str, Any], folder: Path, state: dict[str, Any]) -> dict[str, str]:
+def _sides(cfg: dict[str, Any], folder: Path) -> dict[str, str]:
     """The names of the two sides, which end the names of their dictionaries.
 
     Raises:
@@ -165,7 +169,7 @@ def read_exported_text(path: str | Path) -> Text | None:
         return None
     check_file(folder / TEXT, _ADVICE)
     try:
-        settings = settings_of(json.loads((folder / TEXT).read_text(encoding="utf-8")), folder / TEXT)
+        settings = settings_of(json.loads(read_regular(folder / TEXT)), folder / TEXT)
     except (OSError, ValueError, RecursionError, AttributeError) as error:
         if isinstance(error, UserError):
             raise
