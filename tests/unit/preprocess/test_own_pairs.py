@@ -134,3 +134,12 @@ def test_what_the_text_looks_like_is_said(tmp_path: Path, capsys, arguments, say
     assert [line.removeprefix("own_pairs: ").partition(",")[0] for line in said] == says
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["cleaning"]["tabs_in_text"] == 40
+
+
+def test_text_is_prepared_without_torch_and_fairseq():
+    """Importing them takes seconds."""
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import own_pairs, wean_fairseq.text\n"
+    code += "print([name for name in ('torch', 'fairseq') if name in sys.modules])"
+    folder = Path(importlib.import_module("own_pairs").__file__).parent
+    done = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
