@@ -27,6 +27,7 @@ FRAGMENTS = [
 TURK = ["norm", *(f"turk.{number}" for number in range(8))]
 # What the format of each script is made of, so that the fuzzing gets past its first line.
 FORMATS = {
+    "own_pairs": (["s", "t"], ["--data", "s", "t"], []),
     "parallel_text": (["s", "t"], ["--lowercase", "--train", "s", "t", "--test", "t", "s", "--drop-empty"], []),
     "pwkp": (
         [*(f"N.{split}.{end}" for split in ("train", "test") for end in ("src", "dst")), "N.ori.test.src", "N.map.t7"],
