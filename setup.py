@@ -56,6 +56,7 @@ setup(
         "safetensors",
         "matplotlib",
         "jinja2",
+        "tqdm",
     ],
     extras_require={
         "bert": ["transformers"],
@@ -76,6 +77,7 @@ setup(
             "wean-report = wean_fairseq.reporting.report_cli:main",
             "wean-plot = wean_fairseq.reporting.plot_cli:main",
             "wean-inspect = wean_fairseq.inspection.cli:main",
+            "wean-generate = wean_fairseq.generation.cli:main",
         ]
     },
     classifiers=[

@@ -23,10 +23,11 @@ from corpus.chance import pick
 from corpus.command import run_generator, whole_number
 from corpus.errors import InputError
 from corpus.output import SPLITS, Output
-from corpus.steps import splitter
 from dialogue_fillers import FORMS, HALVES, draw_pool
 from dialogue_grammar import PATTERNS, SLOT, Pattern, slots
 from tqdm import tqdm
+
+from wean_fairseq.text.steps import splitter
 
 VERSION = "1.0"  # raise it with every change that changes the bytes
 SETS = ("ds1", "ds2")

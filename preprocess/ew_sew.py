@@ -17,12 +17,12 @@ from corpus.command import build_parser, run
 from corpus.errors import InputError
 from corpus.preparation import Preparation
 from corpus.references import TURK, sides, write_references
-from corpus.spelling import one_spelling
 
 
 def parser() -> ArgumentParser:
     """The options."""
     options = build_parser("ew_sew", __doc__)
+    options.set_defaults(brackets=True)  # spelt as TurkCorpus does
     options.add_argument(
         "--match",
         nargs=2,
@@ -100,7 +100,6 @@ def write_dev(preparation: Preparation, paths: list[Path]) -> None:
 
 def build(options: Namespace, preparation: Preparation) -> None:
     """Write the two sets with references, then the training pairs."""
-    preparation.edit = one_spelling
     write_references(preparation, "test", turk_files(options, "test"))
     if options.dev:
         write_dev(preparation, options.dev)

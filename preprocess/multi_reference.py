@@ -16,7 +16,6 @@ from corpus.command import build_parser, run
 from corpus.errors import InputError
 from corpus.preparation import Preparation
 from corpus.references import ASSET, TURK, write_references
-from corpus.spelling import one_spelling
 
 HELD_OUT = ("test", "valid")
 
@@ -60,8 +59,6 @@ def inputs(options: Namespace) -> list[Path]:
 
 def build(options: Namespace, preparation: Preparation) -> None:
     """Write the sets, and the training pairs if they are asked for."""
-    if options.brackets:
-        preparation.edit = one_spelling
     found = files_of(options)
     if options.train_on_valid and "valid" not in found:
         raise InputError("--train-on-valid needs a validation set.")

@@ -15,7 +15,6 @@ from corpus.command import build_parser, run
 from corpus.errors import InputError
 from corpus.output import SPLITS
 from corpus.preparation import Preparation
-from corpus.spelling import one_spelling
 
 
 def parser() -> ArgumentParser:
@@ -48,8 +47,6 @@ def build(options: Namespace, preparation: Preparation) -> None:
     """Write the splits that were given, the held-out ones first."""
     if not (options.train or options.valid or options.test):
         raise InputError("no input: give --train, --valid or --test with a source and a target file.")
-    if options.brackets:
-        preparation.edit = one_spelling
     for path in options.held_out:
         preparation.hold("held out", preparation.lines(path))
     for split in reversed(SPLITS):

@@ -14,12 +14,13 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from corpus.cleaning import Cleaner
 from corpus.command import build_parser, run, whole_number
 from corpus.errors import InputError
 from corpus.plain import plain_files, write_plain
 from corpus.preparation import Preparation
 from corpus.sampling import Draw
+
+from wean_fairseq.text import Cleaner
 
 LONGEST_FIELD = 1 << 17  # characters: a quotation mark that is never closed ends here, and not with the file
 COLUMNS = ("question1", "question2", "is_duplicate")
@@ -101,11 +102,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
     sizes = {"test": options.test, "valid": options.valid, "train": options.train}
     splits = draw.assign(sizes)
     preparation.left_out["not_drawn"] = splits.count("")
-    for split in sizes:
-        with preparation.split(split) as writer:
-            for chosen, pair in zip(splits, read_duplicates(preparation, options.data), strict=True):
-                if chosen == split and not writer.full:
-                    writer.add(*pair)
+    preparation.write_drawn(sizes, splits, lambda: read_duplicates(preparation, options.data))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

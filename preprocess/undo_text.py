@@ -14,9 +14,10 @@ from pathlib import Path
 
 from corpus.command import exit_status
 from corpus.errors import InputError
-from corpus.output import read_manifest, write_atomically
+from corpus.output import write_atomically
 from corpus.outputs import read_outputs
-from corpus.steps import undo
+
+from wean_fairseq.text import Text, read_text_settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,11 +31,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
 
     def work() -> None:
-        manifest = read_manifest(args.prepared)
-        if "options" not in manifest:
+        settings = read_text_settings(args.prepared)
+        if settings is None:
             raise InputError(f"{args.prepared} has no manifest.json of a script of this folder.")
-        step = undo(manifest["options"])
-        write_atomically(args.output, (step(line) + "\n" for line in read_outputs(args.generated, args.input)))
+        text = Text(settings, args.prepared)
+        write_atomically(args.output, (text.restore(line) + "\n" for line in read_outputs(args.generated, args.input)))
 
     return exit_status("undo_text", args.output, work)
 

@@ -4,16 +4,20 @@ Importing it registers everything with fairseq, at once or as soon as fairseq is
 """
 
 from pkgutil import resolve_name
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import errors, registration
 
+if TYPE_CHECKING:
+    from .generation import load
+
 __version__ = "0.1.0"
-__all__ = ["criterions", "models", "optim", "scorers", "tasks"]
+__all__ = ["criterions", "load", "models", "optim", "scorers", "tasks"]
 
 #: Where the names are that are imported when first asked for: a module, or ``module:name``.
 _PLACES = {
     "criterions": "criterions",
+    "load": "generation:load",
     "models": "models",
     "optim": "optim",
     "scorers": "evaluation.scorers",

@@ -1,5 +1,12 @@
-"""What the scripts of ``preprocess/`` share: reading and cleaning text, writing an output directory, looking for leaks.
+"""What the scripts of ``preprocess/`` share: reading text, writing an output directory, looking for leaks.
 
 The scripts run as ``python preprocess/<name>.py``, which puts their own folder on the path: ``from corpus.output import
-Output``. Nothing here imports ``wean_fairseq``.
+Output``. How text becomes tokens is in ``wean_fairseq.text``, for it is needed where a model is used, too.
 """
+
+import importlib.util
+import sys
+
+_missing = [name for name in ("numpy", "tqdm", "wean_fairseq") if importlib.util.find_spec(name) is None]
+if _missing:
+    sys.exit(f"error: {_missing[0]} is not installed here: run `make setup` once, then `source .venv/bin/activate`.")

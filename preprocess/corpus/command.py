@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from corpus import cleaning, leaks, steps
+from corpus import leaks
 from corpus.binarise import binarise
 from corpus.errors import InputError
 from corpus.output import SPLITS, Output, check_free
 from corpus.preparation import Preparation, describe
+from wean_fairseq.text import cleaning, steps
 
 # What does not change the text, or is known by the files it names.
 _NOT_CONTENT = ("output", "overwrite", "binarise", "words", "threshold", "workers", "separate_dictionaries")
@@ -66,6 +67,7 @@ def add_text_options(parser: ArgumentParser) -> None:
     """The options about the text itself."""
     group = parser.add_argument_group("text")
     group.add_argument("--unit", choices=steps.UNITS, default="words", help="tokens; words = those it has")
+    group.add_argument("--language", metavar="XX", help="two letters: whose Moses rules (default: en)")
     group.add_argument("--wordpiece-vocab", type=Path, metavar="FILE", help="vocab.txt of a BERT model")
     group.add_argument("--lowercase", action="store_true", help="lower-case both sides")
     group.add_argument("--truecase", action="store_true", help="learn a Moses true-caser from train, and apply it")
@@ -215,7 +217,7 @@ def prepare(
         preparation = Preparation(output, options)
         build(options, preparation)
         preparation.finish()
-    describe(output, name)
+    describe(output, name, preparation.looks.remarks())
 
 
 def content_options(options: Namespace, sources: list[Path]) -> dict[str, Any]:

@@ -1,19 +1,23 @@
 """Pairs as they were published -> train/valid/test files: cleaned, cut into tokens, checked for leaks, counted."""
 
+import re
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from corpus import steps
-from corpus.cleaning import Cleaner
+from corpus import learnt
 from corpus.errors import InputError
 from corpus.leaks import LeakCheck
 from corpus.output import SIDES, Output, Split
 from corpus.reading import read_aligned, read_lines
+from wean_fairseq.text import steps
+from wean_fairseq.text.settings import BPE_CODES, TRUECASE_MODEL, WORDPIECES, Text, TextSettings
 
-Edit = Callable[[str], str]
+_LOOKED_AT = 1000  # lines
+_GLUED = re.compile(r"[^\W\d_]{2}[.,;:?!](?:\s|$)")
 
 
 class Preparation:
@@ -26,17 +30,16 @@ class Preparation:
         options: the common options (``command.add_text_options``).
 
     Attributes:
-        edit: a change of the data set's own to every clean line, before it is lower-cased.
         left_out: what the script counts of the input that belongs to no split, by reason.
     """
 
     def __init__(self, output: Output, options: Any) -> None:
         self.output = output
         self.options = options
-        self.cleaner = Cleaner(options.unicode, options.specials, options.unknown or "")
+        self.text = Text(_settings(options), wordpieces=options.wordpiece_vocab)
+        self.cleaner = self.text.cleaner
+        self.looks = Looks(self.text.settings)
         self.leaks = LeakCheck(options.leak_key, options.drop_leaks)
-        self.splitter = steps.splitter(options.unit, options.wordpiece_vocab)
-        self.edit: Edit | None = None
         self.left_out: Counter[str] = Counter()
         self.text_files: list[Path] = []
 
@@ -61,11 +64,8 @@ class Preparation:
         return bool(self.options.bad_utf8 == "replace")
 
     def clean(self, line: str) -> str:
-        """One line of a source file, fit for the leak check: clean, edited, lower-cased; not yet cut into tokens."""
-        line = self.cleaner.clean(line)
-        if self.edit is not None:
-            line = self.edit(line)
-        return self.cleaner.clean(line.lower()) if self.options.lowercase else line
+        """One line of a source file, fit for the leak check: clean, lower-cased; not yet cut into tokens."""
+        return self.text.clean(line)
 
     def hold(self, name: str, sentences: Iterable[str]) -> None:
         """Sentences of a test set that is not written here: training pairs are compared with them too."""
@@ -102,26 +102,83 @@ class Preparation:
                 path.unlink()
                 self.text_files = [other for other in self.text_files if other != path]
 
+    def write_drawn(
+        self, splits: Iterable[str], drawn: Sequence[str], pairs: Callable[[], Iterator[tuple[str, str]]]
+    ) -> None:
+        """Write splits of pairs that stand in one file, reading it once for each.
+
+        Args:
+            splits: in the order of their writing, the training pairs last.
+            drawn: the split of each pair.
+            pairs: reads the file.
+        """
+        for split in splits:
+            with self.split(split) as writer:
+                for chosen, pair in zip(drawn, pairs(), strict=True):
+                    if chosen == split and not writer.full:
+                        writer.add(*pair)
+
     def finish(self) -> None:
-        """Run the steps that are learnt, and put what was counted into the manifest."""
+        """Run the steps that are learnt; put into the manifest what was counted, and how text becomes tokens."""
         for learn, make, name in self._learnt():
             model = self.output.folder / name
             train = self.output.splits.get("train")
             if train is None:
                 raise InputError(f"there is no training text to learn {name} from.")
-            learn(steps.lines_of(*(path for path in train.paths if path in self.text_files)), model)
+            learn(learnt.lines_of(*(path for path in train.paths if path in self.text_files)), model)
             step = make(model)
             for path in self.text_files:
-                steps.map_file(path, step, self.cleaner.guard)
+                learnt.map_file(path, step, self.cleaner.guard)
+        if self.options.wordpiece_vocab is not None and WORDPIECES in self.text.settings.files:
+            shutil.copyfile(self.options.wordpiece_vocab, self.output.folder / WORDPIECES)
+        self.output.facts["text"] = self.text.settings.as_dict()
         self.output.facts["left_out"] = dict(sorted((+self.left_out).items()))
         self.output.facts["cleaning"] = dict(sorted(self.cleaner.counts.items()))
         self.output.facts["leaks"] = self.leaks.report()
 
-    def _learnt(self) -> Iterator[tuple[Callable[..., None], Callable[[Path], Edit], str]]:
+    def _learnt(self) -> Iterator[tuple[Callable[..., None], Callable[[Path], steps.Step], str]]:
         if self.options.truecase:
-            yield steps.learn_truecaser, steps.truecaser, steps.TRUECASE_MODEL
+            yield learnt.learn_truecaser, steps.truecaser, TRUECASE_MODEL
         if self.options.bpe:
-            yield lambda lines, path: steps.learn_bpe(lines, path, self.options.bpe), steps.bpe, steps.BPE_CODES
+            yield lambda lines, path: learnt.learn_bpe(lines, path, self.options.bpe), steps.bpe, BPE_CODES
+
+
+def _settings(options: Any) -> TextSettings:
+    return TextSettings(
+        unit=options.unit,
+        language=options.language or "en",
+        lowercase=options.lowercase,
+        truecase=options.truecase,
+        bpe=bool(options.bpe),
+        brackets=getattr(options, "brackets", False),
+        unicode=options.unicode,
+        specials=options.specials,
+        unknown=options.unknown or "",
+    )
+
+
+class Looks:
+    """What the first lines look like: text that is not in tokens yet, or in capitals that nothing brings together."""
+
+    def __init__(self, settings: TextSettings) -> None:
+        self.settings = settings
+        self.counts = Counter[str]()
+
+    def see(self, line: str) -> None:
+        """Look at a clean line."""
+        if self.counts["lines"] < _LOOKED_AT:
+            self.counts["lines"] += 1
+            self.counts["glued"] += _GLUED.search(line) is not None
+            self.counts["capital"] += line[:1].isupper()
+
+    def remarks(self) -> Iterator[str]:
+        """What the user may want to know."""
+        lines, settings = self.counts["lines"], self.settings
+        if settings.unit == "words" and 3 * self.counts["glued"] > lines:
+            yield "punctuation is glued to words in many lines, so that each is another word: --unit moses parts them"
+        cased = not (settings.lowercase or settings.truecase) and settings.unit in ("words", "moses")
+        if cased and 2 * self.counts["capital"] > lines:
+            yield 'most lines begin with a capital, so that "The" and "the" are two words: --truecase or --lowercase'
 
 
 class PairWriter:
@@ -156,7 +213,8 @@ class PairWriter:
         """
         preparation = self.preparation
         clean = [preparation.clean(line) for line in lines]
-        tokens = [preparation.cleaner.guard(preparation.splitter(line)) for line in clean]
+        preparation.looks.see(clean[0])
+        tokens = [preparation.text.cut(line) for line in clean]
         if not all(tokens):
             if where:
                 raise InputError(f"{where} is empty on {'the target' if tokens[0] else 'the source'} side.")
@@ -171,8 +229,10 @@ class PairWriter:
         return True
 
 
-def describe(output: Output, name: str) -> None:
-    """Print what was kept, dropped, changed and shared."""
+def describe(output: Output, name: str, remarks: Iterable[str]) -> None:
+    """Print what was kept, dropped, changed and shared, and what the text looks like."""
+    for remark in remarks:
+        print(f"{name}: {remark}")
     for split, part in output.splits.items():
         left_out = f"; left out: {_listed(part.dropped)}" if part.dropped else ""
         print(f"{name}: {split}: {part.kept:,} lines{left_out}")

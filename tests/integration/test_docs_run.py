@@ -61,7 +61,7 @@ def bash(script: str, folder: Path, stdin: str = "") -> subprocess.CompletedProc
     return done
 
 
-# --- README ---------------------------------------------------------------------------------------------------------
+# --- training ---------------------------------------------------------------------------------------------------------
 
 
 def shortened(command: str) -> str:
@@ -84,7 +84,7 @@ def test_a_training_is_shortened():
     assert shortened("fairseq-train a --lr 1 > log") == "fairseq-train a --lr 1 --max-update 2 --cpu > log"
 
 
-@pytest.mark.parametrize("page", ["README.md", pytest.param("docs/copying.md", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("page", ["docs/training.md", pytest.param("docs/copying.md", marks=pytest.mark.slow)])
 def test_commands_of_a_page_run_in_their_order(page: str, tmp_path: Path):
     """Those of fairseq and the scorer, on a tiny data set that is there as ``data-bin`` from the start."""
     lines = [line for block in shell_blocks(page) for line in markdown.shell_lines(block.text)]

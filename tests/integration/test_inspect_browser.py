@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import subprocess
-from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from wean_fairseq.errors import UserError
 from wean_fairseq.inspection.decoding import decode
 from wean_fairseq.inspection.question import Question
 from wean_fairseq.inspection.systems import System, load_system
-from wean_fairseq.reporting.trace import load, search
 
 COPYNET = ["--user-dir", USER_DIR, "--arch", "copynet", "--criterion", "model_loss", *TASK]
 COPYNET += ["--embed-dim", 32, "--hidden-size", 48, "--lr", 0.006, "--lr-scheduler", "polynomial_decay"]
@@ -56,7 +54,7 @@ def checkpoints(raw: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 
 @pytest.fixture(scope="module")
 def systems(raw: Path, checkpoints: dict[str, Path]) -> dict[str, System]:
-    return {name: load_system(name, str(path), str(raw), str) for name, path in checkpoints.items()}
+    return {name: load_system(name, str(path), str(raw)) for name, path in checkpoints.items()}
 
 
 def question(text: str, **changes: Any) -> Question:
@@ -108,12 +106,14 @@ def test_a_word_that_no_training_had_is_copied_from_where_it_stood(systems: dict
 def test_granularities_are_those_of_the_dump(
     raw: Path, checkpoints: dict[str, Path], systems: dict[str, System], tmp_path: Path
 ):
-    """The task's own dump of the best output, made by the search that fairseq-interactive would build."""
+    """The dump of fairseq-interactive."""
     shown = decode(systems["granular"], question("kept1 said2"))
     dump = tmp_path / "z.jsonl"
-    dumping = load(str(checkpoints["granular"]), str(raw), dumps={"granularity_dump": str(dump)})
-    options = Namespace(beam=3, max_len_a=0, max_len_b=200)
-    search(dumping._replace(generator=dumping.task.build_generator([dumping.model], options)), ["kept1 said2"])
+    run(
+        *("fairseq-interactive", raw, "--user-dir", USER_DIR, *TASK, "--path", checkpoints["granular"], "--cpu"),
+        *("--source-lang", "src", "--target-lang", "tgt", "--beam", 3, "--granularity-dump", dump),
+        stdin="kept1 said2\n",
+    )
     entry = json.loads(dump.read_text(encoding="utf-8"))
     for layer, values in entry["source_granularity"].items():
         assert [word["granularity"][layer] for word in shown["source"]] == pytest.approx(values, abs=2e-4)
@@ -127,7 +127,7 @@ def test_granularities_are_those_of_the_dump(
 
 
 def test_what_is_too_long_for_a_model_is_said(systems: dict[str, System]):
-    with pytest.raises(UserError, match="the text has 1000 words, and granular reads at most 511: shorten it"):
+    with pytest.raises(UserError, match="the text has 1000 words, and the model reads at most 511: shorten it"):
         decode(systems["granular"], question("a " * 1000))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from ..data.integrity import record
 from ..errors import UserError
 from .average import average, newest
-from .export import WEIGHTS, export
+from .export import export
 from .files import is_special, sha256_of
 from .manifest import Manifest
 
@@ -29,12 +29,28 @@ def main_export(arguments: list[str] | None = None) -> int:
     """Run ``wean-export``; returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="wean-export",
-        description="Write a model as safetensors, JSON and dictionaries, which fairseq-generate reads back: "
-        f"--path FOLDER/{WEIGHTS}.",
+        description="Write a model as a folder that knows its text: safetensors, dictionaries, and the steps from text "
+        "to tokens. wean-generate, wean-inspect and wean_fairseq.load read it, and fairseq-generate --path.",
     )
     parser.add_argument("checkpoint", help="file of fairseq-train")
     parser.add_argument("--output", required=True, metavar="FOLDER", help="folder to make")
     parser.add_argument("--data", metavar="FOLDER", help="folder of the dictionaries (default: that of the training)")
+    parser.add_argument(
+        "--text", metavar="FOLDER", help="what a script of preprocess/ wrote (default: as the data says)"
+    )
+    group = parser.add_argument_group("search", "how the model is to search (default: as the checkpoint says)")
+    group.add_argument("--search-preset", choices=("fairseq", "wean", "copynet", "cdnpg-sampling"))
+    group.add_argument("--beam", type=int, metavar="N")
+    group.add_argument("--max-len-a", type=float, metavar="A", help="longest output: A words a source word, and B")
+    group.add_argument("--max-len-b", type=int, metavar="B")
+    group.add_argument("--min-len", type=int, metavar="N")
+    group.add_argument("--lenpen", type=float, metavar="X")
+    group.add_argument("--no-repeat-ngram-size", type=int, metavar="N")
+    group.add_argument(
+        "--replace-unk",
+        action=argparse.BooleanOptionalAction,
+        help="put the source word with most attention in the place of <unk> (default: unless the model copies)",
+    )
     args = parser.parse_args(arguments)
     return _run(parser.prog, lambda: _export(args))
 
@@ -62,8 +78,26 @@ def _average(args: argparse.Namespace) -> list[str]:
 
 
 def _export(args: argparse.Namespace) -> list[str]:
-    export(args.checkpoint, args.output, args.data)
-    return [f"{args.output} holds the model of {args.checkpoint}: --path {Path(args.output) / WEIGHTS}"]
+    names = (
+        "search_preset",
+        "beam",
+        "max_len_a",
+        "max_len_b",
+        "min_len",
+        "lenpen",
+        "no_repeat_ngram_size",
+        "replace_unk",
+    )
+    knows_text = export(
+        args.checkpoint, args.output, args.data, args.text, {name: getattr(args, name) for name in names}
+    )
+    lines = [f"{args.output} holds the model of {args.checkpoint}: wean-generate --model {args.output} --input FILE"]
+    if not knows_text:
+        lines.append(
+            "how text becomes its tokens is not known, so it takes words between spaces: give the directory that a "
+            "script of preprocess/ wrote with --text, if there is one"
+        )
+    return lines
 
 
 def _checksum(path: Path) -> str:

@@ -1,35 +1,55 @@
-"""A trained model as plain files: weights as safetensors, configuration as JSON, dictionaries as text; and back.
+"""A trained model as plain files, with all that it needs to read and write running text; and back.
 
-Tensors that share their memory (tied embeddings) are written once; ``config.json`` says which names are the same.
+Weights are safetensors; the configuration and the steps from text to tokens are JSON; dictionaries and what those steps
+have learnt are text. Tensors that share their memory (tied embeddings) are written once; ``config.json`` says which
+names are the same.
 """
 
 import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
+from ..text.settings import Text, prepared_text, settings_of
 from . import dictionaries
 from .files import copy_into, read_regular, sha256_of, write_text, write_whole
 from .manifest import Damaged, Manifest, check_file
 from .reading import checked_options, read_checkpoint, same_tensors
 
-WEIGHTS, CONFIG = "model.safetensors", "config.json"
+WEIGHTS, CONFIG, TEXT = "model.safetensors", "config.json", "text.json"
+_ADVICE = "export the model again"
 _KEPT = ("task", "model", "criterion", "generation")  # of the configuration: the rest is about how it was trained
 
 
 def is_export(path: str | Path) -> bool:
-    """Whether ``path`` is meant to be the weights in a directory that ``export`` wrote."""
-    return str(path).endswith(".safetensors")
+    """Whether ``path`` is meant to be a folder that ``export`` wrote, or the weights in it."""
+    return str(path).endswith(".safetensors") or (Path(path) / WEIGHTS).is_file()
 
 
-def export(checkpoint: str | Path, folder: str | Path, data: str | Path | None = None) -> None:
-    """Write ``folder``/{model.safetensors, config.json, dict.*.txt, checksums.sha256}.
+def _folder_of(path: str | Path) -> Path:
+    return Path(path) if Path(path).is_dir() else Path(path).parent
+
+
+def export(
+    checkpoint: str | Path,
+    folder: str | Path,
+    data: str | Path | None = None,
+    text: str | Path | None = None,
+    search: dict[str, Any] | None = None,
+) -> bool:
+    """Write ``folder``/{model.safetensors, config.json, dict.*.txt, text.json, ..., checksums.sha256}.
 
     Args:
         checkpoint: a file of fairseq-train.
         folder: must not exist yet, or be empty.
         data: directory of the dictionaries; ``None`` = where they were in training.
+        text: directory that a script of ``preprocess/`` wrote the training text to; ``None`` = as the data says.
+        search: how to search, in place of what the checkpoint says: generation options by name, and search_preset.
+
+    Returns:
+        Whether it is known how text becomes the model's tokens; if not, there is no text.json.
 
     Raises:
         UserError: if the checkpoint or the dictionaries are not what they must be, or the folder has files.
@@ -43,18 +63,37 @@ def export(checkpoint: str | Path, folder: str | Path, data: str | Path | None =
     if not state.get("cfg"):
         raise UserError(f"{checkpoint} holds no configuration: only models with one can be exported.")
     task_cfg = state["cfg"]["task"]
-    sources = _dictionary_files(task_cfg, Path(str(data or task_cfg["data"]).split(":")[0]), state, str(checkpoint))
+    data = Path(str(data or task_cfg["data"]).split(":")[0])
+    task_cfg |= _sides(task_cfg, data)
+    sources = _dictionary_files(task_cfg, data, state, str(checkpoint))
+    prepared = prepared_text(data, text)
+    _set_search(state["cfg"], search or {})
     try:
         partial.mkdir(parents=True, exist_ok=True)
+        if prepared is not None:
+            sources += prepared.files
+            write_text(partial / TEXT, json.dumps(prepared.settings.as_dict(), indent=2, ensure_ascii=False) + "\n")
         _write(state, sources, partial)
         partial.replace(folder)
     except OSError as error:
         raise UserError(f"{folder} cannot be written ({error.strerror}): choose another directory.") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+    return prepared is not None
 
 
-def _write(state: dict[str, Any], dictionary_files: list[Path], folder: Path) -> None:
+def _set_search(cfg: dict[str, Any], search: dict[str, Any]) -> None:
+    """Let the configuration say how to search."""
+    from fairseq.dataclass.configs import GenerationConfig
+
+    given = {name: value for name, value in search.items() if value is not None}
+    if "search_preset" in given:
+        cfg["task"]["search_preset"] = given.pop("search_preset")
+    if given:
+        cfg["generation"] = {**(cfg.get("generation") or asdict(GenerationConfig())), **given}
+
+
+def _write(state: dict[str, Any], files: list[Path], folder: Path) -> None:
     from safetensors.torch import save
 
     same_as = same_tensors(state["model"])
@@ -71,27 +110,78 @@ def _write(state: dict[str, Any], dictionary_files: list[Path], folder: Path) ->
         "task_state": state.get("task_state") or {},
     }
     write_text(folder / CONFIG, json.dumps(config, indent=2, ensure_ascii=False, sort_keys=True) + "\n")
-    for path in dictionary_files:
+    for path in files:
         write_whole(folder / path.name, lambda file, path=path: copy_into(path, file))
     Manifest(folder).settle({path.name: sha256_of(path) for path in folder.iterdir()})
+
+
+def _sides(cfg: dict[str, Any], folder: Path) -> dict[str, str]:
+    """The names of the two sides, which end the names of their dictionaries.
+
+    Raises:
+        UserError: if neither the checkpoint nor the data tells them.
+    """
+    from fairseq.data import data_utils
+
+    source, target = cfg.get("source_lang"), cfg.get("target_lang")
+    if not (source and target) and folder.is_dir():
+        source, target = data_utils.infer_language_pair(str(folder))
+    if not (source and target):
+        raise UserError(
+            f"neither the checkpoint nor the files in {folder} tell the two sides of the data: give the data directory "
+            "of the training with --data."
+        )
+    return {"source_lang": source, "target_lang": target}
 
 
 def _dictionary_files(cfg: dict[str, Any], folder: Path, state: dict[str, Any], checkpoint: str) -> list[Path]:
     """The dictionaries of both sides, which must be those of the training."""
     from fairseq.data import Dictionary
 
-    sides = [cfg.get("source_lang"), cfg.get("target_lang")]
-    paths = [folder / f"dict.{side}.txt" for side in sides if side]
+    sides = [cfg["source_lang"], cfg["target_lang"]]
+    paths = [folder / f"dict.{side}.txt" for side in dict.fromkeys(sides)]
     for path in paths:
         if not path.is_file():
             raise UserError(f"{folder} has no {path.name}: give the directory of the dictionaries with --data.")
     trained = (state.get("task_state") or {}).get("dictionaries") or {}
-    loaded = {side: Dictionary.load(str(folder / f"dict.{side}.txt")) for side in sides if side}
+    loaded = {side: Dictionary.load(str(folder / f"dict.{side}.txt")) for side in sides}
     dictionaries.check(trained, loaded, checkpoint, str(folder))
     return paths
 
 
-def read_export(weights: str | Path) -> dict[str, Any]:
+def read_model(path: str | Path) -> dict[str, Any]:
+    """What a checkpoint of fairseq-train holds, or what ``export`` wrote.
+
+    Raises:
+        UserError: if it is neither, is damaged, or would run code.
+    """
+    return read_export(path) if is_export(path) else read_checkpoint(path)
+
+
+def read_exported_text(path: str | Path) -> Text | None:
+    """How the text of an exported model becomes tokens; ``None`` where nobody knows.
+
+    Raises:
+        UserError: if it is damaged.
+    """
+    folder = _folder_of(path)
+    if not (folder / TEXT).is_file():
+        return None
+    check_file(folder / TEXT, _ADVICE)
+    try:
+        settings = settings_of(json.loads(read_regular(folder / TEXT)), folder / TEXT)
+    except (OSError, ValueError, RecursionError, AttributeError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise Damaged(f"{folder / TEXT} is damaged, or was not written by wean-export: {_ADVICE}.") from error
+    text = Text(settings, folder)
+    for file in text.files:
+        check_file(file, _ADVICE)
+    text.prepare("")
+    return text
+
+
+def read_export(path: str | Path) -> dict[str, Any]:
     """What ``export`` wrote, as a checkpoint of fairseq-train without the state of its optimiser.
 
     Raises:
@@ -101,12 +191,12 @@ def read_export(weights: str | Path) -> dict[str, Any]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    weights = Path(weights)
+    weights = _folder_of(path) / (WEIGHTS if Path(path).is_dir() else Path(path).name)
     config_file = weights.with_name(CONFIG)
-    for path in (weights, config_file):
-        if not path.is_file():
-            raise UserError(f"there is no {path}: name the {WEIGHTS} in a directory that wean-export wrote.")
-        check_file(path, "export the model again")
+    for file in (weights, config_file):
+        if not file.is_file():
+            raise UserError(f"there is no {file}: name a directory that wean-export wrote.")
+        check_file(file, _ADVICE)
     try:
         config = json.loads(read_regular(config_file))
         model = load_file(weights)

@@ -20,7 +20,7 @@ from omegaconf import OmegaConf, open_dict
 from ..errors import UserError
 from ..options import check_training
 from . import stopping, training_lock, writing
-from .export import is_export, read_export
+from .export import read_model
 from .files import remove_partial
 from .manifest import NAME as MANIFEST
 from .manifest import Manifest
@@ -81,7 +81,7 @@ def load_checkpoint_to_cpu(
     Raises:
         UserError: if it is not there, damaged, hostile or no checkpoint.
     """
-    state = read_export(path) if is_export(path) else read_checkpoint(path)
+    state = read_model(path)
     for option, value in (arg_overrides or {}).items() if state["args"] is not None else ():
         setattr(state["args"], option, value)
     if state["cfg"] is not None:

@@ -1,16 +1,23 @@
-"""What fairseq-interactive reads, line by line, as all readers of this package take lines.
+"""Text that somebody types: its lines, as all readers of this package take lines, and words that no dictionary has.
 
 fairseq's own reading ends with a traceback at bytes that are no UTF-8 and where there is no such file, reads a pipe in
 whatever encoding the locale names, takes a lone carriage return for the end of a line, so that all later outputs belong
 to other lines, and a byte order mark for a part of the first word.
 """
 
+import logging
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
+
+from torch import Tensor
 
 from ..errors import UserError
 
+logger = logging.getLogger(__name__)
+
+_MANY = 0.2  # of all words
 _COMMAND = "fairseq_cli.interactive"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -74,3 +81,44 @@ def read_lines_like_others() -> None:
         module = sys.modules.get(name)
         if module is not None and getattr(module.__spec__, "name", None) == _COMMAND:
             module.buffered_read = read_typed_lines  # type: ignore[attr-defined]
+
+
+def are_known(tokens: Tensor, dictionary: Any) -> list[bool]:
+    """Whether a dictionary has the words of tokens (T,): slots and spelling ids are above its own words."""
+    base = getattr(dictionary, "first_slot", len(dictionary))
+    return [index < base and index != dictionary.unk() for index in tokens.tolist()]
+
+
+def unknown_words_sentence(sentences: Iterable[Tensor], dictionary: Any) -> str:
+    """What to say where more than a fifth of the words are not in the dictionary; empty where they are fewer.
+
+    Args:
+        sentences: tokens of each, (S,).
+        dictionary: that gave the tokens.
+    """
+    words = 0
+    unknown: list[str] = []
+    for tokens in sentences:
+        content = tokens[(tokens != dictionary.eos()) & (tokens != dictionary.pad())]
+        words += len(content)
+        known = are_known(content, dictionary)
+        unknown += [dictionary[index] for index, is_known in zip(content.tolist(), known, strict=True) if not is_known]
+    if len(unknown) <= _MANY * words:
+        return ""
+    lowered = sum(word != word.lower() and word.lower() in dictionary.indices for word in unknown)
+    why = "was the model trained on lower-cased text?" if 2 * lowered >= len(unknown) else "is this the text it is for?"
+    return f"{len(unknown)} of {words} words are not in the dictionary: {why}"
+
+
+class UnknownWords:
+    """Says once that text has many words that the dictionary does not have."""
+
+    def __init__(self) -> None:
+        self._said = False
+
+    def look_at(self, sentences: Iterable[Tensor], dictionary: Any) -> None:
+        """Look at the tokens of some sentences."""
+        sentence = "" if self._said else unknown_words_sentence(sentences, dictionary)
+        if sentence:
+            self._said = True
+            logger.warning(sentence)

@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 
 def load_parameters(path: str) -> dict[str, Tensor]:
-    """The parameters and buffers in a checkpoint of fairseq-train, by name.
+    """The parameters and buffers in a checkpoint of fairseq-train, or in a folder of wean-export, by name.
 
     Raises:
         EvaluationError: if the file cannot be read, is damaged or no checkpoint, or would run code.
     """
-    from wean_fairseq.checkpoints.reading import read_checkpoint
+    from wean_fairseq.checkpoints.export import read_model
 
     try:
-        parameters: dict[str, Tensor] = read_checkpoint(path)["model"]
+        parameters: dict[str, Tensor] = read_model(path)["model"]
     except UserError as error:
         raise EvaluationError(str(error)) from error
     return parameters

@@ -52,7 +52,7 @@ def read_dump(path: str) -> list[Sentence]:
     for number, line in enumerate(read_lines(path), start=1):
         try:
             entry = parse_json(line)
-            found[int(entry["id"])] = _joined(entry["source"], entry["source_granularity"])
+            found[int(entry["id"])] = sentence_of(entry["source"], entry["source_granularity"])
         except (ValueError, LookupError, TypeError, AttributeError):
             raise EvaluationError(
                 f"line {number} of {path} has no granularities: give a file that --granularity-dump wrote."
@@ -63,8 +63,8 @@ def read_dump(path: str) -> list[Sentence]:
     return sentences
 
 
-def _joined(pieces: list[str], granularity: dict[str, list[float]]) -> Sentence:
-    """Whole words, special symbols left out."""
+def sentence_of(pieces: list[str], granularity: dict[str, list[float]]) -> Sentence:
+    """Whole words with the mean z of their pieces, special symbols left out."""
     words: list[str] = []
     members: list[list[int]] = []
     goes_on = False

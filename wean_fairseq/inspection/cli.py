@@ -11,19 +11,19 @@ from typing import Any
 from wean_fairseq.errors import UserError
 from wean_fairseq.inspection.jobs import Jobs
 from wean_fairseq.inspection.question import Question
-from wean_fairseq.inspection.systems import System, load_system, preparation
+from wean_fairseq.inspection.systems import System, load_system
 from wean_fairseq.reporting.style import speak_as
 
 HOST = "127.0.0.1"
 _EXTRA = ("starlette", "uvicorn")
 _PRESETS = ("fairseq", "wean", "copynet", "cdnpg-sampling")
 _EPILOG = """examples:
-  wean-inspect WEAN=RUN/wean_lstm/checkpoint_best.pt --data RUN/bin
-  wean-inspect copy=A/checkpoint_best.pt plain=B/checkpoint_best.pt --data A/bin B/bin --lowercase --moses
+  wean-inspect WEAN=model/
+  wean-inspect copy=A/checkpoint_best.pt plain=B/checkpoint_best.pt --data A/bin B/bin
 
-Then open the address that it prints; Ctrl-C ends it. --data, --bpe-codes and --bert take one value for all checkpoints,
-or one for each in their order. Only this computer is answered: there is no option to change that. From another one, use
-ssh -L 8000:127.0.0.1:8000 HOST.
+Then open the address that it prints; Ctrl-C ends it. --data, --text and --bert take one value for all checkpoints, or
+one for each in their order; - = none. Only this computer is answered: there is no option to change that. From another
+one, use ssh -L 8000:127.0.0.1:8000 HOST.
 """
 
 
@@ -36,12 +36,10 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("checkpoints", nargs="+", metavar="NAME=CHECKPOINT", help="checkpoints of fairseq-train, and what to call them")
-    add("--data", nargs="+", required=True, metavar="DIR", help="data directory of the training, with the dictionaries")
+    add("checkpoints", nargs="+", metavar="NAME=MODEL", help="folders of wean-export or checkpoints, named")
+    add("--data", nargs="+", metavar="DIR", help="data directory of a checkpoint's training (default: where it was)")
+    add("--text", nargs="+", metavar="DIR", help="what preprocess/ wrote its text to (default: as the data says)")
     add("--port", type=_port, default=8000, help="port on 127.0.0.1; 0 = a free one (default: %(default)s)")
-    add("--lowercase", action="store_true", help="lower-case what is typed, as the training text was")
-    add("--moses", action="store_true", help="cut it into Moses tokens, as preprocess/ does with --unit moses")
-    add("--bpe-codes", nargs="+", metavar="FILE", help="split its words by these codes of subword-nmt; - = do not")
     add("--search-preset", choices=_PRESETS, help="how to search (default: as the checkpoint's training did)")
     add("--bert", nargs="+", metavar="DIR", help="the BERT of the training, if it has moved; - = as it was")
     return parser
@@ -78,32 +76,32 @@ def load_systems(args: argparse.Namespace) -> list[System]:
     names = [name for name, _ in named]
     if len(set(names)) < len(names):
         raise UserError("two checkpoints have the same name: give each its own.")
-    folders = _for_each(args.data, len(named), "--data")
-    codes = _for_each(args.bpe_codes or ["-"], len(named), "--bpe-codes")
-    berts = _for_each(args.bert or ["-"], len(named), "--bert")
+    folders, texts, berts = (
+        _for_each(getattr(args, option) or ["-"], len(named), f"--{option}") for option in ("data", "text", "bert")
+    )
     options = {} if args.search_preset is None else {"search_preset": args.search_preset}
     systems = []
-    for (name, checkpoint), folder, code, bert in zip(named, folders, codes, berts, strict=True):
-        _tell(f"loading {name} ({checkpoint})")
-        prepare = preparation(args.lowercase, args.moses, None if code == "-" else code)
-        moved = {} if bert == "-" else {"bert": bert}
-        systems.append(load_system(name, checkpoint, folder, prepare, **options, **moved))
+    for (name, path), folder, text, bert in zip(named, folders, texts, berts, strict=True):
+        _tell(f"loading {name} ({path})")
+        moved = {} if bert is None else {"bert": bert}
+        systems.append(load_system(name, path, folder, text, **options, **moved))
     return systems
 
 
 def _named(argument: str) -> tuple[str, str]:
-    """Split ``NAME=CHECKPOINT``."""
+    """Split ``NAME=MODEL``."""
     name, _, checkpoint = argument.partition("=")
     if not name.strip() or not checkpoint or not name.isprintable():
-        raise UserError(f"{argument!r} is not NAME=CHECKPOINT; write for example WEAN={argument}.")
+        raise UserError(f"{argument!r} is not NAME=MODEL; write for example WEAN={argument}.")
     return name, checkpoint
 
 
-def _for_each(values: list[str], number: int, option: str) -> list[str]:
-    """One value for all checkpoints, or one for each."""
+def _for_each(values: list[str], number: int, option: str) -> list[str | None]:
+    """One value for all checkpoints, or one for each; - = none."""
     if len(values) not in (1, number):
         raise UserError(f"{option} takes one value for all or one for each of the {number}, and has {len(values)}.")
-    return values * number if len(values) == 1 else values
+    found = values * number if len(values) == 1 else values
+    return [None if value == "-" else value for value in found]
 
 
 def worker(systems: Sequence[System]) -> Callable[[Question, Callable[[int], None]], list[dict[str, Any]]]:

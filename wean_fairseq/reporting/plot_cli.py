@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from wean_fairseq.checkpoints.export import is_export
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation import granularity as granularities
 from wean_fairseq.evaluation.layer_mixture import load_mixture
@@ -23,7 +24,8 @@ _EXAMPLES = """examples:
   wean-plot layers checkpoint_best.pt --output layers
   wean-plot neighbours quickly build --checkpoint checkpoint_best.pt --dict RUN/bin/dict.src.txt --output near
 
-Every figure is written as OUTPUT.png and OUTPUT.svg. Text is what the model was trained on: tokenised, in its pieces.
+Every figure is written as OUTPUT.png and OUTPUT.svg. Text is what a checkpoint was trained on: tokenised, in its
+pieces. For a folder of wean-export it is running text.
 """
 
 
@@ -53,12 +55,14 @@ def build_parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=f"Draw {text}.")
         if name in ("granularity", "provenance"):
             command.add_argument("--dump", metavar="FILE", help="what fairseq-generate dumped, instead of a checkpoint")
-        command.add_argument("--checkpoint", metavar="FILE", help="checkpoint of fairseq-train")
-        command.add_argument("--data", metavar="DIR", help="its data directory, with the dictionaries")
+        command.add_argument(
+            "--checkpoint", metavar="FILE", help="checkpoint of fairseq-train, or folder of wean-export"
+        )
+        command.add_argument("--data", metavar="DIR", help="a checkpoint's data directory, with the dictionaries")
         command.add_argument("--text", metavar="FILE", help="sentences or topics, a line each; - = what is piped in")
         command.add_argument("--lines", nargs="+", type=_number, metavar="N", help="which ones, from 1")
         command.add_argument("--number", type=_number, default=4, help="else so many, spread evenly (default: 4)")
-        command.add_argument("--beam", type=_number, default=5, help="width of the search (default: 5)")
+        command.add_argument("--beam", type=_number, help="width of the search (default: as the model says)")
         if name == "coverage":
             command.add_argument("--essay-length", type=_number, help="words to plan for, for archs that need it")
             command.add_argument("--bert", metavar="DIR", help="the BERT of the training, if it has moved")
@@ -114,21 +118,22 @@ def _of_dump(args: argparse.Namespace) -> Drawing:
 
 def _of_checkpoint(args: argparse.Namespace) -> Drawing:
     """Figures of sentences that the checkpoint writes now."""
-    if not (args.checkpoint and args.data and args.text):
+    if not (args.checkpoint and args.text and (args.data or is_export(args.checkpoint))):
         raise UserError(f"{args.figure} needs --checkpoint FILE, --data DIR and --text FILE.")
     lines = decode_lines(sys.stdin.buffer.read(), "standard input") if args.text == "-" else read_lines(args.text)
     lines = _chosen(args, lines)
-    if args.figure == "granularity":
-        return _granularities(trace.granularity(args.checkpoint, args.data, lines, beam=args.beam))
-    if args.figure == "provenance":
-        return _provenances(trace.provenance(args.checkpoint, args.data, lines, beam=args.beam))
     options = {name: getattr(args, name) for name in ("essay_length", "bert") if getattr(args, name, None)}
-    loaded = trace.load(args.checkpoint, args.data, args.beam, **options)
+    length = options.pop("essay_length", None)
+    model = trace.load(args.checkpoint, args.data, **options)
+    if args.figure == "granularity":
+        return _granularities(trace.granularity(model, lines, args.beam))
+    if args.figure == "provenance":
+        return _provenances(trace.provenance(model, lines, args.beam))
     if args.figure == "attention":
-        attended = trace.attention(loaded, lines)
+        attended = trace.attention(model, lines, args.beam)
         shown = [word for item in attended for word in item.source + item.output]
         return Drawing(lambda: figures.attention(attended), shown)
-    covered = trace.coverage(loaded, lines)
+    covered = trace.coverage(model, lines, args.beam, length)
     shown = [word for item in covered for word in item.topics + item.output]
     return Drawing(lambda: figures.coverage(covered), shown)
 

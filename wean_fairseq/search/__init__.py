@@ -2,7 +2,14 @@
 
 from .fast_generator import FastSequenceGenerator
 from .generator import PaperSequenceGenerator
-from .granularity import GranularityWriter
-from .provenance import ProvenanceWriter
+from .granularity import GranularityWriter, granularities
+from .provenance import ProvenanceWriter, origins
 
-__all__ = ["FastSequenceGenerator", "GranularityWriter", "PaperSequenceGenerator", "ProvenanceWriter"]
+__all__ = [
+    "FastSequenceGenerator",
+    "GranularityWriter",
+    "PaperSequenceGenerator",
+    "ProvenanceWriter",
+    "granularities",
+    "origins",
+]

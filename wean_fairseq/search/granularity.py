@@ -45,20 +45,47 @@ class GranularityWriter(OutputWriter):
         dictionary = slot_map.dictionary
         for row, hypotheses in enumerate(finalized):
             output = hypotheses[0]["tokens"]
-            known = slot_map.src_tokens[row].ne(dictionary.pad())
-            source = slot_map.src_tokens[row][known].unsqueeze(0)  # (1, S), without padding
-            encoder_out = model.encoder(source, known.sum().view(1))
-            _, extra = model.decoder(read_words(output).unsqueeze(0), encoder_out)
+            source, written = granularities(model, slot_map, row, output)
             entry = {
                 "source": words_of(sample["net_input"]["src_tokens"][row], dictionary),
-                "source_granularity": _by_layer(encoder_out["granularity"][0], len(model.encoder.network.layers)),
+                "source_granularity": _rounded(source),
                 "output": words_of(read_words(slot_map.spell(row, output)), dictionary),
-                "output_granularity": _by_layer(extra["granularity"][0], len(model.decoder.network.layers)),
+                "output_granularity": _rounded(written),
             }
             self.write_line(sample, row, entry)
 
 
-def _by_layer(granularity: Tensor, layers: int) -> dict[str, list[float]]:
+@torch.no_grad()
+def granularities(
+    model: torch.nn.Module, slot_map: SlotMap, row: int, output: Tensor
+) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
+    """How fine the words of a sentence and of an output are.
+
+    Args:
+        model: a model whose encoder and decoder return ``granularity`` (B, L, T).
+        slot_map: of the batch.
+        row: of the sentence in it.
+        output: with slots, (T,).
+
+    Returns:
+        By layer from 1, the z of the source words, without padding, (S,), and of the words that the decoder reads, the
+        end symbol first, (T,).
+    """
+    known = slot_map.src_tokens[row].ne(slot_map.dictionary.pad())
+    source = slot_map.src_tokens[row][known].unsqueeze(0)  # (1, S), without padding
+    encoder_out = model.encoder(source, known.sum().view(1))
+    _, extra = model.decoder(read_words(output).unsqueeze(0), encoder_out)
+    return (
+        _by_layer(encoder_out["granularity"][0], len(model.encoder.network.layers)),
+        _by_layer(extra["granularity"][0], len(model.decoder.network.layers)),
+    )
+
+
+def _by_layer(granularity: Tensor, layers: int) -> dict[int, Tensor]:
     """z (L, T) of the last L of ``layers`` layers, by their numbers from 1."""
     first = layers - len(granularity) + 1
-    return {str(first + number): [round(z, 4) for z in row] for number, row in enumerate(granularity.tolist())}
+    return dict(enumerate(granularity, start=first))
+
+
+def _rounded(granularity: dict[int, Tensor]) -> dict[str, list[float]]:
+    return {str(layer): [round(z, 4) for z in row.tolist()] for layer, row in granularity.items()}

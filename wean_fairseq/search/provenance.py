@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ..data import SlotMap
 from .output_writer import OutputWriter, read_words, words_of
@@ -46,24 +47,39 @@ class ProvenanceWriter(OutputWriter):
         dictionary = slot_map.dictionary
         tokens = sample["net_input"]["src_tokens"]
         for row, hypotheses in enumerate(finalized):
-            output = hypotheses[0]["tokens"].unsqueeze(0)  # (1, T)
-            source = slot_map.src_tokens[row : row + 1]
-            encoder_out = model.encoder(source, source.ne(dictionary.pad()).sum(dim=1))
-            distribution = model.decoder.distribution(read_words(output), encoder_out)
-            copied, positions = (part[0] for part in distribution.provenance(output))
-            words = tokens[row].tolist()
-            left = next(index for index, word in enumerate(words) if word != dictionary.pad())
-            spelt = slot_map.spell(row, output[0]).tolist()
+            output = hypotheses[0]["tokens"]
+            copied, places = origins(model, slot_map, row, output)
+            words = slot_map.spell(row, output).tolist()
             steps = [
                 {
                     "word": dictionary[word],
-                    "copied": round(copied[step].item(), 4),
+                    "copied": round(share, 4),
                     "positions": {
-                        str(position - left): round(share, 4)
-                        for position, share in enumerate(positions[step].tolist())
-                        if share >= SMALLEST_SHARE
+                        str(place): round(part, 4) for place, part in enumerate(parts) if part >= SMALLEST_SHARE
                     },
                 }
-                for step, word in enumerate(spelt)
+                for word, share, parts in zip(words, copied.tolist(), places.tolist(), strict=True)
             ]
             self.write_line(sample, row, {"source": words_of(tokens[row], dictionary), "output": steps})
+
+
+@torch.no_grad()
+def origins(model: torch.nn.Module, slot_map: SlotMap, row: int, output: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the words of an output came from.
+
+    Args:
+        model: a model whose decoder has ``distribution``.
+        slot_map: of the batch.
+        row: of the sentence in it.
+        output: with slots, (T,).
+
+    Returns:
+        How probably each word was copied, given that it was written, (T,), and from which source words, without
+        padding, (T, S).
+    """
+    source = slot_map.src_tokens[row : row + 1]
+    is_word = source.ne(slot_map.dictionary.pad())  # (1, S')
+    encoder_out = model.encoder(source, is_word.sum(dim=1))
+    distribution = model.decoder.distribution(read_words(output.unsqueeze(0)), encoder_out)
+    copied, places = distribution.provenance(output.unsqueeze(0))
+    return copied[0], places[0][:, is_word[0]]

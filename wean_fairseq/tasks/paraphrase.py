@@ -28,7 +28,7 @@ from ..data import (
     limit_pairs,
     with_no_labels,
 )
-from ..data.typed_text import read_lines_like_others
+from ..data.typed_text import UnknownWords, read_lines_like_others
 from ..errors import UserError
 from ..modules import base_ids
 from ..options import check_batches, check_model
@@ -99,9 +99,10 @@ class ParaphraseTask(SearchingTask):
         joined = src_dict == tgt_dict
         super().__init__(cfg, source, source if joined else ExtendedDictionary(tgt_dict))
         self._model_slots: int | None = None  # of the models built so far
-        self._typed = range(0)  # numbers of the lines that fairseq-interactive has just read
+        self.typed = range(0)  # numbers of the lines that fairseq-interactive has just read
         self._typed_pairs: FairseqDataset | None = None  # made of them
         self._typed_numbers: torch.Tensor | None = None  # of the batch that it decodes: it does not pass them on
+        self._unknown = UnknownWords()
         self._provenance = None if cfg.copy_provenance is None else ProvenanceWriter(cfg.copy_provenance)
         self._granularity = None if cfg.granularity_dump is None else GranularityWriter(cfg.granularity_dump)
 
@@ -191,7 +192,7 @@ class ParaphraseTask(SearchingTask):
         if not ignore_invalid_inputs:
             _, too_long = dataset.filter_indices_by_size(indices, max_positions)
             if too_long:
-                number = self._typed.start + too_long[0]
+                number = self.typed.start + too_long[0]
                 raise UserError(
                     f"{len(too_long)} sentence(s) are longer than this model takes ({max_positions} tokens, end symbol "
                     f"included), first number {number} with {dataset.size(too_long[0])}: shorten them, or give "
@@ -353,7 +354,8 @@ class ParaphraseTask(SearchingTask):
         self, src_tokens: list[torch.Tensor], src_lengths: list[int], constraints: torch.Tensor | None = None
     ) -> FairseqDataset:
         """Sentences typed or piped into fairseq-interactive."""
-        self._typed = range(self._typed.stop, self._typed.stop + len(src_tokens))
+        self.typed = range(self.typed.stop, self.typed.stop + len(src_tokens))
+        self._unknown.look_at(src_tokens, self.source_dictionary)
         if self.limits.truncates:
             end = torch.tensor([self.source_dictionary.eos()])
             src_tokens = [torch.cat([words[:-1][: self.limits.length], end]) for words in src_tokens]
@@ -362,7 +364,7 @@ class ParaphraseTask(SearchingTask):
         return self._typed_pairs
 
     def _decoded_next(self, batch: dict[str, Any]) -> None:
-        self._typed_numbers = batch["id"] + self._typed.start
+        self._typed_numbers = batch["id"] + self.typed.start
 
 
 def _check_batch_size(dataset: FairseqDataset, max_tokens: int | None, max_positions: Any) -> None:

@@ -141,7 +141,7 @@ class TopicEssayTask(ParaphraseTask):
         dataset = super().build_dataset_for_inference(src_tokens, src_lengths, constraints=constraints)
         dictionary = self.source_dictionary
         topics = topic_ids((dataset.src[index] for index in range(len(dataset.src))), dictionary)
-        first = self._typed.start + 1
+        first = self.typed.start + 1
         check_topics("the input", topics, self.cfg.max_topics, _separator_id(dictionary), first)
         return dataset
 

@@ -9,7 +9,7 @@ from fairseq.data import Dictionary
 from tests.model_contract import make_dictionary
 from wean_fairseq.checkpoints import cli, dictionaries, host
 from wean_fairseq.checkpoints.average import average, newest
-from wean_fairseq.checkpoints.export import export, read_export
+from wean_fairseq.checkpoints.export import export, read_export, read_exported_text
 from wean_fairseq.checkpoints.manifest import Damaged, check_file
 from wean_fairseq.checkpoints.reading import Hostile, read_checkpoint, same_tensors
 from wean_fairseq.errors import UserError
@@ -191,6 +191,91 @@ def test_what_cannot_be_exported(tmp_path, data, exported):
     assert not (tmp_path / "second").exists() and not (tmp_path / "second.tmp").exists()
     with pytest.raises(UserError, match=r"there is no .*model\.safetensors"):
         read_export(tmp_path / "model.safetensors")
+
+
+@pytest.mark.parametrize("source_lang", [None, "src"])
+def test_dictionaries_are_always_there(tmp_path, data, source_lang):
+    """The checkpoint of a training whose sides fairseq read off the names of its data."""
+    (data / "train.src-tgt.src.bin").touch()
+    content = state()
+    content["cfg"]["task"] |= {"source_lang": source_lang, "target_lang": None}
+    torch.save(content, tmp_path / "a.pt")
+    export(tmp_path / "a.pt", tmp_path / "export", data)
+    assert {path.name for path in (tmp_path / "export").glob("dict.*")} == {"dict.src.txt", "dict.tgt.txt"}
+    loaded = host.load_checkpoint_to_cpu(str(tmp_path / "export"))  # the folder, where a checkpoint is taken
+    assert (loaded["cfg"].task.source_lang, loaded["cfg"].task.target_lang) == ("src", "tgt")
+    (data / "train.src-tgt.src.bin").unlink()
+    with pytest.raises(UserError, match=r"neither the checkpoint nor the files in .* tell the two sides"):
+        export(tmp_path / "a.pt", tmp_path / "other", data)
+
+
+@pytest.fixture
+def prepared(tmp_path, data):
+    """The text that the data was made from, as fairseq-preprocess notes it."""
+    text = tmp_path / "text"
+    text.mkdir()
+    options = {"unit": "moses", "lowercase": True, "bpe": 5, "limit": 0}
+    (text / "manifest.json").write_text(json.dumps({"script": "x", "options": options, "files": {}}))
+    (text / "bpe.codes").write_text("#version: 0.2\nl o\nlo w</w>\n", encoding="utf-8")
+    log = f"Namespace(trainpref={str(text / 'train')!r}, destdir={str(data)!r})\n"
+    (data / "preprocess.log").write_text(log, encoding="utf-8")
+    return text
+
+
+@pytest.mark.parametrize("way", ["found", "moved", "given", "unknown"])
+def test_an_export_knows_its_text(tmp_path, data, prepared, way):
+    """Expected: Moses parts the comma, and the two merges make one word of "low" and two of "lot"."""
+    saved(tmp_path / "a.pt")
+    given = None
+    if way == "moved":
+        (tmp_path / "elsewhere").mkdir()
+        data = data.rename(tmp_path / "elsewhere" / "data")
+        prepared.rename(tmp_path / "elsewhere" / "text")
+    elif way != "found":
+        (data / "preprocess.log").unlink()
+        given = prepared if way == "given" else None
+    knows = export(tmp_path / "a.pt", tmp_path / "export", data, given)
+    assert knows == (way != "unknown") == (tmp_path / "export" / "text.json").exists()
+    text = read_exported_text(tmp_path / "export")
+    if text is None:
+        assert way == "unknown"
+        return
+    assert text.prepare("Low, LOT") == "low , lo@@ t"
+    assert text.restore("low , lo@@ t") == "low, lot"
+
+
+def test_an_export_knows_its_search(tmp_path, data):
+    content = state()
+    content["cfg"]["generation"] = {"beam": 5, "lenpen": 1.0}
+    torch.save(content, tmp_path / "a.pt")
+    arguments = ["--data", str(data), "--beam", "3", "--max-len-a", "2", "--search-preset", "wean", "--no-replace-unk"]
+    assert cli.main_export([str(tmp_path / "a.pt"), "--output", str(tmp_path / "e"), *arguments]) == 0
+    cfg = read_export(tmp_path / "e")["cfg"]
+    assert cfg["generation"] == {"beam": 3, "lenpen": 1.0, "max_len_a": 2.0, "replace_unk": False}
+    assert cfg["task"]["search_preset"] == "wean"
+
+
+def test_text_steps_that_are_missing_or_changed_are_said(tmp_path, data, prepared):
+    saved(tmp_path / "a.pt")
+    with pytest.raises(UserError, match=r"data has no manifest\.json of a script of preprocess/"):
+        export(tmp_path / "a.pt", tmp_path / "export", data, data)
+    export(tmp_path / "a.pt", tmp_path / "export", data)
+    codes = tmp_path / "export" / "bpe.codes"
+    codes.write_text("#version: 0.2\n", encoding="utf-8")
+    with pytest.raises(Damaged, match=r"bpe\.codes has changed since"):
+        read_exported_text(tmp_path / "export")
+    codes.unlink()
+    with pytest.raises(UserError, match=r"has no bpe\.codes, by which its text was cut"):
+        read_exported_text(tmp_path / "export")
+    (tmp_path / "export" / "checksums.sha256").unlink()
+    for content in ("{", "[]", '{"unit": "sentences"}', '{"lowercase": "yes"}'):
+        (tmp_path / "export" / "text.json").write_text(content)
+        with pytest.raises(UserError, match=r"text\.json (is damaged|has '(sentences|yes)' for (unit|lowercase))"):
+            read_exported_text(tmp_path / "export")
+    (prepared / "bpe.codes").unlink()
+    with pytest.raises(UserError, match=r"text has no bpe\.codes"):
+        export(tmp_path / "a.pt", tmp_path / "second", data)
+    assert not (tmp_path / "second").exists()
 
 
 # --- dictionaries ---------------------------------------------------------------------------------------------------

@@ -12,14 +12,14 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: F401
 
 from tests.model_contract import make_dictionary
 from wean_fairseq.errors import UserError
+from wean_fairseq.generation import TextModel
 from wean_fairseq.inspection.cli import worker
 from wean_fairseq.inspection.decoding import decode
-from wean_fairseq.inspection.neighbourhood import neighbourhoods
 from wean_fairseq.inspection.question import Question
-from wean_fairseq.inspection.systems import System
-from wean_fairseq.reporting.trace import Loaded
+from wean_fairseq.inspection.systems import System, system_of
 from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
 from wean_fairseq.tasks.topic_essay import TopicEssayConfig, TopicEssayTask
+from wean_fairseq.text import TOKENS, Text
 
 LAYERS = {"encoder_layers": 2, "decoder_layers": 2, "attention_heads": 2, "ffn_dim": 12}
 ARCHS: dict[str, dict[str, Any]] = {
@@ -51,8 +51,7 @@ def build(data: Path, arch: str, **task_options: Any) -> System:
     torch.manual_seed(3)
     sizes = {"embed_dim": 8} if "ffn_dim" in ARCHS[arch] else {"embed_dim": 6, "hidden_size": 10}
     model = task.build_model(Namespace(_name=arch, arch=arch, **sizes, **ARCHS[arch])).eval()
-    near = neighbourhoods(model, task.source_dictionary, task.target_dictionary)
-    return System(arch, Loaded(model, task, None), str, near)
+    return system_of(arch, TextModel(model, task, Text(TOKENS), {}))
 
 
 def question(text: str, **changes: Any) -> Question:
@@ -73,6 +72,7 @@ def test_every_model_tells_what_it_has(arch: str, data: Path):
         "needs_length": arch == "mta_lstm",
         "copies": copies,
         "granularity": arch == "granularity_transformer",
+        "text": "words between spaces",
     }
     read = ["w1", "Zorblax", "w2", "</s>"]
     assert [(word["word"], word["known"]) for word in shown["source"]] == list(zip(read, [1, 0, 1, 1], strict=True))
@@ -100,14 +100,14 @@ def test_each_word_has_its_own_attention_and_probability(arch: str, data: Path):
     """Expected: the model reads the source and the whole output at once, as in training, without any search."""
     system = build(data, arch)
     with torch.no_grad():
-        for weights in system.loaded.model.parameters():
+        for weights in system.model.model.parameters():
             weights.mul_(4).add_(torch.randn_like(weights), alpha=0.5)  # else all words have the same attention
-    dictionary = system.loaded.task.target_dictionary
+    dictionary = system.model.task.target_dictionary
     source = torch.tensor([[*(dictionary.index(f"w{number}") for number in (3, 1, 4, 1, 5)), dictionary.eos()]])
     for output in decode(system, question("w3 w1 w4 w1 w5", length=30))["outputs"]:
         tokens = torch.tensor([[dictionary.index(word["word"]) for word in output["words"]]])
         with torch.no_grad():
-            scores, extra = system.loaded.model(source, torch.tensor([6]), tokens.roll(1, dims=1))
+            scores, extra = system.model.model(source, torch.tensor([6]), tokens.roll(1, dims=1))
         probabilities = scores.float().log_softmax(dim=-1).exp().gather(2, tokens.unsqueeze(2))[0, :, 0]
         assert [word["probability"] for word in output["words"]] == pytest.approx(probabilities.tolist(), abs=2e-4)
         attention = extra["attn"][0][0]
@@ -119,17 +119,17 @@ def test_each_word_has_its_own_attention_and_probability(arch: str, data: Path):
 
 def test_topics_that_are_too_many_are_counted_in_plain_words(data: Path):
     system = build(data, "sc_lstm", max_topics=3)
-    with pytest.raises(UserError, match="the text has 4 topics, and sc_lstm reads at most 3: shorten it"):
+    with pytest.raises(UserError, match="the text has 4 topics, and the model reads at most 3: shorten it"):
         decode(system, question("w1 w2 w3 w4"))
 
 
 def test_a_text_that_is_cut_is_not_too_long(data: Path):
     cut = build(data, "wean_lstm", length_policy="truncate", max_pair_length=2)
     assert [word["word"] for word in decode(cut, question("w1 w2 w3 w4"))["source"]] == ["w1", "w2", "</s>"]
-    cut.loaded.task.cfg.max_source_positions = 3
+    cut.model.task.cfg.max_source_positions = 3
     assert len(decode(cut, question("w1 w2 w3 w4"))["source"]) == 3
     whole = build(data, "wean_lstm", max_source_positions=3)
-    with pytest.raises(UserError, match="the text has 3 words, and wean_lstm reads at most 2: shorten it"):
+    with pytest.raises(UserError, match="the text has 3 words, and the model reads at most 2: shorten it"):
         decode(whole, question("w1 w2 w3"))
 
 
@@ -142,7 +142,7 @@ def test_one_system_that_cannot_read_it_does_not_keep_the_other_from_it(data: Pa
     assert len(results[0]["outputs"]) == 2
     assert results[1] == {
         "system": "sc_lstm",
-        "error": "the text has 2 topics, and sc_lstm reads at most 1: shorten it.",
+        "error": "the text has 2 topics, and the model reads at most 1: shorten it.",
     }
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from wean_fairseq.errors import UserError
 from wean_fairseq.inspection import cli
-from wean_fairseq.inspection.systems import preparation
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -38,17 +37,16 @@ def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["x.pt", "--data", "d"], "'x.pt' is not NAME=CHECKPOINT; write for example WEAN=x.pt."),
-        (["=x.pt", "--data", "d"], "'=x.pt' is not NAME=CHECKPOINT; write for example WEAN==x.pt."),
+        (["x.pt", "--data", "d"], "'x.pt' is not NAME=MODEL; write for example WEAN=x.pt."),
+        (["=x.pt", "--data", "d"], "'=x.pt' is not NAME=MODEL; write for example WEAN==x.pt."),
         (["a=x.pt", "a=y.pt", "--data", "d"], "two checkpoints have the same name: give each its own."),
         (
             ["a=x.pt", "b=y.pt", "--data", "d", "e", "f"],
             "--data takes one value for all or one for each of the 2, and has 3.",
         ),
-        (["a=x.pt", "--data", "d"], "there is no checkpoint x.pt; give a checkpoint_best.pt of fairseq-train."),
         (
-            ["a=x.pt", "--data", "d", "--bpe-codes", "no.codes"],
-            "there is no file no.codes: give the bpe.codes of the training's text.",
+            ["a=x.pt", "--data", "d"],
+            "there is no model x.pt: name a folder of wean-export, or a checkpoint of fairseq-train.",
         ),
     ],
 )
@@ -67,14 +65,3 @@ def test_it_listens_to_this_computer_alone():
     with cli.open_port(0) as listener:
         assert listener.getsockname()[0] == "127.0.0.1"
     assert "--host" not in cli.build_parser().format_help()
-
-
-def test_typed_text_becomes_the_tokens_of_the_training(tmp_path):
-    """Moses parts 't from isn, escapes nothing and leaves hyphens alone, as in preprocess/."""
-    assert preparation(False, False, None)("How DO  I?") == "How DO  I?"
-    assert (
-        preparation(True, True, None)('Well-known & "quoted": isn\'t it?') == 'well-known & " quoted " : isn \'t it ?'
-    )
-    codes = tmp_path / "codes"
-    codes.write_text("#version: 0.2\nl o\nlo w</w>\n", encoding="utf-8")
-    assert preparation(True, False, str(codes))("Low lot") == "low lo@@ t"

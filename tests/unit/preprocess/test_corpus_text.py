@@ -7,13 +7,15 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from corpus import steps
-from corpus.cleaning import Cleaner, restore_specials
+from corpus import learnt
 from corpus.errors import InputError
 from corpus.reading import read_aligned, read_lines
-from corpus.spelling import one_spelling
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from wean_fairseq.text import Text, TextSettings, steps
+from wean_fairseq.text.cleaning import Cleaner, restore_specials
+from wean_fairseq.text.spelling import one_spelling
 
 BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"
 # Anything at all, and often what is dangerous.
@@ -48,7 +50,12 @@ def test_what_is_removed_is_counted():
     cleaner = Cleaner()
     assert cleaner.clean("a\0b\x07 \ud800c\u200bd\ufeff  e\u0301\u2028f\x85g\tx\u3000y") == "ab cd \u00e9 f g x y"
     assert cleaner.counts == Counter(
-        control_characters=2, lone_surrogates=1, zero_width_characters=2, line_breaks_in_text=2, lines_normalised=1
+        control_characters=2,
+        lone_surrogates=1,
+        zero_width_characters=2,
+        line_breaks_in_text=2,
+        tabs_in_text=1,
+        lines_normalised=1,
     )
 
 
@@ -168,12 +175,12 @@ def test_moses_tokens_and_back():
     tokens = SPLITTERS["moses"]("Don't say \"no\" [or yes], it's 5 o'clock.")
     assert "&" not in tokens
     assert tokens.split()[:3] == ["Don", "'t", "say"]
-    assert steps.undo({"unit": "moses"})(tokens) == "Don't say \"no\" [or yes], it's 5 o'clock."
+    assert Text(TextSettings(unit="moses")).restore(tokens) == "Don't say \"no\" [or yes], it's 5 o'clock."
 
 
 def test_characters_and_back():
     assert SPLITTERS["characters"]("我 有2个 A") == "我 有 2 个 A"
-    assert steps.undo({"unit": "characters"})("我 有 2 个 A") == "我有2个A"
+    assert Text(TextSettings(unit="characters")).restore("我 有 2 个 A") == "我有2个A"
 
 
 def test_jieba_keeps_its_cache_private(tmp_path, monkeypatch):
@@ -190,7 +197,7 @@ def test_word_pieces(tmp_path):
     pytest.importorskip("tokenizers")
     (tmp_path / "vocab.txt").write_text("[UNK]\nplay\n##ing\na\n", encoding="utf-8")
     assert steps.splitter("wordpiece", tmp_path / "vocab.txt")("Playing a game") == "play ##ing a [UNK]"
-    assert steps.undo({"unit": "wordpiece"})("play ##ing a [UNK]") == "playing a [UNK]"
+    assert Text(TextSettings(unit="wordpiece")).restore("play ##ing a [UNK]") == "playing a [UNK]"
 
 
 @pytest.mark.parametrize("library", ["jieba", "tokenizers"])
@@ -207,7 +214,7 @@ def test_missing_library_is_one_sentence(library, monkeypatch, tmp_path):
 def test_truecasing_model_is_the_one_that_sacremoses_writes(tmp_path):
     sacremoses = pytest.importorskip("sacremoses")
     lines = ["The cat sat . A dog", "I saw The Hague and the cat", "he saw THE end", "iPhone and Iphone or iPhone"]
-    steps.learn_truecaser(lines, tmp_path / "ours")
+    learnt.learn_truecaser(lines, tmp_path / "ours")
     sacremoses.MosesTruecaser().train([line.split() for line in lines], save_to=str(tmp_path / "theirs"))
     assert (tmp_path / "ours").read_text(encoding="utf-8") == (tmp_path / "theirs").read_text(encoding="utf-8")
     assert steps.truecaser(tmp_path / "ours")("Cat and Dog") == "cat and dog"
@@ -219,12 +226,12 @@ def test_truecasing_and_its_way_back_keep_all_tokens(line):
     line = Cleaner().clean(line)
     cased = TRUECASER(line)
     assert cased.lower().split() == line.lower().split()
-    assert len(steps.undo({"truecase": True})(cased).splitlines()) == (1 if line else 0)
+    assert len(Text(TextSettings(truecase=True)).restore(cased).splitlines()) == (1 if line else 0)
 
 
 def made_truecaser():
     with tempfile.TemporaryDirectory() as folder:
-        steps.learn_truecaser(["x The a b"], Path(folder) / "model")
+        learnt.learn_truecaser(["x The a b"], Path(folder) / "model")
         return steps.truecaser(Path(folder) / "model")
 
 
@@ -233,12 +240,12 @@ TRUECASER = made_truecaser()
 
 def test_bpe_is_learnt_applied_and_undone(tmp_path):
     lines = ["lower lowest newer newest wider widest low new"] * 5
-    steps.learn_bpe(lines, tmp_path / "codes", 12)
+    learnt.learn_bpe(lines, tmp_path / "codes", 12)
     pieces = steps.bpe(tmp_path / "codes")("lowest slower")
     assert "@@ " in pieces
-    assert steps.undo({"bpe": 12})(pieces) == "lowest slower"
+    assert Text(TextSettings(bpe=True)).restore(pieces) == "lowest slower"
 
 
 def test_steps_are_undone_in_the_reverse_order():
-    undo = steps.undo({"bpe": 5, "truecase": True, "unit": "moses"})
+    undo = Text(TextSettings(bpe=True, truecase=True, unit="moses")).restore
     assert undo("the ca@@ t saw &@@ lt;unk&@@ gt; .") == "The cat saw <unk>."

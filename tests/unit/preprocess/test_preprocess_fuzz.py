@@ -27,6 +27,7 @@ FRAGMENTS = [
 TURK = ["norm", *(f"turk.{number}" for number in range(8))]
 # What the format of each script is made of, so that the fuzzing gets past its first line.
 FORMATS = {
+    "own_pairs": (["pairs.csv"], ["--data", "pairs.csv"], [b"a b,c d\n"]),
     "parallel_text": (["s", "t"], ["--lowercase", "--train", "s", "t", "--test", "t", "s", "--drop-empty"], []),
     "pwkp": (
         [*(f"N.{split}.{end}" for split in ("train", "test") for end in ("src", "dst")), "N.ori.test.src", "N.map.t7"],
@@ -86,6 +87,7 @@ MAP = struct.pack("<iii", 3, 1, 2) + b"".join(
 # Sound files, by name; two lines of text where there is nothing else.
 SOUND = {
     "N.map.t7": MAP,
+    "pairs.csv": b"".join(b"no. %d,number %d\n" % (n, n) for n in range(12)),
     "m": b"a\tb\t0.6\nc d\te\t0.9\n",
     **dict.fromkeys(("PART_I.txt", "PART_II.txt", "PART_III.txt"), DOCUMENT.encode() * 2),
     "q.tsv": FORMATS["quora"][2][0] + b"1\t1\t2\ta?\tb?\t1\n2\t3\t4\tc\td\t1\n3\t5\t6\te\tf\t1\n",

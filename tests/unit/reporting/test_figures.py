@@ -188,7 +188,7 @@ def test_layers_and_neighbours_are_drawn_from_checkpoints(tmp_path, capsys):
         (["attention", "--checkpoint", "x"], "attention needs --checkpoint FILE, --data DIR and --text FILE."),
         (["granularity", "--dump", "nowhere"], "nowhere does not exist"),
         (["layers", "{provenance}"], "is damaged, or was not written by fairseq-train"),
-        (["attention", "--checkpoint", "x", "--data", ".", "--text", "{granularity}"], "there is no checkpoint x"),
+        (["attention", "--checkpoint", "x", "--data", ".", "--text", "{granularity}"], "there is no model x"),
     ],
 )
 def test_a_mistake_is_one_sentence(dumps, arguments, message, tmp_path, capsys):

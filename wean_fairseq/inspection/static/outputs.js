@@ -43,11 +43,15 @@ function system(result, number) {
   }
   title.append(" ", element("span", { className: "small" }, result.arch));
   made.append(element("h3", {}, "Read"), line(result, number, null, `what ${result.system} read`));
+  if (result.unknown) made.append(element("p", { className: "small" }, result.unknown));
   made.append(element("h3", {}, "Written"));
   const list = element("ol", { className: "outputs" });
   result.outputs.forEach((output, rank) => {
     const score = element("span", { className: "score small" }, output.score === null ? "–" : output.score.toFixed(3));
-    list.append(element("li", {}, score, line(result, number, rank, `output ${rank + 1}, score ${score.textContent}`)));
+    const item = element("li", {}, score, line(result, number, rank, `output ${rank + 1}, score ${score.textContent}`));
+    const tokens = output.words.filter((word) => !isEnd(word)).map((word) => word.word);
+    if (output.text !== tokens.join(" ")) item.append(element("p", { className: "small", dir: "auto" }, output.text));
+    list.append(item);
   });
   made.append(list);
   return made;

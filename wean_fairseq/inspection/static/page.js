@@ -158,7 +158,7 @@ try {
   ({ systems, limits } = await ask("/api/systems"));
   option(get("second"), "", "nothing");
   for (const system of systems) {
-    for (const id of ["first", "second"]) option(get(id), system.name, `${system.name} (${system.arch})`);
+    for (const id of ["first", "second"]) option(get(id), system.name, `${system.name} (${system.arch}; ${system.text})`);
   }
   get("second-choice").hidden = systems.length < 2;
   for (const id of ["outputs", "beam", "length"]) get(id).max = limits[id];

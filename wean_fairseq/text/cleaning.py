@@ -15,7 +15,7 @@ import re
 import unicodedata
 from collections import Counter
 
-from corpus.errors import InputError
+from ..errors import UserError
 
 FORMS = ("NFC", "NFKC", "none")
 SPECIAL_POLICIES = ("escape", "refuse", "keep")
@@ -24,6 +24,7 @@ _BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"
 _ZERO_WIDTH = "\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb"
 _DIRTY = {
     "line_breaks_in_text": re.compile(f"[{_BREAKS}]"),
+    "tabs_in_text": re.compile("\t"),
     "control_characters": re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]"),
     "lone_surrogates": re.compile("[\ud800-\udfff]"),
     "zero_width_characters": re.compile(f"[{_ZERO_WIDTH}]"),
@@ -51,7 +52,7 @@ class Cleaner:
         """The line without harmful characters, normalised, its tokens separated by single spaces."""
         if not line.isprintable():  # which all of the characters below are not
             for name, pattern in _DIRTY.items():
-                line, number = pattern.subn(" " if name == "line_breaks_in_text" else "", line)
+                line, number = pattern.subn(" " if name.endswith("_in_text") else "", line)
                 if number:
                     self.counts[name] += number
         if self.form != "none" and not unicodedata.is_normalized(self.form, line):  # type: ignore[arg-type]
@@ -63,7 +64,7 @@ class Cleaner:
         """The finished line, its special symbols dealt with; the last step, for lower-casing can make ``<UNK>`` one.
 
         Raises:
-            InputError: if there is one and they are refused.
+            UserError: if there is one and they are refused.
         """
         between = [line] if self._unknown is None else self._unknown.split(line)
         if len(between) > 1:
@@ -76,7 +77,7 @@ class Cleaner:
         escaped, number = _SPECIAL.subn(r"&lt;\1&gt;", line)
         if number and self.specials == "refuse":
             found = _SPECIAL.search(line)
-            raise InputError(
+            raise UserError(
                 f"the text contains {found[0] if found else ''}, which fairseq would read as a special symbol: mend "
                 f"the text, or choose --specials escape. It is in: {line[:80]!r}."
             )

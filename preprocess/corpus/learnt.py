@@ -1,0 +1,59 @@
+"""Learning the text steps that need it, true-casing and BPE, from the training split; their models stay beside it."""
+
+import io
+import os
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext, redirect_stderr
+from pathlib import Path
+
+from corpus.errors import InputError
+from wean_fairseq.text.steps import Step, need
+
+
+def learn_truecaser(lines: Iterable[str], path: Path) -> None:
+    """Write a Moses true-casing model: each word with the forms it was seen in, not at the start of a sentence."""
+    learner = need("sacremoses").MosesTruecaser()
+    forms: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for line in lines:
+        for lower, form, weight in learner.learn_truecase_weights(line.split()):
+            forms[lower][form] += weight
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for counts in forms.values():
+            total = sum(counts.values())
+            best, *others = counts.most_common()
+            shown = [f"{best[0]} ({best[1]}/{total})", *(f"{form} ({count})" for form, count in others)]
+            print(" ".join(shown), file=file)
+
+
+def learn_bpe(lines: Iterable[str], path: Path, merges: int) -> None:
+    """Write the codes of ``merges`` byte pair merges.
+
+    Raises:
+        InputError: if the text is too small to learn from.
+    """
+    learner = need("subword_nmt.learn_bpe")
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        quiet = nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO())  # its bar is always on
+        try:
+            with quiet:
+                learner.learn_bpe(lines, file, merges)
+        except (IndexError, ValueError) as error:  # what it raises when no pair is left
+            raise InputError(f"the training text has not enough words to learn {merges} merges from.") from error
+
+
+def map_file(path: Path, step: Step, finish: Step = str) -> None:
+    """Run a step over a file, in place and atomically; the number of lines stays."""
+    part = path.with_name(path.name + ".step")
+    with path.open(encoding="utf-8", newline="\n") as old, part.open("w", encoding="utf-8", newline="\n") as new:
+        for line in old:
+            new.write(finish(step(line.rstrip("\n"))) + "\n")
+    os.replace(part, path)
+
+
+def lines_of(*paths: Path) -> Iterator[str]:
+    """The lines of files, one after the other."""
+    for path in paths:
+        with path.open(encoding="utf-8", newline="\n") as file:
+            yield from file

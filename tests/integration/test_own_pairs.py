@@ -1,0 +1,97 @@
+"""The way of a new user: a CSV of pairs, examples/own_pairs.sh, wean-generate, three lines of Python."""
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.integration.commands import BIN, ENVIRONMENT, ROOT, TIMEOUT, USER_DIR, run
+from wean_fairseq.text import Text, read_text_settings
+
+pytestmark = pytest.mark.slow
+
+NAMES = ("Zoë", "José", "O'Neil", "Anna", "Björn")
+THINGS = ("car", "house", "café", "book", "dog")
+PAIRS = [
+    (
+        f"{name} said: \"I've purchased the {size} {thing} no. {n}, didn't I?\"",
+        f"{name} bought the {size} {thing} no. {n}.",
+    )
+    for n in range(3)
+    for name in NAMES
+    for size in ("large", "tiny", "old", "new")
+    for thing in THINGS
+]
+
+
+def call(*line: object, stdin: str = "", **variables: str) -> str:
+    done = subprocess.run(
+        [str(part) for part in line],
+        env=ENVIRONMENT | {"PATH": f"{BIN}:{ENVIRONMENT['PATH']}", "PYTHONPATH": str(ROOT)} | variables,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run directory of the recipe on a CSV with quotes, apostrophes, capitals and accents."""
+    folder = tmp_path_factory.mktemp("own")
+    with (folder / "pairs.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("id", "long", "short"), *((n, *pair) for n, pair in enumerate(PAIRS))])
+    variables = {"DATA": str(folder / "pairs.csv"), "COLUMNS": "long,short", "RUN": str(folder / "run"), "SMOKE": "1"}
+    variables |= {"EPOCHS": "3", "WIDTH": "16", "GPUS": "0", "OMP_NUM_THREADS": "1"}
+    said = call("bash", ROOT / "examples" / "own_pairs.sh", **variables)
+    assert "wean-generate --model" in said
+    return folder / "run"
+
+
+def test_text_is_the_same_at_training_and_at_use(recipe: Path):
+    settings = read_text_settings(recipe / "model") or read_text_settings(recipe / "text")
+    at_use = Text(settings, recipe / "model")
+    sources = {split: (recipe / "text" / f"{split}.src").read_text("utf-8").splitlines() for split in ("train", "test")}
+    known = {at_use.prepare(source) for source, _ in PAIRS}
+    assert {line for lines in sources.values() for line in lines} <= known
+
+
+def test_a_file_a_pipe_and_python_write_the_same(recipe: Path, tmp_path: Path):
+    lines = [PAIRS[0][0], "", "Zoë's “new” café?", PAIRS[30][0]]
+    (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    command = [sys.executable, "-m", "wean_fairseq.generation.cli", "--model", recipe / "model"]
+    call(*command, "--input", tmp_path / "in.txt", "--output", tmp_path / "out.txt")
+    written = (tmp_path / "out.txt").read_text("utf-8").split("\n")
+    assert len(written) == 5
+    assert written[1] == ""
+    piped = call(*command, "--jsonl", stdin="".join(f"{line}\n" for line in lines)).splitlines()
+    texts = [[output["text"] for output in json.loads(line)["outputs"]] for line in piped]
+    assert [found[0] if found else "" for found in texts] == written[:-1]
+    script = "import json, sys, wean_fairseq\nmodel = wean_fairseq.load(sys.argv[1])\n"
+    script += "print(json.dumps(model.generate(json.load(sys.stdin))))"
+    assert json.loads(call(sys.executable, "-c", script, recipe / "model", stdin=json.dumps(lines))) == written[:-1]
+
+
+def test_fairseq_reads_the_folder_and_searches_the_same(recipe: Path):
+    """fairseq-generate --path model/ on the test set: the outputs that the recipe scored, in tokens."""
+    model = recipe / "model"
+    given = ("--user-dir", USER_DIR, "--task", "paraphrase", "--source-lang", "src", "--target-lang", "tgt", "--cpu")
+    found = run(
+        *("fairseq-generate", recipe / "bin-test", *given, "--dataset-impl", "raw", "--path", model, "--beam", 5),
+        *("--search-preset", "wean", "--replace-unk", "--max-len-a", 2, "--max-len-b", 10, "--batch-size", 64),
+    )
+    with (recipe / "wean_lstm" / "test.log").open(encoding="utf-8") as log:
+        expected = {line.split("\t", 1)[0]: line.split("\t")[2].strip() for line in log if line.startswith("H-")}
+    assert {f"H-{number}": text for number, text in found.hypotheses.items()} == expected
+    tokens = (recipe / "text" / "test.src").read_text("utf-8").splitlines()
+    raw = {Text(read_text_settings(recipe / "text"), recipe / "text").prepare(source): source for source, _ in PAIRS}
+    command = [sys.executable, "-m", "wean_fairseq.generation.cli", "--model", model]
+    written = call(*command, stdin="".join(f"{raw[line]}\n" for line in tokens)).splitlines()
+    text = Text(read_text_settings(recipe / "text"), recipe / "text")
+    assert written == [text.restore(expected[f"H-{number}"]) for number in range(len(tokens))]

@@ -1,0 +1,170 @@
+"""wean-generate and model folders: a line for every line whatever is in them, stopped and gone on with, never twice."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.unit.generation.models import MOSES, build
+from wean_fairseq.generation import TextModel, cli
+
+LINES = ["What's the best way?", "", "How do I lose weight", "   ", 'who is "Zorblax", the café friend?'] * 5
+
+
+@pytest.fixture(name="model")
+def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TextModel:
+    """What the command loads; its options are not looked at here."""
+    model = build(tmp_path / "data", "copynet", MOSES)
+    monkeypatch.setattr(cli, "load", lambda *_args, **_options: model)
+    monkeypatch.setattr(cli, "speak_as", lambda _program: None)  # pytest's own logging stays
+    return model
+
+
+@pytest.fixture(name="given")
+def input_file(tmp_path: Path) -> Path:
+    path = tmp_path / "in.txt"
+    path.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+    return path
+
+
+def generate(*arguments: object) -> int:
+    return cli.main(["--model", "x", *map(str, arguments)])
+
+
+def test_a_line_for_every_line(model: TextModel, given: Path, tmp_path: Path):
+    out = tmp_path / "out.txt"
+    assert generate("--input", given, "--output", out, "--buffer-size", 7) == 0
+    assert out.read_text(encoding="utf-8").split("\n") == [*model.generate(LINES), ""]
+    assert {path.name for path in tmp_path.iterdir()} == {"data", "in.txt", "out.txt"}
+
+
+def test_n_best_stand_side_by_side_with_scores(model: TextModel, given: Path, tmp_path: Path):
+    assert generate("--input", given, "--output", tmp_path / "out", "--nbest", 2, "--scores") == 0
+    lines = (tmp_path / "out").read_text(encoding="utf-8").split("\n")[:-1]
+    expected = [
+        "\t".join(f"{output.score:.4f}\t{output.text}" for output in item.outputs) for item in model.explain(LINES, 2)
+    ]
+    assert lines == expected
+    assert generate("--input", given, "--output", tmp_path / "json", "--jsonl", "--nbest", 2) == 0
+    entries = [json.loads(line) for line in (tmp_path / "json").read_text(encoding="utf-8").splitlines()]
+    assert [entry["line"] for entry in entries] == list(range(1, 26))
+    assert [output["text"] for output in entries[0]["outputs"]] == model.generate(LINES[0], n_best=2)
+    assert len(entries[0]["outputs"][0]["copied_from"][0]) == len(entries[0]["source"])
+    assert entries[1]["outputs"] == []
+
+
+def stop_after(model: TextModel, buffers: int, monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    explain, calls = model.explain, []
+
+    def explain_until(*args: Any, **kwargs: Any) -> Any:
+        calls.append(1)
+        if len(calls) > buffers:
+            raise error
+        return explain(*args, **kwargs)
+
+    monkeypatch.setattr(model, "explain", explain_until)
+
+
+def test_what_was_stopped_goes_on(
+    model: TextModel, given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    out = tmp_path / "out.txt"
+    expected = model.generate(LINES)
+    with monkeypatch.context() as patch:
+        stop_after(model, 2, patch, KeyboardInterrupt())
+        assert generate("--input", given, "--output", out, "--buffer-size", 4) == 130
+    assert "the same command goes on from here" in capsys.readouterr().err
+    assert not out.exists()
+    with (tmp_path / "out.txt.part").open("a", encoding="utf-8") as part:
+        part.write("half a li")  # that was on its way when the power went
+    seen: list[int] = []
+    explain = model.explain
+    monkeypatch.setattr(model, "explain", lambda lines, *a, **k: seen.append(len(lines)) or explain(lines, *a, **k))
+    assert generate("--input", given, "--output", out, "--buffer-size", 4, "--nbest", 2) == 2
+    assert "was begun with another model or other options" in capsys.readouterr().err
+    given.write_text(given.read_text(encoding="utf-8").replace("weight", "money", 1), encoding="utf-8")
+    assert generate("--input", given, "--output", out, "--buffer-size", 4) == 2
+    assert "was begun with another input" in capsys.readouterr().err
+    given.write_text(given.read_text(encoding="utf-8").replace("money", "weight", 1), encoding="utf-8")
+    assert generate("--input", given, "--output", out, "--buffer-size", 3) == 0
+    assert sum(seen) == 25 - 8
+    assert out.read_text(encoding="utf-8").split("\n") == [*expected, ""]
+
+
+def test_nothing_is_overwritten(model: TextModel, given: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    out = tmp_path / "out.txt"
+    out.write_text("mine\n")
+    assert generate("--input", given, "--output", out) == 2
+    assert "exists already: choose another --output, or pass --overwrite" in capsys.readouterr().err
+    assert out.read_text() == "mine\n"
+    part = tmp_path / "new.txt.part"
+    part.write_text("mine too\n")
+    assert generate("--input", given, "--output", tmp_path / "new.txt") == 2
+    assert part.read_text() == "mine too\n"
+    assert generate("--input", given, "--output", out, "--overwrite") == 0
+    assert len(out.read_text(encoding="utf-8").splitlines()) == 25
+    assert generate("--input", given, "--output", os.devnull) == 0
+    (tmp_path / "link").symlink_to(out)
+    assert generate("--input", given, "--output", tmp_path / "link", "--overwrite", "--nbest", 2) == 0
+    assert (tmp_path / "link").is_symlink()
+    assert "\t" in out.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b"fine\n\xff\xfe\n", "line 2 of .* is not UTF-8"), (None, "there is no file")],
+)
+def test_bad_input_is_one_sentence(model: TextModel, tmp_path: Path, capsys: pytest.CaptureFixture[str], content, says):
+    if content is not None:
+        (tmp_path / "bad").write_bytes(content)
+    assert generate("--input", tmp_path / "bad", "--output", tmp_path / "out") == 2
+    assert re.search(f"^wean-generate: error: {says}", capsys.readouterr().err, flags=re.MULTILINE)
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_long_lines_are_cut_and_counted(model: TextModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    model.task.cfg.max_source_positions = 4
+    (tmp_path / "in").write_text("what\nwhat is the way\n\nwhat is the best\n")
+    assert generate("--input", tmp_path / "in", "--output", tmp_path / "out") == 0
+    assert "2 lines were cut to the 3 words that the model reads, first line 2" in capsys.readouterr().err
+    assert len((tmp_path / "out").read_text().splitlines()) == 4
+
+
+ANYTHING = st.text(
+    st.one_of(
+        st.characters(exclude_characters="\n"), st.sampled_from("\r\x0b\x0c\x1c\x85\u2028\u200b\ufeff <>@#\t\"'")
+    ),
+    max_size=20,
+)
+
+
+@given(lines=st.lists(ANYTHING, max_size=6), size=st.integers(1, 4))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_line_is_lost_or_shifted_whatever_is_in_it(model: TextModel, tmp_path: Path, lines: list[str], size: int):
+    """Expected: every line alone. What UTF-8 has no bytes for cannot be in a file."""
+    lines = [line.encode("utf-8", "replace").decode("utf-8") for line in lines]
+    (tmp_path / "any").write_bytes("".join(f"{line}\n" for line in lines).encode())
+    assert generate("--input", tmp_path / "any", "--output", tmp_path / "o", "--overwrite", "--buffer-size", size) == 0
+    found = (tmp_path / "o").read_bytes().decode("utf-8").split("\n")
+    alone = [model.generate(line.removeprefix("\ufeff") if number == 0 else line) for number, line in enumerate(lines)]
+    assert found == [*alone, ""]
+
+
+def test_the_command_answers_a_pipe(tmp_path: Path):
+    done = subprocess.run(
+        [sys.executable, "-m", "wean_fairseq.generation.cli", "--model", str(tmp_path)],
+        input="a\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    says = f"there is no model {tmp_path}: name a folder of wean-export, or a checkpoint of fairseq-train."
+    assert done.stderr == f"wean-generate: error: {says}\n"

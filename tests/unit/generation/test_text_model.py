@@ -1,0 +1,145 @@
+"""Running text in, running text out, of every kind of model: a line for a line, whoever else is in the batch."""
+
+import json
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.unit.generation.models import ARCHS, ESSAYS, MOSES, build
+from wean_fairseq.errors import UserError
+from wean_fairseq.generation import Generated
+from wean_fairseq.text import TextSettings
+
+LINES = ["What's the BEST way?", "", "  ", "how do i lose weight", 'who is "Zorblax", the café friend?', "\u200b"]
+TOPICS = ["what how", "", "  ", "friend", "best way café", "\u200b"]
+
+
+def texts_of(arch: str) -> tuple[list[str], dict[str, int]]:
+    return (TOPICS if arch in ESSAYS else LINES), ({"length": 5} if arch == "mta_lstm" else {})
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_a_line_has_the_output_that_it_has_alone(arch: str, tmp_path: Path):
+    model = build(tmp_path, arch, MOSES)
+    lines, options = texts_of(arch)
+    together = model.generate(lines, batch_size=3, **options)
+    assert [bool(line) for line in together] == [
+        bool(line.strip(" \u200b")) and bool(text) for line, text in zip(lines, together, strict=True)
+    ]
+    assert together == [model.generate(line, **options) for line in lines]
+    assert together[1] == together[2] == together[5] == ""
+    assert all(together[place] for place in (0, 3, 4))
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_n_best_come_best_first_with_the_best_one_of_the_single_answer(arch: str, tmp_path: Path):
+    model = build(tmp_path, arch, MOSES)
+    lines, options = texts_of(arch)
+    found = model.explain(lines, 3, **options)
+    assert [[output.text for output in item.outputs] for item in found] == model.generate(lines, n_best=3, **options)
+    assert model.generate(lines[0], n_best=3, **options) == [output.text for output in found[0].outputs]
+    assert [len(item.outputs) for item in found] == [3, 0, 0, 3, 3, 0]
+    assert found[1] == Generated()
+    for item in found:
+        scores = [output.score for output in item.outputs]
+        assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_arrays_have_the_shapes_of_the_tokens(arch: str, tmp_path: Path):
+    model = build(tmp_path, arch)
+    lines, options = texts_of(arch)
+    for item in model.explain([lines[0], lines[4]], 2, **options):  # the shorter one is padded
+        assert item.source[-1] == "</s>"
+        for output in item.outputs:
+            assert output.tokens[-1] == "</s>"
+            sizes = (len(output.tokens), len(item.source))
+            assert output.probabilities.shape == sizes[:1]
+            assert np.log2(output.probabilities).mean() == pytest.approx(output.score, abs=1e-4)
+            if arch not in ("sc_lstm", "residual_lstm"):
+                assert output.attention.shape == sizes
+            assert (output.copied is not None) == model.copies
+            if model.copies:
+                assert (output.copied.shape, output.copied_from.shape) == (sizes[:1], sizes)
+            if model.has_granularity:
+                assert {z.shape for z in output.granularity.values()} == {sizes[:1]}
+                assert {z.shape for z in item.granularity.values()} == {sizes[1:]}
+                assert all(np.isnan(z[-1]) and not np.isnan(z[:-1]).any() for z in output.granularity.values())
+
+
+def test_unknown_words_stand_where_they_were_copied_or_attended_to(tmp_path: Path):
+    """CopyNet may write the word itself; WEAN's <unk> becomes the source word with most attention, never an <unk>."""
+    for arch in ("copynet", "wean_lstm"):
+        model = build(tmp_path / arch, arch, MOSES)
+        with torch.no_grad():
+            for name, weights in model.model.named_parameters():
+                if "embed" in name:
+                    weights[model.task.target_dictionary.unk()] *= 5
+        texts = model.generate(["zorblax zyx", "what zorblax"], n_best=4)
+        assert not any("<unk>" in text for item in texts for text in item if arch == "wean_lstm")
+
+
+def test_what_is_too_long_is_refused_by_its_line_or_cut(tmp_path: Path):
+    model = build(tmp_path, "wean_lstm", max_source_positions=4)
+    with pytest.raises(UserError, match=r"^line 2: the text has 4 words, and the model reads at most 3: shorten it\.$"):
+        model.generate(["what", "what is the way"])
+    with pytest.raises(UserError, match=r"^the text has 4 words"):
+        model.generate("what is the way")
+    whole, cut = model.explain(["what is the", "what is the way"], cut=True)
+    assert (whole.cut, cut.cut) == (False, True)
+    assert whole.source == cut.source
+    assert whole.outputs[0].text == cut.outputs[0].text
+
+
+def test_a_wrong_line_is_named_by_its_number(tmp_path: Path):
+    model = build(tmp_path, "sc_lstm", max_topics=2)
+    with pytest.raises(UserError, match=r"^line 12: the text has 3 topics, and the model reads at most 2"):
+        model.explain(["what", "what is how"], first=11)
+    with pytest.raises(UserError, match=r"\(line 11\), which parts an essay from its topics"):
+        model.explain(["</d> what", "what"], first=11)
+
+
+def test_many_unknown_words_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    model = build(tmp_path, "wean_lstm", TextSettings(unit="moses"))
+    [found] = model.explain("What IS The Best zorblax way")
+    assert found.unknown == "5 of 6 words are not in the dictionary: was the model trained on lower-cased text?"
+    model.generate("What IS The")
+    warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert warnings == [found.unknown]  # once
+    assert model.explain("zorblax way")[0].unknown.endswith(
+        "1 of 2 words are not in the dictionary: is this the text it is for?"
+    )
+    assert model.explain("what is the best zorblax")[0].unknown == ""  # a fifth is not more than a fifth
+
+
+def test_words_that_were_read_are_not_kept(tmp_path: Path):
+    model = build(tmp_path, "copynet", MOSES)
+    first = model.generate("zorblax is zyx")
+    size = len(model.task.source_dictionary._spellings)
+    assert model.generate(["qwop zyx", "zorblax is zyx"])[1] == first
+    assert len(model.task.source_dictionary._spellings) == size == 0
+
+
+def test_threads_wait_for_one_another(tmp_path: Path):
+    model = build(tmp_path, "copynet", MOSES)
+    lines = [f"{word} zorb{number} the way" for number, word in enumerate(("what", "how", "who", "best"))]
+    expected = [model.generate(line) for line in lines]
+    found: dict[int, str] = {}
+    threads = [threading.Thread(target=lambda n=n: found.update({n: model.generate(lines[n % 4])})) for n in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [found[n] for n in range(12)] == expected * 3
+
+
+def test_a_wide_answer_needs_a_wide_beam_and_numbers_are_checked(tmp_path: Path):
+    model = build(tmp_path, "wean_lstm")
+    assert len(model.generate("what is", n_best=6)) == 6  # of a beam of 4
+    with pytest.raises(UserError, match="whole numbers of 1 or more"):
+        model.generate("what", beam=0)
+    assert model.generate([]) == []
+    json.dumps(model.generate("what\nis the way"))

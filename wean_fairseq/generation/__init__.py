@@ -1,0 +1,7 @@
+"""A trained model that reads and writes running text: what ``wean-generate``, ``wean-inspect`` and ``load`` share."""
+
+from .loading import load
+from .model import TextModel
+from .outputs import Generated, Output
+
+__all__ = ["Generated", "Output", "TextModel", "load"]

@@ -1,0 +1,192 @@
+"""``wean-generate``: running text in, running text out, a line for every line."""
+
+import argparse
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+
+from wean_fairseq.checkpoints.export import WEIGHTS, is_export
+from wean_fairseq.checkpoints.files import sha256_of
+from wean_fairseq.checkpoints.manifest import NAME as CHECKSUMS
+from wean_fairseq.data.typed_text import read_typed_lines
+from wean_fairseq.errors import UserError
+from wean_fairseq.generation.growing import GrowingFile
+from wean_fairseq.generation.loading import load
+from wean_fairseq.reporting.style import speak_as
+
+if TYPE_CHECKING:
+    from wean_fairseq.generation.model import TextModel
+    from wean_fairseq.generation.outputs import FloatArray, Generated, Output
+
+_BUFFER = 2000  # lines that are sorted by length together
+_EPILOG = """examples:
+  wean-generate --model model/ --input sentences.txt --output rewritten.txt
+  echo "What's the best way to learn Python?" | wean-generate --model model/ --nbest 3 --scores
+  wean-generate --model checkpoints/checkpoint_best.pt --data data-bin --input sentences.txt --jsonl > outputs.jsonl
+
+One line out for every line in, in their order; an empty line stays empty. With --nbest the outputs of a line stand side
+by side with tabs between them, with --scores a score (base 2, as fairseq prints it) before each. What was
+stopped goes on where it was when the same command is given again.
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the command line."""
+    parser = argparse.ArgumentParser(
+        prog="wean-generate",
+        description="Rewrite running text with a trained model, or write essays about topics.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--model", required=True, metavar="PATH", help="folder of wean-export, or checkpoint of fairseq-train")
+    add("--data", metavar="DIR", help="data directory of a checkpoint's training (default: where it was)")
+    add("--text", metavar="DIR", help="what preprocess/ wrote its text to (default: as the data says)")
+    add("--input", default="-", metavar="FILE", help="a sentence, or topics, a line; - = what is piped in (default)")
+    add("--output", default="-", metavar="FILE", help="file to write; - = standard output (default)")
+    add("--overwrite", action="store_true", help="replace an older output")
+    add("--nbest", type=_number, default=1, metavar="N", help="outputs of each line (default: 1)")
+    add("--scores", action="store_true", help="a score before each output")
+    add("--jsonl", action="store_true", help="JSON lines with scores, tokens, attention, copies and granularities")
+    add("--beam", type=_number, metavar="N", help="width of the search (default: as the model says)")
+    add("--search-preset", choices=("fairseq", "wean", "copynet", "cdnpg-sampling"), help="likewise")
+    add("--length", type=_number, metavar="N", help="words to write, for archs that plan their essay by length")
+    add("--bert", metavar="DIR", help="the BERT of the training, if it has moved")
+    add("--batch-size", type=_number, default=64, metavar="N", help="sentences at a time (default: %(default)s)")
+    add("--buffer-size", type=_number, metavar="N", help=f"lines to read ahead (default: {_BUFFER}, 1 from a terminal)")
+    add("--cpu", action="store_true", help="do not use a GPU")
+    return parser
+
+
+def _number(text: str) -> int:
+    """Parse a number of 1 or more."""
+    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+    return int(text)
+
+
+def rewrite(args: argparse.Namespace) -> None:
+    """Do what the command line asks for.
+
+    Raises:
+        UserError: if it cannot be done.
+    """
+    if args.input != "-" and not Path(args.input).exists():
+        raise UserError(f"there is no file {args.input}: give --input a file of text.")
+    with GrowingFile(args.output, _asked(args), overwrite=args.overwrite) as output:
+        options = {name: value for name in ("search_preset", "bert") if (value := getattr(args, name)) is not None}
+        model = load(args.model, args.data, text=args.text, device="cpu" if args.cpu else None, **options)
+        typed = args.input == "-" and sys.stdin is not None and sys.stdin.isatty()
+        buffer_size = args.buffer_size or (1 if typed else _BUFFER)
+        begun = output.done
+        started = time.monotonic()
+        cut: list[int] = []
+        with tqdm(total=_count(args.input), desc="wean-generate", unit=" lines", disable=None, initial=begun) as bar:
+            for lines in output.left(read_typed_lines(args.input, buffer_size)):
+                first = output.done + 1
+                found = model.explain(
+                    lines,
+                    args.nbest,
+                    beam=args.beam,
+                    length=args.length,
+                    batch_size=args.batch_size,
+                    details=args.jsonl,
+                    cut=True,
+                    first=first,
+                )
+                output.write(lines, [_line(args, number, item) for number, item in enumerate(found, first)])
+                cut += [number for number, item in enumerate(found, first) if item.cut]
+                bar.update(len(lines))
+        _conclude(model, output.done - begun, time.monotonic() - started, cut)
+
+
+def _asked(args: argparse.Namespace) -> dict[str, Any]:
+    """What decides about the outputs of a line."""
+    names = ("nbest", "scores", "jsonl", "beam", "search_preset", "length", "bert", "data", "text")
+    path = Path(args.model)
+    identity = path.parent / CHECKSUMS if path.name == WEIGHTS else path / CHECKSUMS if is_export(path) else path
+    return {"model": sha256_of(identity) if identity.is_file() else "", **{name: getattr(args, name) for name in names}}
+
+
+def _count(given: str) -> int | None:
+    """Lines of a file, for the progress bar."""
+    if not Path(given).is_file():
+        return None
+    with Path(given).open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+
+
+def _line(args: argparse.Namespace, number: int, found: "Generated") -> str:
+    """The line of an output file."""
+    if args.jsonl:
+        return json.dumps(_entry(number, found), ensure_ascii=False, allow_nan=False)
+    cells = [[f"{output.score:.4f}"] * args.scores + [output.text] for output in found.outputs]
+    return "\t".join(part for cell in cells for part in cell)
+
+
+def _entry(number: int, found: "Generated") -> dict[str, Any]:
+    """A line with everything, as JSON has it."""
+    return {
+        "line": number,
+        "source": found.source,
+        "known": found.known,
+        **({"granularity": {layer: _listed(z) for layer, z in found.granularity.items()}} if found.granularity else {}),
+        "outputs": [_output(output) for output in found.outputs],
+    }
+
+
+def _output(output: "Output") -> dict[str, Any]:
+    arrays = {name: getattr(output, name) for name in ("probabilities", "attention", "copied", "copied_from")}
+    entry = {"text": output.text, "score": round(output.score, 4), "tokens": output.tokens}
+    entry |= {name: _listed(values) for name, values in arrays.items() if values is not None}
+    if output.granularity:
+        entry["granularity"] = {layer: _listed(z) for layer, z in output.granularity.items()}
+    return entry
+
+
+def _listed(values: "FloatArray") -> list[Any]:
+    """An array as JSON has it, which knows no number that is none."""
+    if values.ndim > 1:
+        return [_listed(row) for row in values]
+    return [round(value, 4) if math.isfinite(value) else None for value in values.tolist()]
+
+
+def _conclude(model: "TextModel", lines: int, seconds: float, cut: list[int]) -> None:
+    rate = f" ({lines / seconds:,.1f} a second)" if seconds > 0 else ""
+    _tell(f"{lines:,} lines in {seconds:,.1f} s{rate}")
+    if cut:
+        _tell(f"{len(cut):,} lines were cut to the {model.longest:,} words that the model reads, first line {cut[0]:,}")
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(f"wean-generate: {text}\n")
+    sys.stderr.flush()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status (0 fine, 2 something that the user can mend)."""
+    args = build_parser().parse_args(arguments)
+    speak_as("wean-generate")
+    try:
+        rewrite(args)
+    except UserError as error:
+        _tell(f"error: {error}")
+        return 2
+    except BrokenPipeError:  # whoever reads has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        _tell("stopped; the same command goes on from here" if args.output != "-" else "stopped")
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""Loading a model to use it: the folder of ``wean-export``, or a checkpoint beside the data that it was trained on."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from wean_fairseq.checkpoints.export import is_export, read_exported_text
+from wean_fairseq.errors import UserError
+from wean_fairseq.generation.model import TextModel, quiet
+from wean_fairseq.text import TOKENS, Text, TextSettings, prepared_text
+
+
+def load(
+    path: str | Path,
+    data: str | Path | None = None,
+    *,
+    text: str | Path | TextSettings | None = None,
+    device: str | torch.device | None = None,
+    **options: Any,
+) -> TextModel:
+    """Load a trained model that reads and writes running text.
+
+    Args:
+        path: a folder that ``wean-export`` wrote, or a checkpoint of fairseq-train.
+        data: for a checkpoint, the data directory of its training, with the dictionaries (default: where it was).
+        text: for a checkpoint, the directory that a script of ``preprocess/`` wrote its training text to (default: as
+            the data says; where it says nothing, words stand between spaces).
+        device: where it runs, such as ``"cpu"`` (default: a GPU, if there is one).
+        options: of the task, in place of those it was trained with, such as ``search_preset`` or ``bert``.
+
+    Returns:
+        The model; see ``TextModel.generate``.
+
+    Raises:
+        UserError: if something is missing or does not fit together.
+    """
+    from fairseq import checkpoint_utils, tasks
+    from fairseq.dataclass.configs import GenerationConfig
+    from omegaconf import OmegaConf
+
+    path = str(path)
+    if is_export(path):
+        data = None  # it has its own dictionaries
+    elif not Path(path).is_file():
+        raise UserError(f"there is no model {path}: name a folder of wean-export, or a checkpoint of fairseq-train.")
+    if data is not None and not Path(data).is_dir():
+        raise UserError(f"there is no directory {data}: name the data directory of the training.")
+    given = {} if data is None else {"data": str(data)}
+    overrides = {"dataset_impl": "raw", "eval_bleu": False, **given, **options}
+    with quiet():
+        state = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
+        task = tasks.setup_task(state["cfg"].task, from_checkpoint=True)
+        models, _, task = checkpoint_utils.load_model_ensemble_and_task([path], task=task, state=state)
+    generation: Any = state["cfg"].get("generation")
+    search = OmegaConf.to_container(generation) if generation else vars(GenerationConfig())
+    assert isinstance(search, dict)
+    read: Text | None
+    if isinstance(text, TextSettings):
+        read = Text(text)
+    elif is_export(path):
+        read = read_exported_text(path)
+    else:
+        read = prepared_text(Path(str(task.cfg.data).split(":")[0]), text)
+    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    return TextModel(
+        models[0].eval().to(device), task, read or Text(TOKENS), {str(name): value for name, value in search.items()}
+    )

@@ -1,0 +1,6 @@
+"""How running text becomes the tokens of a model, and tokens running text: the same in preparation and in use."""
+
+from .cleaning import Cleaner
+from .settings import TOKENS, Text, TextSettings, prepared_text, read_text_settings
+
+__all__ = ["TOKENS", "Cleaner", "Text", "TextSettings", "prepared_text", "read_text_settings"]

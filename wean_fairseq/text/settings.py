@@ -1,0 +1,247 @@
+"""What was done to the text of a training, so that the same is done to the text that its model is given.
+
+The scripts of ``preprocess/`` write it into their manifest, ``wean-export`` into the folder of a model.
+"""
+
+import ast
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError
+from . import steps
+from .cleaning import FORMS, SPECIAL_POLICIES, Cleaner, restore_specials
+from .spelling import one_spelling
+
+MANIFEST = "manifest.json"  # of what a script of preprocess/ wrote
+TRUECASE_MODEL, BPE_CODES, WORDPIECES = "truecase.model", "bpe.codes", "wordpiece.vocab"
+_LOG = "preprocess.log"  # in which fairseq-preprocess notes its options
+_OPTION = r"\b{}=('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """How text is cut into tokens.
+
+    Attributes:
+        unit: what a token is, one of ``steps.UNITS``.
+        language: whose Moses rules, where a token is Moses's.
+        lowercase: lower-case the text.
+        truecase: give the first word of a sentence the case that it mostly has, by a model that was learnt.
+        bpe: split words by codes that were learnt.
+        brackets: spell brackets and quotes as TurkCorpus does.
+        unicode: the form that characters are brought to.
+        specials: what becomes of ``<unk>``, ``</s>``, ... in the text.
+        unknown: the corpus's own word for unknown ones; empty: it has none.
+    """
+
+    unit: str = "words"
+    language: str = "en"
+    lowercase: bool = False
+    truecase: bool = False
+    bpe: bool = False
+    brackets: bool = False
+    unicode: str = "NFC"
+    specials: str = "escape"
+    unknown: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a language that is none: its name becomes that of a file.
+
+        Raises:
+            UserError: naming it.
+        """
+        if not re.fullmatch("[a-z]{2,3}", self.language):
+            raise UserError(f"{self.language!r} is no language: give two letters such as en, de or fr.")
+
+    @property
+    def files(self) -> list[str]:
+        """The names of the files that the steps read."""
+        needed = {TRUECASE_MODEL: self.truecase, BPE_CODES: self.bpe, WORDPIECES: self.unit == "wordpiece"}
+        return [name for name, is_needed in needed.items() if is_needed]
+
+    def describe(self) -> str:
+        """In words, such as "Moses tokens (en), lower-cased"."""
+        names = {"words": "words between spaces", "moses": f"Moses tokens ({self.language})", "jieba": "jieba's words"}
+        steps_taken = {"lower-cased": self.lowercase, "true-cased": self.truecase, "in BPE pieces": self.bpe}
+        units = names.get(self.unit, {"wordpiece": "word pieces"}.get(self.unit, self.unit))
+        return ", ".join([units, *(name for name, taken in steps_taken.items() if taken)])
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return asdict(self)
+
+
+#: Of text that is in tokens already, whoever made them.
+TOKENS = TextSettings(unicode="none", specials="keep")
+
+
+class Text:
+    """The steps from a line of text to tokens, and back.
+
+    Args:
+        settings: what the steps are.
+        folder: where the files are that steps read; ``None`` leaves out the steps that are learnt from the tokens.
+        wordpieces: the vocabulary of word pieces (default: the one in ``folder``).
+
+    Attributes:
+        cleaner: counts what it mends.
+    """
+
+    def __init__(self, settings: TextSettings, folder: Path | None = None, wordpieces: Path | None = None) -> None:
+        self.settings = settings
+        self.cleaner = Cleaner(settings.unicode, settings.specials, settings.unknown)
+        self.folder = folder
+        self._wordpieces = wordpieces
+
+    @cached_property
+    def _split(self) -> steps.Step:
+        wordpieces = self._wordpieces
+        if wordpieces is None and self.folder is not None and self.settings.unit == "wordpiece":
+            wordpieces = self._file(WORDPIECES)
+        return steps.splitter(self.settings.unit, wordpieces, self.settings.language)
+
+    @cached_property
+    def _learnt(self) -> list[steps.Step]:
+        if self.folder is None:
+            return []
+        learnt = []
+        if self.settings.truecase:
+            learnt.append(steps.truecaser(self._file(TRUECASE_MODEL)))
+        if self.settings.bpe:
+            learnt.append(steps.bpe(self._file(BPE_CODES)))
+        return learnt
+
+    @cached_property
+    def _undo(self) -> list[steps.Step]:
+        back: list[steps.Step] = []
+        if self.settings.bpe:
+            back.append(steps.undo_bpe)
+        if self.settings.truecase:
+            back.append(steps.uncaser())
+        return [*back, restore_specials, steps.joiner(self.settings.unit, self.settings.language)]
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that the steps read."""
+        return [self._file(name) for name in self.settings.files]
+
+    def _file(self, name: str) -> Path:
+        assert self.folder is not None, "text that was cut by a file comes with its folder"
+        if not (self.folder / name).is_file():
+            raise UserError(f"{self.folder} has no {name}, by which its text was cut: get it back, or prepare again.")
+        return self.folder / name
+
+    def clean(self, line: str) -> str:
+        """A clean line that is not cut into tokens yet."""
+        line = self.cleaner.clean(line)
+        if self.settings.brackets:
+            line = one_spelling(line)
+        return self.cleaner.clean(line.lower()) if self.settings.lowercase else line
+
+    def cut(self, clean: str) -> str:
+        """Tokens of a clean line, before the steps that are learnt from them."""
+        return self.cleaner.guard(self._split(clean))
+
+    def prepare(self, line: str) -> str:
+        """The tokens that a model reads, between spaces; empty where the line has none.
+
+        Raises:
+            UserError: if a file or a library of the steps is missing.
+        """
+        tokens = self.cut(self.clean(line))
+        for step in self._learnt:
+            tokens = self.cleaner.guard(step(tokens))
+        return tokens
+
+    def restore(self, tokens: str) -> str:
+        """Running text of the tokens that a model wrote; lower-casing and normalisation cannot be undone."""
+        for step in self._undo:
+            tokens = step(tokens)
+        return " ".join(tokens.split())
+
+
+def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
+    """Settings as JSON has them; what is not said is as it is by default.
+
+    Args:
+        values: by name; others than those of ``TextSettings`` are left out.
+        path: of the file, for the user.
+
+    Raises:
+        UserError: if one of them is nothing that this version knows.
+    """
+    found = {field.name: values[field.name] for field in fields(TextSettings) if values.get(field.name) is not None}
+    found |= {"bpe": bool(values.get("bpe"))}  # an older manifest has the number of merges
+    settings = TextSettings(**found)
+    known = (("unit", steps.UNITS), ("unicode", FORMS), ("specials", SPECIAL_POLICIES))
+    wrong = [name for name, choices in known if getattr(settings, name) not in choices]
+    wrong += [name for name, value in found.items() if type(value) is not type(getattr(TextSettings, name))]
+    if wrong:
+        raise UserError(
+            f"{path} has {found[wrong[0]]!r} for {wrong[0]}, which this version of wean_fairseq does not know."
+        )
+    return settings
+
+
+def read_text_settings(folder: Path) -> TextSettings | None:
+    """How a script of ``preprocess/`` made the text in ``folder``; ``None`` where no such script did.
+
+    Raises:
+        UserError: if the manifest is damaged.
+    """
+    path = folder / MANIFEST
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} cannot be read ({error}): prepare the text again.") from error
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("options"), dict):
+        return None
+    text = manifest.get("text")
+    return settings_of(text if isinstance(text, dict) else manifest["options"], path)
+
+
+def prepared_text(data: Path, given: str | Path | None = None) -> Text | None:
+    """The steps by which the text of a training became tokens; ``None`` where nobody knows.
+
+    Args:
+        data: directory that fairseq-preprocess wrote.
+        given: directory that a script of ``preprocess/`` wrote (default: the one that the data was made from).
+
+    Raises:
+        UserError: if no such script wrote the directory that is given, or something in it is missing or damaged.
+    """
+    folder = _text_of_data(data) if given is None else Path(given)
+    settings = None if folder is None else read_text_settings(folder)
+    if settings is None and given is not None:
+        raise UserError(f"{given} has no manifest.json of a script of preprocess/: name the directory that one wrote.")
+    if settings is None:
+        return None
+    text = Text(settings, folder)
+    text.prepare("")  # so that what is missing is said now
+    return text
+
+
+def _text_of_data(data: Path) -> Path | None:
+    """The directory of the text that fairseq-preprocess made ``data`` from, if a script of ``preprocess/`` wrote it.
+
+    The log of fairseq-preprocess names it. Where all of it has moved together, it is found at its new place.
+    """
+    try:
+        log = (data / _LOG).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    texts = re.findall(_OPTION.format("trainpref"), log)
+    places = re.findall(_OPTION.format("destdir"), log)
+    if not texts:
+        return None
+    text, place = Path(ast.literal_eval(texts[-1])).parent, Path(ast.literal_eval(places[-1]))
+    beside = data / os.path.relpath(text, place)
+    return next((folder for folder in (beside, text) if (folder / MANIFEST).is_file()), None)

@@ -1,0 +1,175 @@
+"""The text steps, each by a kept library: Moses tokens and true-casing, BPE, WordPiece, jieba; and their way back.
+
+A step takes one line and gives one line.
+"""
+
+import os
+import re
+import unicodedata
+from collections.abc import Callable
+from importlib import import_module, metadata
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError
+
+Step = Callable[[str], str]
+UNITS = ("words", "characters", "moses", "jieba", "wordpiece")
+_LIBRARIES = {"moses": "sacremoses", "jieba": "jieba", "wordpiece": "tokenizers"}
+_EXTRAS = {"jieba": "zh", "tokenizers": "bert"}
+_LATIN = re.compile(r"[^\W_\u2e80-\U0003ffff]")
+
+
+def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> Step:
+    """The step that makes tokens: ``words`` leaves them as they are.
+
+    Args:
+        unit: one of ``UNITS``.
+        wordpiece: the vocabulary of word pieces.
+        language: whose abbreviations and apostrophes Moses knows.
+
+    Raises:
+        UserError: if a library or a file is missing.
+    """
+    if unit == "characters":
+        return split_characters
+    if unit == "moses":
+        return _moses(language)
+    if unit == "jieba":
+        return _jieba()
+    if unit == "wordpiece":
+        return _wordpiece(wordpiece)
+    return str
+
+
+def split_characters(line: str) -> str:
+    """One token a character, white space left out."""
+    return " ".join(line.replace(" ", ""))
+
+
+def _moses(language: str) -> Step:
+    """Moses tokens; characters stay what they are (no ``&apos;``)."""
+    tokenizer = need("sacremoses").MosesTokenizer(lang=language)
+    return lambda line: str(tokenizer.tokenize(line, escape=False, return_str=True))
+
+
+def _jieba() -> Step:
+    """Chinese words. The dictionary's cache is kept in a directory of the user's own, not in the shared /tmp."""
+    jieba = need("jieba")
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wean_fairseq"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.chmod(0o700)  # the cache is code to whoever loads it: nobody else may write it
+    except OSError as error:
+        raise UserError(f"cannot keep jieba's cache in {folder}: {error.strerror}; set XDG_CACHE_HOME.") from error
+    jieba.setLogLevel("WARNING")
+    tokenizer = jieba.Tokenizer()
+    tokenizer.tmp_dir = str(folder)
+    tokenizer.initialize()
+    return lambda line: " ".join(" ".join(tokenizer.cut(line)).split())
+
+
+def _wordpiece(vocabulary: Path | None) -> Step:
+    """BERT's word pieces from a vocabulary file, a piece a line; lower-cased as bert-base-uncased is."""
+    if vocabulary is None:
+        raise UserError("--unit wordpiece needs --wordpiece-vocab, the vocab.txt of a BERT model.")
+    tokenizers = need("tokenizers")
+    try:
+        pieces = vocabulary.read_text(encoding="utf-8-sig").rstrip("\n").split("\n")  # universal newlines
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(
+            f"{vocabulary} cannot be read as text ({error}): give the vocab.txt of a BERT model."
+        ) from error
+    if "[UNK]" not in pieces:
+        raise UserError(f"{vocabulary} is no WordPiece vocabulary: a file with a piece a line, [UNK] among them.")
+    lower = not any(piece.isascii() and piece[:1].isupper() for piece in pieces)
+    model = tokenizers.models.WordPiece({piece: number for number, piece in enumerate(pieces)}, unk_token="[UNK]")
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=lower)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    return lambda line: " ".join(tokenizer.encode(line).tokens)
+
+
+def library_versions(unit: str, *, truecase: bool, bpe: bool) -> dict[str, str]:
+    """The versions that the text depends on."""
+    names = [_LIBRARIES[unit]] if unit in _LIBRARIES else []
+    names += ["sacremoses"] * truecase + ["subword-nmt"] * bpe
+    versions = {"unicode": unicodedata.unidata_version}
+    for name in dict.fromkeys(names):
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError as error:
+            raise missing(name) from error
+    return versions
+
+
+def truecaser(path: Path) -> Step:
+    """The step that gives the first word of a sentence the case it mostly has."""
+    caser = need("sacremoses").MosesTruecaser(str(path))
+    caser.split_xml = str.split  # its own takes "a < b" for XML and can lose a token
+    return lambda line: str(caser.truecase(line, return_str=True)) if line else line
+
+
+def bpe(path: Path) -> Step:
+    """The step that splits words by the learnt codes, ``@@`` at the end of all pieces but the last."""
+    applier = need("subword_nmt.apply_bpe")
+    with path.open(encoding="utf-8") as file:
+        coder = applier.BPE(file)
+    return lambda line: str(coder.process_line(line))
+
+
+# --- the way back ---------------------------------------------------------------------------------------------------
+
+
+def joiner(unit: str, language: str = "en") -> Step:
+    """The step that makes running text of the tokens that ``splitter`` makes."""
+    if unit == "characters":
+        return lambda line: line.replace(" ", "")
+    if unit == "jieba":
+        return join_chinese
+    if unit == "wordpiece":
+        return lambda line: re.sub(r"\s+##", "", line)
+    if unit == "moses":
+        detokenizer = need("sacremoses").MosesDetokenizer(lang=language)
+        return lambda line: str(detokenizer.detokenize(line.split(), unescape=False)) if line else line
+    return str
+
+
+def uncaser() -> Step:
+    """The step that begins a true-cased sentence with a capital again."""
+    found = need("sacremoses").MosesDetruecaser()
+    return lambda line: str(found.detruecase(line, return_str=True)) if line else line
+
+
+def undo_bpe(line: str) -> str:
+    """Join the pieces of words."""
+    return re.sub(r"@@( |$)", "", line)
+
+
+def join_chinese(line: str) -> str:
+    """Take out all spaces but those between two Latin words or numbers."""
+    words = line.split()
+    text = words[0] if words else ""
+    for before, word in pairwise(words):
+        text += f" {word}" if _LATIN.match(before[-1]) and _LATIN.match(word[0]) else word
+    return text
+
+
+def need(module: str) -> Any:
+    """Import a library.
+
+    Raises:
+        UserError: saying how to get it.
+    """
+    try:
+        found = import_module(module)
+    except ImportError as error:
+        raise missing(module.partition(".")[0].replace("_", "-")) from error
+    return found
+
+
+def missing(library: str) -> UserError:
+    """The error that says how to install a library."""
+    install = f"'wean-fairseq[{_EXTRAS[library]}]'" if library in _EXTRAS else library
+    return UserError(f"this option needs {library}, which is not installed: pip install {install}.")
