@@ -48,7 +48,7 @@ class ExtendedDictionary(Dictionary):
         self._words = {word: index for word, index in self.indices.items() if word not in no_words}
 
     def forget_spellings(self) -> None:
-        """Forget all words outside the dictionary, as a server that reads text for days must; old ids mean nothing then."""
+        """Forget all words outside the dictionary, as a server must that reads text for days."""
         self._spellings: list[str] = []
         self._spelling_ids: dict[str, int] = {}
         self._same: list[int] = []  # of each spelling: the number of the first one that counts as the same word
