@@ -19,7 +19,7 @@ from typing import Any
 
 from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.evaluation.pictures import save
-from wean_fairseq.evaluation.text_files import decode_lines, parse_json, read_bytes, write_atomically
+from wean_fairseq.evaluation.text_files import check_outputs, decode_lines, parse_json, read_bytes, write_atomically
 
 LOWER_IS_BETTER = ("loss", "nll_loss", "ppl")
 NEAR_BEST = 0.95
@@ -272,15 +272,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(arguments)
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     try:
-        histories = []
+        logs = []
         for argument in args.logs:
             name, separator, path = argument.partition("=")
             if not (name and separator and path):
                 raise EvaluationError(f"{argument!r} is not of the form NAME=LOG; write for example WEAN={argument}.")
-            histories.append(read_history(name, path, args.subset))
+            logs.append((name, path))
+        numbers = Path(args.output).with_suffix(".tsv")
+        check_outputs({"--output": args.output, "the numbers of --output:": numbers}, [path for _, path in logs])
+        histories = [read_history(name, path, args.subset) for name, path in logs]
         check_metrics(histories, args.metric)
         draw(histories, args.metric, args.output, title=args.title, training=args.training)
-        write_atomically(str(Path(args.output).with_suffix(".tsv")), render_table(histories, args.metric))
+        write_atomically(numbers, render_table(histories, args.metric))
     except EvaluationError as error:
         print(f"curves: error: {error}", file=sys.stderr)
         return 2

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.evaluation.pictures import save
-from wean_fairseq.evaluation.text_files import parse_json, read_lines
+from wean_fairseq.evaluation.text_files import check_outputs, parse_json, read_lines
 
 FUNCTION_WORDS = frozenset(
     """
@@ -184,6 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if args.sentences < 1:
         parser.error("--sentences must be 1 or more")
     try:
+        check_outputs({"--output": args.output}, [args.dump])
         sentences = read_dump(args.dump)
         if args.output:
             draw(spread(sentences, args.sentences), args.output)

@@ -24,7 +24,7 @@ from wean_fairseq.evaluation.published import LEFT_OUT, SCORERS, TABLES, Column,
 from wean_fairseq.evaluation.released import read_released
 from wean_fairseq.evaluation.results import read_json
 from wean_fairseq.evaluation.system_arguments import OneLineParser
-from wean_fairseq.evaluation.text_files import PathLike, write_atomically
+from wean_fairseq.evaluation.text_files import PathLike, check_outputs, write_atomically
 
 #: The tables whose numbers are counted, not measured.
 COUNTED = "wean-table5"
@@ -279,6 +279,7 @@ def paper_tables(argv: list[str]) -> str:
     parser.add_argument("--table", nargs="+", choices=list(TABLES), default=list(TABLES), help="only these tables")
     parser.add_argument("--output", metavar="OUT", help="write the Markdown there, and print the overview alone")
     args = parser.parse_args(argv)
+    check_outputs({"--output": args.output}, Path(args.results).glob("*.json"))
     text = render(args.table, read_results(args.results), read_released(args.released))
     if not args.output:
         return text

@@ -24,7 +24,14 @@ from wean_fairseq.evaluation.corpus import describe_file
 from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.evaluation.report import markdown_row
 from wean_fairseq.evaluation.system_arguments import OneLineParser
-from wean_fairseq.evaluation.text_files import PathLike, parse_json, read_lines, read_text, write_atomically
+from wean_fairseq.evaluation.text_files import (
+    PathLike,
+    check_outputs,
+    parse_json,
+    read_lines,
+    read_text,
+    write_atomically,
+)
 
 _BLOCK = re.compile(r"(<!-- results: ([\w.-]+)((?: [^\s>]+)*) -->\n).*?(<!-- /results -->)", re.DOTALL)
 _OPENING = re.compile(r"<!-- results: ")
@@ -102,6 +109,9 @@ def record(argv: list[str]) -> str:
     args = parser.parse_args(argv)
     if not _NAME.fullmatch(args.experiment):
         raise EvaluationError(f"{args.experiment!r} is no file name; use letters, digits, '_', '.' and '-'.")
+    path = Path(args.results, f"{args.experiment}.json")
+    read = [args.evaluation, *args.data, *([args.trainings] if args.trainings else [])]
+    check_outputs({f"--experiment {args.experiment}:": path}, read)
     evaluation = read_json(args.evaluation, ("systems", "data"))
     result = {
         "experiment": args.experiment,
@@ -115,7 +125,6 @@ def record(argv: list[str]) -> str:
         **({"trainings": read_json(args.trainings, ())} if args.trainings else {}),
         "evaluation": evaluation,
     }
-    path = Path(args.results, f"{args.experiment}.json")
     write_atomically(path, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     marker = f"<!-- results: {args.experiment} -->"
     return f"{path} written; put `{marker}` and `<!-- /results -->` on lines of their own where its table goes.\n"

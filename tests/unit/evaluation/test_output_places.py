@@ -1,0 +1,48 @@
+"""Commands that read and write files: no output takes the place of an input, and none is missed after the work."""
+
+import json
+
+import pytest
+
+from wean_fairseq.evaluation import curves, granularity
+from wean_fairseq.evaluation.cli import main
+
+EVALUATION = json.dumps({"systems": {}, "data": {}})
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "old.json").write_text(EVALUATION)
+    (tmp_path / "train.log").write_text("nothing\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        (main, ["paper-tables", "--results", "{}", "--output", "{}/old.json"]),
+        (main, ["record", "{}/old.json", "--experiment", "old", "--command", "x", "--seed", "1", "--results", "{}"]),
+        (curves.main, ["a={}/train.log", "--output", "{}/train.log"]),
+        (granularity.main, ["{}/train.log", "--output", "{}/train.log"]),
+    ],
+    ids=["paper-tables", "record", "curves", "granularity"],
+)
+def test_an_input_is_never_overwritten(command, arguments, folder, capsys):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert command([argument.format(folder) for argument in arguments]) == 2
+    assert "would overwrite" in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        (main, ["paper-tables", "--results", "{}", "--output", "{}"]),
+        (curves.main, ["a={}/missing.log", "--output", "{}"]),
+        (granularity.main, ["{}/missing.jsonl", "--output", "{}"]),
+    ],
+    ids=["paper-tables", "curves", "granularity"],
+)
+def test_a_place_that_cannot_be_written_is_named_before_anything_is_read(command, arguments, folder, capsys):
+    assert command([argument.format(folder) for argument in arguments]) == 2
+    assert "is a directory" in capsys.readouterr().err
