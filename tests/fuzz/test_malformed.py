@@ -127,7 +127,10 @@ def test_diverse_beams(beam: int, data: Path, trained: Path) -> None:
     fixed += ["--max-len-b", 6, "--diverse-beam-groups", 2]
     small, whole = (run("generate", *fixed, "--batch-size", size) for size in (3, 20))
     assert (small.code, len(small.hypotheses)) == (0, 20), small.describe()
-    assert small.scored_hypotheses == whole.scored_hypotheses
+    assert [found[::2] for found in small.scored_hypotheses] == [found[::2] for found in whole.scored_hypotheses]
+    # Scores of other batches differ by rounding.
+    expected = [score for _, score, _ in whole.scored_hypotheses]
+    assert [score for _, score, _ in small.scored_hypotheses] == pytest.approx(expected, abs=1e-4)
 
 
 MEGABYTES = [pytest.param(size, marks=pytest.mark.slow) for size in (20, 60, 120, 250)]
@@ -179,7 +182,7 @@ def test_malformed_dictionaries(
 
 @pytest.mark.parametrize("wrong", ["twice", "float", "latin-1"])
 def test_malformed_dictionaries_are_one_sentence(wrong: str, data: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(data, tmp_path / "bin")
+    folder = shutil.copytree(data, tmp_path / "bin", ignore=shutil.ignore_patterns("checksums.sha256"))
     for name in ("src", "tgt"):
         (folder / f"dict.{name}.txt").write_bytes(b"w3 1\n" + BAD_LINES[wrong] + b"\n")
     assert_refused(run("train", folder, *MODEL, *RATE, "--save-dir", tmp_path / "out"), "is no dictionary")

@@ -98,7 +98,7 @@ def folder(tmp_path: Path) -> Path:
     (given / "log").write_text(LOG.format(n=0) + LOG.format(n=1))
     (given / "curve").write_text(CURVE)
     (given / "entities").write_text("{}\n{}\n")
-    (given / "manifest.json").write_text('{"files": {}, "options": {"unit": "word"}}')
+    (given / "manifest.json").write_text('{"files": {}, "options": {}}')
     for number in (1, 2):
         model = {"weight": torch.full((2, 2), float(number))}
         writing.save({"model": model, "cfg": {}}, given / f"checkpoint{number}.pt")

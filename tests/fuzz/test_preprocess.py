@@ -157,7 +157,7 @@ def test_a_line_of_100000_characters_is_turned_back(tmp_path, line):
     (tmp_path / "manifest.json").write_text(json.dumps({"files": {}, "options": {"bpe": 5}}), encoding="utf-8")
     to = ["--input", tmp_path / "outputs", "--output", tmp_path / "undone"]
     assert run_script("undo_text", "--prepared", tmp_path, *to) == (0, "", "")
-    assert read_plain(tmp_path / "undone") == [line, "short"]
+    assert read_plain(tmp_path / "undone") == [line.strip(), "short"]
 
 
 # --- archives -------------------------------------------------------------------------------------------------------

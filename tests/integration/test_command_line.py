@@ -48,7 +48,8 @@ def test_stock_translation_as_users_first_call_it(data, tmp_path):
     first, last = result.logged("valid_loss")
     assert last < first
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"checkpoint1.pt", "checkpoint2.pt", "checkpoint_best.pt", "checkpoint_last.pt", "checksums.sha256"}
+    checkpoints = {"checkpoint1.pt", "checkpoint2.pt", "checkpoint_best.pt", "checkpoint_last.pt"}
+    assert names == {*checkpoints, "checksums.sha256", ".training.lock"}
     assert needed_globals(tmp_path / "checkpoint_best.pt") == set()
     every = ["--required-batch-size-multiple", 1]  # stock fairseq leaves sentences out otherwise
     decoded = generate(data, tmp_path / "checkpoint_best.pt", *every, task="translation")

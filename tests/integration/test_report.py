@@ -124,7 +124,9 @@ def test_granularities_of_a_checkpoint(data: Path, text: Path, tmp_path: Path):
     assert is_drawn(tmp_path / "z")
     refused = run(*PLOT, "provenance", *checkpoint, "--output", tmp_path / "no", expect_success=False)
     assert refused.code == 2
-    assert refused.err.strip().splitlines()[-1].startswith("wean-plot: error: --copy-provenance is for archs that copy")
+    assert (
+        refused.err.strip().splitlines()[-1].startswith("wean-plot: error: granularity_transformer does not copy words")
+    )
     assert "Traceback" not in refused.err
 
 

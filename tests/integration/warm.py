@@ -59,6 +59,7 @@ def _execute(line: list[str], folder: Path, cwd: Path, environment: dict[str, st
     os.environ.update(environment)
     os.chdir(cwd)
     sys.argv = line
+    multiprocessing.set_start_method("fork", force=True)  # of workers that load data, as in a process of its own
     # Some commands set their log up before they import fairseq, others leave it as that does.
     root = logging.getLogger()
     of_fairseq = root.handlers[:]

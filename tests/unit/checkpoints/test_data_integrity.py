@@ -243,6 +243,8 @@ def preprocessed(folder, source, target):
     parser = options.get_preprocessing_parser()
     line = ["--source-lang", "src", "--target-lang", "tgt", "--trainpref", str(folder / "train")]
     preprocess.logger.setLevel(logging.INFO)  # as the command sets it
+    preprocess.logger.disabled = False  # a test before this one may have configured all loggers
+    logging.disable(logging.NOTSET)
     preprocess.main(parser.parse_args([*line, "--destdir", str(folder / "made"), "--workers", "1"]))
     assert " sents, " in (folder / "made" / "preprocess.log").read_text()
     return folder / "made"

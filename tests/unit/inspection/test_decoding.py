@@ -151,7 +151,7 @@ def test_a_question_leaves_nothing_behind_for_the_next(data: Path):
     first = decode(system, question("w1 Zorblax"))
     decode(system, question("Other Zorblax Words w2"))
     assert decode(system, question("w1 Zorblax")) == first
-    assert system.loaded.task.source_dictionary._spellings == []  # else the server grows with every word typed
+    assert system.model.task.source_dictionary._spellings == []  # else the server grows with every word typed
 
 
 def test_lines_are_numbered_within_each_text(data: Path):
