@@ -82,7 +82,10 @@ def compare(check: dict[str, Any]) -> Outcome:
     if "training" in check:
         more, less = (trainings[system][check["training"]] for system in (high, low))
         name = check["training"].replace("_", " ").replace("percent", "%")
-        return Outcome(f"{name}: {high} {more:g}, {low} {less:g}", more > less, check["result"], complete)
+        times = check.get("times", 1)
+        wanted = f" (at least {times} times?)" if times > 1 else ""
+        there = more > less and more >= times * less
+        return Outcome(f"{name}: {high} {more:g}, {low} {less:g}{wanted}", there, check["result"], complete)
     metric, other = check["metric"], check.get("than", check["metric"])
     scores = result["evaluation"]["systems"]
     more, less = scores[high][metric], scores[low][other]
