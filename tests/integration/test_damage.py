@@ -16,7 +16,7 @@ SIZE = ["--embed-dim", 32, "--hidden-size", 64, "--encoder-layers", 1, "--decode
 def folder(training: tuple[Path, Result], tmp_path: Path) -> Path:
     """A copy of the trained model's folder: its best and its last checkpoint, and their checksums."""
     copied = shutil.copytree(training[0], tmp_path / "trained")
-    names = {"checkpoint_best.pt", "checkpoint_last.pt", "checksums.sha256"}
+    names = {"checkpoint_best.pt", "checkpoint_last.pt", "checksums.sha256", ".training.lock"}
     assert {path.name for path in copied.iterdir()} == names
     return copied
 
