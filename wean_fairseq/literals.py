@@ -49,11 +49,11 @@ def _value(node: ast.expr) -> Any:
         case ast.Constant(value=bool() | int() | float() | str() | None as value):
             return value
         case ast.List(elts=items):
-            return [_value(item) for item in items]
+            return _small([_value(item) for item in items])
         case ast.Tuple(elts=items):
-            return tuple(_value(item) for item in items)
+            return _small(tuple(_value(item) for item in items))
         case ast.Dict(keys=keys, values=values):
-            return {_key(key): _value(value) for key, value in zip(keys, values, strict=True)}
+            return _small({_key(key): _value(value) for key, value in zip(keys, values, strict=True)})
         case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=operand):
             number = _number(_value(operand))
             return -number if isinstance(sign, ast.USub) else number
@@ -86,7 +86,7 @@ def _product(left: Any, right: Any) -> Any:
     if isinstance(right, list | tuple):
         left, right = right, left
     if isinstance(left, list | tuple):
-        if not isinstance(right, int) or len(left) * right > MOST:
+        if not isinstance(right, int) or _size(left) * right > MOST:
             raise ValueError("too many items")
         return left * right
     product = _number(left) * _number(right)
@@ -96,6 +96,13 @@ def _product(left: Any, right: Any) -> Any:
 
 
 def _small(items: Any) -> Any:
-    if len(items) > MOST:
+    if _size(items) > MOST:
         raise ValueError("too many items")
     return items
+
+
+def _size(value: Any) -> int:
+    """Values in a value, containers in it included: a list of one long list again and again is long, too."""
+    if isinstance(value, dict):
+        return 1 + sum(_size(key) + _size(item) for key, item in value.items())
+    return 1 + sum(map(_size, value)) if isinstance(value, list | tuple | set) else 1

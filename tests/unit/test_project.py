@@ -351,7 +351,7 @@ def test_changed_metadata_repeats_the_last_step_only(project):
     project.calls()
     (project.root / "setup.py").write_text("# changed\n")
     assert project.setup().returncode == 0
-    assert [call.split()[-1] for call in project.calls()] == [".[dev,meteor,zh,stats,bert,vectors,inspect]"]
+    assert [call.split()[-1] for call in project.calls()] == [".[dev,meteor,zh,stats,bert,vectors,inspect,fkgl]"]
 
 
 def test_changed_torch_repeats_its_installation_and_the_build(project):

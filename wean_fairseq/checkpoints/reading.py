@@ -134,11 +134,13 @@ def _called(path: Path) -> list[str]:
                     if name.endswith(".pkl"):
                         with archive.open(name) as file:
                             _add_called(file, found)
-        else:
-            with path.open("rb") as file:
-                for _ in range(_PICKLES):
-                    if not _add_called(file, found):
-                        break  # what follows an error is no pickle
+    # torch goes by the beginning of a file, not by its end.
+    with contextlib.suppress(OSError, RuntimeError, ValueError), path.open("rb") as file:
+        if file.read(4) != b"PK\x03\x04":
+            file.seek(0)
+            for _ in range(_PICKLES):
+                if not _add_called(file, found):
+                    break  # what follows an error is no pickle
     return found
 
 

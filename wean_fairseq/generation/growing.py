@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
@@ -108,10 +109,10 @@ class GrowingFile:
         """
         assert self._file is not None
         self._take(lines)
-        self.done += len(lines)
         try:
             self._file.write("".join(f"{line}\n" for line in outputs).encode("utf-8", "surrogatepass"))
             self._file.flush()
+            self.done += len(lines)
             if self.path is not None:
                 os.fsync(self._file.fileno())
                 self._note(os.fstat(self._file.fileno()).st_size)
@@ -133,7 +134,8 @@ class GrowingFile:
         elif self.path is not None and not self.done:
             for path in self._parts(self.path):
                 path.unlink(missing_ok=True)
-        self._file.close()
+        with nullcontext() if error is None else suppress(OSError):  # what could not be written is tried once more
+            self._file.close()
 
     def _note(self, size: int) -> None:
         """Write down how far it is."""

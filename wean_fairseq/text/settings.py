@@ -178,15 +178,14 @@ def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
     """
     found = {field.name: values[field.name] for field in fields(TextSettings) if values.get(field.name) is not None}
     found |= {"bpe": bool(values.get("bpe"))}  # an older manifest has the number of merges
-    settings = TextSettings(**found)
     known = (("unit", steps.UNITS), ("unicode", FORMS), ("specials", SPECIAL_POLICIES))
-    wrong = [name for name, choices in known if getattr(settings, name) not in choices]
-    wrong += [name for name, value in found.items() if type(value) is not type(getattr(TextSettings, name))]
+    wrong = [name for name, value in found.items() if type(value) is not type(getattr(TextSettings, name))]
+    wrong += [name for name, choices in known if found.get(name, choices[0]) not in choices]
     if wrong:
         raise UserError(
             f"{path} has {found[wrong[0]]!r} for {wrong[0]}, which this version of wean_fairseq does not know."
         )
-    return settings
+    return TextSettings(**found)
 
 
 def read_text_settings(folder: Path) -> TextSettings | None:

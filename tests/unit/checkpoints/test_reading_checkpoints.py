@@ -3,6 +3,9 @@
 import argparse
 import os
 import pickle
+import zipfile
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -103,12 +106,20 @@ def test_an_attack_in_a_file_of_old_torch_is_refused(tmp_path):
     assert not mark.exists()
 
 
+def old_with_an_archive_behind(attack: Any, path: Path) -> None:
+    """torch goes by the first bytes of a file, zipfile by the last."""
+    torch.save(attack, path, _use_new_zipfile_serialization=False)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("harmless", b"")
+
+
 PROTOCOLS = {
     "torch, protocol 4": lambda attack, path: torch.save(attack, path, pickle_protocol=4),
     "torch, protocol 5": lambda attack, path: torch.save(attack, path, pickle_protocol=5),
     "old torch, protocol 4": lambda attack, path: torch.save(
         attack, path, pickle_protocol=4, _use_new_zipfile_serialization=False
     ),
+    "old torch, an archive behind": old_with_an_archive_behind,
     "bare, protocol 4": lambda attack, path: path.write_bytes(pickle.dumps(attack, protocol=4)),
     "bare, protocol 0": lambda attack, path: path.write_bytes(b"S'x'\n0" + pickle.dumps(attack, protocol=0)),
     "bare, built": lambda attack, path: path.write_bytes(

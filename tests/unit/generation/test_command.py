@@ -45,6 +45,13 @@ def test_a_line_for_every_line(model: TextModel, given: Path, tmp_path: Path):
     assert {path.name for path in tmp_path.iterdir()} == {"data", "in.txt", "out.txt"}
 
 
+def test_a_full_disk_is_one_sentence(model: TextModel, given: Path, capsys: pytest.CaptureFixture[str]):
+    assert generate("--input", given, "--output", "/dev/full") == 2
+    said = capsys.readouterr().err
+    assert "/dev/full cannot be written (No space left on device)" in said
+    assert "Traceback" not in said
+
+
 def test_n_best_stand_side_by_side_with_scores(model: TextModel, given: Path, tmp_path: Path):
     assert generate("--input", given, "--output", tmp_path / "out", "--nbest", 2, "--scores") == 0
     lines = (tmp_path / "out").read_text(encoding="utf-8").split("\n")[:-1]
