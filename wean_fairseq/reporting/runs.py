@@ -241,7 +241,7 @@ def is_sound(content: dict[str, Any]) -> bool:
     except (AttributeError, KeyError, TypeError):
         return False
     sound = all(isinstance(number, int | float) for number in numbers) and all(isinstance(name, str) for name in names)
-    return bool(cells) and sound and all(len(ends) == 2 for ends in intervals)
+    return bool(cells) and sound and all(map(deciding, tests)) and all(len(ends) == 2 for ends in intervals)
 
 
 def _find_texts(run: Run, test: ScoredSet) -> None:
