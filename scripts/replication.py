@@ -156,7 +156,7 @@ def verdict(claim: dict[str, Any], outcomes: list[Outcome]) -> str:
 
 
 def describe_runs(claim: dict[str, Any], outcomes: list[Outcome]) -> str:
-    """What was run, or what would have to be."""
+    """The runs behind a claim, or those it would need."""
     if "run" in claim:
         return f"`{claim['run']}`"
     parts = []

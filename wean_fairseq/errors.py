@@ -48,7 +48,7 @@ def install_error_reports() -> None:
 
 
 def _sentence(error: BaseException) -> str | None:
-    """What to show instead of a traceback; ``None`` for an error that is not a user's, nor the network's."""
+    """The sentence to show instead of a traceback; ``None`` for an error that is not a user's, nor the network's."""
     if isinstance(error, UserError):
         return str(error)
     said = " ".join(str(error).split())

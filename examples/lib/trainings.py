@@ -1,4 +1,4 @@
-"""How trainings went, from the command and the log that a recipe keeps in each folder.
+"""Course of trainings, from the command and the log that a recipe keeps in each folder.
 
     python examples/lib/trainings.py choose RUN/SYSTEM            # links RUN/SYSTEM to the best of RUN/SYSTEM/tries
     python examples/lib/trainings.py describe RUN SYSTEM...       # writes RUN/trainings.json

@@ -172,7 +172,7 @@ class Looks:
             self.counts["capital"] += line[:1].isupper()
 
     def remarks(self) -> Iterator[str]:
-        """What the user may want to know."""
+        """Remarks for the user."""
         lines, settings = self.counts["lines"], self.settings
         if settings.unit == "words" and 3 * self.counts["glued"] > lines:
             yield "punctuation is glued to words in many lines, so that each is another word: --unit moses parts them"

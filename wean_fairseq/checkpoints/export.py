@@ -150,7 +150,7 @@ def _dictionary_files(cfg: dict[str, Any], folder: Path, state: dict[str, Any], 
 
 
 def read_model(path: str | Path) -> dict[str, Any]:
-    """What a checkpoint of fairseq-train holds, or what ``export`` wrote.
+    """Content of a checkpoint of fairseq-train, or of an export.
 
     Raises:
         UserError: if it is neither, is damaged, or would run code.

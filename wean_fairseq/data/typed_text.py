@@ -90,7 +90,7 @@ def are_known(tokens: Tensor, dictionary: Any) -> list[bool]:
 
 
 def unknown_words_sentence(sentences: Iterable[Tensor], dictionary: Any) -> str:
-    """What to say where more than a fifth of the words are not in the dictionary; empty where they are fewer.
+    """The sentence to say where more than a fifth of the words are not in the dictionary; empty where they are fewer.
 
     Args:
         sentences: tokens of each, (S,).

@@ -108,7 +108,7 @@ def rewrite(args: argparse.Namespace) -> None:
 
 
 def _asked(args: argparse.Namespace) -> dict[str, Any]:
-    """What decides about the outputs of a line."""
+    """Everything that decides about the outputs of a line."""
     names = ("nbest", "scores", "jsonl", "beam", "search_preset", "length", "bert", "data", "text")
     path = Path(args.model)
     identity = path.parent / CHECKSUMS if path.name == WEIGHTS else path / CHECKSUMS if is_export(path) else path

@@ -44,7 +44,7 @@ def quiet() -> Iterator[None]:
 
 
 class Found(NamedTuple):
-    """What was found for a batch of lines.
+    """Outputs found for a batch of lines.
 
     Attributes:
         lines: which ones, from 0.

@@ -1,4 +1,4 @@
-"""What a model made of a sentence: texts and scores, and behind each word where it came from, as arrays.
+"""Outputs of a model for a sentence: texts and scores, and behind each word where it came from, as arrays.
 
 Legend: ``S`` source length and ``T`` output length, end symbols included.
 """
@@ -51,7 +51,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Generated:
-    """What a model made of one line.
+    """Outputs of a model for one line.
 
     Attributes:
         source: the tokens that it read, the end symbol last; empty where the line has none.

@@ -1,4 +1,4 @@
-"""What a system makes of a sentence, as the page shows it: its outputs, and behind each word where it came from."""
+"""Decoding of a sentence, as the page shows it: outputs, and behind each word where it came from."""
 
 import math
 from collections.abc import Sequence

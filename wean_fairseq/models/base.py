@@ -1,4 +1,4 @@
-"""What model families share whatever their network is: a model with a loss, its encoder, and a decoder of steps.
+"""Common parts of all model families: a model with a loss, its encoder, and a decoder of steps.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``M`` words, ``D`` width of the
 features, ``E`` width of the embeddings, ``V`` dictionary size.
@@ -111,7 +111,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         self.padding_idx = dictionary.pad()
 
     def remember(self, encoder_out: dict[str, Tensor]) -> MemoryT:
-        """What all steps read of the source, computed once."""
+        """The source as all steps read it, computed once."""
         raise NotImplementedError
 
     def begin(self, memory: MemoryT) -> StateT:

@@ -45,7 +45,7 @@ class LevelsMemory(Memory):
 
 @dataclass(frozen=True)
 class LevelsState(State):
-    """What a step leaves for the next one."""
+    """State after a step, which the next one reads."""
 
     read: WordsRead
     phrase: tuple[LayerState, ...]
@@ -106,7 +106,7 @@ class GranularityDecoder(nn.Module):
         self.window = window
 
     def remember(self, encoded: EncodedLevels, padding_mask: Tensor) -> LevelsMemory:
-        """What the steps read of the source, whose padding is ``True`` in ``padding_mask`` (B, S)."""
+        """The source as the steps read it, whose padding is ``True`` in ``padding_mask`` (B, S)."""
         phrase, sentence = (source_bias(encoded.labels.used[..., level], padding_mask) for level in (PHRASE, SENTENCE))
         return LevelsMemory(
             self.phrase.remember(encoded.phrase, phrase), self.sentence.remember(encoded.sentence, sentence)

@@ -20,7 +20,7 @@ from .steps import LstmState, State
 
 @dataclass(frozen=True)
 class FedState(State):
-    """What a step leaves for the next one."""
+    """State after a step, which the next one reads."""
 
     layers: LstmState
     fed: Tensor  # the attentional state, (N, H)

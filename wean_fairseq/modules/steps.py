@@ -50,7 +50,7 @@ class Memory(Rows):
 
 @dataclass(frozen=True)
 class State(Rows):
-    """What a step leaves for the next one: (N, ...) each.
+    """State after a step, which the next one reads: (N, ...) each.
 
     A search selects the hypotheses (N',) that it goes on with, those of a sentence side by side, and as a second
     argument the sentences (B',) that they belong to, as of ``Memory``; ``None`` = all of them, in place.

@@ -29,7 +29,7 @@ from .words_read import SharedWords, WordsRead
 
 
 class Decoded(NamedTuple):
-    """What a decoder (layer) gives.
+    """Result of a decoder (layer).
 
     Attributes:
         states: (B, Q, D).
@@ -44,7 +44,7 @@ class Decoded(NamedTuple):
 
 @dataclass(frozen=True)
 class LayerState(State):
-    """What a layer keeps of the words read.
+    """Words read, as a layer keeps them.
 
     Attributes:
         words: read by the self-attention.
@@ -70,7 +70,7 @@ class SourceMemory(Memory):
 
 @dataclass(frozen=True)
 class DecoderState(State):
-    """What a Transformer's step leaves for the next one."""
+    """State of a Transformer after a step, which the next one reads."""
 
     read: WordsRead
     layers: tuple[LayerState, ...]
@@ -109,7 +109,7 @@ class DecoderLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def remember(self, source: Tensor, bias: Tensor) -> Keyed:
-        """What the steps read of the source: encoder states (B, S, D), and the bias of the attention to them."""
+        """The source as the steps read it: encoder states (B, S, D), and the bias of the attention to them."""
         return self.cross_attention.project(source)
 
     def forward(
@@ -165,7 +165,7 @@ class TransformerDecoder(nn.Module):
         self.layers = nn.ModuleList(layers)
 
     def remember(self, source: Tensor, padding_mask: Tensor) -> SourceMemory:
-        """What the steps read of the source.
+        """The source as the steps read it.
 
         Args:
             source: encoder states, shape (B, S, D).
@@ -201,7 +201,7 @@ class TransformerDecoder(nn.Module):
 
 
 def remember(layers: nn.ModuleList, source: Tensor, bias: Tensor) -> SourceMemory:
-    """What decoder layers read of encoder states (B, S, D), with the bias of the attention to them, (B, 1, 1, S)."""
+    """Encoder states (B, S, D) as decoder layers read them, with the bias of the attention to them, (B, 1, 1, S)."""
     read = [layer.remember(source, bias) for layer in layers if isinstance(layer, DecoderLayer)]
     return SourceMemory(tuple(read), bias)
 

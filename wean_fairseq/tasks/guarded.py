@@ -146,7 +146,7 @@ class GuardedTask(TranslationTask):
         stopping.restore_patience(state.get("patience", {}))
 
     def state_dict(self) -> dict[str, Any]:
-        """What checkpoints keep of the task: checksums of the words of the dictionaries, and of the training data."""
+        """The task's part of a checkpoint: checksums of the words of the dictionaries, and of the training data."""
         sides = {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
         described = {side: dictionaries.describe(dictionary) for side, dictionary in sides.items()}
         return {**super().state_dict(), "dictionaries": described, "trained_on": self._data}

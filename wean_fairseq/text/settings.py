@@ -1,4 +1,4 @@
-"""What was done to the text of a training, so that the same is done to the text that its model is given.
+"""Record of the steps of a training's text, so that the same is done to the text that its model is given.
 
 The scripts of ``preprocess/`` write it into their manifest, ``wean-export`` into the folder of a model.
 """

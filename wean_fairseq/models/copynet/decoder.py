@@ -43,7 +43,7 @@ class CopyNetMemory(CopyMemory):
 
 @dataclass(frozen=True)
 class CopyNetState(State):
-    """What a step leaves for the next one, (N, ...) each."""
+    """State after a step, which the next one reads, (N, ...) each."""
 
     hidden: Tensor  # s_t, (N, H)
     cell: Tensor  # of an LSTM, (N, H)

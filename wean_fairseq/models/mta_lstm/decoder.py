@@ -83,7 +83,7 @@ class TopicMemory(Memory):
 
 @dataclass(frozen=True)
 class TopicState(State):
-    """What a step leaves for the next one."""
+    """State after a step, which the next one reads."""
 
     hidden: Tensor  # h of each layer, (N, L, H)
     cell: Tensor  # c of each layer, (N, L, H)

@@ -45,7 +45,7 @@ class PointerMemory(CopyMemory):
 
 @dataclass(frozen=True)
 class PointerState(State):
-    """What a step leaves for the next one."""
+    """State after a step, which the next one reads."""
 
     hidden: Tensor  # h_t, (N, H)
     cell: Tensor  # c_t, (N, H)

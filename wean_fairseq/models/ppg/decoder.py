@@ -60,7 +60,7 @@ class ChunkMemory(State):
 
 @dataclass(frozen=True)
 class PpgState(State):
-    """What a step leaves for the next one."""
+    """State after a step, which the next one reads."""
 
     words: Tensor  # all that were read, (N, T)
     number: Tensor  # of the chunk, from 0, (N,)

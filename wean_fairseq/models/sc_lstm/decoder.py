@@ -39,7 +39,7 @@ class KeywordMemory(Memory):
 
 @dataclass(frozen=True)
 class KeywordState(State):
-    """What a step leaves for the next one."""
+    """State after a step, which the next one reads."""
 
     hidden: Tensor  # h of each layer, (N, L, H)
     cell: Tensor  # c of each layer, (N, L, H)
