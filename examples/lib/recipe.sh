@@ -10,7 +10,7 @@
 #   JOBS=N   so many systems at a time, a core or  SEEDS    several seeds, each in RUN/seed<N>
 #            a GPU each                            SBATCH   file to write the trainings to as a Slurm job array
 #   TRAIN_FLAGS  more options of fairseq-train     PATIENCE end a training after so many validations that were no better
-#   RATES, DROPOUTS  values to choose from on validation, for each system
+#   RATES, DROPOUTS  values to choose from on validation, for each system (RATES_<system>: for this one)
 
 : "${SMOKE:=0}" "${JOBS:=1}" "${SEEDS:=}" "${SBATCH:=}"
 : "${SEED:=${SEEDS%% *}}"

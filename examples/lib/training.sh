@@ -3,18 +3,21 @@
 
 # train SYSTEM ARCH [ARGUMENTS...]: -> $RUN/SYSTEM/checkpoint_best.pt; resumes from the last checkpoint. TRAIN_FLAGS and
 # PATIENCE come after the recipe's own arguments, so that they win. With RATES or DROPOUTS every combination is trained in
-# $RUN/SYSTEM/tries, and $RUN/SYSTEM is linked to the one that is best on validation.
+# $RUN/SYSTEM/tries, and $RUN/SYSTEM is linked to the one that is best on validation. RATES_SYSTEM (RATES_cdnpg_r_s for
+# cdnpg_r+s) is a system's own list: optimisers differ in what rates they bear.
 train() {
-  local system=$1 arch=$2 flags rate dropout tried
+  local system=$1 arch=$2 flags rates rate dropout tried
   shift 2
+  rates=RATES_${system//[^[:alnum:]]/_}
+  rates=${!rates:-${RATES:-}}
   train_side_by_side
   read -ra flags <<<"${TRAIN_FLAGS:-}"
   set -- "$@" "${flags[@]}" ${PATIENCE:+--patience "$PATIENCE"}
-  if [[ -z ${RATES:-}${DROPOUTS:-} ]]; then
+  if [[ -z $rates${DROPOUTS:-} ]]; then
     train_once "$system" "$arch" "$@"
     return
   fi
-  for rate in ${RATES:-own}; do
+  for rate in ${rates:-own}; do
     for dropout in ${DROPOUTS:-own}; do
       tried=()
       [[ $rate == own ]] || tried+=(--lr "$rate")

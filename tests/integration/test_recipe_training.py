@@ -162,6 +162,13 @@ def test_the_best_rate_on_validation_is_kept_with_all_that_were_tried(run, tmp_p
     assert checkpoint.resolve().parent.name == "lr-0.002,dropout-own"
 
 
+def test_a_system_may_have_rates_of_its_own(run, tmp_path):
+    assert run(RATES="0.001 0.002", RATES_second="0.004", PATIENCE=1).returncode == 0
+    found = trainings(tmp_path / "run")
+    assert {name: len(one["tries"]) for name, one in found.items()} == {"first": 2, "second": 1}
+    assert found["second"]["chosen"] == "lr-0.004,dropout-own"
+
+
 def test_a_training_that_patience_did_not_end_is_called_cut(run, tmp_path):
     assert run().returncode == 0
     assert trainings(tmp_path / "run")["first"]["end"] == "cut"
