@@ -7,6 +7,8 @@
 # (32 epochs of Quora). The baselines that have papers of their own are trained as those say, or as RBM (Li et al., EMNLP
 # 2018) did on the same data. SIZES, RATE, WARMUP, BATCH and EPOCHS fit the run to the machine.
 #
+# A system with _skip, as transformer_skip, leaves the first target word out of the loss, as C-DNPG's release does.
+#
 #   VOCAB   vocab.txt of bert-base-uncased: the paper's word pieces; without it 8,000 BPE merges are learnt from train
 declare -A arch=(
   [residual_lstm]=residual_lstm
@@ -41,7 +43,7 @@ read -ra sizes <<<"$SIZES"
 check_systems() {
   local system
   for system in $SYSTEMS; do
-    [[ -n ${arch[$system]:-} ]] || die "there is no system $system here; choose from $TABLE2."
+    [[ -n ${arch[${system%_skip}]:-} ]] || die "there is no system $system here; choose from $TABLE2."
   done
 }
 
@@ -55,8 +57,9 @@ compare() {
   test_of_text test
   binarise -1 0 --dataset-impl raw
   for system in $SYSTEMS; do
-    settings "$system"
-    train "$system" "${arch[$system]}" "${optimisation[@]}" "${limits[@]}" "${validation[@]}"
+    settings "${system%_skip}"
+    [[ $system != *_skip ]] || optimisation+=(--skip-first-target)
+    train "$system" "${arch[${system%_skip}]}" "${optimisation[@]}" "${limits[@]}" "${validation[@]}"
     dump=()
     if [[ $system == cdnpg* ]]; then
       dump=(--granularity-dump "$RUN/$system/granularity.jsonl")

@@ -53,13 +53,20 @@ class ModelLossCriterion(FairseqCriterion):
         sentence_avg: divide gradients by sentences instead of tokens.
         bf16_output: see ``modules.products.bf16_products``; validation rounds too. Scores that the loss needs all
             at once, as those of models that copy, and additive ones stay as they are.
+        skip_first_target: train as C-DNPG's release, which cuts [CLS] off its targets and so never trains P(y_1);
+            validation leaves it out too.
 
     Raises:
         UserError: if ``label_smoothing`` is out of range.
     """
 
     def __init__(
-        self, task: FairseqTask, label_smoothing: float, sentence_avg: bool, bf16_output: bool = False
+        self,
+        task: FairseqTask,
+        label_smoothing: float,
+        sentence_avg: bool,
+        bf16_output: bool = False,
+        skip_first_target: bool = False,
     ) -> None:
         super().__init__(task)
         if not 0.0 <= label_smoothing < 1.0:
@@ -67,6 +74,7 @@ class ModelLossCriterion(FairseqCriterion):
         self.label_smoothing = label_smoothing
         self.sentence_avg = sentence_avg
         self.bf16_output = bf16_output
+        self.skip_first_target = skip_first_target
 
     def forward(
         self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
@@ -86,6 +94,8 @@ class ModelLossCriterion(FairseqCriterion):
         """
         if not reduce:
             raise NotImplementedError("this criterion keeps no per-token losses: use cross_entropy for reduce=False.")
+        if self.skip_first_target:
+            sample = self._without_first_target(sample)
         with bf16_products(self.bf16_output):
             sums = self._sums(model, sample)
         sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
@@ -99,6 +109,11 @@ class ModelLossCriterion(FairseqCriterion):
         logged = sums.logged if isinstance(sums, MixtureLoss) else {}
         logging_output |= {_PER_TOKEN + name: value.detach() for name, value in logged.items()}
         return sums.loss, sample_size, logging_output
+
+    def _without_first_target(self, sample: dict[str, Any]) -> dict[str, Any]:
+        target = sample["target"].clone()
+        target[:, 0] = self.padding_idx
+        return {**sample, "target": target, "ntokens": sample["ntokens"] - target.size(0)}
 
     def _sums(self, model: BaseFairseqModel, sample: dict[str, Any]) -> LossSums | MixtureLoss:
         if not getattr(model, "computes_loss", False):

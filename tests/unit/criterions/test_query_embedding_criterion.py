@@ -125,6 +125,18 @@ def test_bf16_output_rounds_the_products_of_this_loss_alone(kind):
     torch.testing.assert_close(rounded, exact, rtol=0.02, atol=0.0)
 
 
+@pytest.mark.parametrize("kind", MODELS)
+def test_the_first_target_word_may_be_left_out(kind):
+    """Expected: fairseq's label_smoothed_cross_entropy, which drops its first columns by ``ignore_prefix_size``."""
+    model, sample = make_model(kind), make_sample()
+    theirs = LabelSmoothedCrossEntropyCriterion(TASK, False, 0.1, ignore_prefix_size=1)
+    expected, _, expected_log = theirs(model, sample)
+    loss, size, log = QueryEmbeddingCriterion(TASK, 0.1, False, skip_first_target=True)(model, sample)
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(log["nll_loss"], expected_log["nll_loss"], rtol=1e-5, atol=1e-5)
+    assert size == log["ntokens"] == int(sample["target"][:, 1:].ne(PAD).sum())
+
+
 def test_bf16_output_is_an_option_of_the_command_line():
     words = ["data", "--arch", "wean_lstm", "--criterion", "query_embedding"]
     for more in ([], ["--bf16-output"]):
