@@ -19,7 +19,7 @@ from torch import Tensor
 from ..errors import UserError
 from ..models.base import StepDecoder
 from ..modules import Memory, State
-from .generator import PaperSequenceGenerator, TopAwareBeamSearch
+from .generator import PaperSequenceGenerator, TopAwareBeamSearch, log_known
 from .hypotheses import Finished, HypothesisTree
 from .vocabulary_scores import NEVER, VocabularyScores, scored_by_product
 
@@ -159,8 +159,9 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         special = torch.tensor([self.pad, self.unk, self.eos], device=log_sum.device).expand(len(log_sum), SPECIAL)
         ending = NEVER if step < self.min_len else 0.0
         change = log_sum.new_tensor([NEVER, -self.unk_penalty, ending])
-        search.scores.put(special, search.scores.get(special) + change)
-        return normaliser
+        given = search.scores.get(special)
+        search.scores.put(special, given + change)
+        return normaliser + log_known(given[:, 1] - normaliser) if self.renormalise else normaliser
 
     def _only_ends(self, search: _Search, beams: _Beams, normaliser: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Candidates of the last step, at which every hypothesis must end: (B, K) each, at the first step (B, 1)."""

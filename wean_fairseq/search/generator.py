@@ -7,6 +7,7 @@ fill that number before the right hypothesis has come to its end.
 Legend: ``B`` sentences still searched, ``K`` beam, ``S`` padded source length, ``T`` output length.
 """
 
+import math
 from typing import Any
 
 import torch
@@ -18,6 +19,11 @@ from torch import Tensor
 
 from ..errors import UserError
 from .beam_sampling import CONTINUATIONS, BeamSampling
+
+
+def log_known(log_unknown: Tensor) -> Tensor:
+    """Log-probability of all words but ``<unk>``, from that of ``<unk>``; finite also where nothing else is likely."""
+    return torch.log1p(-log_unknown.exp().clamp(max=1 - 1e-6))
 
 
 class TopAwareBeamSearch(BeamSearch):
@@ -74,6 +80,7 @@ class PaperSequenceGenerator(SequenceGenerator):
         source_positions: give each hypothesis as ``alignment`` the source word each of its words attends to most,
             which is what ``--replace-unk`` needs.
         beam_sampling: draw candidates instead of ranking them; goes with none of the stop rules.
+        renormalise: never write ``<unk>``, and share its probability out among the other words, as CopyNet's code does.
         kwargs: as fairseq's.
 
     Raises:
@@ -89,8 +96,11 @@ class PaperSequenceGenerator(SequenceGenerator):
         stop_when_nothing_better: int = 0,
         source_positions: bool = False,
         beam_sampling: bool = False,
+        renormalise: bool = False,
         **kwargs: Any,
     ) -> None:
+        if renormalise:
+            kwargs["unk_penalty"] = math.inf
         if stop_when_best_finished or stop_when_nothing_better:
             search_strategy = TopAwareBeamSearch(tgt_dict)
         if beam_sampling:
@@ -107,6 +117,15 @@ class PaperSequenceGenerator(SequenceGenerator):
         if self.repeat_ngram_blocker is not None:
             self.repeat_ngram_blocker = _NGramBlock(self.repeat_ngram_blocker.no_repeat_ngram_size)
         self.source_positions = source_positions
+        self.renormalise = renormalise
+        if renormalise:
+            forward_decoder = self.model.forward_decoder
+
+            def forward(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
+                scores, attention = forward_decoder(*args, **kwargs)
+                return scores - log_known(scores[:, self.unk]).unsqueeze(1), attention
+
+            self.model.forward_decoder = forward
 
     def is_finished(self, step: int, unfin_idx: int, max_len: int, finalized_sent_len: int, beam_size: int) -> bool:
         """Whether sentence ``unfin_idx`` (of those still searched) is done after this step."""

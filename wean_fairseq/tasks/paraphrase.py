@@ -53,6 +53,10 @@ class ParaphraseConfig(SearchingConfig):
             "truncate: cut training pairs, and all sources (its second)"
         },
     )
+    no_source_end: bool = field(
+        default=False,
+        metadata={"help": "leave the end symbol off the sources, as the releases of WEAN and CopyNet do"},
+    )
     keep_empty_lines: bool = field(default=False, metadata={"help": "accept empty lines instead of refusing the data"})
     rebuild_batches: bool = field(
         default=True,
@@ -126,6 +130,11 @@ class ParaphraseTask(SearchingTask):
             raise UserError(f"--oov-slots must be -1 (as the arch needs), 0 (none) or more, but is {cfg.oov_slots}.")
         if str(cfg.length_policy) == "truncate" and not cfg.max_pair_length:
             raise UserError("--length-policy truncate needs --max-pair-length, the number of words to keep.")
+        if cfg.no_source_end and (cfg.keep_empty_lines or cfg.granularity_labels):
+            raise UserError(
+                "--no-source-end leaves nothing of an empty line, and weak labels count the end symbol: leave it out, "
+                "or --keep-empty-lines and --granularity-labels."
+            )
         if cfg.dataset_impl is None and is_raw_text(cfg.data):
             cfg.dataset_impl = "raw"  # fairseq tells its binary formats apart, but not text from them
         return super().setup_task(cfg, **kwargs)
@@ -282,12 +291,13 @@ class ParaphraseTask(SearchingTask):
         """
         self.check_files(split, epoch, combine)
         self._check_split(split, epoch, combine)
-        _warn_of_other_limits(kwargs.get("task_cfg"), self.limits)
+        _warn_of_other_sources(kwargs.get("task_cfg"), self.limits, self.cfg.no_source_end)
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
         self._warn_of_lost_spellings(split)
         pairs = self.datasets[split]
         training = split == self.cfg.train_subset
         limited = limit_pairs(pairs, self.limits, training)
+        limited.remove_eos_from_source = self.cfg.no_source_end
         languages = (self.cfg.source_lang, self.cfg.target_lang)
         labels = self.cfg.granularity_labels
         self.datasets[split] = label_pairs(labels, split, languages, limited, pairs, required=training)
@@ -359,7 +369,9 @@ class ParaphraseTask(SearchingTask):
         if self.limits.truncates:
             end = torch.tensor([self.source_dictionary.eos()])
             src_tokens = [torch.cat([words[:-1][: self.limits.length], end]) for words in src_tokens]
-            src_lengths = [len(words) for words in src_tokens]
+        if self.cfg.no_source_end:
+            src_tokens = [words[:-1] if len(words) > 1 else words for words in src_tokens]  # an empty line is its end
+        src_lengths = [len(words) for words in src_tokens]
         self._typed_pairs = super().build_dataset_for_inference(src_tokens, src_lengths, constraints=constraints)
         return self._typed_pairs
 
@@ -380,11 +392,16 @@ def _check_batch_size(dataset: FairseqDataset, max_tokens: int | None, max_posit
         )
 
 
-def _warn_of_other_limits(saved: ParaphraseConfig | None, limits: PairLimits) -> None:
-    """Decoding takes its options from the command line: say so where sources would be read longer than in training."""
+def _warn_of_other_sources(saved: ParaphraseConfig | None, limits: PairLimits, no_source_end: bool) -> None:
+    """Decoding takes its options from the command line: say so where sources are read otherwise than in training."""
     trained = PairLimits(getattr(saved, "max_pair_length", 0), str(getattr(saved, "length_policy", "drop")))
     if trained.truncates and trained != limits:
         logger.warning(
             f"the model was trained with --length-policy truncate --max-pair-length {trained.length}; "
             "give both here too, or longer sources are read than it has ever seen"
+        )
+    if saved is not None and getattr(saved, "no_source_end", False) != no_source_end:
+        logger.warning(
+            f"the model was trained {'without' if no_source_end else 'with'} --no-source-end; do the same here, or "
+            "sources end otherwise than it has ever seen"
         )

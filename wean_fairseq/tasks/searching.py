@@ -1,7 +1,6 @@
 """The guarded translation task with the searches of the papers, and with a faster search where there is one."""
 
 import logging
-import math
 from argparse import Namespace
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,10 +30,10 @@ class SearchingConfig(GuardedConfig):
         default="fairseq",
         metadata={
             "help": "wean: scores are plain sums of log-probabilities (whatever --lenpen says) and a sentence is done "
-            "when its best hypothesis is and --nbest are; copynet: <unk> is never written and a sentence goes on "
-            "until no unfinished hypothesis can be one of the --nbest; cdnpg-sampling: candidates of a beam are drawn "
-            "by their scores from the 50 best continuations of each hypothesis; "
-            "fairseq: as the generation options say"
+            "when its best hypothesis is and --nbest are; copynet: <unk> is never written, its probability goes to the "
+            "other words, and a sentence goes on until no unfinished hypothesis can be one of the --nbest; "
+            "cdnpg-sampling: candidates of a beam are drawn by their scores from the 50 best continuations of each "
+            "hypothesis; fairseq: as the generation options say"
         },
     )
     stock_search: bool = field(
@@ -82,7 +81,6 @@ class SearchingTask(GuardedTask):
             args = Namespace(**{**_options(args), "lenpen": 0.0})
         if preset == "copynet":
             logger.info("search preset copynet: <unk> is never written, no better hypothesis is cut off")
-            args = Namespace(**{**_options(args), "unkpen": math.inf})
         blocks = getattr(args, "no_repeat_ngram_size", 0) > 0 and not getattr(args, "print_alignment", None)
         fast = not self.cfg.stock_search and FastSequenceGenerator.knows(models)
         own = preset != "fairseq" or replaces_unk or blocks
@@ -94,6 +92,7 @@ class SearchingTask(GuardedTask):
                 stop_when_nothing_better=wanted if preset == "copynet" else 0,
                 source_positions=replaces_unk,
                 beam_sampling=preset == "cdnpg-sampling",
+                renormalise=preset == "copynet",
             )
             if fast:
                 extra.update(bf16_scores=self.cfg.bf16_scores)

@@ -225,6 +225,26 @@ def test_the_stop_rules_are_those_of_the_plain_class(arch, rule, wanted, stock_i
     assert_same(found, SequenceGenerator.generate(plain, [model], sample))
 
 
+@pytest.mark.parametrize("arch", ["wean_lstm", "copynet", "dnpg"])
+def test_without_unknown_words_the_others_have_all_probability(arch, stock_is_not_used):
+    """Expected: the plain class, and its scores from log_softmax over all words but ``<unk>``."""
+    model = make_model(*FAMILIES[arch])
+    sample = make_sample(model)
+    options = {"max_len_b": 10, "renormalise": True}
+    found = search(FastSequenceGenerator, [model], sample, **options)
+    plain = PaperSequenceGenerator([model], model.decoder.dictionary, beam_size=5, **options)
+    assert_same(found, SequenceGenerator.generate(plain, [model], sample))
+    encoder_out = model.encoder(**{name: sample["net_input"][name] for name in ("src_tokens", "src_lengths")})
+    for row, hypotheses in enumerate(found):
+        tokens = hypotheses[0]["tokens"]
+        assert model.decoder.dictionary.unk() not in tokens
+        read = torch.cat([tokens.new_tensor([EOS]), tokens[:-1]]).expand(len(found), -1)
+        scores = model.get_normalized_probs(model.decoder(read, encoder_out=encoder_out), log_probs=True)[row]
+        scores[:, model.decoder.dictionary.unk()] = -torch.inf
+        expected = scores.log_softmax(dim=-1).gather(1, tokens.unsqueeze(1)).squeeze(1)
+        torch.testing.assert_close(hypotheses[0]["positional_scores"], expected, rtol=1e-4, atol=1e-4)
+
+
 def test_alignments_for_unknown_words_are_the_same():
     model = make_model("wean_lstm", {})
     sample = make_sample(model)

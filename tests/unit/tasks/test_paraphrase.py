@@ -170,6 +170,7 @@ def test_the_wrong_storage_format_is_named(data):
     [
         ({"max_pair_length": -1}, "--max-pair-length must be 0"),
         ({"length_policy": "truncate"}, "--length-policy truncate needs --max-pair-length"),
+        ({"no_source_end": True, "keep_empty_lines": True}, "--no-source-end leaves nothing of an empty line"),
     ],
 )
 def test_limits_that_make_no_sense_are_refused(data, options, message):
@@ -184,6 +185,22 @@ def test_a_model_trained_on_cut_sources_warns_where_they_are_read_whole(data, ca
     assert "was trained with" not in caplog.text
     make_task(data).load_dataset("test", task_cfg=trained)
     assert "was trained with --length-policy truncate --max-pair-length 5" in caplog.text
+
+
+@pytest.mark.parametrize("limits", [{}, {"max_pair_length": 5, "length_policy": "truncate"}], ids=["whole", "cut"])
+def test_sources_may_come_without_their_end(data, limits, caplog):
+    """Only sources: a target has its end, which training predicts."""
+    plain, task = make_task(data, **limits), make_task(data, no_source_end=True, **limits)
+    found, expected = sample_of(task), sample_of(plain)
+    assert found["net_input"]["src_lengths"].tolist() == [n - 1 for n in expected["net_input"]["src_lengths"].tolist()]
+    assert not found["net_input"]["src_tokens"].eq(EOS).any()
+    torch.testing.assert_close(found["target"], expected["target"])
+    typed = [torch.tensor([*words(n), EOS]) for n in (3, 7, 0)]
+    read = task.build_dataset_for_inference(typed, [len(line) for line in typed])
+    kept = words(7) if not limits else words(7)[:5]
+    assert [read[row]["source"].tolist() for row in range(3)] == [words(3), kept, [EOS]]
+    plain.load_dataset("valid", task_cfg=task.cfg)
+    assert "was trained with --no-source-end" in caplog.text
 
 
 def generation_args(**options):

@@ -66,7 +66,7 @@ def register_presets() -> None:
     register_preset("copynet", "copynet_lcsts", **lcsts)
     register_preset("copynet", "rnnsearch_lcsts", system="rnnsearch", **lcsts)
     register_preset("copynet", "enc_dec_lcsts", system="enc_dec", **lcsts)
-    register_preset("copynet", "copynet_lcsts_release", embed_dim=500, hidden_size=750)  # authors' code
-    # Of the authors' released configuration of the synthetic task what has a switch here.
-    release = {"attention_dim": 1000, "readout": "full", "attention_coverage": True, "location_width": 57}
-    register_preset("copynet", "copynet_release", **release)
+    # Of the authors' released configurations, for LCSTS and for the synthetic task, what has a switch here.
+    release = {"attention_dim": 1000, "readout": "full", "attention_coverage": True}
+    register_preset("copynet", "copynet_lcsts_release", embed_dim=500, hidden_size=750, **release)
+    register_preset("copynet", "copynet_release", location_width=57, **release)
