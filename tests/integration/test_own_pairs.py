@@ -1,4 +1,4 @@
-"""The way of a new user: a CSV of pairs, examples/own_pairs.sh, wean-generate, three lines of Python."""
+"""The way of a new user, as the README's first screen has it: a CSV of pairs, its recipe, wean-generate, Python."""
 
 import csv
 import json
@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import markdown
 from tests.integration.commands import BIN, ENVIRONMENT, ROOT, TIMEOUT, USER_DIR, run
+from tests.integration.test_docs_run import bash, copy_project, document
 from wean_fairseq.text import Text, read_text_settings
 
 pytestmark = pytest.mark.slow
@@ -42,16 +44,41 @@ def call(*line: object, stdin: str = "", **variables: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run directory of the recipe on a CSV with quotes, apostrophes, capitals and accents."""
-    folder = tmp_path_factory.mktemp("own")
+def first_screen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str], str]:
+    """A copy of the project where a reader has followed the part about own pairs to the letter, with a small training.
+
+    Returns:
+        The folder; the sentences to rewrite; and what the last block, of Python, printed.
+    """
+    folder = copy_project(tmp_path_factory.mktemp("clone"), "wean_fairseq", "examples", "preprocess")
+    activate = folder / ".venv" / "bin" / "activate"
+    activate.parent.mkdir(parents=True)
+    activate.write_text(f"PATH={folder / 'bin'}:{BIN}:$PATH\n", encoding="utf-8")
     with (folder / "pairs.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([("id", "long", "short"), *((n, *pair) for n, pair in enumerate(PAIRS))])
-    variables = {"DATA": str(folder / "pairs.csv"), "COLUMNS": "long,short", "RUN": str(folder / "run"), "SMOKE": "1"}
-    variables |= {"EPOCHS": "3", "WIDTH": "16", "GPUS": "0", "OMP_NUM_THREADS": "1"}
-    said = call("bash", ROOT / "examples" / "own_pairs.sh", **variables)
-    assert "wean-generate --model" in said
-    return folder / "run"
+    sentences = [PAIRS[0][0], "", "Zoë's “new” café?", PAIRS[30][0]]
+    (folder / "sentences.txt").write_text("".join(f"{line}\n" for line in sentences), encoding="utf-8")
+    here = [block for block in markdown.blocks(document("README.md")) if block.heading == "Your own sentence pairs"]
+    assert [block.language for block in here] == ["sh", "python"]
+    small = "export COLUMNS=long,short EPOCHS=3 WIDTH=16 GPUS=0\n"
+    said = bash(small + here[0].text, folder).stdout
+    assert f"wean-generate --model {folder}/runs/own_pairs/model" in said
+    return folder, sentences, bash('python -c "$(cat)"', folder, stdin=here[1].text).stdout
+
+
+@pytest.fixture(scope="module")
+def recipe(first_screen: tuple[Path, list[str], str]) -> Path:
+    """The run directory of the recipe on a CSV with quotes, apostrophes, capitals and accents."""
+    return first_screen[0] / "runs" / "own_pairs"
+
+
+def test_the_readmes_commands_rewrite_a_line_for_a_line(first_screen: tuple[Path, list[str], str]):
+    folder, sentences, printed = first_screen
+    written = (folder / "rewritten.txt").read_text("utf-8").split("\n")
+    assert len(written) == len(sentences) + 1
+    assert [bool(line) for line in written] == [bool(line) for line in sentences] + [False]
+    assert len(printed.splitlines()) == 1, "an output, and nothing beside it"
+    assert printed.strip()
 
 
 def test_text_is_the_same_at_training_and_at_use(recipe: Path):
