@@ -151,8 +151,8 @@ class Loader:
     def __call__(self, index: int) -> dict[str, float]:
         """Load and collate the next batch, and do with its words what the task does before each step."""
         self.latest = next(self.iterator)
-        if hasattr(self.task, "with_slots"):  # ours: unknown words become slots
-            self.task.with_slots(self.latest)
+        if hasattr(self.task, "map_slots"):  # ours: unknown words become slots
+            self.task.map_slots(self.latest)
         return {}
 
     def describe(self) -> dict[str, float]:

@@ -111,7 +111,7 @@ class EssayStep(TrainingStep):
         if not self.reads_bert:
             return batch
         net_input = batch["net_input"]
-        features = self.features.aligned(net_input["src_tokens"], self.dictionary)
+        features = self.features.align(net_input["src_tokens"], self.dictionary)
         return {**batch, "net_input": {**net_input, "topic_features": features}}
 
 

@@ -67,7 +67,7 @@ def measure_time(
     """Medians and ratios of all variants, interleaved in this process."""
     # The plugin is there by now; which library is the faster one depends on the machine.
     from wean_fairseq.modules.chunked_loss import product_cross_entropy
-    from wean_fairseq.modules.products import exact_products
+    from wean_fairseq.modules.output_matmul import exact_products
 
     torch.set_num_threads(threads)
     parts = {

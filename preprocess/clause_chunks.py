@@ -63,7 +63,7 @@ def split_clauses(tokens: list[str]) -> list[int]:
     return lengths
 
 
-def near_equal(lengths: list[int], parts: int) -> list[int]:
+def split_evenly(lengths: list[int], parts: int) -> list[int]:
     """Group neighbours into ``parts`` groups whose lengths are as equal as can be; return the groups' lengths.
 
     As equal as can be: the sum of squares is least, which for a given total is the least variance. Of several such
@@ -99,7 +99,7 @@ def cut(tokens: list[str], parts: int, symbol: str) -> tuple[list[str], bool]:
     inside = len(clauses) < parts
     pieces = [1] * len(tokens) if inside else clauses
     chunked, place = [], 0
-    for size in near_equal(pieces, min(parts, len(pieces))):
+    for size in split_evenly(pieces, min(parts, len(pieces))):
         chunked += [*tokens[place : place + size], symbol]
         place += size
     return chunked[:-1], inside
@@ -117,7 +117,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
     symbol = options.chunk_symbol
     for split, paths in plain_files(options.data).items():
         with preparation.split(split) as writer:
-            for where, (source, target) in preparation.aligned(paths):
+            for where, (source, target) in preparation.aligned_lines(paths):
                 if writer.full:
                     break
                 topics, essay = (preparation.clean(line).split() for line in (source, target))
@@ -139,11 +139,13 @@ def build(options: Namespace, preparation: Preparation) -> None:
 def remove(options: Namespace) -> int:
     """Take the symbol out of outputs; return the exit status."""
 
-    def without(line: str) -> str:
+    def remove_symbol(line: str) -> str:
         return " ".join(token for token in line.split() if token != options.chunk_symbol) + "\n"
 
     def work() -> None:
-        write_atomically(options.output, (without(line) for line in read_outputs(options.generated, options.input)))
+        write_atomically(
+            options.output, (remove_symbol(line) for line in read_outputs(options.generated, options.input))
+        )
 
     return exit_status("clause_chunks", options.output, work)
 

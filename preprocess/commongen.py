@@ -71,7 +71,7 @@ def read_sets(preparation: Preparation, path: Path) -> Iterator[tuple[str, list[
 def read_pairs(preparation: Preparation, split: str, paths: list[Path]) -> Iterator[tuple[str, str]]:
     """Yield (concepts, sentence) of a split, released or plain."""
     if len(paths) > 1:
-        for _, (source, target) in preparation.aligned(paths):
+        for _, (source, target) in preparation.aligned_lines(paths):
             yield source, target
         return
     for concepts, sentences in read_sets(preparation, paths[0]):

@@ -93,7 +93,7 @@ def write_plain_essays(options: Namespace, preparation: Preparation) -> None:
     """Write the splits of a directory."""
     for split, paths in plain_files(options.data).items():
         with preparation.split(split) as writer:
-            for _, (topics, essay) in preparation.aligned(paths):
+            for _, (topics, essay) in preparation.aligned_lines(paths):
                 if writer.full:
                     break
                 add(writer, options, (" ".join(topics.split()), " ".join(essay.split())))

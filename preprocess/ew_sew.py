@@ -87,7 +87,7 @@ def read_matches(preparation: Preparation, path: Path, lowest: float) -> Iterato
 def write_dev(preparation: Preparation, paths: list[Path]) -> None:
     """Write NTS's development files, which have each sentence once for each reference: the first one is the target."""
     groups: dict[str, list[str]] = {}
-    for _, (source, target) in preparation.aligned(paths):
+    for _, (source, target) in preparation.aligned_lines(paths):
         groups.setdefault(source, []).append(target)
     number = min(map(len, groups.values()), default=0)
     preparation.left_out["dev_references_beyond_the_fewest"] = sum(len(found) - number for found in groups.values())
@@ -112,7 +112,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
                     break
                 writer.add(*pair)
         for paths in options.train:
-            for _, lines in preparation.aligned(paths):
+            for _, lines in preparation.aligned_lines(paths):
                 if writer.full:
                     break
                 writer.add(*lines)

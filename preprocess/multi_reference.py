@@ -68,7 +68,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
         write_references(preparation, split, paths)
     if options.train_on_valid:
         with preparation.split("train") as writer:
-            for _, (source, *references) in preparation.aligned(found["valid"]):
+            for _, (source, *references) in preparation.aligned_lines(found["valid"]):
                 for reference in references:
                     if writer.full:
                         break

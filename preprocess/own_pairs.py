@@ -72,7 +72,7 @@ def read_pairs(preparation: Preparation, *, first: bool = False) -> Iterator[Pai
     """
     paths = preparation.options.data
     if len(paths) == 2:
-        for where, (source, target) in preparation.aligned(paths, count=first):
+        for where, (source, target) in preparation.aligned_lines(paths, count=first):
             if where.startswith("line 1 ") and "\t" in source and "\t" in target:
                 raise InputError(f"{paths[0]} and {paths[1]} are tables: give --data one of them alone.")
             yield source, target

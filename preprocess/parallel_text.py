@@ -48,7 +48,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
     if not (options.train or options.valid or options.test):
         raise InputError("no input: give --train, --valid or --test with a source and a target file.")
     for path in options.held_out:
-        preparation.hold("held out", preparation.lines(path))
+        preparation.hold_out("held out", preparation.lines(path))
     for split in reversed(SPLITS):
         files: list[list[Path]] = getattr(options, split)
         if not files:
@@ -56,7 +56,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
         refuse = split != "train" or not options.drop_empty
         with preparation.split(split) as writer:
             for pair in files:
-                for where, (source, target) in preparation.aligned(pair):
+                for where, (source, target) in preparation.aligned_lines(pair):
                     if writer.full:
                         break
                     writer.add(source, target, where=where if refuse else "")

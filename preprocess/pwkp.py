@@ -95,7 +95,7 @@ def maps(preparation: Preparation, split: str, paths: list[Path], table: Any) ->
     if path is not None:
         yield from lua_list(table, split, path)
     elif originals is not None:
-        for _, forms in preparation.aligned([paths[0], originals[0]], count=False):
+        for _, forms in preparation.aligned_lines([paths[0], originals[0]], count=False):
             yield entities.align(*forms)
     else:
         while True:
@@ -105,7 +105,7 @@ def maps(preparation: Preparation, split: str, paths: list[Path], table: Any) ->
 def write_anonymised(preparation: Preparation, writer: PairWriter, paths: list[Path], table: Any) -> None:
     """Write one split with its entities."""
     known = maps(preparation, writer.split.name, paths, table)
-    for where, (source, target) in preparation.aligned(paths):
+    for where, (source, target) in preparation.aligned_lines(paths):
         if writer.full:
             break
         names = next(known, None)
@@ -135,7 +135,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
                 write_anonymised(preparation, writer, paths, table)
             continue
         with preparation.split(split) as writer:
-            for where, (source, target) in preparation.aligned(paths):
+            for where, (source, target) in preparation.aligned_lines(paths):
                 if writer.full:
                     break
                 writer.add(source, target, where=_held_out(writer, where))

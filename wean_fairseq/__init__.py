@@ -25,7 +25,7 @@ _PLACES = {
 }
 
 errors.install_error_reports()
-registration.register_in_time()
+registration.register_before_use()
 
 
 def __getattr__(name: str) -> Any:

@@ -95,7 +95,7 @@ def install() -> None:
     iterators.GroupedIterator = WholeGroups
     for message in _NOISE:
         warnings.filterwarnings("ignore", message=f"(?s).*{message}")
-    write_what_there_is()
+    make_output_printable()
 
 
 def _require_safe_loader() -> None:
@@ -253,7 +253,7 @@ def _alignment_words(path: str | None) -> dict[str, str] | None:
     return _load_align_dict("" if path == "@@ " else path)
 
 
-def write_what_there_is() -> None:
+def make_output_printable() -> None:
     """Let every word be printed, whatever the locale's encoding: escaped on a terminal, else as UTF-8."""
     out = sys.stdout
     if isinstance(out, io.TextIOWrapper) and out.errors == "strict":

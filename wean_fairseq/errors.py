@@ -56,7 +56,7 @@ def _sentence(error: BaseException) -> str | None:
         return f"there is not enough memory ({said[:200] or 'none is left'}): make batches smaller, or allow more."
     if isinstance(error, AssertionError | ValueError | NotImplementedError | OSError) and _OF_OPTIONS.search(said):
         return f"{said.rstrip('.!')}."
-    if isinstance(error, KeyError) and _raised_by(error) in ("validate", "get_valid_stats"):
+    if isinstance(error, KeyError) and _raising_function(error) in ("validate", "get_valid_stats"):
         return f"--best-checkpoint-metric {error.args[0]} is nothing that a validation tells: see its line in the log."
     torch = sys.modules.get("torch")  # a process that has not imported it is alone
     among_others = torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized()
@@ -69,7 +69,7 @@ def _sentence(error: BaseException) -> str | None:
     return None
 
 
-def _raised_by(error: BaseException) -> str:
+def _raising_function(error: BaseException) -> str:
     """The function that raised an error."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:

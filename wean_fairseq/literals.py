@@ -49,11 +49,11 @@ def _value(node: ast.expr) -> Any:
         case ast.Constant(value=bool() | int() | float() | str() | None as value):
             return value
         case ast.List(elts=items):
-            return _small([_value(item) for item in items])
+            return _check_items([_value(item) for item in items])
         case ast.Tuple(elts=items):
-            return _small(tuple(_value(item) for item in items))
+            return _check_items(tuple(_value(item) for item in items))
         case ast.Dict(keys=keys, values=values):
-            return _small({_key(key): _value(value) for key, value in zip(keys, values, strict=True)})
+            return _check_items({_key(key): _value(value) for key, value in zip(keys, values, strict=True)})
         case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=operand):
             number = _number(_value(operand))
             return -number if isinstance(sign, ast.USub) else number
@@ -78,7 +78,7 @@ def _number(value: Any) -> Any:
 
 def _sum(left: Any, right: Any) -> Any:
     if isinstance(left, list | tuple) and type(left) is type(right):
-        return _small(left + right)
+        return _check_items(left + right)
     return _number(left) + _number(right)
 
 
@@ -95,7 +95,7 @@ def _product(left: Any, right: Any) -> Any:
     return product
 
 
-def _small(items: Any) -> Any:
+def _check_items(items: Any) -> Any:
     if _size(items) > MOST:
         raise ValueError("too many items")
     return items

@@ -27,12 +27,12 @@ LIGHT = tuple(
 )
 
 
-def register_in_time() -> None:
+def register_before_use() -> None:
     """Register now if fairseq or torch is imported already, else just before the first import that needs it."""
     if any(name in sys.modules for name in _HOSTS):
         register()
     else:
-        sys.meta_path.insert(0, _BeforeTheFirst())
+        sys.meta_path.insert(0, _RegisteringFinder())
 
 
 def register() -> None:
@@ -48,7 +48,7 @@ def _needs_registration(name: str) -> bool:
     return not any(name == light or name.startswith(f"{light}.") or light.startswith(f"{name}.") for light in LIGHT)
 
 
-class _BeforeTheFirst(MetaPathFinder, Loader):
+class _RegisteringFinder(MetaPathFinder, Loader):
     """Finder and loader of the first module that needs the plugin; it steps aside when it has registered it."""
 
     def find_spec(

@@ -35,7 +35,7 @@ class LeakCheck:
         """Do not compare training pairs with a split that they are meant to share."""
         self._ignored.add(split)
 
-    def hold(self, split: str, source: str, targets: Sequence[str]) -> None:
+    def hold_out(self, split: str, source: str, targets: Sequence[str]) -> None:
         """Count what a line of a held-out split shares with the splits held before, and remember it."""
         keys = self._keys(source, targets)
         self._compare(split, keys)

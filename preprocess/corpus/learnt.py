@@ -9,12 +9,12 @@ from contextlib import nullcontext, redirect_stderr
 from pathlib import Path
 
 from corpus.errors import InputError
-from wean_fairseq.text.steps import Step, need
+from wean_fairseq.text.steps import Step, import_optional
 
 
 def learn_truecaser(lines: Iterable[str], path: Path) -> None:
     """Write a Moses true-casing model: each word with the forms it was seen in, not at the start of a sentence."""
-    learner = need("sacremoses").MosesTruecaser()
+    learner = import_optional("sacremoses").MosesTruecaser()
     forms: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for line in lines:
         for lower, form, weight in learner.learn_truecase_weights(line.split()):
@@ -33,7 +33,7 @@ def learn_bpe(lines: Iterable[str], path: Path, merges: int) -> None:
     Raises:
         InputError: if the text is too small to learn from.
     """
-    learner = need("subword_nmt.learn_bpe")
+    learner = import_optional("subword_nmt.learn_bpe")
     with path.open("w", encoding="utf-8", newline="\n") as file:
         quiet = nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO())  # its bar is always on
         try:

@@ -16,7 +16,7 @@ def write_plain(preparation: Preparation, files: dict[str, list[Path]]) -> None:
     """Write those splits; pairs with an empty side are left out and counted."""
     for split, paths in files.items():
         with preparation.split(split) as writer:
-            for _, (source, target) in preparation.aligned(paths):
+            for _, (source, target) in preparation.aligned_lines(paths):
                 if writer.full:
                     break
                 writer.add(source, target)

@@ -53,7 +53,7 @@ class Preparation:
         counts = self.cleaner.counts if count else None
         return read_lines(self.output.source(path), counts, self.replace_bad)
 
-    def aligned(self, paths: Sequence[Path], *, count: bool = True) -> Iterator[tuple[str, list[str]]]:
+    def aligned_lines(self, paths: Sequence[Path], *, count: bool = True) -> Iterator[tuple[str, list[str]]]:
         """(where, the line of each file) of aligned source files."""
         counts = self.cleaner.counts if count else None
         return read_aligned([self.output.source(path) for path in paths], counts, self.replace_bad)
@@ -67,12 +67,12 @@ class Preparation:
         """One line of a source file, fit for the leak check: clean, lower-cased; not yet cut into tokens."""
         return self.text.clean(line)
 
-    def hold(self, name: str, sentences: Iterable[str]) -> None:
+    def hold_out(self, name: str, sentences: Iterable[str]) -> None:
         """Sentences of a test set that is not written here: training pairs are compared with them too."""
         for sentence in sentences:
             line = self.clean(sentence)
             if line:
-                self.leaks.hold(name, line, [line])
+                self.leaks.hold_out(name, line, [line])
 
     @contextmanager
     def split(
@@ -94,7 +94,9 @@ class Preparation:
             self.text_files += split.paths[: len(sides)]
             yield writer
         if not split.kept and required:
-            raise InputError(f"no line is left for {name}: {_listed(split.dropped) or 'there is none in the input'}.")
+            raise InputError(
+                f"no line is left for {name}: {_list_counts(split.dropped) or 'there is none in the input'}."
+            )
         if not split.kept:
             self.left_out.update({f"{name}_{reason}": count for reason, count in split.dropped.items()})
             del self.output.splits[name]
@@ -164,7 +166,7 @@ class Looks:
         self.settings = settings
         self.counts = Counter[str]()
 
-    def see(self, line: str) -> None:
+    def count_line(self, line: str) -> None:
         """Look at a clean line."""
         if self.counts["lines"] < _LOOKED_AT:
             self.counts["lines"] += 1
@@ -213,7 +215,7 @@ class PairWriter:
         """
         preparation = self.preparation
         clean = [preparation.clean(line) for line in lines]
-        preparation.looks.see(clean[0])
+        preparation.looks.count_line(clean[0])
         tokens = [preparation.text.cut(line) for line in clean]
         if not all(tokens):
             if where:
@@ -221,7 +223,7 @@ class PairWriter:
             self.drop("empty_side")
             return False
         if self.held_out:
-            preparation.leaks.hold(self.split.name, clean[0], clean[1:])
+            preparation.leaks.hold_out(self.split.name, clean[0], clean[1:])
         elif preparation.leaks.leaks(self.split.name, clean[0], clean[1:]):
             self.drop("leak")
             return False
@@ -234,16 +236,16 @@ def describe(output: Output, name: str, remarks: Iterable[str]) -> None:
     for remark in remarks:
         print(f"{name}: {remark}")
     for split, part in output.splits.items():
-        left_out = f"; left out: {_listed(part.dropped)}" if part.dropped else ""
+        left_out = f"; left out: {_list_counts(part.dropped)}" if part.dropped else ""
         print(f"{name}: {split}: {part.kept:,} lines{left_out}")
     for what, fact in (("of the input, in no split", "left_out"), ("cleaned", "cleaning")):
         if output.facts.get(fact):
-            print(f"{name}: {what}: {_listed(output.facts[fact])}")
+            print(f"{name}: {what}: {_list_counts(output.facts[fact])}")
     for both, counts in output.facts.get("leaks", {}).items():
         first, second = both.split(" / ")
         shown = f"{counts['pairs']:,} pairs, {counts['sources']:,} sources, {counts['targets']:,} targets"
         print(f"{name}: {first} lines whose like is in {second}: {shown}, {counts['any']:,} on whichever side")
 
 
-def _listed(counts: Mapping[str, int]) -> str:
+def _list_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {what.replace('_', ' ')}" for what, count in sorted(counts.items()))

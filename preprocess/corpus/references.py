@@ -20,7 +20,7 @@ ASSET = {
 def write_references(preparation: Preparation, split: str, paths: Sequence[Path]) -> None:
     """Write a set of aligned files; the first reference is the target, too."""
     with preparation.split(split, sides(len(paths) - 1)) as writer:
-        for where, (source, *references) in preparation.aligned(paths):
+        for where, (source, *references) in preparation.aligned_lines(paths):
             if writer.full:
                 break
             writer.add(source, references[0], *references, where=where)

@@ -19,7 +19,7 @@ from rouge_score.rouge_scorer import _lcs_table
 
 from tests.fuzz.text import assert_one_sentence, call
 from wean_fairseq.data.pairs import check_text
-from wean_fairseq.data.typed_text import read_lines_like_others, read_typed_lines
+from wean_fairseq.data.typed_text import patch_interactive_reader, read_typed_lines
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.cli import main
 from wean_fairseq.evaluation.curves import read_history
@@ -83,7 +83,7 @@ def test_fairseq_interactive_reads_so_and_no_other_script(monkeypatch, name, ori
     command = ModuleType(name)
     command.__spec__, command.buffered_read = ModuleSpec(origin, None), None
     monkeypatch.setitem(sys.modules, name, command)
-    read_lines_like_others()
+    patch_interactive_reader()
     assert (command.buffered_read is read_typed_lines) == (origin == "fairseq_cli.interactive")
 
 

@@ -296,7 +296,7 @@ def test_output_where_the_locale_lacks_the_characters(
         import wean_fairseq.compat
 
         sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), encoding, line_buffering=True)
-        wean_fairseq.compat.write_what_there_is()
+        wean_fairseq.compat.make_output_printable()
 
     result = run("train", tmp_path / "词", *MODEL, *RATE, "--save-dir", folder, prepare=speak)
     assert result.code == 0, result.describe()

@@ -30,9 +30,9 @@ def run(model: torch.nn.Module, topics: list[int], previous: list[int]) -> tuple
         keywords = torch.sigmoid(reading) * keywords
         trajectory.append(keywords)
         for layer in range(layers):
-            enter, forget, content, leave = gates(decoder.lstm, layer, given, hidden[layer])
-            cell[layer] = forget * cell[layer] + enter * content + torch.tanh(keywords @ write[layer])
-            hidden[layer] = leave * torch.tanh(cell[layer])
+            input_gate, forget_gate, candidate, output_gate = gates(decoder.lstm, layer, given, hidden[layer])
+            cell[layer] = forget_gate * cell[layer] + input_gate * candidate + torch.tanh(keywords @ write[layer])
+            hidden[layer] = output_gate * torch.tanh(cell[layer])
             given = hidden[layer]
         projection = decoder.output.score.out_proj
         probabilities.append(torch.softmax(projection.weight @ torch.cat(hidden) + projection.bias, dim=0))
@@ -47,8 +47,10 @@ def gates(lstm: torch.nn.LSTM, layer: int, given: Tensor, hidden: Tensor) -> tup
     total = [
         weight_ih[unit] @ given + weight_hh[unit] @ hidden + bias_ih[unit] + bias_hh[unit] for unit in range(4 * size)
     ]
-    enter, forget, content, leave = (torch.stack(total[part * size : (part + 1) * size]) for part in range(4))
-    return torch.sigmoid(enter), torch.sigmoid(forget), torch.tanh(content), torch.sigmoid(leave)
+    input_gate, forget_gate, candidate, output_gate = (
+        torch.stack(total[part * size : (part + 1) * size]) for part in range(4)
+    )
+    return torch.sigmoid(input_gate), torch.sigmoid(forget_gate), torch.tanh(candidate), torch.sigmoid(output_gate)
 
 
 def control_loss(trajectory: list[Tensor], weight: float) -> Tensor:

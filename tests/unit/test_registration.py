@@ -92,7 +92,7 @@ def test_whoever_could_use_the_plugin_finds_it_registered(small: Path, code: str
         "\nfor name in ('fairseq', 'torch', 'wean_fairseq.data', 'wean_fairseq.modules', 'wean_fairseq.models'):"
         "\n    module = sys.modules[name]"
         "\n    assert module.__spec__.origin == module.__file__ and module.__spec__.loader is module.__loader__"
-        "\nassert not any(type(finder).__name__ == '_BeforeTheFirst' for finder in sys.meta_path)"
+        "\nassert not any(type(finder).__name__ == '_RegisteringFinder' for finder in sys.meta_path)"
     )
     said = run(f"{code}\nimport wean_fairseq{check}", small).split()
     assert set(REGISTERED) <= set(said)

@@ -32,7 +32,7 @@ def average(paths: Sequence[str | Path], output: str | Path) -> None:
     if os.path.realpath(output) in map(os.path.realpath, paths):
         raise UserError(f"{output} is one of the checkpoints to average: choose another --output.")
     result = read_checkpoint(paths[0])
-    sums = {name: _exact(tensor) for name, tensor in result["model"].items()}
+    sums = {name: _to_double(tensor) for name, tensor in result["model"].items()}
     for path in paths[1:]:
         state = read_checkpoint(path, lazily=True)
         _check_same(result, state, str(paths[0]), str(path))
@@ -46,7 +46,7 @@ def average(paths: Sequence[str | Path], output: str | Path) -> None:
     writing.save(result, Path(output))
 
 
-def _exact(tensor: Tensor) -> Tensor:
+def _to_double(tensor: Tensor) -> Tensor:
     return tensor.double() if tensor.is_floating_point() else tensor.clone()
 
 

@@ -106,7 +106,7 @@ def _checksum(path: Path) -> str:
             return f"{path}: checksums of {record(path)} files"
         if is_special(path):
             raise UserError(f"{path} is no file: name a folder of data or a checkpoint.")
-        Manifest(path.parent).settle({path.name: sha256_of(path)})
+        Manifest(path.parent).confirm({path.name: sha256_of(path)})
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; name a folder of data or a checkpoint.") from error
     return f"{path}: checksum written"

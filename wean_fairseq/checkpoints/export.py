@@ -112,7 +112,7 @@ def _write(state: dict[str, Any], files: list[Path], folder: Path) -> None:
     write_text(folder / CONFIG, json.dumps(config, indent=2, ensure_ascii=False, sort_keys=True) + "\n")
     for path in files:
         write_whole(folder / path.name, lambda file, path=path: copy_into(path, file))
-    Manifest(folder).settle({path.name: sha256_of(path) for path in folder.iterdir()})
+    Manifest(folder).confirm({path.name: sha256_of(path) for path in folder.iterdir()})
 
 
 def _sides(cfg: dict[str, Any], folder: Path) -> dict[str, str]:

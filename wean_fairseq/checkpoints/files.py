@@ -106,11 +106,11 @@ def write_whole(
     Raises:
         OSError: if it cannot be written, whatever ``write`` made of that.
     """
-    path = _followed(path)
+    path = _resolve_links(path)
     if is_special(path):
-        return _write_through(path, write)
+        return _write_in_place(path, write)
     partial = path.with_name(path.name + _PARTIAL)
-    file = HashedFile(_open_alone(partial))
+    file = HashedFile(_open_for_owner(partial))
     try:
         write(file)
         digest = file.finish()
@@ -145,7 +145,7 @@ def _is_open_file(path: Path) -> bool:
     return path.is_symlink() and os.path.realpath(path.parent) == f"/proc/{os.getpid()}/fd"
 
 
-def _followed(path: Path) -> Path:
+def _resolve_links(path: Path) -> Path:
     """The place that symbolic links lead to, or the last one that stands for an open file."""
     for _ in range(_LINKS):
         if not path.is_symlink() or _is_open_file(path):
@@ -154,7 +154,7 @@ def _followed(path: Path) -> Path:
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
 
 
-def _write_through(path: Path, write: Callable[[HashedFile], object]) -> str:
+def _write_in_place(path: Path, write: Callable[[HashedFile], object]) -> str:
     """Write to what has no content to be replaced: a device, a pipe, an open file; nobody is waited for."""
     if _is_open_file(path):
         sys.stdout.flush()  # what was printed before comes before
@@ -192,31 +192,31 @@ def remove_partial(folder: Path, is_own: Callable[[str], bool]) -> list[str]:
     for path in sorted(path for path in folder.glob(f"*{_PARTIAL}") if is_own(path.name.removesuffix(_PARTIAL))):
         with contextlib.suppress(OSError), path.open("r+b") as file:  # NFS locks no file that is only read
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_at(file, path):
+            if _has_path(file, path):
                 path.unlink()
                 removed.append(path.name)
     return removed
 
 
-def _open_alone(path: Path) -> BinaryIO:
+def _open_for_owner(path: Path) -> BinaryIO:
     """Open a file to write it anew, as soon as no other process has it locked; see ``remove_partial``."""
     for attempt in range(1, _TRIES + 1):
-        file = open(path, "wb", opener=_open_as_it_is)  # noqa: SIM115 - the caller closes it
+        file = open(path, "wb", opener=_open_without_truncating)  # noqa: SIM115 - the caller closes it
         with contextlib.suppress(OSError):  # a file system without locks
             fcntl.flock(file.fileno(), fcntl.LOCK_EX)
-        if _is_at(file, path) or attempt == _TRIES:
+        if _has_path(file, path) or attempt == _TRIES:
             break
         file.close()  # the other process has given it its final name, or has removed it
     file.truncate()
     return file
 
 
-def _open_as_it_is(path: str, flags: int) -> int:
+def _open_without_truncating(path: str, flags: int) -> int:
     """An ``opener`` that leaves the content there, which may be another process's, and takes files only."""
     return os.open(path, (flags & ~os.O_TRUNC) | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
 
 
-def _is_at(file: BinaryIO, path: Path) -> bool:
+def _has_path(file: BinaryIO, path: Path) -> bool:
     """Whether an open file is the one that has this name now."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())

@@ -52,7 +52,7 @@ def verify_checkpoint_directory(save_dir: str) -> None:
         UserError: if files cannot be written there, or another training is writing them.
     """
     try:
-        training_lock.hold(Path(save_dir))
+        training_lock.acquire(Path(save_dir))
     except OSError as error:
         raise UserError(
             f"--save-dir {save_dir} cannot be written ({error.strerror}): its checkpoints are as they were; make it "
@@ -101,7 +101,7 @@ def load_checkpoint(cfg: CheckpointConfig, trainer: Any, **passthrough_args: Any
     check_training(trainer.cfg)
     if trainer.checkpoint_suffix:  # parts of a model, one a process: fairseq's own way
         return _load_checkpoint(cfg, trainer, **passthrough_args)
-    path, is_older = _agree(cfg, trainer)
+    path, is_older = _agree_on_checkpoint(cfg, trainer)
     names_one = is_named(cfg)
     if is_older:
         cfg = copy.deepcopy(cfg)
@@ -121,7 +121,7 @@ def load_checkpoint(cfg: CheckpointConfig, trainer: Any, **passthrough_args: Any
         raise
     if names_one:  # what is begun with it is not done, whatever it was the end of
         stopping.forget_patience()
-    elif stopping.end_if_done(trainer) and is_older:
+    elif stopping.stop_if_done(trainer) and is_older:
         _make_last(Path(str(path)), cfg, trainer)
     return loaded
 
@@ -154,7 +154,7 @@ def _check_finite(filename: str, model: torch.nn.Module) -> None:
             )
 
 
-def _agree(cfg: CheckpointConfig, trainer: Any) -> tuple[str | None, bool]:
+def _agree_on_checkpoint(cfg: CheckpointConfig, trainer: Any) -> tuple[str | None, bool]:
     """The path that the first process chooses, and whether it is another than fairseq would take.
 
     It is the same in all processes, and an error is one in all of them.
@@ -198,7 +198,7 @@ def _check_fits(choice: Choice | None, trainer: Any) -> None:
     if hasattr(trainer.task, "check_dictionaries"):
         trainer.task.check_dictionaries(choice.state.get("task_state") or {}, str(choice.path))
         if not (is_named(trainer.cfg.checkpoint) or trainer.cfg.checkpoint.finetune_from_model):
-            trainer.task.go_on_from(choice.state.get("task_state") or {})
+            trainer.task.resume_from(choice.state.get("task_state") or {})
     reset = trainer.cfg.checkpoint.reset_lr_scheduler or trainer.cfg.checkpoint.reset_optimizer
     before = ((choice.state.get("cfg") or {}).get("lr_scheduler") or {}).get("_name")
     now = trainer.cfg.lr_scheduler._name

@@ -75,22 +75,22 @@ class Manifest:
         """The contents that the file ``name`` may have."""
         return self._digests.get(name, [])
 
-    def knows(self, digest: str, name: str) -> bool:
+    def has_content(self, digest: str, name: str) -> bool:
         """Whether the file ``name`` has this content."""
         return digest in self.digests(name)
 
-    def knows_any(self, digest: str) -> bool:
+    def has_content_anywhere(self, digest: str) -> bool:
         """Whether any file has this content."""
         return any(digest in digests for digests in self._digests.values())
 
     def expect(self, name: str, digest: str) -> None:
         """Note that ``name`` is about to have this content, or still has the one before."""
-        with self._changing():
+        with self._update():
             self._digests.setdefault(name, []).append(digest)
 
-    def settle(self, contents: dict[str, str]) -> None:
+    def confirm(self, contents: dict[str, str]) -> None:
         """Note the content of files that are in place, by name; files that are gone are forgotten."""
-        with self._changing():
+        with self._update():
             for name, digest in contents.items():
                 self._digests[name] = [digest]
             self._digests = {name: found for name, found in self._digests.items() if (self.path.parent / name).exists()}
@@ -98,11 +98,11 @@ class Manifest:
     def forget(self, name: str) -> None:
         """Expect nothing of the file ``name`` any more."""
         if name in self:
-            with self._changing():
+            with self._update():
                 self._digests.pop(name, None)
 
     @contextlib.contextmanager
-    def _changing(self) -> Iterator[None]:
+    def _update(self) -> Iterator[None]:
         """Before a change, what other processes have written meanwhile; after it, the file."""
         with locked(self.path.parent):
             self._digests = self._read()
@@ -134,7 +134,7 @@ def check_file(path: Path, advice: str, copies: bool = False) -> bool:
         return False
     if not seen_intact(path):
         digest = sha256_of(path)
-        if not (manifest.knows(digest, path.name) or (copies and manifest.knows_any(digest))):
+        if not (manifest.has_content(digest, path.name) or (copies and manifest.has_content_anywhere(digest))):
             raise Damaged(f"{path} has changed since its checksum was written to {manifest.path}: {advice}.")
         remember_intact(path)
     return True

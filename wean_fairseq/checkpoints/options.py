@@ -37,7 +37,7 @@ def plain(options: Any) -> Any:
     Raises:
         Refused: if there is anything in them that is not plain, too large, or may be evaluated.
     """
-    return _Copy().of(options, "", 0)
+    return _Copy().copy(options, "", 0)
 
 
 class _Copy:
@@ -46,7 +46,7 @@ class _Copy:
     def __init__(self) -> None:
         self.values = 0
 
-    def of(self, value: Any, name: str, depth: int) -> Any:
+    def copy(self, value: Any, name: str, depth: int) -> Any:
         """A copy of ``value``, which is ``depth`` containers down at the option ``name``."""
         self.values += 1
         if depth > DEEPEST or self.values > MOST:
@@ -64,7 +64,7 @@ class _Copy:
         if type(value) in (list, tuple):
             if len(value) > MOST_IN_LIST:
                 raise Refused(f"has a list of {len(value)} values as the option {name!r}")
-            return type(value)(self.of(item, name, depth + 1) for item in value)
+            return type(value)(self.copy(item, name, depth + 1) for item in value)
         raise Refused(f"has the option {name!r} of a type that fairseq does not write ({type(value).__name__})")
 
     def _items(self, options: dict[Any, Any], depth: int) -> dict[Any, Any]:
@@ -72,7 +72,7 @@ class _Copy:
         for key, value in options.items():
             if type(key) is not str or key.startswith("__"):
                 raise Refused(f"has an option of a name that fairseq does not write ({type(key).__name__})")
-            copied[_text(key, "name")] = self.of(value, key, depth + 1)
+            copied[_text(key, "name")] = self.copy(value, key, depth + 1)
         return copied
 
 

@@ -103,7 +103,7 @@ def _read(path: Path, lazily: bool) -> dict[str, Any]:
     except _UNREADABLE as error:
         if _NO_MEMORY.search(str(error)):
             raise UserError(f"{path} cannot be read into memory ({error}): make room for it.") from error
-        raise _refused(path) from error
+        raise _refusal(path) from error
     if not isinstance(content, dict) or not isinstance(content.get("model"), dict):
         raise Damaged(f"{path} is not a checkpoint of fairseq-train, which holds a model: name one that is.")
     content["cfg"] = checked_options(path, content.get("cfg"), dict)
@@ -111,11 +111,11 @@ def _read(path: Path, lazily: bool) -> dict[str, Any]:
     return content
 
 
-def _refused(path: Path) -> UserError:
+def _refusal(path: Path) -> UserError:
     """Why the safe loader does not take a file: pickles in a protocol that it does not read may be hostile, too."""
     known = torch.serialization.get_safe_globals()
     allowed = {kind[1] if isinstance(kind, tuple) else f"{kind.__module__}.{kind.__qualname__}" for kind in known}
-    foreign = [name for name in _called(path) if name not in allowed and not _ORDINARY.fullmatch(name)]
+    foreign = [name for name in _named_globals(path) if name not in allowed and not _ORDINARY.fullmatch(name)]
     if not foreign:
         return Damaged(f"{path} is damaged, or was not written by fairseq-train: {_ADVICE}.")
     return Hostile(
@@ -124,7 +124,7 @@ def _refused(path: Path) -> UserError:
     )
 
 
-def _called(path: Path) -> list[str]:
+def _named_globals(path: Path) -> list[str]:
     """The functions and types that the pickles of a file name, without loading them."""
     found: list[str] = []
     with contextlib.suppress(OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError):
@@ -133,18 +133,18 @@ def _called(path: Path) -> list[str]:
                 for name in archive.namelist():
                     if name.endswith(".pkl"):
                         with archive.open(name) as file:
-                            _add_called(file, found)
+                            _add_globals(file, found)
     # torch goes by the beginning of a file, not by its end.
     with contextlib.suppress(OSError, RuntimeError, ValueError), path.open("rb") as file:
         if file.read(4) != b"PK\x03\x04":
             file.seek(0)
             for _ in range(_PICKLES):
-                if not _add_called(file, found):
+                if not _add_globals(file, found):
                     break  # what follows an error is no pickle
     return found
 
 
-def _add_called(pickled: IO[bytes], found: list[str]) -> bool:
+def _add_globals(pickled: IO[bytes], found: list[str]) -> bool:
     """Add what one pickle names, up to its first error if it has one; true if it has none."""
     texts: list[str] = []
     memory: dict[int, str] = {}

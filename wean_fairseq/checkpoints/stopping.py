@@ -33,7 +33,7 @@ def forget_patience() -> None:
     restore_patience({"best": None, "num_runs": 0})
 
 
-def end_if_done(trainer: Any) -> bool:
+def stop_if_done(trainer: Any) -> bool:
     """Whether ``--max-update`` or ``--patience`` has ended a training, which is then let end at once."""
     cfg, updates = trainer.cfg, trainer.get_num_updates()
     if cfg.checkpoint.reset_meters or cfg.checkpoint.reset_optimizer:  # fairseq forgets the best one, too

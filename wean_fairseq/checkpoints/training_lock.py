@@ -14,7 +14,7 @@ _WAIT = 5.0  # seconds: a training that was killed may need some to give its mem
 _held: dict[Path, int] = {}  # descriptors of this process; closing one would end its lock
 
 
-def hold(folder: Path) -> None:
+def acquire(folder: Path) -> None:
     """Be the training in ``folder`` until this process ends, however it ends; the folder is made.
 
     The lock is the process's own (``lockf``): with ``flock`` the data workers of a training that was killed would have

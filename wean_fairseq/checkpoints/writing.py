@@ -38,7 +38,7 @@ def _write(path: Path, write: Callable[[HashedFile], object]) -> None:
         if is_special(path):
             raise UserError(f"{path} is a folder, a device or a pipe, and a checkpoint is a file: choose another name.")
         digest = write_whole(path, write, lambda digest: Manifest(path.parent).expect(path.name, digest))
-        Manifest(path.parent).settle({path.name: digest})
+        Manifest(path.parent).confirm({path.name: digest})
     except OSError as error:
         raise UserError(
             f"{path} cannot be written ({error.strerror}): the checkpoints written before are as they were; make room "

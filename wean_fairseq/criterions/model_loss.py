@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..errors import UserError
 from ..modules import LossSums, MixtureLoss
-from ..modules.products import bf16_products
+from ..modules.output_matmul import bf16_products
 
 _PER_TOKEN = "per_token:"  # marks a sum that a model wants logged as an average over tokens
 
@@ -51,7 +51,7 @@ class ModelLossCriterion(FairseqCriterion):
         task: gives the padding index.
         label_smoothing: in [0, 1).
         sentence_avg: divide gradients by sentences instead of tokens.
-        bf16_output: see ``modules.products.bf16_products``; validation rounds too. Scores that the loss needs all
+        bf16_output: see ``modules.output_matmul.bf16_products``; validation rounds too. Scores that the loss needs all
             at once, as those of models that copy, and additive ones stay as they are.
         skip_first_target: train as C-DNPG's release, which cuts [CLS] off its targets and so never trains P(y_1);
             validation leaves it out too.
@@ -121,9 +121,9 @@ class ModelLossCriterion(FairseqCriterion):
                 f"criterion model_loss is for models that compute their own loss, and {type(model).__name__} does not: "
                 "use --criterion cross_entropy or label_smoothed_cross_entropy."
             )
-        return self._computed(model, sample)
+        return self._loss_sums(model, sample)
 
-    def _computed(self, model: BaseFairseqModel, sample: dict[str, Any]) -> LossSums | MixtureLoss:
+    def _loss_sums(self, model: BaseFairseqModel, sample: dict[str, Any]) -> LossSums | MixtureLoss:
         sums = model(**sample["net_input"], target=sample["target"], label_smoothing=self.label_smoothing)
         # A wrapper for distributed training may return a plain tuple.
         return LossSums(*sums) if len(sums) == len(LossSums._fields) else MixtureLoss(*sums)

@@ -26,7 +26,7 @@ class QueryEmbeddingCriterion(ModelLossCriterion):
 
     def _sums(self, model: BaseFairseqModel, sample: dict[str, Any]) -> LossSums | MixtureLoss:
         if getattr(model, "computes_loss", False):
-            return self._computed(model, sample)
+            return self._loss_sums(model, sample)
         decoder = getattr(model, "decoder", None)
         projection = getattr(decoder, "output_projection", None)
         if getattr(projection, "weight", None) is None:

@@ -2,7 +2,7 @@
 
 from .bert_features import TopicBert
 from .extended_vocabulary import DEFAULT_SLOTS, ExtendedDictionary, SlotMap
-from .granularity_labels import LabelledPairs, label_pairs, with_no_labels
+from .weak_labels import LabelledPairs, label_pairs, fill_missing_labels
 from .pairs import LENGTH_POLICIES, PairLimits, check_data_dir, check_pairs, is_raw_text, limit_pairs
 from .topic_features import TopicFeatures
 from .topics import SEPARATOR, check_essays, check_known, check_topics, topic_ids
@@ -23,10 +23,10 @@ __all__ = [
     "check_known",
     "check_pairs",
     "check_topics",
+    "fill_missing_labels",
     "is_raw_text",
     "label_pairs",
     "limit_pairs",
     "load_word_vectors",
     "topic_ids",
-    "with_no_labels",
 ]

@@ -85,7 +85,7 @@ class TopicBert:
                 batch = order[start : start + _BATCH]
                 hidden = self._hidden_states([sequences[number][0] for number in batch])
                 for number, states in zip(batch, hidden, strict=True):
-                    yield number, self._pooled(states, sequences[number][1])
+                    yield number, self._pool_pieces(states, sequences[number][1])
                 bar.update(len(batch))
 
     def release(self) -> None:
@@ -136,7 +136,7 @@ class TopicBert:
         out = self._model(input_ids=input_ids.to(device), attention_mask=attended.to(device), output_hidden_states=True)
         return torch.stack(out.hidden_states[1:], dim=2).float()
 
-    def _pooled(self, states: torch.Tensor, places: list[slice]) -> np.ndarray:
+    def _pool_pieces(self, states: torch.Tensor, places: list[slice]) -> np.ndarray:
         """The mean over the pieces of each word: shape (pieces, L, H) -> (k, L, H)."""
         means = torch.stack([states[place].mean(dim=0) for place in places])
         rows = means.cpu().numpy().astype(STORED)
@@ -197,7 +197,7 @@ def _load_bert(path: str) -> tuple[Any, Any]:
         raise UserError("--bert needs transformers: install it with `pip install wean_fairseq[bert]`.") from error
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(path, local_files_only=True)
-        with _quiet(transformers):
+        with _silence(transformers):
             model, report = transformers.AutoModel.from_pretrained(
                 path,
                 local_files_only=True,
@@ -214,7 +214,7 @@ def _load_bert(path: str) -> tuple[Any, Any]:
 
 
 @contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
+def _silence(transformers: Any) -> Iterator[None]:
     """No bar for a model that loads in seconds, and no report about the heads that are left out on purpose."""
     logging = transformers.utils.logging
     verbosity = logging.get_verbosity()

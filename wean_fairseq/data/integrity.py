@@ -38,7 +38,7 @@ def check_data(paths: list[Path]) -> None:
     for path in paths:
         if path.exists() and not path.is_file():
             raise UserError(f"{path} is no regular file: {_ADVICE}.")
-        if not path.exists() or _made_anew(path.parent):
+        if not path.exists() or _is_outdated(path.parent):
             continue
         try:
             check_file(path, _ADVICE)
@@ -59,7 +59,7 @@ def check_binary(prefix: Path, size: int) -> None:
     index_file, binary_file = prefix.with_name(f"{prefix.name}.idx"), prefix.with_name(f"{prefix.name}.bin")
     if not (index_file.is_file() and binary_file.is_file()) or not _is_mapped(index_file):
         return
-    dtype, sentences, words = _described(index_file)
+    dtype, sentences, words = _read_index(index_file)
     actual, expected = binary_file.stat().st_size, words * dtype.itemsize
     if actual != expected:
         raise UserError(f"{binary_file} has {actual} bytes, but its index tells of {expected}: {_ADVICE}.")
@@ -90,7 +90,7 @@ def _check_symbols(content: np.ndarray, sentences: int, binary_file: Path) -> No
         )
 
 
-def _described(index_file: Path) -> tuple[np.dtype, int, int]:
+def _read_index(index_file: Path) -> tuple[np.dtype, int, int]:
     """The type of the words and the numbers of sentences and words, as fairseq's index of mapped data has them."""
     content = index_file.read_bytes()
     code, sentences = content[_HEADER - 9 : _HEADER - 8], int.from_bytes(content[_HEADER - 8 : _HEADER], "little")
@@ -117,7 +117,7 @@ def record(folder: Path) -> int:
     paths = [path for path in paths if _DATA.fullmatch(path.name) or path.name == _LOG]
     if not any(_DATA.fullmatch(path.name) for path in paths):
         raise UserError(f"{folder} has no data that fairseq-preprocess wrote: name the directory that has (--destdir).")
-    Manifest(folder).settle({path.name: sha256_of(path) for path in paths})
+    Manifest(folder).confirm({path.name: sha256_of(path) for path in paths})
     return len(paths)
 
 
@@ -154,7 +154,7 @@ def check_lines(folder: Path) -> None:
 
 def record_once(folder: Path) -> None:
     """At the beginning of a training: write the checksums that every later command expects, if there are none."""
-    if len(Manifest(folder)) and not _made_anew(folder):
+    if len(Manifest(folder)) and not _is_outdated(folder):
         return
     if not os.access(folder, os.W_OK):  # before all of it is read for nothing
         logger.info(f"no checksums of the data are kept: {folder} is read-only")
@@ -180,7 +180,7 @@ def checksum_of(folders: list[Path], split: str) -> str | None:
     return hashlib.sha256("\n".join(digests).encode()).hexdigest() if digests else None
 
 
-def _made_anew(folder: Path) -> bool:
+def _is_outdated(folder: Path) -> bool:
     """Whether fairseq-preprocess has written into the folder since the checksums."""
     manifest, log = Manifest(folder), folder / _LOG
-    return _LOG in manifest and log.is_file() and not manifest.knows(sha256_of(log), _LOG)
+    return _LOG in manifest and log.is_file() and not manifest.has_content(sha256_of(log), _LOG)

@@ -75,7 +75,7 @@ class TopicFeatures:
             raise UserError(f"what was written to {self.folder} reads back differently: the disk is faulty.")
         self._splits[split] = features, dict(zip(distinct, starts[:-1].tolist(), strict=True))
 
-    def aligned(self, src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
+    def align(self, src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
         """The features of the topic words of a batch, in their places; 0 at end symbols and padding.
 
         Args:

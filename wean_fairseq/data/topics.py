@@ -46,7 +46,7 @@ def check_topics(name: str, topics: Sequence[tuple[int, ...]], max_topics: int, 
         raise UserError(f"{name} has {len(empty)} line(s) without a topic (line {empty[0]}): remove these pairs.")
     both = [number for number, line in numbered if separator in line]
     if both:
-        raise UserError(_not_split(f"{name} has {len(both)} topic line(s)", both[0]))
+        raise UserError(_separator_error(f"{name} has {len(both)} topic line(s)", both[0]))
     long = [(number, len(line)) for number, line in numbered if len(line) > max_topics]
     if long:
         raise UserError(
@@ -68,10 +68,10 @@ def check_essays(name: str, essays: Iterable[Tensor], separator: int) -> None:
     """
     both = [number for number, essay in enumerate(essays, start=1) if essay.eq(separator).any()]
     if both:
-        raise UserError(_not_split(f"{name} has {len(both)} essay(s)", both[0]))
+        raise UserError(_separator_error(f"{name} has {len(both)} essay(s)", both[0]))
 
 
-def _not_split(which: str, line: int) -> str:
+def _separator_error(which: str, line: int) -> str:
     return (
         f"{which} with {SEPARATOR} (line {line}), which parts an essay from its topics in the released corpora: "
         "split them with preprocess/essay.py and preprocess again."

@@ -75,7 +75,7 @@ def _decoded(raw_lines: Iterable[bytes], name: str) -> Iterator[str]:
             ) from error
 
 
-def read_lines_like_others() -> None:
+def patch_interactive_reader() -> None:
     """Give fairseq-interactive ``read_typed_lines``, if it is what runs: it has no place for a task to take part."""
     for name in ("__main__", _COMMAND):  # ``python -m`` runs it under the first name
         module = sys.modules.get(name)
@@ -116,7 +116,7 @@ class UnknownWords:
     def __init__(self) -> None:
         self._said = False
 
-    def look_at(self, sentences: Iterable[Tensor], dictionary: Any) -> None:
+    def observe(self, sentences: Iterable[Tensor], dictionary: Any) -> None:
         """Look at the tokens of some sentences."""
         sentence = "" if self._said else unknown_words_sentence(sentences, dictionary)
         if sentence:

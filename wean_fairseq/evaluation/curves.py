@@ -74,18 +74,18 @@ def read_history(name: str, path: str, subset: str = "valid") -> History:
             continue
         if point is not None:
             points = history.valid if kind == "valid" else history.train
-            _forget_later(history if kind == "train" else None, points, point.updates)
+            _drop_repeated(history if kind == "train" else None, points, point.updates)
             points.append(point)
     if not history.valid:
         raise EvaluationError(
             f"{path} holds no validation of the subset {subset!r}; wait for the first one, "
             "or give the --log-file of fairseq-train."
         )
-    _place_in_epochs(history)
+    _set_epoch_fractions(history)
     return history
 
 
-def _forget_later(history: History | None, points: list[Point], updates: int) -> None:
+def _drop_repeated(history: History | None, points: list[Point], updates: int) -> None:
     """Remove what a resumed run does again."""
     while points and points[-1].updates >= updates:
         points.pop()
@@ -130,7 +130,7 @@ def _numbers(items: Any) -> dict[str, float]:
     return numbers
 
 
-def _place_in_epochs(history: History) -> None:
+def _set_epoch_fractions(history: History) -> None:
     """Give validations within an epoch their fraction of it: fairseq logs only the epoch they are in."""
     anchors = [(0, 0.0)] + [(point.updates, point.epoch) for point in history.train if point.updates > 0]
     if len(anchors) == 1:  # no training lines: the last validation of an epoch is taken for its end

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from wean_fairseq.evaluation.corpus import COPY_ROW, Corpus, check_systems, describe_file
-from wean_fairseq.evaluation.doubts import check_pieces, doubts
 from wean_fairseq.evaluation.errors import name_some
 from wean_fairseq.evaluation.metrics.base import FloatArray, Progress, no_progress
 from wean_fairseq.evaluation.output_reader import SystemOutput
+from wean_fairseq.evaluation.plausibility import check_pieces, plausibility_warnings
 from wean_fairseq.evaluation.presets import Column
 from wean_fairseq.evaluation.significance import (
     DEFAULT_RESAMPLES,
@@ -143,7 +143,7 @@ def evaluate(
         column.metric.forget_references()
     evaluation.warnings += [
         *odd,
-        *doubts(systems, corpus, evaluation.signatures.values()),
+        *plausibility_warnings(systems, corpus, evaluation.signatures.values()),
         *empty_warnings(systems, corpus),
         *nbest_warnings(systems, usable),
         *copy_warnings(evaluation),
@@ -262,10 +262,10 @@ def _compare(
         comparisons.append(
             Comparison(column.key, baseline, system, PairedResult(difference, int(apart.sum()), p_values))
         )
-    return _corrected(comparisons) if resampling.correction == "holm" else comparisons
+    return _correct_p_values(comparisons) if resampling.correction == "holm" else comparisons
 
 
-def _corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
+def _correct_p_values(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """Correct the p-values of one column, test by test, within the comparisons with one baseline."""
     corrected: dict[int, dict[str, float]] = {place: {} for place in range(len(comparisons))}
     families: dict[tuple[str, str], list[int]] = {}

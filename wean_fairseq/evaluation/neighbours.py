@@ -92,7 +92,7 @@ def synonyms_found(embedding: Tensor, words: Sequence[str], sets: Sequence[set[s
     return found, len(asked)
 
 
-def by_chance(words: Sequence[str], sets: Sequence[set[str]], number: int, seed: int = 1) -> tuple[int, int]:
+def chance_baseline(words: Sequence[str], sets: Sequence[set[str]], number: int, seed: int = 1) -> tuple[int, int]:
     """``synonyms_found`` of an embedding that knows nothing: the yardstick."""
     generator = torch.Generator().manual_seed(random.Random(seed).getrandbits(32))
     noise = torch.nn.functional.normalize(torch.randn(len(words), 64, generator=generator), dim=1)
@@ -155,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if args.synonyms:
             sets = read_synonyms(args.synonyms)
             found, asked = synonyms_found(embedding, words, sets, args.number)
-            chance, _ = by_chance(words, sets, args.number)
+            chance, _ = chance_baseline(words, sets, args.number)
             print(
                 f"{found} of {asked} words with synonyms have one of them among their {args.number} nearest neighbours "
                 f"({chance} in a random embedding)"

@@ -53,9 +53,9 @@ class Legend:
     def lines(self) -> list[str]:
         """Return a list in Markdown, sorted by kind and number."""
         ordered = sorted(self.marks.items(), key=lambda item: (item[1][0], int(item[1][1:])))
-        return [f"- {mark}: {self._complete(text)}" for text, mark in ordered]
+        return [f"- {mark}: {self._insert_systems(text)}" for text, mark in ordered]
 
-    def _complete(self, text: str) -> str:
+    def _insert_systems(self, text: str) -> str:
         """Name the systems that a command would run."""
         systems = " ".join(self.missing.get(text, ()))
         return text.replace("{system}", f"'{systems}'" if " " in systems else systems)
@@ -95,19 +95,19 @@ def lines_of(
 ) -> Iterator[Line]:
     """Return the lines of one data set: a copy of the source first, then the paper's rows in its order."""
     if table.preset:
-        yield from _measured(
+        yield from _measured_lines(
             COPY_ROW, (COPY_ROW,), "scored here", table, _matching(table.experiments[data], results), legend
         )
     for name, row in table.rows[data].items():
         yield _published(name, row, table, legend)
         found = _matching(row.experiments or table.experiments.get(data, ()), results)
         if row.outputs:
-            yield from _measured(name, (row.outputs,), "released outputs", table, found, legend)
+            yield from _measured_lines(name, (row.outputs,), "released outputs", table, found, legend)
         if not row.runs:
             continue
         ours = [_count(name, row, table, legend)] if counted else []
-        ours += _measured(name, row.runs, "ours", table, found, legend)
-        yield from ours or [_not_run(name, row, table, data, legend)]
+        ours += _measured_lines(name, row.runs, "ours", table, found, legend)
+        yield from ours or [_missing_line(name, row, table, data, legend)]
 
 
 def _matching(patterns: Sequence[str], results: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -127,7 +127,7 @@ def _published(name: str, row: Row, table: Table, legend: Legend) -> Line:
     return Line(name, "published" if row.runs else "reported, not run", cells, origin)
 
 
-def _measured(
+def _measured_lines(
     name: str,
     systems: Sequence[str],
     kind: str,
@@ -169,7 +169,7 @@ def _describe(result: Mapping[str, Any], signatures: Sequence[str]) -> str:
     return "; ".join(parts) + "." + (f" {result['note']}" if result.get("note") else "")
 
 
-def _not_run(name: str, row: Row, table: Table, data: str, legend: Legend) -> Line:
+def _missing_line(name: str, row: Row, table: Table, data: str, legend: Legend) -> Line:
     """Return the line of a system that has no result, with the command that would make one."""
     text = f"missing here: {row.command or table.commands[data]}"
     patterns = row.experiments or table.experiments.get(data, ())

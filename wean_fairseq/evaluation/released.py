@@ -75,17 +75,17 @@ def _files(data: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _corpus(data: str, folder: Path, number: int) -> Corpus:
     """Find references and source by the names of the releases; as many references as the published rows have."""
-    choices = _found(folder, REFERENCES, "references")
+    choices = _find_files(folder, REFERENCES, "references")
     references = next((paths for paths in choices if len(paths) == number), choices[0])
     if len(references) != number:
         raise EvaluationError(
             f"{folder} has {len(references)} reference(s) but the published rows of {data} were scored against "
             f"{number}; put those there, named {' or '.join(REFERENCES)}."
         )
-    return read_corpus(references, _found(folder, SOURCES, "source")[0][0])
+    return read_corpus(references, _find_files(folder, SOURCES, "source")[0][0])
 
 
-def _found(folder: Path, patterns: Sequence[str], what: str) -> list[list[Path]]:
+def _find_files(folder: Path, patterns: Sequence[str], what: str) -> list[list[Path]]:
     """Return the files of every pattern that fits any."""
     found = [sorted(path for path in folder.glob(pattern) if path.is_file()) for pattern in patterns]
     if not any(found):

@@ -47,7 +47,7 @@ class Candidate:
     short: int
 
 
-def at_rank(system: SystemOutput, rank: int) -> list[str]:
+def hypotheses_at_rank(system: SystemOutput, rank: int) -> list[str]:
     """Return hypothesis number ``rank`` (from 1) of every sentence, or its last one where it has fewer."""
     return [entries[min(rank, len(entries)) - 1] for entries in system.nbest]
 
@@ -68,7 +68,7 @@ def score_candidates(
     candidates = []
     for search in searches:
         for rank in range(1, ranks + 1):
-            score = metric.score_of(metric.rows(at_rank(search, rank)).sum(axis=0))
+            score = metric.score_of(metric.rows(hypotheses_at_rank(search, rank)).sum(axis=0))
             short = sum(len(entries) < rank for entries in search.nbest)
             candidates.append(Candidate(search.name, rank, score, short))
     return candidates
@@ -137,7 +137,7 @@ def rerank(argv: list[str]) -> str:
     lines = [f"tuning set: {len(corpus)} sentences, {len(corpus.references)} reference(s)", ""]
     lines += [*table(candidates, choice, metric.label), "", f"{args.metric}: {signature}"]
     for system in (system for system in test if system.name == choice.search):
-        write_atomically(args.output, "".join(f"{text}\n" for text in at_rank(system, choice.rank)))
+        write_atomically(args.output, "".join(f"{text}\n" for text in hypotheses_at_rank(system, choice.rank)))
         lines.append(f"{args.output}: {len(system.nbest)} lines, hypothesis {choice.rank} of {system.path}")
     if args.json:
         content = as_json(candidates, choice, args.metric, signature, corpus, [*tuning, *test])

@@ -19,7 +19,7 @@ from wean_fairseq.data.typed_text import read_typed_lines
 from wean_fairseq.errors import UserError
 from wean_fairseq.generation.growing import GrowingFile
 from wean_fairseq.generation.loading import load
-from wean_fairseq.reporting.style import speak_as
+from wean_fairseq.reporting.style import configure_logging
 
 if TYPE_CHECKING:
     from wean_fairseq.generation.model import TextModel
@@ -80,7 +80,7 @@ def rewrite(args: argparse.Namespace) -> None:
     """
     if args.input != "-" and not Path(args.input).exists():
         raise UserError(f"there is no file {args.input}: give --input a file of text.")
-    with GrowingFile(args.output, _asked(args), overwrite=args.overwrite) as output:
+    with GrowingFile(args.output, _output_options(args), overwrite=args.overwrite) as output:
         options = {name: value for name in ("search_preset", "bert") if (value := getattr(args, name)) is not None}
         model = load(args.model, args.data, text=args.text, device="cpu" if args.cpu else None, **options)
         typed = args.input == "-" and sys.stdin is not None and sys.stdin.isatty()
@@ -89,7 +89,7 @@ def rewrite(args: argparse.Namespace) -> None:
         started = time.monotonic()
         cut: list[int] = []
         with tqdm(total=_count(args.input), desc="wean-generate", unit=" lines", disable=None, initial=begun) as bar:
-            for lines in output.left(read_typed_lines(args.input, buffer_size)):
+            for lines in output.remaining(read_typed_lines(args.input, buffer_size)):
                 first = output.done + 1
                 found = model.explain(
                     lines,
@@ -104,10 +104,10 @@ def rewrite(args: argparse.Namespace) -> None:
                 output.write(lines, [_line(args, number, item) for number, item in enumerate(found, first)])
                 cut += [number for number, item in enumerate(found, first) if item.cut]
                 bar.update(len(lines))
-        _conclude(model, output.done - begun, time.monotonic() - started, cut)
+        _print_summary(model, output.done - begun, time.monotonic() - started, cut)
 
 
-def _asked(args: argparse.Namespace) -> dict[str, Any]:
+def _output_options(args: argparse.Namespace) -> dict[str, Any]:
     """Everything that decides about the outputs of a line."""
     names = ("nbest", "scores", "jsonl", "beam", "search_preset", "length", "bert", "data", "text")
     path = Path(args.model)
@@ -137,7 +137,9 @@ def _entry(number: int, found: "Generated") -> dict[str, Any]:
         "line": number,
         "source": found.source,
         "known": found.known,
-        **({"granularity": {layer: _listed(z) for layer, z in found.granularity.items()}} if found.granularity else {}),
+        **(
+            {"granularity": {layer: _to_list(z) for layer, z in found.granularity.items()}} if found.granularity else {}
+        ),
         "outputs": [_output(output) for output in found.outputs],
     }
 
@@ -145,27 +147,29 @@ def _entry(number: int, found: "Generated") -> dict[str, Any]:
 def _output(output: "Output") -> dict[str, Any]:
     arrays = {name: getattr(output, name) for name in ("probabilities", "attention", "copied", "copied_from")}
     entry = {"text": output.text, "score": round(output.score, 4), "tokens": output.tokens}
-    entry |= {name: _listed(values) for name, values in arrays.items() if values is not None}
+    entry |= {name: _to_list(values) for name, values in arrays.items() if values is not None}
     if output.granularity:
-        entry["granularity"] = {layer: _listed(z) for layer, z in output.granularity.items()}
+        entry["granularity"] = {layer: _to_list(z) for layer, z in output.granularity.items()}
     return entry
 
 
-def _listed(values: "FloatArray") -> list[Any]:
+def _to_list(values: "FloatArray") -> list[Any]:
     """An array as JSON has it, which knows no number that is none."""
     if values.ndim > 1:
-        return [_listed(row) for row in values]
+        return [_to_list(row) for row in values]
     return [round(value, 4) if math.isfinite(value) else None for value in values.tolist()]
 
 
-def _conclude(model: "TextModel", lines: int, seconds: float, cut: list[int]) -> None:
+def _print_summary(model: "TextModel", lines: int, seconds: float, cut: list[int]) -> None:
     rate = f" ({lines / seconds:,.1f} a second)" if seconds > 0 else ""
-    _tell(f"{lines:,} lines in {seconds:,.1f} s{rate}")
+    _print_message(f"{lines:,} lines in {seconds:,.1f} s{rate}")
     if cut:
-        _tell(f"{len(cut):,} lines were cut to the {model.longest:,} words that the model reads, first line {cut[0]:,}")
+        _print_message(
+            f"{len(cut):,} lines were cut to the {model.longest:,} words that the model reads, first line {cut[0]:,}"
+        )
 
 
-def _tell(text: str) -> None:
+def _print_message(text: str) -> None:
     sys.stderr.write(f"wean-generate: {text}\n")
     sys.stderr.flush()
 
@@ -173,17 +177,17 @@ def _tell(text: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status (0 fine, 2 something that the user can mend)."""
     args = build_parser().parse_args(arguments)
-    speak_as("wean-generate")
+    configure_logging("wean-generate")
     try:
         rewrite(args)
     except UserError as error:
-        _tell(f"error: {error}")
+        _print_message(f"error: {error}")
         return 2
     except BrokenPipeError:  # whoever reads has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
-        _tell("stopped; the same command goes on from here" if args.output != "-" else "stopped")
+        _print_message("stopped; the same command goes on from here" if args.output != "-" else "stopped")
         return 130
     return 0
 

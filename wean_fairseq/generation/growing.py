@@ -72,18 +72,18 @@ class GrowingFile:
         self._file = file
         if self._overwrite or (not state_file.exists() and not os.fstat(file.fileno()).st_size):
             file.truncate(0)
-            self._note(0)
+            self._write_state(0)
         try:
             state = json.loads(state_file.read_text(encoding="utf-8"))
             asked, size = state["asked"], int(state["bytes"])
             self.done, self._expected = int(state["lines"]), str(state["input"])
         except (OSError, ValueError, LookupError, TypeError) as error:
-            raise self._other("something else") from error
+            raise self._mismatch("something else") from error
         if asked != self._asked or size > os.fstat(file.fileno()).st_size:
-            raise self._other("another model or other options")
+            raise self._mismatch("another model or other options")
         file.truncate(size)
 
-    def left(self, buffers: Iterable[list[str]]) -> Iterator[list[str]]:
+    def remaining(self, buffers: Iterable[list[str]]) -> Iterator[list[str]]:
         """The lines of the input, in buffers, whose outputs are not there yet.
 
         Raises:
@@ -92,14 +92,14 @@ class GrowingFile:
         passed, done = 0, self.done
         for lines in buffers:
             known = lines[: done - passed]
-            self._take(known)
+            self._hash_lines(known)
             passed += len(known)
             if known and passed == done and self._input.hexdigest() != self._expected:
-                raise self._other("another input")
+                raise self._mismatch("another input")
             if len(known) < len(lines):
                 yield lines[len(known) :]
         if passed < done:
-            raise self._other("another input")
+            raise self._mismatch("another input")
 
     def write(self, lines: Sequence[str], outputs: Sequence[str]) -> None:
         """Add the outputs of the next lines of the input, and let them be on the disk.
@@ -108,14 +108,14 @@ class GrowingFile:
             UserError: if they cannot be written.
         """
         assert self._file is not None
-        self._take(lines)
+        self._hash_lines(lines)
         try:
             self._file.write("".join(f"{line}\n" for line in outputs).encode("utf-8", "surrogatepass"))
             self._file.flush()
             self.done += len(lines)
             if self.path is not None:
                 os.fsync(self._file.fileno())
-                self._note(os.fstat(self._file.fileno()).st_size)
+                self._write_state(os.fstat(self._file.fileno()).st_size)
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -137,13 +137,13 @@ class GrowingFile:
         with nullcontext() if error is None else suppress(OSError):  # what could not be written is tried once more
             self._file.close()
 
-    def _note(self, size: int) -> None:
+    def _write_state(self, size: int) -> None:
         """Write down how far it is."""
         assert self.path is not None
         state = {"asked": self._asked, "lines": self.done, "bytes": size, "input": self._input.hexdigest()}
         write_text(self._parts(self.path)[1], json.dumps(state))
 
-    def _take(self, lines: Sequence[str]) -> None:
+    def _hash_lines(self, lines: Sequence[str]) -> None:
         for line in lines:
             self._input.update(line.encode("utf-8", "surrogatepass") + b"\n")
 
@@ -152,7 +152,7 @@ class GrowingFile:
         part = path.with_name(f"{path.name}.part")
         return part, part.with_name(f"{part.name}.json")
 
-    def _other(self, what: str) -> UserError:
+    def _mismatch(self, what: str) -> UserError:
         assert self.path is not None
         return UserError(
             f"{self._parts(self.path)[0]} was begun with {what}: choose another --output, or pass --overwrite to begin "

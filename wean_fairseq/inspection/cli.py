@@ -12,7 +12,7 @@ from wean_fairseq.errors import UserError
 from wean_fairseq.inspection.jobs import Jobs
 from wean_fairseq.inspection.question import Question
 from wean_fairseq.inspection.systems import System, load_system
-from wean_fairseq.reporting.style import speak_as
+from wean_fairseq.reporting.style import configure_logging
 
 HOST = "127.0.0.1"
 _EXTRA = ("starlette", "uvicorn")
@@ -72,23 +72,23 @@ def load_systems(args: argparse.Namespace) -> list[System]:
     Raises:
         UserError: if one cannot be loaded, or the arguments do not go together.
     """
-    named = [_named(argument) for argument in args.checkpoints]
+    named = [_parse_name(argument) for argument in args.checkpoints]
     names = [name for name, _ in named]
     if len(set(names)) < len(names):
         raise UserError("two checkpoints have the same name: give each its own.")
     folders, texts, berts = (
-        _for_each(getattr(args, option) or ["-"], len(named), f"--{option}") for option in ("data", "text", "bert")
+        _broadcast(getattr(args, option) or ["-"], len(named), f"--{option}") for option in ("data", "text", "bert")
     )
     options = {} if args.search_preset is None else {"search_preset": args.search_preset}
     systems = []
     for (name, path), folder, text, bert in zip(named, folders, texts, berts, strict=True):
-        _tell(f"loading {name} ({path})")
+        _print_message(f"loading {name} ({path})")
         moved = {} if bert is None else {"bert": bert}
         systems.append(load_system(name, path, folder, text, **options, **moved))
     return systems
 
 
-def _named(argument: str) -> tuple[str, str]:
+def _parse_name(argument: str) -> tuple[str, str]:
     """Split ``NAME=MODEL``."""
     name, _, checkpoint = argument.partition("=")
     if not name.strip() or not checkpoint or not name.isprintable():
@@ -96,7 +96,7 @@ def _named(argument: str) -> tuple[str, str]:
     return name, checkpoint
 
 
-def _for_each(values: list[str], number: int, option: str) -> list[str | None]:
+def _broadcast(values: list[str], number: int, option: str) -> list[str | None]:
     """One value for all checkpoints, or one for each; - = none."""
     if len(values) not in (1, number):
         raise UserError(f"{option} takes one value for all or one for each of the {number}, and has {len(values)}.")
@@ -150,7 +150,7 @@ def serve(listener: socket.socket, systems: Sequence[System]) -> None:
             os._exit(0)
 
 
-def _tell(text: str) -> None:
+def _print_message(text: str) -> None:
     sys.stderr.write(f"wean-inspect: {text}\n")
     sys.stderr.flush()
 
@@ -158,17 +158,17 @@ def _tell(text: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status (0 fine, 2 something that the user can mend)."""
     args = build_parser().parse_args(arguments)
-    speak_as("wean-inspect")
+    configure_logging("wean-inspect")
     try:
         require_extra()
         with open_port(args.port) as listener:
             systems = load_systems(args)
             sys.stdout.write(f"http://{HOST}:{listener.getsockname()[1]}/\n")
             sys.stdout.flush()
-            _tell("open this address in a browser; Ctrl-C ends it")
+            _print_message("open this address in a browser; Ctrl-C ends it")
             serve(listener, systems)
     except UserError as error:
-        _tell(f"error: {error}")
+        _print_message(f"error: {error}")
         return 2
     except KeyboardInterrupt:
         return 0

@@ -42,8 +42,8 @@ def decode(system: System, question: Question) -> dict[str, Any]:
         "source": source,
         "outputs": outputs,
         "neighbours": {
-            "source": _near(system.near.source, source),
-            "target": _near(system.near.target, [word for output in outputs for word in output["words"]]),
+            "source": _neighbour_lists(system.near.source, source),
+            "target": _neighbour_lists(system.near.target, [word for output in outputs for word in output["words"]]),
         },
     }
 
@@ -80,9 +80,11 @@ def _rounded(number: float) -> float | None:
     return round(float(number), 4) if math.isfinite(number) else None
 
 
-def _near(neighbourhood: Neighbourhood | None, words: Sequence[dict[str, Any]]) -> dict[str, list[tuple[str, float]]]:
+def _neighbour_lists(
+    neighbourhood: Neighbourhood | None, words: Sequence[dict[str, Any]]
+) -> dict[str, list[tuple[str, float]]]:
     """The neighbours of all words that have some."""
     if neighbourhood is None:
         return {}
-    found = {word: neighbourhood.of(word) for word in dict.fromkeys(entry["word"] for entry in words)}
+    found = {word: neighbourhood.neighbours(word) for word in dict.fromkeys(entry["word"] for entry in words)}
     return {word: near for word, near in found.items() if near}

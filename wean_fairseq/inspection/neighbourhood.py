@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from wean_fairseq.evaluation.neighbours import PADDING_WORD, SPECIALS, nearest
-from wean_fairseq.models.copying import num_base_words
+from wean_fairseq.models.word_layers import num_base_words
 
 
 class Neighbourhood:
@@ -22,7 +22,7 @@ class Neighbourhood:
         self._embedding = torch.nn.functional.normalize(embedding.detach().float(), dim=1)
         self._rows = {word: row for row, word in enumerate(words)}
 
-    def of(self, word: str, number: int = 6) -> list[tuple[str, float]]:
+    def neighbours(self, word: str, number: int = 6) -> list[tuple[str, float]]:
         """The nearest words with their cosines, nearest first; none for a word that is not in the embedding."""
         if word not in self._rows:
             return []

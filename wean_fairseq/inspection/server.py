@@ -63,20 +63,20 @@ class PunctualProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A connection begins, and with it the time of its first request."""
         super().connection_made(transport)
-        self._late = self.loop.call_later(self.request_seconds, self._end_if_late)
+        self._late = self.loop.call_later(self.request_seconds, self._close_if_late)
 
     def on_response_complete(self) -> None:
         """An answer was given to the operating system; the next request on the connection has its own time."""
         super().on_response_complete()
         self._late.cancel()
-        self._late = self.loop.call_later(self.request_seconds, self._end_if_late)
+        self._late = self.loop.call_later(self.request_seconds, self._close_if_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone."""
         self._late.cancel()
         super().connection_lost(exc)
 
-    def _end_if_late(self) -> None:
+    def _close_if_late(self) -> None:
         if self.conn.their_state is h11.DONE or self.transport.get_write_buffer_size():
             self._late = self.loop.call_later(self.answer_seconds, self.transport.abort)
         else:
@@ -160,7 +160,7 @@ def configure(app: ASGIApp) -> uvicorn.Config:
         http=PunctualProtocol,
         ws="none",
         lifespan="off",
-        log_config=None,  # speak_as has said what may be said
+        log_config=None,  # configure_logging has said what may be said
         access_log=False,
         proxy_headers=False,
         server_header=False,

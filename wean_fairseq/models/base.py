@@ -234,7 +234,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
 
 
 @torch.no_grad()
-def start_uniform(model: nn.Module, bound: float) -> None:
+def init_uniform_(model: nn.Module, bound: float) -> None:
     """Start all weights uniform in [-bound, bound], 0 = leave them as they are; padding words are 0."""
     if bound:
         for parameter in model.parameters():

@@ -1,4 +1,4 @@
-"""What every model that copies is made of: its options, its forward and its decoder's forward.
+"""The parts of every model that copies: its source, its decoder and its targets.
 
 A family adds an encoder and a decoder whose steps have scores of copying each source position (``modules/copying.py``).
 Slots, the ids from ``V`` on, never reach an embedding: they are read as ``<unk>``, and no parameter's size depends on
@@ -7,45 +7,26 @@ their number.
 Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``V`` base vocabulary, ``K`` slots.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
 import torch
 from fairseq.data import Dictionary
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from torch import Tensor, nn
 
 from ..modules import (
     CopyDistribution,
     Memory,
     MixtureLoss,
-    QueryEmbedding,
     Step,
     base_ids,
-    for_hypotheses,
     nothing_to_copy,
+    repeat_for_hypotheses,
 )
 from ..modules.copying import NEVER, CopyMixture, log_add, mix, scatter_logsumexp, word_numbers
 from .base import LossModel, StateT, StepDecoder, WordScores
-
-OUTPUT_LAYERS = ("linear", "query_embedding")
-
-
-@dataclass
-class CopyingConfig(FairseqDataclass):
-    """The options that all copying families have."""
-
-    output_layer: ChoiceEnum(OUTPUT_LAYERS) = field(  # type: ignore[valid-type]
-        default="linear",
-        metadata={
-            "help": "how generated words are scored: an untied linear map, or by querying the word embeddings (WEAN)"
-        },
-    )
-    query_score: ChoiceEnum(("dot", "general", "concat")) = field(  # type: ignore[valid-type]
-        default="general",
-        metadata={"help": "score of a query against a word embedding, with --output-layer query_embedding"},
-    )
+from .word_layers import num_base_words
 
 
 @dataclass(frozen=True)
@@ -118,7 +99,7 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
         if not self.copies:
             return log_sum
         source, no_copy, number = (
-            for_hypotheses(part, len(log_sum)) for part in (memory.source, memory.no_copy, memory.word_numbers)
+            repeat_for_hypotheses(part, len(log_sum)) for part in (memory.source, memory.no_copy, memory.word_numbers)
         )
         mixture = self.mixture(step, log_sum.unsqueeze(1), no_copy)
         # A word's score is that of all its ways: it is generated, or copied from any place where it stands.
@@ -150,32 +131,6 @@ class CopyingModel(LossModel):
         return self.decoder.known_targets(sample["target"])
 
 
-def num_base_words(dictionary: Dictionary) -> int:
-    """``V``: the size of the dictionary without slots."""
-    return int(getattr(dictionary, "first_slot", len(dictionary)))
-
-
 def no_copy_mask(src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
     """``True`` at padding and sentence boundaries, which are never copied: (B, S) -> (B, S)."""
     return nothing_to_copy(src_tokens, (dictionary.pad(), dictionary.bos(), dictionary.eos()))
-
-
-def build_output_layer(cfg: CopyingConfig, query_dim: int, embed_dim: int, dictionary: Dictionary) -> QueryEmbedding:
-    """The layer that scores generated words, as ``cfg`` says.
-
-    Raises:
-        ValueError: if the score does not go with the widths.
-    """
-    queries = str(cfg.output_layer) == "query_embedding"
-    return QueryEmbedding(
-        str(cfg.query_score) if queries else "linear",
-        query_dim,
-        embed_dim,
-        num_base_words(dictionary),
-        unk_index=dictionary.unk(),
-    )
-
-
-def embedding(dictionary: Dictionary, width: int) -> nn.Embedding:
-    """An embedding of the base words; slots are read as ``<unk>``."""
-    return nn.Embedding(num_base_words(dictionary), width, dictionary.pad())

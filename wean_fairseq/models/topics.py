@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ..data import load_word_vectors
 from ..modules import LossSums, MixtureLoss, QueryEmbedding
-from .base import LossModel, MemoryT, SourceEncoder, StateT, StepDecoder, start_uniform
+from .base import LossModel, MemoryT, SourceEncoder, StateT, StepDecoder, init_uniform_
 from .checks import check_at_least, check_init_range
 
 logger = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class TopicModel(LossModel):
     decoder: TopicDecoder[Any, Any]
 
 
-def with_auxiliary(sums: LossSums, name: str, auxiliary: Tensor, weight: float) -> MixtureLoss:
+def add_auxiliary(sums: LossSums, name: str, auxiliary: Tensor, weight: float) -> MixtureLoss:
     """Add ``weight`` times an auxiliary loss, and log it under ``name``."""
     return MixtureLoss(sums.loss + weight * auxiliary, sums.nll_loss, {name: auxiliary.detach()})
 
@@ -90,7 +90,7 @@ def check_topic_config(cfg: TopicConfig) -> None:
 
 def initialise(model: TopicModel, cfg: TopicConfig) -> None:
     """Start the weights as ``cfg`` says: uniform, the padding word 0, known words from their vectors."""
-    start_uniform(model, cfg.init_range)
+    init_uniform_(model, cfg.init_range)
     start_from_vectors(model.decoder.embed_tokens, cfg.topic_vectors, model.decoder.dictionary)
 
 

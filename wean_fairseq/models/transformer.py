@@ -33,20 +33,12 @@ from ..modules import (
 from ..modules.transformer_decoder import Decoded, DecoderState, SourceMemory
 from .base import SourceEncoder
 from .checks import check_at_least
-from .copying import (
-    OUTPUT_LAYERS,
-    CopyingConfig,
-    CopyingDecoder,
-    CopyMemory,
-    build_output_layer,
-    embedding,
-    no_copy_mask,
-    num_base_words,
-)
+from .copying import CopyingDecoder, CopyMemory, no_copy_mask
+from .word_layers import OUTPUT_LAYERS, OutputLayerConfig, build_output_layer, num_base_words, word_embedding
 
 
 @dataclass
-class TransformerConfig(CopyingConfig):
+class TransformerConfig(OutputLayerConfig):
     """The network of the C-DNPG table: the paper gives layers, width and heads; the rest is from its released code."""
 
     embed_dim: int = field(default=450, metadata={"help": "width of embeddings and states"})
@@ -99,8 +91,8 @@ def build_network(
     sizes = ("embed_dim", "ffn_dim", "encoder_layers", "decoder_layers", "attention_heads", "max_positions")
     check_at_least(1, cfg, *sizes)
     layer = (cfg.embed_dim, cfg.attention_heads, cfg.ffn_dim, cfg.dropout, cfg.attention_dropout)
-    source_words = embedding(dictionary, cfg.embed_dim)
-    target_words = source_words if cfg.share_embeddings else embedding(dictionary, cfg.embed_dim)
+    source_words = word_embedding(dictionary, cfg.embed_dim)
+    target_words = source_words if cfg.share_embeddings else word_embedding(dictionary, cfg.embed_dim)
     with user_errors():
         network = Network(
             TransformerEncoder(

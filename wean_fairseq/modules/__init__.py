@@ -1,10 +1,10 @@
 """The papers' mechanisms in plain PyTorch: no fairseq, no configuration objects; each equation stands in one place."""
 
-from .additive_attention import AdditiveAttention, attended_again
-from .attention import BilinearAttention
+from .additive_attention import AdditiveAttention, coverage_loss
+from .bilinear_attention import BilinearAttention
 from .bridge import BRIDGES, StateBridge
 from .chunked_loss import LossSums, additive_cross_entropy, product_cross_entropy
-from .chunks import Chunks, find_chunks, text_before
+from .text_chunks import Chunks, find_chunks, text_before
 from .contextual_attention import ContextualDecoderLayer, SourceContext, TargetContext
 from .copying import (
     CopyDistribution,
@@ -25,11 +25,11 @@ from .granularity import (
     init_granularity,
 )
 from .fractional_positions import FractionalEmbedding
-from .granularity_decoder import DecodedLevels, GranularityAggregator, GranularityDecoder
-from .granularity_encoder import EncodedLevels, GranularityEncoder
-from .granularity_levels import DecoderLevel, EncoderLevel
-from .granularity_mixture import LevelOutputs
-from .granularity_separator import NO_LABEL, GranularitySeparator, label_loss
+from .dnpg_decoder import DecodedLevels, LevelAggregator, LevelsDecoder
+from .dnpg_encoder import EncodedLevels, LevelsEncoder
+from .dnpg_levels import DecoderLevel, EncoderLevel
+from .dnpg_mixture import LevelOutputs
+from .dnpg_separator import NO_LABEL, LevelSeparator, label_loss
 from .masking import left_padding, masked_softmax
 from .query_embedding import QUERY_SCORES, OutputLayer, QueryEmbedding
 from .recurrent import run_over_words
@@ -44,13 +44,13 @@ from .steps import (
     State,
     Step,
     attention_weights,
-    by_sentence,
-    for_hypotheses,
+    fold_hypotheses,
+    repeat_for_hypotheses,
     weighted_sum,
 )
 from .topic_coverage import TopicImportance, attend_uncovered, importance_loss
 from .topic_fusion import FUSIONS, TopicFusion
-from .topic_words import TopicWords, at_source_positions, topic_words
+from .topic_words import TopicWords, scatter_to_source, topic_words
 from .transformer import EncoderLayer, PositionedEmbedding, TiedOutput, TransformerEncoder, init_transformer
 from .transformer_decoder import DecoderLayer, TransformerDecoder
 
@@ -77,17 +77,17 @@ __all__ = [
     "FractionalEmbedding",
     "GranularCrossAttention",
     "GranularSelfAttention",
-    "GranularityAggregator",
     "GranularityAttention",
-    "GranularityDecoder",
-    "GranularityEncoder",
-    "GranularitySeparator",
     "KeywordGate",
     "KeywordRows",
     "Labels",
     "LastLayer",
     "LayerMixture",
+    "LevelAggregator",
     "LevelOutputs",
+    "LevelSeparator",
+    "LevelsDecoder",
+    "LevelsEncoder",
     "LossSums",
     "LstmStart",
     "LstmState",
@@ -110,16 +110,14 @@ __all__ = [
     "TransformerDecoder",
     "TransformerEncoder",
     "additive_cross_entropy",
-    "at_source_positions",
     "attend_uncovered",
-    "attended_again",
     "attention_weights",
     "base_ids",
-    "by_sentence",
     "control_loss",
+    "coverage_loss",
     "find_chunks",
     "first_keywords",
-    "for_hypotheses",
+    "fold_hypotheses",
     "gru_update",
     "importance_loss",
     "init_granularity",
@@ -132,7 +130,9 @@ __all__ = [
     "mixture_weights",
     "nothing_to_copy",
     "product_cross_entropy",
+    "repeat_for_hypotheses",
     "run_over_words",
+    "scatter_to_source",
     "text_before",
     "topic_words",
     "weighted_sum",

@@ -59,6 +59,6 @@ class AdditiveAttention(nn.Module):
         return torch.matmul(hidden.tanh_(), self.vector).flatten(0, 1)  # the sum is needed no more: in place
 
 
-def attended_again(weights: Tensor, coverage: Tensor) -> Tensor:
+def coverage_loss(weights: Tensor, coverage: Tensor) -> Tensor:
     """The coverage loss of each step, sum_i min(a_ti, cov_ti) (See et al., eq. 12): (B, T, S) twice -> (B, T)."""
     return torch.minimum(weights, coverage).sum(dim=-1)

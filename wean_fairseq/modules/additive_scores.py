@@ -73,7 +73,7 @@ class AdditiveScorer:
     def __init__(self, query_part: Tensor, candidate_part: Tensor, vector: Tensor, wants_grad: bool) -> None:
         self.vector = vector.float()
         self.candidate_part = candidate_part
-        self.small_candidates = _is_small(candidate_part)
+        self.small_candidates = _is_narrow(candidate_part)
         self.narrow: bool | None = None  # whether A and B are held, or a and b as they are
         self.set_queries(query_part)
         self.grads = (
@@ -88,11 +88,11 @@ class AdditiveScorer:
         For a scorer without gradients, whose candidates and vector do not change meanwhile.
         """
         query = query_part.float()
-        narrow = self.small_candidates and _is_small(query)
+        narrow = self.small_candidates and _is_narrow(query)
         if narrow != self.narrow:
             self.narrow = narrow
-            self.candidates = self._lay_out(_held(self.candidate_part.float(), narrow))
-        self.query = _held(query, narrow)
+            self.candidates = self._lay_out(_factor(self.candidate_part.float(), narrow))
+        self.query = _factor(query, narrow)
 
     def _lay_out(self, candidates: Tensor) -> Tensor:
         """The candidates (V, H) in the order in which they are read."""
@@ -156,12 +156,12 @@ class AdditiveScorer:
                 yield slice(row, row + height), slice(start, start + width)
 
 
-def _is_small(part: Tensor) -> bool:
+def _is_narrow(part: Tensor) -> bool:
     """Whether the product A B of this part with another small one stays inside float32."""
     return not part.numel() or bool(part.abs().amax() <= LARGEST_PART)
 
 
-def _held(part: Tensor, narrow: bool) -> Tensor:
+def _factor(part: Tensor, narrow: bool) -> Tensor:
     """exp(2 part), or the part as it is where a product might leave float32."""
     return (2.0 * part).exp_() if narrow else part
 

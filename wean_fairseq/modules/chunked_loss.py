@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .additive_scores import build_scorer
-from .products import OutputProducts, exact_products
+from .output_matmul import OutputProducts, exact_products
 from .softmax_gradient import loss_of_scores, softmax_gradient_
 
 # Scores held at a time, in elements. On a CPU 48 MiB of float32: at V = 50,000 and 1,344 tokens twice as many added 40

@@ -147,7 +147,7 @@ class ContextualDecoderLayer(DecoderLayer):
             projected["context"] = self.context(memory, bias)
         return projected
 
-    def asking(self, states: Tensor, source: Keyed, sums: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+    def query_input(self, states: Tensor, source: Keyed, sums: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """The states, and beside each what its context is the mean of: (B, Q, D + X)."""
         if self.context is None:
             return states, sums

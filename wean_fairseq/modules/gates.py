@@ -20,11 +20,11 @@ def lstm_update(gates: Tensor, cell: Tensor, added: Tensor | None = None) -> tup
     Returns:
         h_t and c_t, each of shape (B, H).
     """
-    enter, forget, content, leave = gates.chunk(4, dim=-1)
-    new_cell = torch.sigmoid(forget) * cell + torch.sigmoid(enter) * torch.tanh(content)
+    input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=-1)
+    new_cell = torch.sigmoid(forget_gate) * cell + torch.sigmoid(input_gate) * torch.tanh(candidate)
     if added is not None:
         new_cell = new_cell + added
-    return torch.sigmoid(leave) * torch.tanh(new_cell), new_cell
+    return torch.sigmoid(output_gate) * torch.tanh(new_cell), new_cell
 
 
 def gru_update(input_gates: Tensor, hidden_gates: Tensor, hidden: Tensor) -> Tensor:
@@ -38,8 +38,8 @@ def gru_update(input_gates: Tensor, hidden_gates: Tensor, hidden: Tensor) -> Ten
     Returns:
         h_t, shape (B, H).
     """
-    input_reset, input_update, input_content = input_gates.chunk(3, dim=-1)
-    hidden_reset, hidden_update, hidden_content = hidden_gates.chunk(3, dim=-1)
+    input_reset, input_update, input_candidate = input_gates.chunk(3, dim=-1)
+    hidden_reset, hidden_update, hidden_candidate = hidden_gates.chunk(3, dim=-1)
     update = torch.sigmoid(input_update + hidden_update)
-    content = torch.tanh(input_content + torch.sigmoid(input_reset + hidden_reset) * hidden_content)
-    return content + update * (hidden - content)
+    candidate = torch.tanh(input_candidate + torch.sigmoid(input_reset + hidden_reset) * hidden_candidate)
+    return candidate + update * (hidden - candidate)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from .masking import masked_softmax
-from .steps import Memory, by_sentence
+from .steps import Memory, fold_hypotheses
 
 GLOBAL_SCORES = ("dot", "general")
 
@@ -69,7 +69,7 @@ class GlobalAttention(nn.Module):
         Returns:
             Attentional states, shape (N, T, H), and attention weights, shape (N, T, S).
         """
-        queries = by_sentence(query, len(memory.keys))  # (B, K * T, H)
+        queries = fold_hypotheses(query, len(memory.keys))  # (B, K * T, H)
         weights = masked_softmax(torch.bmm(queries, memory.keys.transpose(1, 2)), memory.padding_mask)
         context = torch.bmm(weights, memory.values).view_as(query)
         of_state = self.combine.weight[:, query.size(-1) :]

@@ -30,17 +30,17 @@ def run_over_words(
     position = torch.arange(length, device=padding_mask.device)
     shift = left_padding(padding_mask).unsqueeze(1)  # (B, 1)
     words = padding_mask.logical_not().sum(dim=1).clamp(min=1).cpu()
-    on_the_left = _take(inputs, (position + shift) % length)  # (B, S, E)
+    on_the_left = _gather_positions(inputs, (position + shift) % length)  # (B, S, E)
     packed = pack_padded_sequence(on_the_left, words, batch_first=True, enforce_sorted=False)
     packed_outputs, state = rnn(packed)
     # In the order of their lengths: putting the sentences back here keeps PyTorch from asking a GPU for that order.
     by_length = packed_outputs._replace(unsorted_indices=None)
     outputs, _ = pad_packed_sequence(by_length, batch_first=True, total_length=length)  # (B, S, D * H)
     assert packed.unsorted_indices is not None  # pack_padded_sequence has sorted them
-    return _take(outputs.index_select(0, packed.unsorted_indices), (position - shift) % length), state
+    return _gather_positions(outputs.index_select(0, packed.unsorted_indices), (position - shift) % length), state
 
 
-def _take(values: Tensor, position: Tensor) -> Tensor:
+def _gather_positions(values: Tensor, position: Tensor) -> Tensor:
     """``values`` (B, S, C) at each sentence's ``position`` (B, S)."""
     batch, length = position.shape
     row = position + length * torch.arange(batch, device=position.device).unsqueeze(1)  # in (B * S, C)

@@ -75,7 +75,7 @@ class ResidualLstm(nn.Module):
             The outputs (B, T, H), meaningless at padding, and h and c of every layer after the last step, (L, B, H).
         """
         hidden, cell = [], []
-        states = _by_block(start, self.block_sizes)
+        states = _split_state(start, self.block_sizes)
         for block, layers, state in zip(self.blocks, self.block_sizes, states, strict=True):
             assert isinstance(block, nn.LSTM)
             residual = None
@@ -138,7 +138,7 @@ def _block_sizes(num_layers: int, residual_every: int) -> list[int]:
     return [residual_every] * full + [rest] * (rest > 0)
 
 
-def _by_block(state: LstmState | None, sizes: list[int]) -> list[LstmState | None]:
+def _split_state(state: LstmState | None, sizes: list[int]) -> list[LstmState | None]:
     if state is None:
         return [None] * len(sizes)
     parts = (torch.split(part, sizes) for part in state)  # (L, B, H) -> (n, B, H) each

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from .steps import Memory, by_sentence, weighted_sum
+from .steps import Memory, fold_hypotheses, weighted_sum
 
 HIDDEN_SCALE = 0.5  # alpha
 STEP_WEIGHT = 1e-4  # eta
@@ -56,7 +56,7 @@ class KeywordGate(nn.Module):
     @staticmethod
     def word_part(words: Tensor, rows: KeywordRows) -> Tensor:
         """W_wr w_t for all steps at once: embedded words (N, T, E) -> (N, T, k)."""
-        read = torch.bmm(by_sentence(words, len(rows.word_read)), rows.word_read.transpose(1, 2))
+        read = torch.bmm(fold_hypotheses(words, len(rows.word_read)), rows.word_read.transpose(1, 2))
         return read.view(*words.shape[:2], -1)
 
     @staticmethod
@@ -72,7 +72,7 @@ class KeywordGate(nn.Module):
         Returns:
             d_t, float32, shape (N, k), and what is added to the cells of all layers, shape (N, L * H).
         """
-        reading = by_sentence(outputs.unsqueeze(1), len(rows.write)).transpose(1, 2)  # (B, L * H, K)
+        reading = fold_hypotheses(outputs.unsqueeze(1), len(rows.write)).transpose(1, 2)  # (B, L * H, K)
         hidden_part = torch.bmm(rows.hidden_read, reading).transpose(1, 2).flatten(0, 1)  # (N, k)
         keywords = torch.sigmoid((word_part + hidden_part).float()) * keywords
         return keywords, torch.tanh(weighted_sum(keywords.to(rows.write.dtype), rows.write))

@@ -31,15 +31,17 @@ class Rows:
 
     def select(self, rows: Tensor, *more: Tensor | None) -> Self:
         """The rows (R,) of every tensor; a part that has rows of its own gets all the arguments."""
-        return type(self)(**{one.name: self._picked(getattr(self, one.name), rows, *more) for one in fields(self)})
+        return type(self)(
+            **{one.name: self._select_value(getattr(self, one.name), rows, *more) for one in fields(self)}
+        )
 
-    def _picked(self, value: Any, rows: Tensor, *more: Tensor | None) -> Any:
+    def _select_value(self, value: Any, rows: Tensor, *more: Tensor | None) -> Any:
         if isinstance(value, Rows):
             return value.select(rows, *more)
         if isinstance(value, dict):
-            return {name: self._picked(part, rows, *more) for name, part in value.items()}
+            return {name: self._select_value(part, rows, *more) for name, part in value.items()}
         if isinstance(value, tuple):
-            return tuple(self._picked(part, rows, *more) for part in value)
+            return tuple(self._select_value(part, rows, *more) for part in value)
         return value.index_select(self.row_axis, rows) if isinstance(value, Tensor) else value
 
 
@@ -91,12 +93,12 @@ class Step:
     extra: Mapping[str, Tensor] = field(default_factory=dict)
 
 
-def by_sentence(values: Tensor, sentences: int) -> Tensor:
+def fold_hypotheses(values: Tensor, sentences: int) -> Tensor:
     """Let the hypotheses of a sentence read side by side: (N, T, ...) -> (B, K * T, ...)."""
     return values.reshape(sentences, -1, *values.shape[2:])
 
 
-def for_hypotheses(values: Tensor, hypotheses: int) -> Tensor:
+def repeat_for_hypotheses(values: Tensor, hypotheses: int) -> Tensor:
     """Repeat something small for the hypotheses of each sentence: (B, ...) -> (N, ...)."""
     count = hypotheses // len(values)
     return values if count == 1 else values.repeat_interleave(count, dim=0)
@@ -104,9 +106,9 @@ def for_hypotheses(values: Tensor, hypotheses: int) -> Tensor:
 
 def attention_weights(scores: Tensor, padding_mask: Tensor) -> Tensor:
     """``masked_softmax`` for one step of each hypothesis: scores (N, S), ``padding_mask`` (B, S) -> (N, S)."""
-    return masked_softmax(by_sentence(scores.unsqueeze(1), len(padding_mask)), padding_mask).flatten(0, 1)
+    return masked_softmax(fold_hypotheses(scores.unsqueeze(1), len(padding_mask)), padding_mask).flatten(0, 1)
 
 
 def weighted_sum(weights: Tensor, values: Tensor) -> Tensor:
     """The sum over the source for one step of each hypothesis: weights (N, S), values (B, S, D) -> (N, D)."""
-    return torch.bmm(by_sentence(weights.unsqueeze(1), len(values)), values).flatten(0, 1)
+    return torch.bmm(fold_hypotheses(weights.unsqueeze(1), len(values)), values).flatten(0, 1)

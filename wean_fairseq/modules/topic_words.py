@@ -47,7 +47,7 @@ def topic_words(src_tokens: Tensor, padding_idx: int, eos_idx: int, num_slots: i
     return TopicWords(tokens, tokens.eq(padding_idx), slot)
 
 
-def at_source_positions(values: Tensor, slot: Tensor) -> Tensor:
+def scatter_to_source(values: Tensor, slot: Tensor) -> Tensor:
     """Move what belongs to topics to where the topics stand in the source, with zero elsewhere.
 
     Args:

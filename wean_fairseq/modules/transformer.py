@@ -63,7 +63,7 @@ class MultiHeadAttention(nn.Module):
 
     def project(self, states: Tensor) -> Keyed:
         """Keys and values of states (B, S, D)."""
-        return {"keys": self._by_head(self.key_proj(states)), "values": self._by_head(self.value_proj(states))}
+        return {"keys": self._split_heads(self.key_proj(states)), "values": self._split_heads(self.value_proj(states))}
 
     def forward(self, states: Tensor, memory: Keyed, bias: Tensor | None, *, with_weights: bool = False) -> Attended:
         """Attend from every state to the memory.
@@ -77,7 +77,7 @@ class MultiHeadAttention(nn.Module):
         """
         if with_weights:
             return self.read(self.log_weights(states, memory, bias), memory["values"])
-        query = self._by_head(self.query_proj(states))  # (B, A, T, d)
+        query = self._split_heads(self.query_proj(states))  # (B, A, T, d)
         if bias is not None:
             bias = bias.to(query.dtype)
         dropout = self.dropout if self.training else 0.0
@@ -88,7 +88,7 @@ class MultiHeadAttention(nn.Module):
 
     def log_weights(self, states: Tensor, memory: Keyed, bias: Tensor | None) -> Tensor:
         """Logarithms of the weights, as ``forward``: (B, A, T, S), float32."""
-        return attention_log_weights(self._by_head(self.query_proj(states)), memory["keys"], bias)
+        return attention_log_weights(self._split_heads(self.query_proj(states)), memory["keys"], bias)
 
     def read(self, log_weights: Tensor, values: Tensor) -> Attended:
         """What weights (B, A, T, S), with dropout on them, make of values (B, A, S, d)."""
@@ -99,7 +99,7 @@ class MultiHeadAttention(nn.Module):
         output: Tensor = self.out_proj(heads.transpose(1, 2).flatten(2))  # (B, A, T, d) -> (B, T, D)
         return output
 
-    def _by_head(self, states: Tensor) -> Tensor:
+    def _split_heads(self, states: Tensor) -> Tensor:
         return states.view(*states.shape[:2], self.heads, -1).transpose(1, 2)  # (B, T, D) -> (B, A, T, d)
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from .sinusoidal_positions import SinusoidalEmbedding
-from .steps import Memory, State, by_sentence
+from .steps import Memory, State, fold_hypotheses
 from .transformer import (
     NORM_EPS,
     AttentionMaker,
@@ -134,16 +134,16 @@ class DecoderLayer(nn.Module):
             cross_bias: of the attention to the source, broadcast to (B, A, Q, S).
             with_weights: return those of the attention to the source.
         """
-        asking, sums = self.asking(states, source, state.sums)
+        query_input, sums = self.query_input(states, source, state.sums)
         words = state.words.append(self.self_attention.project(states))
-        attended = self.self_attention(asking, words.kept | {"place": read.place}, self_bias)
+        attended = self.self_attention(query_input, words.kept | {"place": read.place}, self_bias)
         states = self.self_norm(states + self.dropout(attended.output))
         found = self.cross_attention(states, source, cross_bias, with_weights=with_weights)
         states = self.cross_norm(states + self.dropout(found.output))
         states = self.output_norm(states + self.dropout(self.feed_forward(states)))
         return Decoded(states, found.output, found.log_weights), LayerState(words, sums)
 
-    def asking(self, states: Tensor, source: Keyed, sums: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+    def query_input(self, states: Tensor, source: Keyed, sums: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """What the queries of the self-attention are made of, and the sums after these words.
 
         That is the states; a paper may put more beside them.
@@ -175,7 +175,7 @@ class TransformerDecoder(nn.Module):
 
     def begin(self, memory: SourceMemory) -> DecoderState:
         """The state before the first word."""
-        return DecoderState(WordsRead.nothing(memory.bias), tuple(LayerState() for _ in self.layers))
+        return DecoderState(WordsRead.empty(memory.bias), tuple(LayerState() for _ in self.layers))
 
     def forward(
         self, tokens: Tensor, memory: SourceMemory, state: DecoderState, *, with_weights: bool = False
@@ -193,7 +193,7 @@ class TransformerDecoder(nn.Module):
         """
         sentences = len(memory.bias)
         read = state.read.append(tokens.ne(self.embedding.padding_idx), sentences)
-        states = by_sentence(self.embedding(tokens, state.read), sentences)
+        states = fold_hypotheses(self.embedding(tokens, state.read), sentences)
         # One word sees all before it; of several, the future is masked. Padding comes after all that is read.
         bias = read.bias(sentences) if tokens.size(1) == 1 else causal_bias(tokens.size(1), states)
         decoded, layers = decode(self.layers, states, memory, state.layers, read, bias, with_weights=with_weights)

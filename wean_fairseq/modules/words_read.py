@@ -47,7 +47,7 @@ class WordsRead(State):
     length: int  # words, padding included
 
     @classmethod
-    def nothing(cls, like: Tensor) -> "WordsRead":
+    def empty(cls, like: Tensor) -> "WordsRead":
         """Before the first word, for the rows of ``like`` (B, ...)."""
         count = torch.zeros(len(like), dtype=torch.long, device=like.device)
         return cls(count.new_zeros(len(like), 0, dtype=torch.bool), count[:0], count, 0)

@@ -60,7 +60,7 @@ class Report:
         panels = overview.panels(entries)
         if panels:
             names = [name for panel in panels for name, _, _ in panel.systems]
-            blocks.append(self._written(partial(figures.scores, panels), names, title, f"{title}: some scores"))
+            blocks.append(self._write_figure(partial(figures.scores, panels), names, title, f"{title}: some scores"))
         return Section(title, [*blocks, *comparison.published_tables(entries)])
 
     def _experiment(self, experiment: Experiment) -> Iterator[Section]:
@@ -71,7 +71,7 @@ class Report:
         for title, blocks in (
             ("learning curves", self._curves(experiment)),
             ("size and speed", _costs(experiment)),
-            ("inside the models", self._inside(experiment)),
+            ("inside the models", self._inside_blocks(experiment)),
         ):
             if blocks:
                 yield Section(f"{experiment.title}: {title}", blocks, level=3)
@@ -80,7 +80,7 @@ class Report:
             run = next(run for run in experiment.runs if name in run.sets)
             block = samples_block(run, run.sets[name], self.number)
             if block is not None:
-                block.caption += _of_seed(experiment, run)
+                block.caption += _seed_suffix(experiment, run)
                 yield Section(f"{experiment.title}: outputs on {name}", [block], level=3)
         # Last, as problems come up on the way.
         opening.blocks += [
@@ -95,7 +95,7 @@ class Report:
         copied = scores.copy_warnings(tests)
         if copied:
             blocks.append(ListBlock(scores.COPY_WINS, copied, "warning"))
-        blocks.append(ListBlock("How to read the tables", _reading(tests)))
+        blocks.append(ListBlock("How to read the tables", _reading_notes(tests)))
         if (experiment.title, name) not in self._compared:
             blocks += comparison.published_tables([Entry(experiment, name)])
         blocks += self._score_figure(experiment, name)
@@ -126,7 +126,7 @@ class Report:
             spans = f"mean, least and most of {len(tests)} seeds" if len(tests) > 1 else "with bootstrap intervals"
             spans = spans if _has_intervals(tests) or len(tests) > 1 else "without intervals"
             title = f"{experiment.title} {name} scores"
-            yield self._written(partial(figures.scores, panels), systems, title, f"Scores on {name}, {spans}")
+            yield self._write_figure(partial(figures.scores, panels), systems, title, f"Scores on {name}, {spans}")
 
     def _curves(self, experiment: Experiment) -> list[Block]:
         blocks: list[Block] = []
@@ -136,32 +136,32 @@ class Report:
             having = [history for history in histories if metric and metric in history.valid[-1].values]
             if not having:
                 continue
-            block = self._written(
+            block = self._write_figure(
                 partial(plot, having, [metric]),
                 [history.name for history in having],
                 f"{experiment.title} {run.seed} curves {metric}",
-                f"Validation {metric}{_of_seed(experiment, run)}",
+                f"Validation {metric}{_seed_suffix(experiment, run)}",
             )
             better = "lower" if metric in LOWER_IS_BETTER else "higher"
             block.notes = [f"{better.capitalize()} is better.", *(summarise(history, metric) for history in having)]
             blocks.append(block)
         return blocks
 
-    def _inside(self, experiment: Experiment) -> list[Block]:
+    def _inside_blocks(self, experiment: Experiment) -> list[Block]:
         """What was dumped, and what the checkpoints show, of the first run's systems."""
         run = experiment.runs[0]
-        seed = _of_seed(experiment, run)
+        seed = _seed_suffix(experiment, run)
         blocks: list[Block] = []
         for system in run.systems.values():
             try:
-                blocks += inside.from_dumps(f"{experiment.title} {system.name}", system, seed, self._written)
+                blocks += inside.from_dumps(f"{experiment.title} {system.name}", system, seed, self._write_figure)
             except EvaluationError as error:
                 run.problems.append(f"{system.name}: {error}")
         if self.checkpoints:
-            blocks += inside.from_checkpoints(experiment.title, run, seed, self._written)
+            blocks += inside.from_checkpoints(experiment.title, run, seed, self._write_figure)
         return blocks
 
-    def _written(self, draw: Callable[[], Any], texts: Sequence[str], name: str, caption: str) -> FigureBlock:
+    def _write_figure(self, draw: Callable[[], Any], texts: Sequence[str], name: str, caption: str) -> FigureBlock:
         """Draw a figure whose labels say ``texts``, and write it."""
         with figure_style(texts):
             png, svg = write_figure(draw(), self.folder / slug(name, self._drawn))
@@ -172,7 +172,7 @@ def _has_intervals(tests: Sequence[ScoredSet]) -> bool:
     return any(cell.get("ci") for test in tests for cells in test.systems.values() for cell in cells.values())
 
 
-def _of_seed(experiment: Experiment, run: Run) -> str:
+def _seed_suffix(experiment: Experiment, run: Run) -> str:
     """Which of several trainings a figure is of."""
     return f", seed {run.seed}" if len(experiment.runs) > 1 else ""
 
@@ -195,7 +195,7 @@ def _costs(experiment: Experiment) -> list[Block]:
     return blocks
 
 
-def _reading(tests: Sequence[ScoredSet]) -> list[str]:
+def _reading_notes(tests: Sequence[ScoredSet]) -> list[str]:
     """How to read the tables of scores."""
     items = []
     baseline = scores.baseline_of(tests[0])

@@ -26,11 +26,11 @@ def published_tables(entries: Sequence[Entry]) -> Iterator[TableBlock]:
     for table in TABLES.values():
         belonging: dict[str, list[Entry]] = {}
         for entry in entries:
-            data = _data_of(table, entry) if any(_keys(table, entry)) else ""
+            data = _data_name(table, entry) if any(_keys(table, entry)) else ""
             if data:
                 belonging.setdefault(data, []).append(entry)
         for data, found in belonging.items():
-            yield _beside(table, data, found)
+            yield _comparison_table(table, data, found)
 
 
 def _keys(table: Table, entry: Entry) -> list[str]:
@@ -39,7 +39,7 @@ def _keys(table: Table, entry: Entry) -> list[str]:
     return [next((key for key in column.keys if key in known), "") for column in table.columns]
 
 
-def _called(entry: Entry) -> list[str]:
+def _experiment_names(entry: Entry) -> list[str]:
     """What the experiment and its data are called, as patterns of a published table may say it."""
     run = entry.experiment.runs[0]
     test = run.sets.get(entry.name) or entry.tests[0]
@@ -47,10 +47,10 @@ def _called(entry: Entry) -> list[str]:
     script = str(test.manifest.get("script", ""))
     kind = script.split("_", maxsplit=1)[0]
     names = [script, entry.name, entry.experiment.title, f"{path.parent.name}_{path.name}", f"{kind}_{entry.name}"]
-    return [_plain(name) for name in names]
+    return [_pattern_name(name) for name in names]
 
 
-def _data_of(table: Table, entry: Entry) -> str:
+def _data_name(table: Table, entry: Entry) -> str:
     """Which data set of a published table a test set is, or nothing.
 
     The preset of a table with one data set says it; standard metrics say nothing about the data. Where names do not
@@ -58,15 +58,15 @@ def _data_of(table: Table, entry: Entry) -> str:
     """
     if len(table.rows) == 1 and any("/" in key for key in _keys(table, entry)):
         return next(iter(table.rows))
-    called = _called(entry)
-    if not any(_matching(table, name) for name in called):
+    called = _experiment_names(entry)
+    if not any(_matching_data(table, name) for name in called):
         return ""
     run = entry.experiment.runs[0]
-    folders = [_plain(Path(run.settings.get("DATA", "")).name), _plain(run.path.resolve().name)]
-    return next(data for name in [*folders, *called] if (data := _matching(table, name)))
+    folders = [_pattern_name(Path(run.settings.get("DATA", "")).name), _pattern_name(run.path.resolve().name)]
+    return next(data for name in [*folders, *called] if (data := _matching_data(table, name)))
 
 
-def _matching(table: Table, name: str) -> str:
+def _matching_data(table: Table, name: str) -> str:
     """The data set of a published table whose patterns fit a name, or nothing."""
     for data, patterns in table.experiments.items():
         if any(fnmatch(name, pattern) for pattern in patterns):
@@ -74,12 +74,12 @@ def _matching(table: Table, name: str) -> str:
     return ""
 
 
-def _plain(name: str) -> str:
+def _pattern_name(name: str) -> str:
     """A name as patterns of published tables are written."""
     return name.lower().replace("-", "_").replace("/", "_")
 
 
-def _beside(table: Table, data: str, entries: Sequence[Entry]) -> TableBlock:
+def _comparison_table(table: Table, data: str, entries: Sequence[Entry]) -> TableBlock:
     rows = _copy_row(table, entries)
     left = [(entry, system) for entry in entries for system in names_of(entry.tests) if system != COPY_ROW]
     for label, row in table.rows[data].items():
@@ -87,10 +87,13 @@ def _beside(table: Table, data: str, entries: Sequence[Entry]) -> TableBlock:
         rows.append([Cell(label), Cell("published", mark="published"), *numbers])
         for entry in entries:
             for system in _runs_of(row, entry):
-                rows.append(_ours(table, entry, system, f"ours{_of(entry, entries)}", entries))
+                rows.append(_our_row(table, entry, system, f"ours{_experiment_suffix(entry, entries)}", entries))
                 left = [other for other in left if other != (entry, system)]
     origin = "ours, not in the paper"
-    rows += [_ours(table, entry, system, f"{origin}{_of(entry, entries)}", entries) for entry, system in left]
+    rows += [
+        _our_row(table, entry, system, f"{origin}{_experiment_suffix(entry, entries)}", entries)
+        for entry, system in left
+    ]
     notes = [table.note] if table.note else []
     scored = name_of_keys([key for entry in entries for key in _keys(table, entry) if key])
     test = entries[0].tests[0]
@@ -103,12 +106,12 @@ def _published(score: float | None, column: Column) -> Cell:
     return Cell("–" if score is None else f"{score:.{column.decimals}f}", mark="published")
 
 
-def _of(entry: Entry, entries: Sequence[Entry]) -> str:
+def _experiment_suffix(entry: Entry, entries: Sequence[Entry]) -> str:
     """Which of several experiments it is."""
     return f", {entry.experiment.title}" if len(entries) > 1 else ""
 
 
-def _ours(table: Table, entry: Entry, system: str, origin: str, entries: Sequence[Entry]) -> list[Cell]:
+def _our_row(table: Table, entry: Entry, system: str, origin: str, entries: Sequence[Entry]) -> list[Cell]:
     """A row of ours."""
     scores = (_score(table, place, entry, system, entries) for place in range(len(table.columns)))
     return [Cell(system), Cell(origin), *scores]
@@ -128,7 +131,7 @@ def _score(table: Table, place: int, entry: Entry, system: str, entries: Sequenc
 def _copy_row(table: Table, entries: Sequence[Entry]) -> list[list[Cell]]:
     """The source, scored; of several experiments each column from one that has it, as the text is the same."""
     having = [entry for entry in entries if COPY_ROW in names_of(entry.tests)]
-    rows = [_ours(table, entry, COPY_ROW, "ours", entries) for entry in having]
+    rows = [_our_row(table, entry, COPY_ROW, "ours", entries) for entry in having]
     if not rows:
         return []
     missing = (_ABSENT, OTHERWISE)
@@ -145,6 +148,8 @@ def _our_data(test: ScoredSet) -> str:
 
 def _runs_of(row: Row, entry: Entry) -> list[str]:
     """Our systems that a published row is compared with."""
-    if row.experiments and not any(fnmatch(text, pattern) for text in _called(entry) for pattern in row.experiments):
+    if row.experiments and not any(
+        fnmatch(text, pattern) for text in _experiment_names(entry) for pattern in row.experiments
+    ):
         return []
     return [system for system in row.runs if system in names_of(entry.tests)]

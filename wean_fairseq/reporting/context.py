@@ -91,12 +91,12 @@ def data_table(experiment: Experiment) -> TableBlock:
 def settings(experiment: Experiment) -> Iterator[ListBlock]:
     """What the recipe was given; of paths only the end, since a report goes to others."""
     settings = experiment.runs[0].settings
-    items = [f"{name}={_short(value)}" for name, value in settings.items()]
+    items = [f"{name}={_shorten(value)}" for name, value in settings.items()]
     items += [f"seeds: {', '.join(experiment.seeds)}"] if experiment.seeds else []
     if items:
         yield ListBlock("Settings of the recipe", items, folded=True)
 
 
-def _short(value: str) -> str:
+def _shorten(value: str) -> str:
     path = Path(value)
     return str(Path("…", *path.parts[-2:])) if path.is_absolute() and " " not in value else value

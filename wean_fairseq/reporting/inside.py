@@ -149,9 +149,9 @@ def _attention(
         try:
             (found,) = trace.attention(trace.load(str(file), str(example.data)), [example.line])
         except UserError as error:
-            missing.append(f"attention of {name}: {_without_path(error, file)}")
+            missing.append(f"attention of {name}: {_hide_path(error, file)}")
         except Exception as error:  # noqa: BLE001 - a checkpoint of another version may fail anywhere in the host
-            what = f"{type(error).__name__}: {_without_path(error, file)}"
+            what = f"{type(error).__name__}: {_hide_path(error, file)}"
             missing.append(f"attention of {name}: its checkpoint does not load here ({what})")
         else:
             first = Attention(found.source, found.output[:_ATTENDING], found.weights[:_ATTENDING])
@@ -173,7 +173,7 @@ def _neighbours(
         try:
             words, embedding = load_embedding(str(file), str(dictionary), _embedding_of(file, dictionary))
         except EvaluationError as error:
-            missing.append(f"neighbours of {name}: {_without_path(error, file)}")
+            missing.append(f"neighbours of {name}: {_hide_path(error, file)}")
             continue
         asked = asked or granularity.spread(_content_words(run, words), _WORDS)
         near = find_neighbours(embedding, words, asked, _NEIGHBOURS)
@@ -201,7 +201,7 @@ def _embedding_of(checkpoint: Path, dictionary: Path) -> str:
     raise EvaluationError("no embedding in its checkpoint has a row for each word of the dictionary.")
 
 
-def _without_path(error: Exception, file: Path) -> str:
+def _hide_path(error: Exception, file: Path) -> str:
     """What went wrong; a report goes to others, who have other directories."""
     return str(error).replace(str(file), file.name).replace(f"{file.parent}/", "")
 

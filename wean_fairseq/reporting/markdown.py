@@ -110,11 +110,12 @@ def _samples(block: SamplesBlock) -> Iterator[str]:
         yield ""
         for label, pieces in sample.lines:
             runs = groupby(pieces, key=lambda piece: piece.kind)
-            yield f"- *{escape(label)}*: {block.glue.join(_same(kind, found, block.glue) for kind, found in runs)}"
+            text = block.glue.join(_render_run(kind, found, block.glue) for kind, found in runs)
+            yield f"- *{escape(label)}*: {text}"
     yield from _notes(block.notes)
 
 
-def _same(kind: str, pieces: Iterable[Piece], glue: str) -> str:
+def _render_run(kind: str, pieces: Iterable[Piece], glue: str) -> str:
     """Pieces of one kind; by tags, as Markdown's signs need spaces around them, which Chinese does not have."""
     text = glue.join(escape_inline(piece.text) for piece in pieces)
     tag = {"new": "b", "dropped": "del"}.get(kind)

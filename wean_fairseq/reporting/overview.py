@@ -63,7 +63,7 @@ def copy_warning(entries: Sequence[Entry]) -> ListBlock | None:
     """Say on which metrics of the table the source beats every system; ``None`` where on none."""
     beaten = []
     for key in _KEYS:
-        alike = _alike(entries, key)
+        alike = _comparable_entries(entries, key)
         copied = _copied(alike, key)
         found = [
             score
@@ -93,7 +93,7 @@ def table(entries: Sequence[Entry]) -> TableBlock:
 
 def _copy_cell(key: str, entries: Sequence[Entry]) -> Cell:
     """The score of the source, from an experiment that has it."""
-    having = [entry for entry in _alike(entries, key) if mean_of(entry.tests, COPY_ROW, key) is not None]
+    having = [entry for entry in _comparable_entries(entries, key) if mean_of(entry.tests, COPY_ROW, key) is not None]
     return _score(having[0], COPY_ROW, key, entries) if having else Cell("–")
 
 
@@ -114,21 +114,21 @@ def _score(entry: Entry, system: str, key: str, entries: Sequence[Entry]) -> Cel
     """A score, unless it was computed otherwise than the others."""
     if mean_of(entry.tests, system, key) is None:
         return Cell("–")
-    if not _comparable(entry, key, entries):
+    if not _is_comparable(entry, key, entries):
         return Cell(OTHERWISE, f"see {entry.experiment.title}")
     cell = score_cell(entry.tests, system, key)
     return Cell(cell.text, cell.detail if len(entry.tests) > 1 else "", cell.mark)
 
 
-def _comparable(entry: Entry, key: str, entries: Sequence[Entry]) -> bool:
+def _is_comparable(entry: Entry, key: str, entries: Sequence[Entry]) -> bool:
     """Whether a metric was computed as in the first experiment that has it."""
     first = next((found for other in entries if (found := signature_of(other.tests, key))), "")
     return signature_of(entry.tests, key) == first
 
 
-def _alike(entries: Sequence[Entry], key: str) -> list[Entry]:
+def _comparable_entries(entries: Sequence[Entry], key: str) -> list[Entry]:
     """The experiments that have a metric, computed in the same way."""
-    return [entry for entry in entries if signature_of(entry.tests, key) and _comparable(entry, key, entries)]
+    return [entry for entry in entries if signature_of(entry.tests, key) and _is_comparable(entry, key, entries)]
 
 
 def _copied(entries: Sequence[Entry], key: str) -> float | None:
@@ -143,7 +143,7 @@ def panels(entries: Sequence[Entry]) -> list[ScorePanel]:
     drawn = []
     for key in _DRAWN:
         found = []
-        alike = _alike(entries, key)
+        alike = _comparable_entries(entries, key)
         for entry in alike:
             for system in names_of(entry.tests):
                 score = mean_of(entry.tests, system, key)

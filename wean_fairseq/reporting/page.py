@@ -19,7 +19,7 @@ def render_page(document: Document) -> str:
     environment = Environment(
         loader=PackageLoader("wean_fairseq.reporting", "templates"),
         autoescape=True,
-        finalize=_shown,
+        finalize=_make_printable,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -29,7 +29,7 @@ def render_page(document: Document) -> str:
     return environment.get_template("report.html.j2").render(document=document)
 
 
-def _shown(value: object) -> object:
+def _make_printable(value: object) -> object:
     """What the page shows of a value: nothing endless, no control characters, which HTML forbids even as references."""
     return printable(limited(value)) if isinstance(value, str) and not isinstance(value, Markup) else value
 

@@ -14,7 +14,7 @@ from wean_fairseq.evaluation.neighbours import EMBEDDING, find_neighbours, load_
 from wean_fairseq.evaluation.text_files import decode_lines, read_lines
 from wean_fairseq.reporting import figures, trace
 from wean_fairseq.reporting.dumps import Provenance, has_words, kind_of_dump, read_provenance
-from wean_fairseq.reporting.style import figure_style, speak_as, write_figure
+from wean_fairseq.reporting.style import configure_logging, figure_style, write_figure
 
 _EXAMPLES = """examples:
   wean-plot attention --checkpoint checkpoint_best.pt --data RUN/bin --text sentences.txt --output attention
@@ -100,10 +100,10 @@ def drawing(args: argparse.Namespace) -> Drawing:
         near = find_neighbours(embedding, words, args.words, args.number)
         shown = [*args.words, *(word for _, others in near for word, _ in others)]
         return Drawing(lambda: figures.neighbours(near), shown)
-    return _of_dump(args) if getattr(args, "dump", None) else _of_checkpoint(args)
+    return _drawing_of_dump(args) if getattr(args, "dump", None) else _drawing_of_checkpoint(args)
 
 
-def _of_dump(args: argparse.Namespace) -> Drawing:
+def _drawing_of_dump(args: argparse.Namespace) -> Drawing:
     """Figures of sentences that fairseq-generate described."""
     if args.checkpoint or args.text:
         raise UserError("give either --dump, or --checkpoint with --data and --text, not both.")
@@ -111,24 +111,24 @@ def _of_dump(args: argparse.Namespace) -> Drawing:
         flag = "--granularity-dump" if args.figure == "granularity" else "--copy-provenance"
         raise UserError(f"{args.dump} is not what {flag} writes, so there is no {args.figure} to draw.")
     if args.figure == "granularity":
-        return _granularities(_chosen(args, granularities.read_dump(args.dump)))
+        return _granularity_drawing(_select_lines(args, granularities.read_dump(args.dump)))
     found = read_provenance(args.dump)
-    return _provenances(_chosen(args, [found[number] for number in sorted(found)]))
+    return _provenance_drawing(_select_lines(args, [found[number] for number in sorted(found)]))
 
 
-def _of_checkpoint(args: argparse.Namespace) -> Drawing:
+def _drawing_of_checkpoint(args: argparse.Namespace) -> Drawing:
     """Figures of sentences that the checkpoint writes now."""
     if not (args.checkpoint and args.text and (args.data or is_export(args.checkpoint))):
         raise UserError(f"{args.figure} needs --checkpoint FILE, --data DIR and --text FILE.")
     lines = decode_lines(sys.stdin.buffer.read(), "standard input") if args.text == "-" else read_lines(args.text)
-    lines = _chosen(args, lines)
+    lines = _select_lines(args, lines)
     options = {name: getattr(args, name) for name in ("essay_length", "bert") if getattr(args, name, None)}
     length = options.pop("essay_length", None)
     model = trace.load(args.checkpoint, args.data, **options)
     if args.figure == "granularity":
-        return _granularities(trace.granularity(model, lines, args.beam))
+        return _granularity_drawing(trace.granularity(model, lines, args.beam))
     if args.figure == "provenance":
-        return _provenances(trace.provenance(model, lines, args.beam))
+        return _provenance_drawing(trace.provenance(model, lines, args.beam))
     if args.figure == "attention":
         attended = trace.attention(model, lines, args.beam)
         shown = [word for item in attended for word in item.source + item.output]
@@ -138,7 +138,7 @@ def _of_checkpoint(args: argparse.Namespace) -> Drawing:
     return Drawing(lambda: figures.coverage(covered), shown)
 
 
-def _chosen(args: argparse.Namespace, items: Sequence[Any]) -> list[Any]:
+def _select_lines(args: argparse.Namespace, items: Sequence[Any]) -> list[Any]:
     """The items that ``--lines`` names, or some of all.
 
     Raises:
@@ -152,12 +152,12 @@ def _chosen(args: argparse.Namespace, items: Sequence[Any]) -> list[Any]:
     return [items[number - 1] for number in args.lines]
 
 
-def _granularities(sentences: list[granularities.Sentence]) -> Drawing:
+def _granularity_drawing(sentences: list[granularities.Sentence]) -> Drawing:
     shown = [granularities.Sentence(figures.labels(item.words), item.granularity) for item in sentences]
     return Drawing(lambda: granularities.plot(shown), [word for item in shown for word in item.words])
 
 
-def _provenances(sentences: list[Provenance]) -> Drawing:
+def _provenance_drawing(sentences: list[Provenance]) -> Drawing:
     written = [sentence for sentence in sentences if has_words(sentence)]
     if not written:
         raise UserError("the outputs are empty, so there is nothing to draw; choose other sentences.")
@@ -168,7 +168,7 @@ def _provenances(sentences: list[Provenance]) -> Drawing:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status (0 fine, 2 a request that cannot be fulfilled)."""
     args = build_parser().parse_args(arguments)
-    speak_as("wean-plot")
+    configure_logging("wean-plot")
     try:
         to_draw = drawing(args)
         with figure_style(to_draw.texts):

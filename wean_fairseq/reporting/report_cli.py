@@ -14,7 +14,7 @@ from wean_fairseq.reporting.markdown import render_markdown
 from wean_fairseq.reporting.page import render_page
 from wean_fairseq.reporting.recorded import read_recorded
 from wean_fairseq.reporting.runs import Run, find_runs, read_run
-from wean_fairseq.reporting.style import speak_as
+from wean_fairseq.reporting.style import configure_logging
 
 _EXAMPLES = """examples:
   wean-report runs/quickstart --output runs/quickstart/report
@@ -62,7 +62,7 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _from_here(argument: str) -> str:
+def _relative_argument(argument: str) -> str:
     """An argument of the command as it can be typed here: of a path below this directory only the rest."""
     path = Path(argument)
     return str(path.relative_to(Path.cwd())) if path.is_absolute() and path.is_relative_to(Path.cwd()) else argument
@@ -82,12 +82,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status (0 fine, 2 a request that cannot be fulfilled)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     args = build_parser().parse_args(given)
-    speak_as("wean-report")
+    configure_logging("wean-report")
     folder = Path(args.output)
     try:
         report = Report(folder / "figures", args.samples, checkpoints=not args.no_checkpoints)
         runs = read_all(args.runs)
-        document = report.document(runs, shlex.join(["wean-report", *map(_from_here, given)]), wean_fairseq.__version__)
+        document = report.document(
+            runs, shlex.join(["wean-report", *map(_relative_argument, given)]), wean_fairseq.__version__
+        )
         write_atomically(folder / "report.md", render_markdown(document, folder))
         write_atomically(folder / "report.html", render_page(document))
     except UserError as error:

@@ -94,7 +94,7 @@ class Run:
     problems: list[str] = field(default_factory=list)
 
 
-def names_a_seed(path: Path) -> bool:
+def is_seed_folder(path: Path) -> bool:
     """Whether a directory is one of several seeds of an experiment, by its name."""
     return _SEED_FOLDER.fullmatch(path.name) is not None
 
@@ -109,7 +109,7 @@ def find_runs(folder: Path) -> list[Path]:
         return [folder]
     if not folder.is_dir():
         raise UserError(f"there is no directory {folder}; give the run directory of a recipe.")
-    found = _runs_within(folder, _DEPTH)
+    found = _find_runs_below(folder, _DEPTH)
     if not found:
         raise UserError(
             f"{folder} has neither scores (of wean-evaluate --json) nor a SYSTEM/train.log; give the directory that a "
@@ -118,13 +118,13 @@ def find_runs(folder: Path) -> list[Path]:
     return found
 
 
-def _runs_within(folder: Path, depth: int) -> list[Path]:
+def _find_runs_below(folder: Path, depth: int) -> list[Path]:
     if any(folder.glob("*/train.log")) or any(_is_evaluation(path) for path in folder.glob("*.json")):
         return [folder]
     if depth == 0:
         return []
     below = sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
-    return [run for path in below for run in _runs_within(path, depth - 1)]
+    return [run for path in below for run in _find_runs_below(path, depth - 1)]
 
 
 def _is_evaluation(path: Path) -> bool:
@@ -219,7 +219,7 @@ def tests_of(content: dict[str, Any]) -> list[dict[str, Any]]:
     return [test for test in content.get("pairwise", []) if "p_values" in test]
 
 
-def deciding(test: dict[str, Any]) -> dict[str, float]:
+def decisive_p_values(test: dict[str, Any]) -> dict[str, float]:
     """The p-values of a paired test that decide: the corrected ones, where those were asked for."""
     p_values: dict[str, float] = test.get("corrected") or test["p_values"]
     return p_values
@@ -233,7 +233,7 @@ def is_sound(content: dict[str, Any]) -> bool:
         tests = tests_of(content)
         entries = [entry for part in content["data"].get("files", {}).values() for entry in part]
         numbers = [cell["score"] for cell in cells] + [end for ends in intervals for end in ends]
-        numbers += [p_value for test in tests for p_value in deciding(test).values()]
+        numbers += [p_value for test in tests for p_value in decisive_p_values(test).values()]
         numbers += [test["difference"] for test in tests]
         numbers += [entry.get("lines", 0) for entry in entries] + [content["data"].get("sentences", 0)]
         names = [cell["signature"] for cell in cells] + [entry[key] for entry in entries for key in ("name", "sha256")]
@@ -241,7 +241,7 @@ def is_sound(content: dict[str, Any]) -> bool:
     except (AttributeError, KeyError, TypeError):
         return False
     sound = all(isinstance(number, int | float) for number in numbers) and all(isinstance(name, str) for name in names)
-    return bool(cells) and sound and all(map(deciding, tests)) and all(len(ends) == 2 for ends in intervals)
+    return bool(cells) and sound and all(map(decisive_p_values, tests)) and all(len(ends) == 2 for ends in intervals)
 
 
 def _find_texts(run: Run, test: ScoredSet) -> None:

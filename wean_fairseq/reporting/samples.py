@@ -68,15 +68,15 @@ def samples_block(run: Run, test: ScoredSet, number: int) -> SamplesBlock | None
     samples = []
     for index in spread(range(len(test.sources)), number):
         source = words_of(test.sources[index], characters)
-        lines = [("source", _plain(source))]
+        lines = [("source", _plain_pieces(source))]
         if test.references:
             reference = words_of(test.references[index], characters)
-            lines.append(("reference", tuple(_without_dropped(compare(source, reference)))))
+            lines.append(("reference", tuple(_drop_deleted(compare(source, reference)))))
         for name, outputs in test.outputs.items():
             lines.append((name, tuple(compare(source, words_of(outputs[index], characters)))))
             if index in dumps.get(name, {}):
                 lines.append((f"{name}, by its own account", tuple(provenance_pieces(dumps[name][index]))))
-        samples.append(Sample(index + 1, tuple((label, _printable(pieces)) for label, pieces in lines)))
+        samples.append(Sample(index + 1, tuple((label, _printable_pieces(pieces)) for label, pieces in lines)))
     if not samples:
         return None
     notes = [_OWN_ACCOUNT] if dumps else []
@@ -99,15 +99,15 @@ def _dumps(run: Run, test: ScoredSet) -> Mapping[str, Mapping[int, Provenance]]:
     return found
 
 
-def _plain(words: Sequence[str]) -> tuple[Piece, ...]:
+def _plain_pieces(words: Sequence[str]) -> tuple[Piece, ...]:
     more = [Piece(f"… ({len(words) - LONGEST} words more)")] if len(words) > LONGEST else []
     return (*(Piece(word) for word in words[:LONGEST]), *more)
 
 
-def _without_dropped(pieces: Sequence[Piece]) -> list[Piece]:
+def _drop_deleted(pieces: Sequence[Piece]) -> list[Piece]:
     return [piece for piece in pieces if piece.kind != "dropped"]
 
 
-def _printable(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+def _printable_pieces(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
     """Pieces that every page can show, and none of them endless."""
     return tuple(Piece(printable(piece.text)[:2000], piece.kind, piece.title) for piece in pieces)

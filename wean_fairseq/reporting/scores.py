@@ -15,7 +15,7 @@ from wean_fairseq.evaluation.presets import PRESETS, STANDARD
 from wean_fairseq.evaluation.report import SIGNIFICANT, format_score
 from wean_fairseq.evaluation.report import is_significant as is_significant_pair
 from wean_fairseq.reporting.document import Cell, TableBlock
-from wean_fairseq.reporting.runs import Run, ScoredSet, deciding, names_a_seed
+from wean_fairseq.reporting.runs import Run, ScoredSet, decisive_p_values, is_seed_folder
 
 #: What a report says above the metrics of `copy_warnings`.
 COPY_WINS = "The copy row wins: on these metrics, a copy of the source beats every system"
@@ -102,7 +102,7 @@ def group_runs(runs: Sequence[Run]) -> list[Experiment]:
         seen[identity, run.seed] += 1
         grouped.setdefault((identity, again), []).append(run)
     firsts = [members[0].path.resolve() for members in grouped.values()]
-    above = [first.parent if names_a_seed(first) else first for first in firsts]
+    above = [first.parent if is_seed_folder(first) else first for first in firsts]
     folders = [first if above.count(place) > 1 else place for first, place in zip(firsts, above, strict=True)]
     return [
         Experiment(_title(folder, folders), members) for folder, members in zip(folders, grouped.values(), strict=True)
@@ -121,7 +121,7 @@ def _title(folder: Path, folders: Sequence[Path]) -> str:
 def _identity(run: Run) -> tuple[Any, ...]:
     """What runs of one experiment share; without settings a run stands alone, unless its directory names the seed."""
     path = run.path.resolve()
-    place = str(path.parent if names_a_seed(path) else path)
+    place = str(path.parent if is_seed_folder(path) else path)
     references = tuple(
         (name, tuple(str(entry["sha256"]) for entry in test.data.get("files", {}).get("references", [])))
         for name, test in sorted(run.sets.items())
@@ -179,7 +179,7 @@ def is_significant(tests: Sequence[ScoredSet], system: str, key: str) -> bool:
         for item in test.pairwise
         if item["system"] == system and item["metric"] == key and item["baseline"] == baseline_of(test)
     ]
-    if not all(is_significant_pair(deciding(item)) for item in items):
+    if not all(is_significant_pair(decisive_p_values(item)) for item in items):
         return False
     return len({item["difference"] > 0 for item in items}) == 1
 
@@ -235,7 +235,7 @@ def significance_table(tests: Sequence[ScoredSet]) -> TableBlock | None:
     for test in tests:
         for item in test.pairwise:
             if metric_of(item["metric"]).higher_is_better:
-                p_values = deciding(item)
+                p_values = decisive_p_values(item)
                 star = "*" if is_significant_pair(p_values) else ""
                 shown = "/".join(f"{p_value:.4f}" for p_value in p_values.values())
                 text = f"{item['difference']:+.2f}{star} ({shown})"

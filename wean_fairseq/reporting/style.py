@@ -102,7 +102,7 @@ def chinese_font() -> str | None:
     return name
 
 
-def speak_as(program: str) -> None:
+def configure_logging(program: str) -> None:
     """Let the program's own messages and everybody's warnings reach the terminal, and nothing else.
 
     Importing fairseq and hydra leaves a root logger that lets everything through.

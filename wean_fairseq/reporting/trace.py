@@ -31,7 +31,7 @@ def load(checkpoint: str, data: str | None, **options: Any) -> TextModel:
     return load_model(checkpoint, data, text=None if is_export(checkpoint) else TOKENS, **options)
 
 
-def _whole(lines: Sequence[str]) -> Sequence[str]:
+def _check_no_empty(lines: Sequence[str]) -> Sequence[str]:
     """The lines, none of which is empty.
 
     Raises:
@@ -55,7 +55,7 @@ def attention(model: TextModel, lines: Sequence[str], beam: int | None = None) -
         UserError: if the model has none, or a line is empty.
     """
     found = []
-    for sentence in model.explain(_whole(lines), beam=beam, details=False):
+    for sentence in model.explain(_check_no_empty(lines), beam=beam, details=False):
         best = sentence.outputs[0]
         if best.attention is None:
             raise UserError("this model returns no attention, so there is none to draw; give another checkpoint.")
@@ -75,7 +75,7 @@ def coverage(
         UserError: if the model keeps no count of its topics.
     """
     found: dict[int, Coverage] = {}
-    for sentence in model.search(_whole(lines), beam=beam, length=length, batch_size=1):
+    for sentence in model.search(_check_no_empty(lines), beam=beam, length=length, batch_size=1):
         best = sentence.hypotheses[0][0]
         net_input = {key: value for key, value in sentence.sample["net_input"].items() if key != "prev_output_tokens"}
         encoder_out = model.model.encoder(**net_input)
@@ -105,7 +105,7 @@ def provenance(model: TextModel, lines: Sequence[str], beam: int | None = None) 
         raise UserError(
             f"{model.arch} does not copy words, so there is no provenance to draw; give another checkpoint."
         )
-    return [_provenance_of(sentence) for sentence in model.explain(_whole(lines), beam=beam)]
+    return [_provenance_of(sentence) for sentence in model.explain(_check_no_empty(lines), beam=beam)]
 
 
 def _provenance_of(sentence: Generated) -> Provenance:
@@ -129,5 +129,5 @@ def granularity(model: TextModel, lines: Sequence[str], beam: int | None = None)
         raise UserError(
             f"the words of {model.arch} have no granularity, so there is none to draw; give another checkpoint."
         )
-    found = model.explain(_whole(lines), beam=beam)
+    found = model.explain(_check_no_empty(lines), beam=beam)
     return [sentence_of(item.source, {str(k): z.tolist() for k, z in item.granularity.items()}) for item in found]

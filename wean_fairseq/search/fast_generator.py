@@ -81,7 +81,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
             )
 
     @staticmethod
-    def knows(models: list[torch.nn.Module]) -> bool:
+    def supports(models: list[torch.nn.Module]) -> bool:
         """Whether ``models`` is one model that this class can search with."""
         return len(models) == 1 and isinstance(getattr(models[0], "decoder", None), StepDecoder)
 
@@ -121,7 +121,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
     def _fast_decoder(self) -> StepDecoder[Any, Any] | None:
         """The decoder that is searched here; ``None`` where that is left to fairseq's loop."""
         models = list(self.model.models)
-        if not self.knows(models) or not self._is_plain():
+        if not self.supports(models) or not self._is_plain():
             return None
         decoder = models[0].decoder
         if decoder.normalises and self.temperature != 1.0:
@@ -133,7 +133,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         normaliser = self._score(search, beams, step)
         sentences, wide = len(beams.sentences), 2 * self.beam_size
         if step == search.max_len:
-            totals, words, parents = self._only_ends(search, beams, normaliser)
+            totals, words, parents = self._end_candidates(search, beams, normaliser)
         else:
             totals, words, parents = search.scores.best(normaliser, beams.totals, sentences, wide)
         ends = words.eq(self.eos)
@@ -147,7 +147,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
             (ends.long() * wide + torch.arange(wide, device=ends.device)).topk(self.beam_size, largest=False).indices
         )
         chosen = (part.gather(1, order) for part in (totals, words, parents))
-        return self._go_on(search, beams, step, kept, *chosen)
+        return self._extend(search, beams, step, kept, *chosen)
 
     def _score(self, search: _Search, beams: _Beams, step: int) -> Tensor:
         """Score all words; returns what to take from the scores for log-probabilities, (N,)."""
@@ -163,7 +163,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         search.scores.put(special, given + change)
         return normaliser + log_known(given[:, 1] - normaliser) if self.renormalise else normaliser
 
-    def _only_ends(self, search: _Search, beams: _Beams, normaliser: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _end_candidates(self, search: _Search, beams: _Beams, normaliser: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Candidates of the last step, at which every hypothesis must end: (B, K) each, at the first step (B, 1)."""
         ends = torch.full_like(normaliser, self.eos, dtype=torch.long)
         totals = search.scores.get(ends.unsqueeze(1)).squeeze(1) - normaliser
@@ -186,7 +186,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
             parents: their hypotheses within the sentence, (B, M).
         """
         if isinstance(self.search, TopAwareBeamSearch):
-            self.search.look_at(totals, ends)
+            self.search.observe(totals, ends)
         ending = ends[:, : self.beam_size] & totals[:, : self.beam_size].ne(NEVER)
         rows, places = ending.nonzero(as_tuple=True)
         if not len(rows):
@@ -198,20 +198,20 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         new: dict[int, list[Finished]] = {}
         for row, start, total, score in zip(*(part.tolist() for part in (rows, starts, sums, scores)), strict=True):
             new.setdefault(row, []).append(Finished(step, start, total, score))
-        return {row for row, found in new.items() if self._settle(search, beams.sentences[row], row, found, step)}
+        return {row for row, found in new.items() if self._add_finished(search, beams.sentences[row], row, found, step)}
 
-    def _settle(self, search: _Search, sentence: int, row: int, new: list[Finished], step: int) -> bool:
+    def _add_finished(self, search: _Search, sentence: int, row: int, new: list[Finished], step: int) -> bool:
         """Add new finished hypotheses to a sentence's; returns whether it is done."""
         kept = search.finished[sentence]
         if self.stop_when_nothing_better:
             kept[:] = sorted([*kept, *new], key=lambda hypothesis: -hypothesis.score)
             scores = [hypothesis.score for hypothesis in kept]
             del kept[self.beam_size :]
-            return self._nothing_better(row, scores, step, search.max_len) or step == search.max_len
+            return self._cannot_improve(row, scores, step, search.max_len) or step == search.max_len
         kept.extend(new[: self.beam_size - len(kept)])
         return self.is_finished(step, row, search.max_len, len(kept), self.beam_size)
 
-    def _go_on(
+    def _extend(
         self, search: _Search, beams: _Beams, step: int, kept: list[int], totals: Tensor, words: Tensor, parents: Tensor
     ) -> _Beams:
         """The hypotheses of the sentences in rows ``kept`` with one more word: three (B, K) each."""

@@ -41,10 +41,10 @@ class TopAwareBeamSearch(BeamSearch):
 
     def step(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tensor]:
         scores, indices, beams = super().step(*args, **kwargs)
-        self.look_at(scores, indices.eq(self.eos))
+        self.observe(scores, indices.eq(self.eos))
         return scores, indices, beams
 
-    def look_at(self, scores: Tensor, ends: Tensor) -> None:
+    def observe(self, scores: Tensor, ends: Tensor) -> None:
         """Remember the candidates of a step, best first: scores (B, M), and which of them end the sentence (B, M)."""
         self.top_ends = ends[:, 0].tolist()
         self.best_open = scores.masked_fill(ends, float("-inf")).amax(dim=1).tolist()
@@ -162,7 +162,7 @@ class PaperSequenceGenerator(SequenceGenerator):
         self._settled = {
             row
             for row, new in ended.items()
-            if self._nothing_better(row, [*(float(h["score"]) for h in finalized[sentence[row]]), *new], step, max_len)
+            if self._cannot_improve(row, [*(float(h["score"]) for h in finalized[sentence[row]]), *new], step, max_len)
         }
         fresh: list[list[dict[str, Any]]] = [[] for _ in finalized]
         done = super().finalize_hypos(step, bbsz_idx, eos_scores, tokens, scores, fresh, *rest)
@@ -171,7 +171,7 @@ class PaperSequenceGenerator(SequenceGenerator):
                 kept[:] = sorted([*kept, *new_ones], key=lambda hypothesis: -float(hypothesis["score"]))[:beam_size]
         return list(done)
 
-    def _nothing_better(self, row: int, scores: list[float], step: int, max_len: int) -> bool:
+    def _cannot_improve(self, row: int, scores: list[float], step: int, max_len: int) -> bool:
         """Whether no unfinished hypothesis of a sentence can still beat the last of its best finished ones.
 
         Log-probabilities only fall, so the most an unfinished hypothesis can reach is what it has now, divided by the

@@ -76,12 +76,12 @@ def granularities(
     encoder_out = model.encoder(source, known.sum().view(1))
     _, extra = model.decoder(read_words(output).unsqueeze(0), encoder_out)
     return (
-        _by_layer(encoder_out["granularity"][0], len(model.encoder.network.layers)),
-        _by_layer(extra["granularity"][0], len(model.decoder.network.layers)),
+        _layer_dict(encoder_out["granularity"][0], len(model.encoder.network.layers)),
+        _layer_dict(extra["granularity"][0], len(model.decoder.network.layers)),
     )
 
 
-def _by_layer(granularity: Tensor, layers: int) -> dict[int, Tensor]:
+def _layer_dict(granularity: Tensor, layers: int) -> dict[int, Tensor]:
     """z (L, T) of the last L of ``layers`` layers, by their numbers from 1."""
     first = layers - len(granularity) + 1
     return dict(enumerate(granularity, start=first))

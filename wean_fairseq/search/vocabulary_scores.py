@@ -80,12 +80,12 @@ class VocabularyScores:
     def get(self, words: Tensor) -> Tensor:
         """Scores of words (N, M): float32, (N, M)."""
         rows = torch.arange(len(words), device=words.device).unsqueeze(1)
-        return self._scores.view(-1)[self._places(words)] + self._shift[words // self.width, rows]
+        return self._scores.view(-1)[self._memory_places(words)] + self._shift[words // self.width, rows]
 
     def put(self, words: Tensor, scores: Tensor) -> None:
         """Replace scores (N, M) of words (N, M); where a word comes twice in a row, its scores must be the same."""
         rows = torch.arange(len(words), device=words.device).unsqueeze(1)
-        self._scores.view(-1)[self._places(words)] = scores - self._shift[words // self.width, rows]
+        self._scores.view(-1)[self._memory_places(words)] = scores - self._shift[words // self.width, rows]
         blocks = words // BLOCK
         self._maxima.flatten(1)[rows, blocks] = self._blocks(rows, blocks).amax(dim=2)
 
@@ -151,7 +151,7 @@ class VocabularyScores:
         self._shift = self._memory.new_zeros(self.num_chunks, rows)
         self._maxima = self._memory.new_empty(rows, self.num_chunks, self.width // BLOCK)
 
-    def _places(self, words: Tensor) -> Tensor:
+    def _memory_places(self, words: Tensor) -> Tensor:
         """Where the scores of words (N, M) are in the memory: (N, M)."""
         row = torch.arange(len(words), device=words.device).unsqueeze(1)
         return (words // self.width * len(words) + row) * self.width + words % self.width

@@ -50,13 +50,13 @@ class EpochBatches(EpochBatchIterator):
     def state_dict(self) -> dict[str, Any]:
         """As fairseq's, with what the epoch's batches are if it is not at its beginning."""
         state: dict[str, Any] = super().state_dict()
-        return {**state, "made_of": self._made_of()} if state["iterations_in_epoch"] else state
+        return {**state, "made_of": self._composition()} if state["iterations_in_epoch"] else state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on inside an epoch, or begin it anew where its batches are others; old checkpoints do not tell."""
         before = state_dict.get("made_of")
         if before is not None and state_dict.get("iterations_in_epoch", 0) > 0:
-            now = self._made_of()
+            now = self._composition()
             other = [words for name, words in _IN_WORDS.items() if before.get(name) != now[name]]
             if other and self.shard_id == 0:
                 logger.warning(
@@ -68,7 +68,7 @@ class EpochBatches(EpochBatchIterator):
                 state_dict = {**state_dict, "iterations_in_epoch": 0}
         super().load_state_dict(state_dict)
 
-    def _made_of(self) -> dict[str, int | str]:
+    def _composition(self) -> dict[str, int | str]:
         """Everything that decides which pairs a number of batches of this epoch is; the same in all processes."""
         return {
             "processes": self.num_shards,

@@ -86,7 +86,7 @@ class GuardedTask(TranslationTask):
         shards = split_paths(self.cfg.data)
         folder = Path(shards[(epoch - 1) % len(shards)] if split == self.cfg.train_subset else shards[0])
         sides = {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
-        for path in sorted(path for path in folder.glob(f"{split}*.*") if _belongs(path, split, combine)):
+        for path in sorted(path for path in folder.glob(f"{split}*.*") if _is_of_split(path, split, combine)):
             check_data([path])
             dictionary = sides.get(path.stem.rsplit(".", 1)[-1])
             if path.suffix == ".bin" and dictionary is not None:
@@ -178,7 +178,7 @@ class GuardedTask(TranslationTask):
         folder = split_paths(self.cfg.data)[0]
         dictionaries.check(task_state.get("dictionaries") or {}, sides, checkpoint, folder)
 
-    def go_on_from(self, task_state: dict[str, Any]) -> None:
+    def resume_from(self, task_state: dict[str, Any]) -> None:
         """Remember what a training was made with that is gone on with, to say so if it is something else now."""
         self._trained_on = task_state.get("trained_on")
 
@@ -190,7 +190,7 @@ def _seed_like_torch() -> None:
     np.random.seed(seed)  # noqa: NPY002 - the one that fairseq uses, and a criterion of the user may use
 
 
-def _belongs(path: Path, split: str, combine: bool) -> bool:
+def _is_of_split(path: Path, split: str, combine: bool) -> bool:
     """Whether a file is of the split, or of one of its parts (train1, train2, ...) where they are combined."""
     part = path.name.split(".")[0].removeprefix(split)
     return part == "" or (combine and part.isdecimal())

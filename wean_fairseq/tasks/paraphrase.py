@@ -23,12 +23,12 @@ from ..data import (
     SlotMap,
     check_data_dir,
     check_pairs,
+    fill_missing_labels,
     is_raw_text,
     label_pairs,
     limit_pairs,
-    with_no_labels,
 )
-from ..data.typed_text import UnknownWords, read_lines_like_others
+from ..data.typed_text import UnknownWords, patch_interactive_reader
 from ..errors import UserError
 from ..modules import base_ids
 from ..options import check_batches, check_model
@@ -122,7 +122,7 @@ class ParaphraseTask(SearchingTask):
         Raises:
             UserError: if the data directory or a dictionary is missing, or the length limit makes no sense.
         """
-        read_lines_like_others()
+        patch_interactive_reader()
         check_data_dir(cfg.data, cfg.source_lang, cfg.target_lang)
         if cfg.max_pair_length < 0:
             raise UserError(f"--max-pair-length must be 0 (no limit) or more, but is {cfg.max_pair_length}.")
@@ -211,16 +211,16 @@ class ParaphraseTask(SearchingTask):
 
     def train_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
         """As fairseq's, for a batch of the data set, whose unknown words become slots."""
-        with_slots, _ = self.with_slots(sample)
+        mapped, _ = self.map_slots(sample)
         if kwargs.get("ignore_grad") and self.cfg.granularity_labels:
             # What fairseq gives a process that has no batch is one of the validation data, which may have no labels.
-            with_slots = with_no_labels(with_slots)
-        return super().train_step(with_slots, *args, **kwargs)
+            mapped = fill_missing_labels(mapped)
+        return super().train_step(mapped, *args, **kwargs)
 
     def valid_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
         """As fairseq's, for a batch of the data set, whose unknown words become slots."""
-        with_slots, _ = self.with_slots(sample)
-        return super().valid_step(with_slots | {"spelt": sample}, *args, **kwargs)
+        mapped, _ = self.map_slots(sample)
+        return super().valid_step(mapped | {"spelt": sample}, *args, **kwargs)
 
     def _inference_with_bleu(self, generator: Any, sample: dict[str, Any], model: torch.nn.Module) -> Any:
         return super()._inference_with_bleu(generator, sample["spelt"], model)
@@ -242,12 +242,12 @@ class ParaphraseTask(SearchingTask):
             raise UserError("--constraints is for fairseq-interactive, whose lines tell them: leave it out.")
         if constraints is not None and constraints.max() >= len(self.target_dictionary):
             raise UserError("--constraints must be words of the dictionary; at least one is not.")
-        with_slots, slot_map = self.with_slots(sample)
+        mapped, slot_map = self.map_slots(sample)
         if "id" not in sample:
             sample = {**sample, "id": self._typed_numbers}
         if prefix_tokens is not None:
             prefix_tokens = self._writable(slot_map.slots(prefix_tokens), models)
-        finalized = super().inference_step(generator, models, with_slots, prefix_tokens, constraints)
+        finalized = super().inference_step(generator, models, mapped, prefix_tokens, constraints)
         if self._provenance is not None:
             self._provenance.write(models[0], sample, slot_map, finalized)
         if self._granularity is not None:
@@ -269,7 +269,7 @@ class ParaphraseTask(SearchingTask):
             )
         return prefix_tokens
 
-    def with_slots(self, sample: dict[str, Any]) -> tuple[dict[str, Any], SlotMap]:
+    def map_slots(self, sample: dict[str, Any]) -> tuple[dict[str, Any], SlotMap]:
         """The batch as models see it, and the words its slots stand for.
 
         A new batch, so that whoever prints this one still finds the words in it.
@@ -358,14 +358,14 @@ class ParaphraseTask(SearchingTask):
             kwargs["max_positions"] = tuple(min(most, limit) for limit in kwargs.get("max_positions") or (most, most))
         _check_batch_size(dataset, kwargs.get("max_tokens"), kwargs.get("max_positions"))
         batches = super().get_batch_iterator(dataset, *args, **kwargs)
-        return AnnouncedBatches(batches, self._decoded_next) if dataset is self._typed_pairs else batches
+        return AnnouncedBatches(batches, self._set_typed_numbers) if dataset is self._typed_pairs else batches
 
     def build_dataset_for_inference(
         self, src_tokens: list[torch.Tensor], src_lengths: list[int], constraints: torch.Tensor | None = None
     ) -> FairseqDataset:
         """Sentences typed or piped into fairseq-interactive."""
         self.typed = range(self.typed.stop, self.typed.stop + len(src_tokens))
-        self._unknown.look_at(src_tokens, self.source_dictionary)
+        self._unknown.observe(src_tokens, self.source_dictionary)
         if self.limits.truncates:
             end = torch.tensor([self.source_dictionary.eos()])
             src_tokens = [torch.cat([words[:-1][: self.limits.length], end]) for words in src_tokens]
@@ -375,7 +375,7 @@ class ParaphraseTask(SearchingTask):
         self._typed_pairs = super().build_dataset_for_inference(src_tokens, src_lengths, constraints=constraints)
         return self._typed_pairs
 
-    def _decoded_next(self, batch: dict[str, Any]) -> None:
+    def _set_typed_numbers(self, batch: dict[str, Any]) -> None:
         self._typed_numbers = batch["id"] + self.typed.start
 
 

@@ -82,7 +82,7 @@ class SearchingTask(GuardedTask):
         if preset == "copynet":
             logger.info("search preset copynet: <unk> is never written, no better hypothesis is cut off")
         blocks = getattr(args, "no_repeat_ngram_size", 0) > 0 and not getattr(args, "print_alignment", None)
-        fast = not self.cfg.stock_search and FastSequenceGenerator.knows(models)
+        fast = not self.cfg.stock_search and FastSequenceGenerator.supports(models)
         own = preset != "fairseq" or replaces_unk or blocks
         if seq_gen_cls is None and (own or (fast and not getattr(args, "print_alignment", None))):
             seq_gen_cls = FastSequenceGenerator if fast else PaperSequenceGenerator

@@ -147,11 +147,11 @@ class TopicEssayTask(ParaphraseTask):
 
     def train_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
         """As ``paraphrase``'s, with the features and lengths that the model reads."""
-        return super().train_step(self._with_topics(sample), *args, **kwargs)
+        return super().train_step(self._add_topics(sample), *args, **kwargs)
 
     def valid_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
         """As ``paraphrase``'s, with the features and lengths that the model reads."""
-        return super().valid_step(self._with_topics(sample), *args, **kwargs)
+        return super().valid_step(self._add_topics(sample), *args, **kwargs)
 
     def inference_step(
         self,
@@ -167,7 +167,7 @@ class TopicEssayTask(ParaphraseTask):
             UserError: if it is needed and not given.
         """
         self._check_length()
-        sample = self._with_topics(sample, self.cfg.essay_length)
+        sample = self._add_topics(sample, self.cfg.essay_length)
         return super().inference_step(generator, models, sample, prefix_tokens, constraints)
 
     def _check_length(self) -> None:
@@ -175,12 +175,12 @@ class TopicEssayTask(ParaphraseTask):
         if self._needs_length and not self.cfg.essay_length:
             raise UserError("this arch plans its essay by length: say with --essay-length N how many words to write.")
 
-    def _with_topics(self, sample: dict[str, Any], length: int = 0) -> dict[str, Any]:
+    def _add_topics(self, sample: dict[str, Any], length: int = 0) -> dict[str, Any]:
         """A new batch with the features of its topics, and ``length`` for all its essays, or 0 for those they have."""
         net_input = dict(sample["net_input"])
         src_tokens = net_input["src_tokens"]
         if self._features is not None and "topic_features" not in net_input:
-            net_input["topic_features"] = self._features.aligned(src_tokens, self.source_dictionary)
+            net_input["topic_features"] = self._features.align(src_tokens, self.source_dictionary)
         if self._needs_length:
             given = src_tokens.new_full((src_tokens.size(0),), length)
             net_input["essay_lengths"] = given if length else sample["target"].ne(self.tgt_dict.pad()).sum(dim=1)

@@ -50,13 +50,13 @@ def split_characters(line: str) -> str:
 
 def _moses(language: str) -> Step:
     """Moses tokens; characters stay what they are (no ``&apos;``)."""
-    tokenizer = need("sacremoses").MosesTokenizer(lang=language)
+    tokenizer = import_optional("sacremoses").MosesTokenizer(lang=language)
     return lambda line: str(tokenizer.tokenize(line, escape=False, return_str=True))
 
 
 def _jieba() -> Step:
     """Chinese words. The dictionary's cache is kept in a directory of the user's own, not in the shared /tmp."""
-    jieba = need("jieba")
+    jieba = import_optional("jieba")
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wean_fairseq"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -74,7 +74,7 @@ def _wordpiece(vocabulary: Path | None) -> Step:
     """BERT's word pieces from a vocabulary file, a piece a line; lower-cased as bert-base-uncased is."""
     if vocabulary is None:
         raise UserError("--unit wordpiece needs --wordpiece-vocab, the vocab.txt of a BERT model.")
-    tokenizers = need("tokenizers")
+    tokenizers = import_optional("tokenizers")
     try:
         pieces = vocabulary.read_text(encoding="utf-8-sig").rstrip("\n").split("\n")  # universal newlines
     except (OSError, UnicodeDecodeError) as error:
@@ -106,14 +106,14 @@ def library_versions(unit: str, *, truecase: bool, bpe: bool) -> dict[str, str]:
 
 def truecaser(path: Path) -> Step:
     """The step that gives the first word of a sentence the case it mostly has."""
-    caser = need("sacremoses").MosesTruecaser(str(path))
+    caser = import_optional("sacremoses").MosesTruecaser(str(path))
     caser.split_xml = str.split  # its own takes "a < b" for XML and can lose a token
     return lambda line: str(caser.truecase(line, return_str=True)) if line else line
 
 
 def bpe(path: Path) -> Step:
     """The step that splits words by the learnt codes, ``@@`` at the end of all pieces but the last."""
-    applier = need("subword_nmt.apply_bpe")
+    applier = import_optional("subword_nmt.apply_bpe")
     with path.open(encoding="utf-8") as file:
         coder = applier.BPE(file)
     return lambda line: str(coder.process_line(line))
@@ -131,14 +131,14 @@ def joiner(unit: str, language: str = "en") -> Step:
     if unit == "wordpiece":
         return lambda line: re.sub(r"\s+##", "", line)
     if unit == "moses":
-        detokenizer = need("sacremoses").MosesDetokenizer(lang=language)
+        detokenizer = import_optional("sacremoses").MosesDetokenizer(lang=language)
         return lambda line: str(detokenizer.detokenize(line.split(), unescape=False)) if line else line
     return str
 
 
 def uncaser() -> Step:
     """The step that begins a true-cased sentence with a capital again."""
-    found = need("sacremoses").MosesDetruecaser()
+    found = import_optional("sacremoses").MosesDetruecaser()
     return lambda line: str(found.detruecase(line, return_str=True)) if line else line
 
 
@@ -156,7 +156,7 @@ def join_chinese(line: str) -> str:
     return text
 
 
-def need(module: str) -> Any:
+def import_optional(module: str) -> Any:
     """Import a library.
 
     Raises:

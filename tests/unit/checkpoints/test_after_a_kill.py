@@ -45,7 +45,7 @@ def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path):
 
 
 def test_what_is_being_written_stays_until_it_is_given_up(tmp_path):
-    file = HashedFile(files._open_alone(tmp_path / "checkpoint_last.pt.tmp"))
+    file = HashedFile(files._open_for_owner(tmp_path / "checkpoint_last.pt.tmp"))
     assert remove_partial(tmp_path, is_own) == []
     file.close()
     assert remove_partial(tmp_path, is_own) == ["checkpoint_last.pt.tmp"]
@@ -174,7 +174,7 @@ def test_patience_is_the_commands_own_where_the_module_is_the_program(monkeypatc
 def test_a_training_that_is_done_is_not_gone_on_with(values, updates, waited, done):
     stopping.restore_patience({"best": 1.0, "num_runs": waited})
     cfg = settings(**values)
-    assert stopping.end_if_done(SimpleNamespace(cfg=cfg, get_num_updates=lambda: updates)) == done
+    assert stopping.stop_if_done(SimpleNamespace(cfg=cfg, get_num_updates=lambda: updates)) == done
     assert cfg.optimization.max_epoch == (-1 if done else 9)
 
 
@@ -187,7 +187,7 @@ def load(tmp_path, monkeypatch):
         values = {"save_dir": str(tmp_path), "restore_file": "checkpoint_last.pt", "finetune_from_model": None}
         checkpoint = OmegaConf.create(values | {"no_save": False, "no_last_checkpoints": False} | options)
         state = {"best": 1.0, "num_runs": 2}
-        monkeypatch.setattr(host, "_agree", lambda *_: (str(tmp_path / "checkpoint_best.pt"), is_older))
+        monkeypatch.setattr(host, "_agree_on_checkpoint", lambda *_: (str(tmp_path / "checkpoint_best.pt"), is_older))
         monkeypatch.setattr(host, "_load_checkpoint", lambda *_, **__: stopping.restore_patience(state))
         cfg = settings(max_update=10, patience=2)
         trainer = SimpleNamespace(cfg=cfg, get_num_updates=lambda: 10, checkpoint_suffix="")

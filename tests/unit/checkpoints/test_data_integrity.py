@@ -178,7 +178,7 @@ def test_a_folder_that_cannot_be_written_is_no_reason_to_stop(data, monkeypatch)
     def refuse(self, contents):
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr(Manifest, "settle", refuse)
+    monkeypatch.setattr(Manifest, "confirm", refuse)
     record_once(data)
     assert not (data / NAME).exists()
 

@@ -19,7 +19,7 @@ package.__path__ = [sys.argv[1] + "/wean_fairseq"]
 sys.modules["wean_fairseq"] = package
 from pathlib import Path
 from wean_fairseq.checkpoints import training_lock
-training_lock.hold(Path(sys.argv[2]))
+training_lock.acquire(Path(sys.argv[2]))
 worker = os.fork()  # as data workers, which see a while later that the training is gone
 if worker == 0:
     time.sleep(30)

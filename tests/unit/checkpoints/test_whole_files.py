@@ -107,7 +107,7 @@ def test_sha256sum_reads_the_manifest(tmp_path):
 def test_a_process_killed_before_or_after_the_file_takes_its_place_leaves_it_intact(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(OLD)
-    Manifest(tmp_path).settle({"file": hashlib.sha256(OLD).hexdigest()})
+    Manifest(tmp_path).confirm({"file": hashlib.sha256(OLD).hexdigest()})
     for _ in range(3):  # killed again and again just before the new file takes its place
         Manifest(tmp_path).expect("file", hashlib.sha256(NEW).hexdigest())
         assert check_file(path, "unused")
@@ -132,10 +132,10 @@ def test_what_another_process_writes_meanwhile_is_kept(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).write_bytes(OLD)
     first, second = Manifest(tmp_path), Manifest(tmp_path)
-    first.settle({"a": "1" * 64})
+    first.confirm({"a": "1" * 64})
     second.expect("b", "2" * 64)
     first.forget("a")
-    assert Manifest(tmp_path).names() == ["b"] and Manifest(tmp_path).knows("2" * 64, "b")
+    assert Manifest(tmp_path).names() == ["b"] and Manifest(tmp_path).has_content("2" * 64, "b")
 
 
 def test_a_checkpoint_that_fairseq_writes_asynchronously_has_no_checksum_any_more(tmp_path, monkeypatch):
@@ -152,7 +152,7 @@ def test_many_processes_can_write_one_manifest_at_once(tmp_path):
         "import types; sys.modules['wean_fairseq'] = types.ModuleType('wean_fairseq')\n"  # not all of the plugin
         "sys.modules['wean_fairseq'].__path__ = [sys.argv[1] + '/wean_fairseq']\n"
         "from wean_fairseq.checkpoints.manifest import Manifest\n"
-        "for number in range(8): Manifest(Path(sys.argv[2])).settle({f'{sys.argv[3]}-{number}': '0' * 64})\n"
+        "for number in range(8): Manifest(Path(sys.argv[2])).confirm({f'{sys.argv[3]}-{number}': '0' * 64})\n"
     )
     for name in "abcd":
         for number in range(8):

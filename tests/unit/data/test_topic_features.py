@@ -67,7 +67,7 @@ def test_features_stand_where_their_words_do(folder, cache, left_pad):
     features, _ = prepared(folder, cache)
     sentences = [TOPICS[2], TOPICS[1], TOPICS[0]]
     src_tokens = ids(*sentences, left_pad=left_pad)
-    aligned = features.aligned(src_tokens, DICTIONARY)
+    aligned = features.align(src_tokens, DICTIONARY)
     assert aligned.shape == (*src_tokens.shape, LAYERS, WIDTH)
     assert aligned.dtype == torch.float32
     for row, words, places in zip(aligned, sentences, src_tokens, strict=True):
@@ -88,7 +88,7 @@ def test_bert_reads_distinct_topics_once_and_never_again(folder, cache):
     again, read_again = prepared(folder, cache)
     assert read_again == 0
     src_tokens = ids(*TOPICS, left_pad=True)
-    assert torch.equal(again.aligned(src_tokens, DICTIONARY), features.aligned(src_tokens, DICTIONARY))
+    assert torch.equal(again.align(src_tokens, DICTIONARY), features.align(src_tokens, DICTIONARY))
     assert again.bert.read == 0
 
 
@@ -97,16 +97,14 @@ def test_topics_that_nobody_prepared_are_read_at_once(folder, cache):
     features, _ = prepared(folder, cache)
     known, new = ids(TOPICS[2], ("w6", "w7"), left_pad=True), ids(("w6", "w7"), left_pad=False)
     fresh = TopicFeatures(TopicBert(str(folder)), cache)
-    torch.testing.assert_close(
-        features.aligned(known, DICTIONARY), fresh.aligned(known, DICTIONARY), rtol=1e-3, atol=1e-3
-    )
+    torch.testing.assert_close(features.align(known, DICTIONARY), fresh.align(known, DICTIONARY), rtol=1e-3, atol=1e-3)
     assert features.bert.read == 3 + 1
-    assert fresh.aligned(new, DICTIONARY)[0, :2].abs().sum() > 1
+    assert fresh.align(new, DICTIONARY)[0, :2].abs().sum() > 1
 
 
 def test_a_batch_without_topics_is_zero(folder, cache):
     features, _ = prepared(folder, cache)
-    assert not features.aligned(torch.tensor([[PAD, EOS], [PAD, EOS]]), DICTIONARY).any()
+    assert not features.align(torch.tensor([[PAD, EOS], [PAD, EOS]]), DICTIONARY).any()
 
 
 def test_what_changes_the_features_asks_for_another_file(folder, cache, tmp_path):

@@ -8,7 +8,7 @@ import torch
 from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.evaluation.neighbours import (
     EMBEDDING,
-    by_chance,
+    chance_baseline,
     load_embedding,
     main,
     nearest,
@@ -55,7 +55,7 @@ def test_synonyms_are_counted_per_word(files):
 
 def test_chance_is_reproducible(files):
     words, _ = load_embedding(*files)
-    assert by_chance(words, [{"big", "large"}], 1) == by_chance(words, [{"big", "large"}], 1)
+    assert chance_baseline(words, [{"big", "large"}], 1) == chance_baseline(words, [{"big", "large"}], 1)
 
 
 def test_command_line(files, tmp_path, capsys):

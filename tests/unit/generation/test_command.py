@@ -23,7 +23,7 @@ def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TextModel:
     """What the command loads; its options are not looked at here."""
     model = build(tmp_path / "data", "copynet", MOSES)
     monkeypatch.setattr(cli, "load", lambda *_args, **_options: model)
-    monkeypatch.setattr(cli, "speak_as", lambda _program: None)  # pytest's own logging stays
+    monkeypatch.setattr(cli, "configure_logging", lambda _program: None)  # pytest's own logging stays
     return model
 
 

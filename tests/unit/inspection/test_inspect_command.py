@@ -20,7 +20,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 @pytest.fixture(autouse=True)
 def _installed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(cli, "_EXTRA", ())
-    monkeypatch.setattr(cli, "speak_as", lambda _program: None)  # pytest's own logging stays
+    monkeypatch.setattr(cli, "configure_logging", lambda _program: None)  # pytest's own logging stays
 
 
 def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):

@@ -10,7 +10,7 @@ from tests.copy_contract import BASE, CopyContract, copy_batch, copy_task
 from tests.model_contract import EOS, PAD, UNK, build_model, collate, make_dictionary, make_task
 from tests.reference import pointer_generator as reference
 from wean_fairseq.errors import UserError
-from wean_fairseq.modules import attended_again
+from wean_fairseq.modules import coverage_loss
 from wean_fairseq.optim.adagrad_accumulator import AccumulatorAdagrad, AccumulatorAdagradConfig
 
 TINY = {"embed_dim": 6, "hidden_size": 5, "attention_dim": 7, "weight_init": "pytorch"}
@@ -102,7 +102,7 @@ def test_the_coverage_loss_pulls_the_attention_away_from_what_is_covered():
     """Expected: of min(a, c) with a > c only c gets the gradient, with a < c only a."""
     weights = torch.tensor([[[0.9, 0.1]]], requires_grad=True)
     coverage = torch.tensor([[[0.4, 0.6]]], requires_grad=True)
-    attended_again(weights, coverage).sum().backward()
+    coverage_loss(weights, coverage).sum().backward()
     assert weights.grad.tolist() == [[[0.0, 1.0]]]
     assert coverage.grad.tolist() == [[[1.0, 0.0]]]
 

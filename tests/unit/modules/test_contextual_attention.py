@@ -116,7 +116,7 @@ def make_layer(context: str, memory_index: int = 1) -> ContextualDecoderLayer:
 def read_all(layer: ContextualDecoderLayer, states: torch.Tensor, memories: torch.Tensor) -> Decoded:
     """All steps at once, with the weights."""
     bias = padding_bias(torch.zeros(1, TOPICS, dtype=torch.bool))
-    read = WordsRead.nothing(states).append(torch.ones(1, STEPS, dtype=torch.bool), 1)
+    read = WordsRead.empty(states).append(torch.ones(1, STEPS, dtype=torch.bool), 1)
     future = causal_bias(STEPS, states)
     return layer(states, layer.remember(memories, bias), LayerState(), read, future, bias, with_weights=True)[0]
 
@@ -138,7 +138,7 @@ def test_the_layer_is_the_naive_one(context):
 def test_steps_of_the_layer_equal_the_whole(context):
     layer, states, memories = make_layer(context), torch.randn(1, STEPS, DIM), torch.randn(1, 3, TOPICS, MEMORY_DIM)
     bias = padding_bias(torch.zeros(1, TOPICS, dtype=torch.bool))
-    state, read = LayerState(), WordsRead.nothing(states)
+    state, read = LayerState(), WordsRead.empty(states)
     with torch.no_grad():
         whole = read_all(layer, states, memories).states
         source = layer.remember(memories, bias)

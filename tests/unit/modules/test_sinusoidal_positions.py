@@ -26,7 +26,7 @@ def test_words_are_scaled_and_positions_are_sines_and_cosines(dim):
 def test_the_last_word_alone_is_the_last_of_all():
     layer = SinusoidalEmbedding(nn.Embedding(9, 6, PAD), 8, dropout=0.0)
     tokens = torch.randint(3, 9, (2, 5))
-    before = WordsRead.nothing(tokens).append(tokens[:, :-1].ne(1), len(tokens))
+    before = WordsRead.empty(tokens).append(tokens[:, :-1].ne(1), len(tokens))
     torch.testing.assert_close(layer(tokens[:, -1:], before), layer(tokens)[:, -1:])
 
 

@@ -5,7 +5,6 @@ import torch
 
 from wean_fairseq.modules import (
     TopicImportance,
-    at_source_positions,
     attend_uncovered,
     control_loss,
     find_chunks,
@@ -13,6 +12,7 @@ from wean_fairseq.modules import (
     gru_update,
     importance_loss,
     lstm_update,
+    scatter_to_source,
     text_before,
     topic_words,
 )
@@ -31,8 +31,8 @@ def test_topics_are_found_wherever_the_padding_is():
     any_number = topic_words(source, PAD, EOS)
     assert torch.equal(any_number.tokens[:, :4], words.tokens)
     values = torch.tensor([[[0.1, 0.2, 9.0, 9.0]]]).expand(4, 2, 4)
-    assert at_source_positions(values, words.slot)[0].tolist() == [pytest.approx([0, 0, 0.1, 0.2, 0])] * 2
-    assert not at_source_positions(values, words.slot)[3].any()
+    assert scatter_to_source(values, words.slot)[0].tolist() == [pytest.approx([0, 0, 0.1, 0.2, 0])] * 2
+    assert not scatter_to_source(values, words.slot)[3].any()
 
 
 def test_slots_that_are_too_few_are_refused_only_if_they_are():

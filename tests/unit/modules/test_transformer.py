@@ -178,7 +178,7 @@ def test_positions_count_from_the_first_word(left, right):
         expected = network(torch.tensor([words]), torch.zeros(1, 4, dtype=torch.bool))
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
         before = torch.tensor([[PAD] * left + words[:-1]])
-        read = WordsRead.nothing(before).append(before.ne(PAD), 1)
+        read = WordsRead.empty(before).append(before.ne(PAD), 1)
         torch.testing.assert_close(network.embedding(torch.tensor([words[-1:]]), read), plain[:, -1:])
 
 

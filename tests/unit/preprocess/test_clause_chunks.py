@@ -51,7 +51,7 @@ def test_groups_are_the_most_equal_of_all_groupings():
             bounds = [0, *cuts, len(lengths)]
             sizes = [sum(lengths[a:b]) for a, b in itertools.pairwise(bounds)]
             found.append((sum(size * size for size in sizes), cuts[::-1], sizes))
-        assert clause_chunks.near_equal(lengths, parts) == min(found)[2]
+        assert clause_chunks.split_evenly(lengths, parts) == min(found)[2]
 
 
 @pytest.mark.parametrize(

@@ -183,9 +183,9 @@ def test_single_file_is_written_whole_or_not_at_all(tmp_path):
 
 def test_leaks_are_counted_for_pairs_and_single_sides():
     check = LeakCheck()
-    check.hold("test", "a b", ["c"])
-    check.hold("test", "d", ["e", "f"])
-    check.hold("valid", "A  B", ["x"])
+    check.hold_out("test", "a b", ["c"])
+    check.hold_out("test", "d", ["e", "f"])
+    check.hold_out("valid", "A  B", ["x"])
     train = [("a b", "c"), ("A B", "other"), ("other", "F"), ("c", "a b"), ("no", "leak"), ("d", "f")]
     assert not any(check.leaks("train", source, [target]) for source, target in train)  # nothing is to be dropped
     assert check.report() == {
@@ -198,17 +198,17 @@ def test_leaks_are_counted_for_pairs_and_single_sides():
 @pytest.mark.parametrize(("drop", "expected"), [("pairs", [0]), ("sources", [0, 1]), ("any", [0, 1, 2, 3]), ("", [])])
 def test_chosen_leaks_are_dropped(drop, expected):
     check = LeakCheck(drop=drop)
-    check.hold("test", "a", ["b"])
+    check.hold_out("test", "a", ["b"])
     train = [("a", "b"), ("a", "x"), ("x", "b"), ("b", "x"), ("x", "y")]
     assert [index for index, (s, t) in enumerate(train) if check.leaks("train", s, [t])] == expected
 
 
 def test_loose_key_ignores_punctuation_and_brackets():
     check = LeakCheck(key="loose", drop="sources")
-    check.hold("test", "he -lrb- a/b -rrb- left .", ["x"])
+    check.hold_out("test", "he -lrb- a/b -rrb- left .", ["x"])
     assert check.leaks("train", "He lrb a / b rrb left", ["y"])
     assert not check.leaks("train", "he left", ["y"])
-    check.hold("test", "!", ["?"])
+    check.hold_out("test", "!", ["?"])
     assert not check.leaks("train", "...", ["y"])
 
 

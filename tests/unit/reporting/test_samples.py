@@ -38,7 +38,7 @@ def test_an_endless_output_is_cut_and_says_so():
     pieces = samples.compare(["a"], ["b"] * 100_000)
     assert len(pieces) == samples.LONGEST + 1
     assert pieces[-1].text == "… (99600 words more)"
-    endless = samples._printable([Piece("x" * 100_000 + "\0")])
+    endless = samples._printable_pieces([Piece("x" * 100_000 + "\0")])
     assert len(endless[0].text) == 2000
 
 

@@ -148,7 +148,7 @@ def test_nothing_better_compares_with_the_last_of_the_wanted_outputs():
         stop_when_nothing_better=2, search=SimpleNamespace(best_open=[-2.0]), normalize_scores=False
     )
     settled = {
-        scores: PaperSequenceGenerator._nothing_better(generator, 0, list(scores), step=3, max_len=9)
+        scores: PaperSequenceGenerator._cannot_improve(generator, 0, list(scores), step=3, max_len=9)
         for scores in ((-1.0,), (-1.0, -3.0, -4.0), (-5.0, -4.0, -1.5, -1.0))
     }
     assert list(settled.values()) == [False, False, True]

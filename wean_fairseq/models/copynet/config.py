@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from fairseq.dataclass import ChoiceEnum
 
-from ..copying import CopyingConfig
 from ..presets import register_preset
+from ..word_layers import OutputLayerConfig
 
 SYSTEMS = ("copynet", "rnnsearch", "enc_dec")
 CELLS = ("gru", "lstm")
@@ -14,7 +14,7 @@ OOV_INPUTS = ("unk", "copy")
 
 
 @dataclass
-class CopyNetConfig(CopyingConfig):
+class CopyNetConfig(OutputLayerConfig):
     """Section numbers are those of the CopyNet paper."""
 
     system: ChoiceEnum(SYSTEMS) = field(  # type: ignore[valid-type]

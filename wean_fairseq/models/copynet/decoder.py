@@ -22,9 +22,9 @@ from ...modules import (
     Step,
     attention_weights,
     base_ids,
-    by_sentence,
-    for_hypotheses,
+    fold_hypotheses,
     masked_softmax,
+    repeat_for_hypotheses,
     weighted_sum,
 )
 from ..copying import CopyingDecoder, CopyMemory, no_copy_mask
@@ -114,7 +114,7 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
 
     def step(self, words: Tensor, memory: CopyNetMemory, state: CopyNetState) -> tuple[Step, CopyNetState]:
         """See ``StepDecoder``; the features are the readouts."""
-        source, no_copy = (for_hypotheses(part, len(words)) for part in (memory.source, memory.no_copy))
+        source, no_copy = (repeat_for_hypotheses(part, len(words)) for part in (memory.source, memory.no_copy))
         # Where the last word stands in the source: what the selective read reads.
         matches = words.unsqueeze(2).eq(source.unsqueeze(1)) & ~no_copy.unsqueeze(1)  # (N, T, S)
         readouts, copies, weights = [], [], []
@@ -137,7 +137,7 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
             selected = masked_softmax(last.copy.unsqueeze(1), ~matches).squeeze(1)  # (N, S)
             inputs.append(weighted_sum(selected, memory.states))  # zeta, (N, M)
         if self.attention is None or memory.keys is None:
-            inputs.append(for_hypotheses(memory.states[:, 0], len(embedded)))
+            inputs.append(repeat_for_hypotheses(memory.states[:, 0], len(embedded)))
         else:
             scores = self.attention.scores(last.hidden, memory.keys)  # (N, S)
             if self.coverage_weight is not None:
@@ -152,7 +152,7 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
             hidden, cell = self.cell(given, last.hidden), last.cell
         copy = last.copy
         if memory.copy_keys is not None:
-            states = by_sentence(hidden.unsqueeze(1), len(memory.copy_keys))  # (B, K, H)
+            states = fold_hypotheses(hidden.unsqueeze(1), len(memory.copy_keys))  # (B, K, H)
             copy = torch.bmm(memory.copy_keys, states.transpose(1, 2)).transpose(1, 2).flatten(0, 1)  # eq. 8, (N, S)
         readout = torch.cat([hidden, given], dim=-1) if self.full_readout else hidden
         return CopyNetState(hidden, cell, copy, coverage), readout, weights

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ...modules import base_ids, run_over_words
 from ..base import SourceEncoder
-from ..copying import num_base_words
+from ..word_layers import num_base_words
 
 
 class CopyNetEncoder(SourceEncoder):

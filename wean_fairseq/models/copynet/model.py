@@ -8,7 +8,8 @@ from torch import nn
 from ...errors import UserError, user_errors
 from ...modules import AdditiveAttention
 from ..checks import check_joined
-from ..copying import CopyingModel, build_output_layer, embedding
+from ..copying import CopyingModel
+from ..word_layers import build_output_layer, word_embedding
 from .config import CopyNetConfig, register_presets
 from .decoder import CopyNetDecoder
 from .encoder import CopyNetEncoder
@@ -41,7 +42,7 @@ class CopyNetModel(CopyingModel):
 def _build(cls: type[CopyNetModel], cfg: CopyNetConfig, task: FairseqTask) -> CopyNetModel:
     dictionary, hidden = task.source_dictionary, cfg.hidden_size
     copies, attends = str(cfg.system) == "copynet", str(cfg.system) != "enc_dec"
-    embed_tokens = embedding(dictionary, cfg.embed_dim)
+    embed_tokens = word_embedding(dictionary, cfg.embed_dim)
     encoder = CopyNetEncoder(dictionary, embed_tokens, hidden, cfg.location_width, cfg.dropout)
     memory_dim = encoder.memory_dim if attends else hidden
     input_dim = cfg.embed_dim + memory_dim * (2 if copies else 1)

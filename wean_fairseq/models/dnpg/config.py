@@ -4,13 +4,13 @@ from dataclasses import dataclass, field
 
 from fairseq.dataclass import ChoiceEnum
 
-from ..copying import CopyingConfig
+from ..word_layers import OutputLayerConfig
 
 DECODER_LABELS = ("aggregator", "weak")
 
 
 @dataclass
-class DnpgConfig(CopyingConfig):
+class DnpgConfig(OutputLayerConfig):
     """Section numbers are those of the paper."""
 
     phrase_dim: int = field(default=300, metadata={"help": "width of the phrase level (sec. 3.2)"})

@@ -15,19 +15,19 @@ from ...errors import UserError
 from ...modules import (
     CopyGate,
     Copying,
-    GranularityDecoder,
     LevelOutputs,
+    LevelsDecoder,
     MixtureLoss,
     QueryEmbedding,
     Step,
     base_ids,
-    for_hypotheses,
     init_transformer,
     label_loss,
     mean_over_heads,
+    repeat_for_hypotheses,
 )
 from ...modules.copying import CopyMixture, mix
-from ...modules.granularity_decoder import LevelsMemory, LevelsState
+from ...modules.dnpg_decoder import LevelsMemory, LevelsState
 from ...modules.soft_labels import PHRASE, SENTENCE
 from ..copying import CopyingDecoder, CopyMemory, no_copy_mask
 from .annealing import Annealing
@@ -65,7 +65,7 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
     def __init__(
         self,
         dictionary: Dictionary,
-        network: GranularityDecoder,
+        network: LevelsDecoder,
         phrase_output: QueryEmbedding,
         sentence_output: QueryEmbedding,
         annealing: Annealing,
@@ -162,7 +162,7 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
         attention = mean_over_heads(phrase.log_weights).view(*words.shape, -1)
         embedded = self.network.phrase_embedding.words(previous)  # (N, T, D_0)
         gate = self.copy_gate.generating(phrase.states, phrase.context, embedded)  # (N, T), eq. 8
-        no_copy = for_hypotheses(memory.no_copy, len(words))
+        no_copy = repeat_for_hypotheses(memory.no_copy, len(words))
         mixture = mix(Copying(attention, gate), torch.zeros_like(gate.float()), no_copy)
         of_phrase = used[..., PHRASE]  # log P(z_t = 0), which copies too
         weights = torch.stack([of_phrase - mixture.normaliser, used[..., SENTENCE]], dim=-1)  # of the words, (N, T, 2)

@@ -1,4 +1,4 @@
-"""The encoder of ``dnpg``: slots are read as ``<unk>``, everything else is in ``modules/granularity_encoder.py``.
+"""The encoder of ``dnpg``: slots are read as ``<unk>``, everything else is in ``modules/dnpg_encoder.py``.
 
 Legend: ``B`` batch, ``S`` source length, ``D_0``, ``D_1`` widths of the phrase and the sentence level.
 """
@@ -8,9 +8,9 @@ from typing import Any
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from ...modules import EncodedLevels, GranularityEncoder, Labels, base_ids
+from ...modules import EncodedLevels, Labels, LevelsEncoder, base_ids
 from ..base import SourceEncoder
-from ..copying import num_base_words
+from ..word_layers import num_base_words
 from .annealing import Annealing
 
 
@@ -25,7 +25,7 @@ class DnpgEncoder(SourceEncoder):
     """
 
     def __init__(
-        self, dictionary: Dictionary, network: GranularityEncoder, annealing: Annealing, noisy_inference: bool
+        self, dictionary: Dictionary, network: LevelsEncoder, annealing: Annealing, noisy_inference: bool
     ) -> None:
         super().__init__(dictionary)
         self.network = network

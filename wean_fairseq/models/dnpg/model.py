@@ -14,15 +14,16 @@ from ...modules import (
     EncoderLayer,
     EncoderLevel,
     FractionalEmbedding,
-    GranularityAggregator,
-    GranularityDecoder,
-    GranularityEncoder,
-    GranularitySeparator,
+    LevelAggregator,
+    LevelsDecoder,
+    LevelsEncoder,
+    LevelSeparator,
     MixtureLoss,
     init_transformer,
 )
 from ..checks import check_at_least, check_joined
-from ..copying import CopyingModel, build_output_layer, embedding
+from ..copying import CopyingModel
+from ..word_layers import build_output_layer, word_embedding
 from .annealing import Annealing
 from .config import DnpgConfig
 from .decoder import DnpgDecoder, WeakLabels
@@ -102,11 +103,11 @@ def _build_encoder(cfg: DnpgConfig, dictionary: Dictionary, annealing: Annealing
     )
     init_transformer(phrase)
     init_transformer(sentence)
-    network = GranularityEncoder(
-        GranularitySeparator(embedding(dictionary, cfg.separator_dim), cfg.separator_dim),
-        FractionalEmbedding(embedding(dictionary, cfg.phrase_dim), cfg.dropout),
+    network = LevelsEncoder(
+        LevelSeparator(word_embedding(dictionary, cfg.separator_dim), cfg.separator_dim),
+        FractionalEmbedding(word_embedding(dictionary, cfg.phrase_dim), cfg.dropout),
         phrase,
-        FractionalEmbedding(embedding(dictionary, cfg.sentence_dim), cfg.dropout),
+        FractionalEmbedding(word_embedding(dictionary, cfg.sentence_dim), cfg.dropout),
         sentence,
         cfg.window,
     )
@@ -119,12 +120,12 @@ def _build_decoder(cfg: DnpgConfig, dictionary: Dictionary, annealing: Annealing
     )
     init_transformer(phrase)
     init_transformer(sentence)
-    network = GranularityDecoder(
-        FractionalEmbedding(embedding(dictionary, cfg.phrase_dim), cfg.dropout),
+    network = LevelsDecoder(
+        FractionalEmbedding(word_embedding(dictionary, cfg.phrase_dim), cfg.dropout),
         phrase,
-        FractionalEmbedding(embedding(dictionary, cfg.sentence_dim), cfg.dropout),
+        FractionalEmbedding(word_embedding(dictionary, cfg.sentence_dim), cfg.dropout),
         sentence,
-        GranularityAggregator(2 * cfg.phrase_dim + cfg.sentence_dim, cfg.aggregator_dim),
+        LevelAggregator(2 * cfg.phrase_dim + cfg.sentence_dim, cfg.aggregator_dim),
         cfg.window,
     )
     return DnpgDecoder(

@@ -116,10 +116,10 @@ def _layer_makers(
     if str(cfg.ga_cross) == "resonance":
         decoder["cross_attention"] = partial(GranularCrossAttention, normalize=normalize)
     start = cfg.ga_start_layer
-    return _starting_at(start, EncoderLayer, encoder), _starting_at(start, DecoderLayer, decoder)
+    return _layer_maker(start, EncoderLayer, encoder), _layer_maker(start, DecoderLayer, decoder)
 
 
-def _starting_at(start: int, layer: Callable[..., Any], attentions: dict[str, Any]) -> Callable[..., Any]:
+def _layer_maker(start: int, layer: Callable[..., Any], attentions: dict[str, Any]) -> Callable[..., Any]:
     """Makes plain layers, and from number ``start`` on, counted from 1, those with ``attentions``."""
     numbers = itertools.count(1)
     return lambda *sizes: layer(*sizes, **(attentions if next(numbers) >= start else {}))

@@ -25,15 +25,15 @@ from ...modules import (
     MixtureLoss,
     State,
     Step,
-    at_source_positions,
     attend_uncovered,
     attention_weights,
-    for_hypotheses,
     importance_loss,
     lstm_update,
+    repeat_for_hypotheses,
+    scatter_to_source,
     weighted_sum,
 )
-from ..topics import TopicDecoder, with_auxiliary
+from ..topics import TopicDecoder, add_auxiliary
 
 
 class TopicAverageDecoder(TopicDecoder[LstmStart, LstmState]):
@@ -149,7 +149,7 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
             outputs.append(state.output)
             weights.append(attended)
         topic_weights = torch.stack(weights, dim=1)  # (N, T, k)
-        attention = at_source_positions(topic_weights, for_hypotheses(memory.slot, len(words)))
+        attention = scatter_to_source(topic_weights, repeat_for_hypotheses(memory.slot, len(words)))
         return Step(torch.stack(outputs, dim=1), attention, extra={"topic_weights": topic_weights}), state
 
     def step_loss(
@@ -161,14 +161,14 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
             return sums
         ended = target.eq(self.padding_idx)
         missed = importance_loss(step.extra["topic_weights"], memory.importance, memory.padding_mask, ended)
-        return with_auxiliary(sums, "coverage", missed, self.coverage_loss_weight)
+        return add_auxiliary(sums, "coverage", missed, self.coverage_loss_weight)
 
     def _step(self, word_gates: Tensor, memory: TopicMemory, last: TopicState) -> tuple[TopicState, Tensor]:
         """One step: the last word's part of the first layer's gates (N, 4H) -> state, attention (N, k)."""
         scores = self.attention.scores(last.output, memory.keys)  # (N, k)
         coverage = last.coverage
         if memory.importance is not None:
-            topics = (for_hypotheses(part, len(scores)) for part in (memory.importance, memory.padding_mask))
+            topics = (repeat_for_hypotheses(part, len(scores)) for part in (memory.importance, memory.padding_mask))
             weights, coverage = attend_uncovered(scores, coverage, *topics)
         else:
             weights = attention_weights(scores.float(), memory.padding_mask)

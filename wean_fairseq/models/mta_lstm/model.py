@@ -6,8 +6,8 @@ from torch import nn
 
 from ...modules import AdditiveAttention, TopicImportance
 from ..checks import check_at_least, check_joined
-from ..copying import embedding
 from ..topics import TopicDecoder, TopicModel, check_topic_config, initialise
+from ..word_layers import word_embedding
 from .config import MtaLstmConfig, register_presets
 from .decoder import TopicAttentionDecoder, TopicAverageDecoder
 from .encoder import MtaLstmEncoder
@@ -34,7 +34,7 @@ class MtaLstmModel(TopicModel):
         check_joined(task, "mta_lstm")
         _check(cfg)
         dictionary = task.source_dictionary
-        embed_tokens = embedding(dictionary, cfg.embed_dim)
+        embed_tokens = word_embedding(dictionary, cfg.embed_dim)
         covers = str(cfg.topic_mode) == "mta"
         importance = TopicImportance(cfg.topic_slots, cfg.embed_dim) if covers else None
         encoder = MtaLstmEncoder(dictionary, embed_tokens, cfg.topic_slots if covers else None, importance)

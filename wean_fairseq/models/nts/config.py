@@ -6,12 +6,12 @@ from typing import Optional
 from fairseq.dataclass import ChoiceEnum
 
 from ...modules.global_attention import GLOBAL_SCORES
-from ..copying import CopyingConfig
 from ..presets import register_preset
+from ..word_layers import OutputLayerConfig
 
 
 @dataclass
-class NtsConfig(CopyingConfig):
+class NtsConfig(OutputLayerConfig):
     """Section numbers are those of NTS; the options of the output layer are those of all families here."""
 
     embed_dim: int = field(default=500, metadata={"help": "width of the word embeddings (sec. 2)"})

@@ -7,9 +7,9 @@ from torch import nn
 from ...errors import UserError, user_errors
 from ...modules.global_attention import GlobalAttention
 from ...modules.input_feeding import InputFeedingLstm
-from ..base import LossModel, start_uniform
+from ..base import LossModel, init_uniform_
 from ..checks import check_at_least, check_init_range, check_joined
-from ..copying import build_output_layer
+from ..word_layers import build_output_layer
 from .config import NtsConfig, register_presets
 from .decoder import NtsDecoder
 from .embedding import VectorFiles, WordEmbedding, start_from_files
@@ -37,7 +37,7 @@ class NtsModel(LossModel):
         _check_vectors(cfg)
         with user_errors():
             model = _build(cls, cfg, task)
-        start_uniform(model, cfg.init_range)
+        init_uniform_(model, cfg.init_range)
         sides = (
             (model.encoder.embed_tokens, cfg.local_source_vectors),
             (model.decoder.embed_tokens, cfg.local_target_vectors),

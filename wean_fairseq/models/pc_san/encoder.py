@@ -59,8 +59,8 @@ class BertStates(nn.Module):
         """
         if not torch.equal(trained.cpu(), self.digest.cpu()):
             raise UserError(
-                f"this checkpoint was trained with the BERT of SHA-256 {_shown(trained)}, but that of {self.path} is "
-                f"{_shown(self.digest)}: give --bert the directory that was used in training."
+                f"this checkpoint was trained with the BERT of SHA-256 {_hex_prefix(trained)}, but that of {self.path} "
+                f"is {_hex_prefix(self.digest)}: give --bert the directory that was used in training."
             )
 
 
@@ -119,5 +119,5 @@ class PcSanEncoder(TopicEncoder):
         }
 
 
-def _shown(digest: Tensor) -> str:
+def _hex_prefix(digest: Tensor) -> str:
     return bytes(digest.tolist()).hex()[:12]

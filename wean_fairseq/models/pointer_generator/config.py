@@ -4,14 +4,14 @@ from dataclasses import dataclass, field
 
 from fairseq.dataclass import ChoiceEnum
 
-from ..copying import CopyingConfig
 from ..presets import register_preset
+from ..word_layers import OutputLayerConfig
 
 WEIGHT_INITS = ("see2017", "pytorch")
 
 
 @dataclass
-class PointerGeneratorConfig(CopyingConfig):
+class PointerGeneratorConfig(OutputLayerConfig):
     """Section and equation numbers are those of the paper."""
 
     embed_dim: int = field(

@@ -23,9 +23,9 @@ from ...modules import (
     QueryEmbedding,
     State,
     Step,
-    attended_again,
     attention_weights,
     base_ids,
+    coverage_loss,
     weighted_sum,
 )
 from ..copying import CopyingDecoder, CopyMemory
@@ -140,7 +140,7 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
         if self.attention.coverage_weight is None:
             return sums
         assert step.attention is not None
-        again = attended_again(step.attention, step.extra["coverage"])  # (B, T), eq. 12
+        again = coverage_loss(step.attention, step.extra["coverage"])  # (B, T), eq. 12
         again = again.masked_select(target.ne(self.padding_idx)).sum()
         loss = sums.loss + self.coverage_weight * again  # eq. 13
         return MixtureLoss(loss, sums.nll_loss, sums.logged | {"coverage": again.detach()})

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from ...modules import base_ids, run_over_words
 from ..base import SourceEncoder
-from ..copying import no_copy_mask, num_base_words
+from ..copying import no_copy_mask
+from ..word_layers import num_base_words
 
 
 class PointerGeneratorEncoder(SourceEncoder):

@@ -24,16 +24,16 @@ def initialise(encoder: PointerGeneratorEncoder, decoder: PointerGeneratorDecode
     for lstm in (encoder.lstm, decoder.cell):
         _initialise_lstm(lstm)
     embedding = encoder.embed_tokens
-    _small(embedding.weight)
+    _init_small_(embedding.weight)
     nn.init.zeros_(embedding.weight[embedding.padding_idx])
     output = getattr(decoder.output.score, "out_proj", None)  # none where the embeddings are queried
     for linear in (encoder.hidden_bridge, encoder.cell_bridge, *([] if output is None else [output])):
-        _small(linear.weight)
-        _small(linear.bias)
+        _init_small_(linear.weight)
+        _init_small_(linear.bias)
     attention = decoder.attention
-    _glorot(attention.vector, attention.vector.numel(), attention.vector.numel())
+    _init_glorot_(attention.vector, attention.vector.numel(), attention.vector.numel())
     if attention.coverage_weight is not None:
-        _glorot(attention.coverage_weight, 1, attention.coverage_weight.numel())
+        _init_glorot_(attention.coverage_weight, 1, attention.coverage_weight.numel())
 
 
 def _initialise_lstm(lstm: nn.LSTM | nn.LSTMCell) -> None:
@@ -46,10 +46,10 @@ def _initialise_lstm(lstm: nn.LSTM | nn.LSTMCell) -> None:
             nn.init.ones_(weight[lstm.hidden_size : 2 * lstm.hidden_size])  # forget gates
 
 
-def _small(weight: nn.Parameter) -> None:
+def _init_small_(weight: nn.Parameter) -> None:
     nn.init.trunc_normal_(weight, std=SMALL, a=-2 * SMALL, b=2 * SMALL)
 
 
-def _glorot(vector: nn.Parameter, fan_in: int, fan_out: int) -> None:
+def _init_glorot_(vector: nn.Parameter, fan_in: int, fan_out: int) -> None:
     bound = (6 / (fan_in + fan_out)) ** 0.5
     nn.init.uniform_(vector, -bound, bound)

@@ -6,7 +6,8 @@ from fairseq.tasks import FairseqTask
 from ...errors import UserError, user_errors
 from ...modules import AdditiveAttention
 from ..checks import check_joined
-from ..copying import CopyingModel, build_output_layer, embedding
+from ..copying import CopyingModel
+from ..word_layers import build_output_layer, word_embedding
 from .config import PointerGeneratorConfig, register_presets
 from .decoder import PointerGeneratorDecoder
 from .encoder import PointerGeneratorEncoder
@@ -31,7 +32,7 @@ class PointerGeneratorModel(CopyingModel):
         if cfg.coverage_weight < 0:
             raise UserError(f"--coverage-weight must be 0 or more, but is {cfg.coverage_weight}.")
         dictionary = task.source_dictionary
-        embed_tokens = embedding(dictionary, cfg.embed_dim)
+        embed_tokens = word_embedding(dictionary, cfg.embed_dim)
         attention = AdditiveAttention(
             2 * cfg.hidden_size, 2 * cfg.hidden_size, cfg.attention_dim, coverage=cfg.coverage, query_bias=True
         )

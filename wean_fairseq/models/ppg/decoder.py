@@ -28,12 +28,12 @@ from ...modules import (
     MixtureLoss,
     State,
     Step,
-    at_source_positions,
     find_chunks,
-    for_hypotheses,
     gru_update,
     masked_softmax,
+    repeat_for_hypotheses,
     run_over_words,
+    scatter_to_source,
     text_before,
 )
 from ..base import WordScores
@@ -115,10 +115,10 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         """All steps of words (B, T), the chunks side by side; ``extra`` is that of ``step``."""
         chunks = find_chunks(words, self.padding_idx, self.chunk_index)
         topic = self._topic(chunks.number, chunks.text, memory)
-        chunk = self._remember(text_before(words, chunks, self.padding_idx), topic)
+        chunk = self._remember_chunks(text_before(words, chunks, self.padding_idx), topic)
         written = self._write(chunks.split(self._embed(words)), chunk, torch.tanh(self.start_proj(topic)))
         weights = chunks.join(written.topic_weights)
-        return self._described(chunks.join(written.readout), weights, chunks.number[chunks.row], memory)
+        return self._make_step(chunks.join(written.readout), weights, chunks.number[chunks.row], memory)
 
     def step(self, words: Tensor, memory: PpgMemory, state: PpgState) -> tuple[Step, PpgState]:
         """See ``StepDecoder``; one word at a time.
@@ -132,26 +132,26 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         if chunk is None or bool(begins.any()):
             rows = begins.nonzero().squeeze(1)
             topic = self._topic(number[rows], rows // (len(words) // len(memory.last)), memory)
-            new = self._remember(read[rows, 1:], topic)
+            new = self._remember_chunks(read[rows, 1:], topic)
             hidden = hidden.index_copy(0, rows, torch.tanh(self.start_proj(topic)))
             chunk = new if chunk is None else _replace(chunk, rows, new)
         written = self._write(self._embed(words), chunk, hidden)
         padding = words.eq(self.padding_idx)  # has no features, as in ``steps``
         features = written.readout.masked_fill(padding.unsqueeze(2), 0.0)
         weights = written.topic_weights.masked_fill(padding, 0.0)
-        step = self._described(features, weights, number.unsqueeze(1), memory)
+        step = self._make_step(features, weights, number.unsqueeze(1), memory)
         return step, PpgState(read, number, written.hidden, chunk)
 
     def scores(self, step: Step, memory: PpgMemory) -> Tensor:
         """See ``StepDecoder``; in the last chunk, the two symbols that end a chunk and an essay change places."""
         scores = super().scores(step, memory)
         ends = torch.tensor([self.chunk_index, self.eos_idx], device=scores.device)
-        return scores.index_copy(-1, ends, _swapped(step, scores[..., ends]))
+        return scores.index_copy(-1, ends, _swap_end_scores(step, scores[..., ends]))
 
     def finish(self, step: Step, memory: PpgMemory, scores: WordScores, log_sum: Tensor) -> Tensor:
         """See ``StepDecoder``."""
         ends = torch.tensor([self.chunk_index, self.eos_idx], device=log_sum.device).expand(len(log_sum), 2)
-        scores.put(ends, _swapped(step, scores.get(ends).unsqueeze(1)).squeeze(1))
+        scores.put(ends, _swap_end_scores(step, scores.get(ends).unsqueeze(1)).squeeze(1))
         return log_sum
 
     def step_loss(
@@ -163,19 +163,19 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         target = target.masked_fill(ended, self.chunk_index).masked_fill(went_on, self.eos_idx)
         return super().step_loss(step, memory, target, label_smoothing)
 
-    def _described(self, features: Tensor, weights: Tensor, number: Tensor, memory: PpgMemory) -> Step:
+    def _make_step(self, features: Tensor, weights: Tensor, number: Tensor, memory: PpgMemory) -> Step:
         """A step from its features, the weights of h_0 and the numbers of the chunks, (N, T) each."""
-        last = for_hypotheses(memory.last, len(number)).unsqueeze(1)  # (N, 1)
+        last = repeat_for_hypotheses(memory.last, len(number)).unsqueeze(1)  # (N, 1)
         topic = torch.minimum(number, last).unsqueeze(2)  # (N, T, 1)
         of_topics = weights.new_zeros(*weights.shape, memory.topics.size(1)).scatter(2, topic, weights.unsqueeze(2))
-        attention = at_source_positions(of_topics, for_hypotheses(memory.slot, len(number)))
+        attention = scatter_to_source(of_topics, repeat_for_hypotheses(memory.slot, len(number)))
         return Step(features, attention, extra={"last_chunk": number >= last})
 
     def _topic(self, number: Tensor, text: Tensor, memory: PpgMemory) -> Tensor:
         """r of chunks ``number`` (R,) of essays ``text`` (R,), the last topic's where there are no more: (R, 2H)."""
         return memory.topics[text, torch.minimum(number, memory.last[text])]
 
-    def _remember(self, before: Tensor, topic: Tensor) -> ChunkMemory:
+    def _remember_chunks(self, before: Tensor, topic: Tensor) -> ChunkMemory:
         """Encode the text before chunks, (R, M), padded on the right, beside their topics (R, 2H)."""
         padding_mask = before.eq(self.padding_idx)
         states = topic.unsqueeze(1)
@@ -208,7 +208,7 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         return dropped
 
 
-def _swapped(step: Step, scores: Tensor) -> Tensor:
+def _swap_end_scores(step: Step, scores: Tensor) -> Tensor:
     """Scores (N, T, 2) of the chunk symbol and the end symbol, which change places in the last chunk."""
     return torch.where(step.extra["last_chunk"].unsqueeze(-1), scores.flip(-1), scores)
 

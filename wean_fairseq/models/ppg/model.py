@@ -9,8 +9,8 @@ from fairseq.tasks import FairseqTask
 
 from ...errors import UserError
 from ..checks import check_joined
-from ..copying import embedding
 from ..topics import TopicModel, check_topic_config, initialise
+from ..word_layers import word_embedding
 from .config import PpgConfig, register_presets
 from .decoder import PpgDecoder
 from .encoder import PpgEncoder
@@ -31,7 +31,7 @@ class PpgModel(TopicModel):
         check_topic_config(cfg)
         dictionary = task.source_dictionary
         chunk_index = _chunk_index(dictionary, cfg.chunk_symbol)
-        embed_tokens = embedding(dictionary, cfg.embed_dim)
+        embed_tokens = word_embedding(dictionary, cfg.embed_dim)
         encoder = PpgEncoder(dictionary, embed_tokens, cfg.hidden_size)
         decoder = PpgDecoder(dictionary, embed_tokens, cfg.hidden_size, chunk_index, cfg.dropout)
         model = cls(encoder, decoder)

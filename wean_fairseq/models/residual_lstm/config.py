@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, field
 
-from ..copying import CopyingConfig
 from ..presets import register_preset
+from ..word_layers import OutputLayerConfig
 
 
 @dataclass
-class ResidualLstmConfig(CopyingConfig):
+class ResidualLstmConfig(OutputLayerConfig):
     """Section numbers are those of the paper; the options of the output layer are those of all families here."""
 
     embed_dim: int = field(

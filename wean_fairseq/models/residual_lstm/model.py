@@ -5,9 +5,9 @@ from fairseq.tasks import FairseqTask
 
 from ...errors import user_errors
 from ...modules import ResidualLstm
-from ..base import LossModel, start_uniform
+from ..base import LossModel, init_uniform_
 from ..checks import check_init_range, check_joined
-from ..copying import build_output_layer, embedding
+from ..word_layers import build_output_layer, word_embedding
 from .config import ResidualLstmConfig, register_presets
 from .decoder import ResidualLstmDecoder
 from .encoder import ResidualLstmEncoder
@@ -32,15 +32,15 @@ class ResidualLstmModel(LossModel):
         dictionary = task.source_dictionary
         sizes = (cfg.embed_dim, cfg.hidden_size, cfg.num_layers, cfg.residual_every, cfg.dropout)
         recurrent = cfg.residual_recurrent
-        source_words = embedding(dictionary, cfg.embed_dim)
-        target_words = source_words if cfg.share_embeddings else embedding(dictionary, cfg.embed_dim)
+        source_words = word_embedding(dictionary, cfg.embed_dim)
+        target_words = source_words if cfg.share_embeddings else word_embedding(dictionary, cfg.embed_dim)
         with user_errors():
             encoder = ResidualLstmEncoder(dictionary, source_words, ResidualLstm(*sizes, recurrent=recurrent))
             output = build_output_layer(cfg, cfg.hidden_size, cfg.embed_dim, dictionary)
             stack = ResidualLstm(*sizes, recurrent=recurrent)
             decoder = ResidualLstmDecoder(dictionary, target_words, stack, output)
         model = cls(encoder, decoder)
-        start_uniform(model, cfg.init_range)
+        init_uniform_(model, cfg.init_range)
         return model
 
 

@@ -26,7 +26,7 @@ from ...modules import (
     control_loss,
     lstm_update,
 )
-from ..topics import TopicDecoder, with_auxiliary
+from ..topics import TopicDecoder, add_auxiliary
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
         if not self.control_loss_weight:
             return sums
         control = control_loss(step.extra["keywords"], memory.first, target.eq(self.padding_idx))
-        return with_auxiliary(sums, "control", control, self.control_loss_weight)
+        return add_auxiliary(sums, "control", control, self.control_loss_weight)
 
     def _step(self, word_gates: Tensor, read_part: Tensor, rows: KeywordRows, last: KeywordState) -> KeywordState:
         """One step: the word's part of the first layer's gates (N, 4H) and of the reading gate (N, k) -> state."""

@@ -6,8 +6,8 @@ from torch import nn
 
 from ...modules import KeywordGate
 from ..checks import check_at_least, check_joined
-from ..copying import embedding
 from ..topics import TopicModel, check_topic_config, initialise
+from ..word_layers import word_embedding
 from .config import ScLstmConfig, register_presets
 from .decoder import ScLstmDecoder
 from .encoder import ScLstmEncoder
@@ -29,7 +29,7 @@ class ScLstmModel(TopicModel):
         check_at_least(1, cfg, "num_layers")
         check_at_least(0, cfg, "control_loss_weight")
         dictionary = task.source_dictionary
-        embed_tokens = embedding(dictionary, cfg.embed_dim)
+        embed_tokens = word_embedding(dictionary, cfg.embed_dim)
         decoder = ScLstmDecoder(
             dictionary,
             embed_tokens,

@@ -13,7 +13,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
-from ...modules import BilinearAttention, LstmStart, LstmState, QueryEmbedding, StateBridge, Step, by_sentence
+from ...modules import BilinearAttention, LstmStart, LstmState, QueryEmbedding, StateBridge, Step, fold_hypotheses
 from ..base import StepDecoder
 
 
@@ -73,6 +73,6 @@ class WeanLstmDecoder(StepDecoder[WeanMemory, LstmState]):
     def step(self, words: Tensor, memory: WeanMemory, state: LstmState) -> tuple[Step, LstmState]:
         """See ``StepDecoder``; the features are the queries, (N, T, H)."""
         states, last = self.lstm(self.embed_tokens(words), (state.hidden, state.cell))  # (N, T, H)
-        context, weights = self.attention(by_sentence(states, len(memory.keys)), memory.keys, memory.padding_mask)
+        context, weights = self.attention(fold_hypotheses(states, len(memory.keys)), memory.keys, memory.padding_mask)
         query = torch.tanh(self.combine(torch.cat([context.view_as(states), states], dim=-1)))  # (N, T, H), eq. 4
         return Step(self.dropout(query), weights.reshape(*words.shape, -1)), LstmState(*last)

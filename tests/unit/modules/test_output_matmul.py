@@ -5,7 +5,7 @@ import contextlib
 import pytest
 import torch
 
-from wean_fairseq.modules import product_cross_entropy, products
+from wean_fairseq.modules import output_matmul, product_cross_entropy
 
 N, V, D = 19, 203, 33
 U = 2.0**-8  # unit roundoff of bfloat16
@@ -42,9 +42,9 @@ def score_errors(query, weight, bias, scores):
 
 @pytest.fixture
 def asked_anew():
-    products.onednn_is_exact.cache_clear()
+    output_matmul.onednn_is_exact.cache_clear()
     yield
-    products.onednn_is_exact.cache_clear()
+    output_matmul.onednn_is_exact.cache_clear()
 
 
 @pytest.mark.parametrize("bits", [8, 11])  # bfloat16, TF32
@@ -53,7 +53,7 @@ def asked_anew():
 @pytest.mark.usefixtures("asked_anew")
 def test_rounded_factors_are_found_out(monkeypatch, bits, layout, side):
     """A library that rounds one factor of one of the three products, told by their layouts, is not an exact one."""
-    monkeypatch.setattr(products, "_PROBE_SIZES", (16, 32, 64))
+    monkeypatch.setattr(output_matmul, "_PROBE_SIZES", (16, 32, 64))
     rounded_layout = {"scores": (False, True), "gradient of queries": (False, False), "gradient of rows": (True, False)}
 
     def product(*factors):
@@ -62,8 +62,8 @@ def test_rounded_factors_are_found_out(monkeypatch, bits, layout, side):
             factors[side] = cut(factors[side], bits)
         return factors[0] @ factors[1]
 
-    monkeypatch.setattr(products, "_float_product", product)
-    assert products.onednn_is_exact() is False
+    monkeypatch.setattr(output_matmul, "_float_product", product)
+    assert output_matmul.onednn_is_exact() is False
 
 
 @pytest.mark.usefixtures("asked_anew")
@@ -75,24 +75,24 @@ def test_sums_in_any_order_are_found_exact(monkeypatch):
         return left[:, half:] @ right[half:] + left[:, :half] @ right[:half]
 
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
-    monkeypatch.setattr(products, "_onednn", contextlib.nullcontext())
-    monkeypatch.setattr(products, "_float_product", product)
-    assert products.onednn_is_exact()
+    monkeypatch.setattr(output_matmul, "_onednn", contextlib.nullcontext())
+    monkeypatch.setattr(output_matmul, "_float_product", product)
+    assert output_matmul.onednn_is_exact()
 
 
 @pytest.mark.usefixtures("asked_anew")
 def test_neither_autocast_nor_the_default_device_changes_the_answer():
-    expected = products.onednn_is_exact()
-    products.onednn_is_exact.cache_clear()
+    expected = output_matmul.onednn_is_exact()
+    output_matmul.onednn_is_exact.cache_clear()
     with torch.autocast("cpu", torch.bfloat16), torch.device("meta"):
-        assert products.onednn_is_exact() == expected
+        assert output_matmul.onednn_is_exact() == expected
 
 
 @pytest.mark.usefixtures("asked_anew")
 def test_without_onednn_nothing_changes(monkeypatch):
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     before = torch.backends.mkldnn.matmul.fp32_precision
-    with products.exact_products(torch.device("cpu")):
+    with output_matmul.exact_products(torch.device("cpu")):
         assert torch.backends.mkldnn.matmul.fp32_precision == before
 
 
@@ -106,12 +106,12 @@ def cut(integers, bits):
 def test_the_setting_of_the_process_is_put_back(monkeypatch, answer):
     settings = torch.backends.mkldnn.matmul
     before = settings.fp32_precision
-    monkeypatch.setattr(products, "onednn_is_exact", lambda: answer)
-    with products.exact_products(torch.device("cpu")):
+    monkeypatch.setattr(output_matmul, "onednn_is_exact", lambda: answer)
+    with output_matmul.exact_products(torch.device("cpu")):
         assert settings.fp32_precision == ("bf16" if answer else before)
-    with pytest.raises(ZeroDivisionError), products.exact_products(torch.device("cpu")):
+    with pytest.raises(ZeroDivisionError), output_matmul.exact_products(torch.device("cpu")):
         raise ZeroDivisionError
-    with products.exact_products(torch.device("cuda")):
+    with output_matmul.exact_products(torch.device("cuda")):
         assert settings.fp32_precision == before
     assert settings.fp32_precision == before
 
@@ -120,8 +120,8 @@ def test_threads_that_overlap_leave_the_setting_as_it_was(monkeypatch):
     """The first to come is the first to go: what the second found on its way in is not what it may put back."""
     settings = torch.backends.mkldnn.matmul
     before = settings.fp32_precision
-    monkeypatch.setattr(products, "onednn_is_exact", lambda: True)
-    first, second = (products.exact_products(torch.device("cpu")) for _ in range(2))
+    monkeypatch.setattr(output_matmul, "onednn_is_exact", lambda: True)
+    first, second = (output_matmul.exact_products(torch.device("cpu")) for _ in range(2))
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
@@ -164,7 +164,7 @@ def test_values_in_bfloat16_keep_their_bound(scale, chunk_size):
     query, weight, bias, target = inputs(scale)
     scores, nll, _ = exact(query, weight, bias, target)
     bound = 2.0 * score_errors(query, weight, bias, scores)
-    with products.bf16_products():
+    with output_matmul.bf16_products():
         rows = [product_cross_entropy(query[i : i + 1], weight, bias, target[i : i + 1]).nll_loss for i in range(N)]
         together = product_cross_entropy(query, weight, bias, target, 0.0, chunk_size).nll_loss
     errors = (torch.stack(rows).double() - nll).abs()
@@ -188,7 +188,7 @@ def test_gradients_in_bfloat16_keep_their_bound(scale):
         off.sum(dim=0) + 1e-5,
     )
     expected = (upstream @ weight.double(), upstream.t() @ query.double(), upstream.sum(dim=0))
-    with products.bf16_products():
+    with output_matmul.bf16_products():
         _, gradients = loss_and_gradients(query, weight, bias, target, 4)
     for gradient, value, bound in zip(gradients, expected, bounds, strict=True):
         assert gradient.dtype == torch.float32
@@ -198,8 +198,8 @@ def test_gradients_in_bfloat16_keep_their_bound(scale):
 
 def test_rounded_factors_are_held_once():
     query, weight, bias, _ = inputs()
-    with products.bf16_products():
-        held = products.OutputProducts(query, weight, bias, [True, True, True], N)
+    with output_matmul.bf16_products():
+        held = output_matmul.OutputProducts(query, weight, bias, [True, True, True], N)
     assert held.grad_weight_factor is held.weight
     assert held.grad_query_factor is held.query
     assert held.weight.dtype == torch.bfloat16
@@ -208,9 +208,9 @@ def test_rounded_factors_are_held_once():
 def test_bfloat16_is_on_inside_and_off_outside():
     arguments = inputs()
     before, _ = loss_and_gradients(*arguments)
-    with products.bf16_products():
+    with output_matmul.bf16_products():
         inside, _ = loss_and_gradients(*arguments)
-        with products.bf16_products(False):
+        with output_matmul.bf16_products(False):
             within, _ = loss_and_gradients(*arguments)
     after, _ = loss_and_gradients(*arguments)
     assert before == after == within != inside

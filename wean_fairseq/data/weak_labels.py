@@ -25,7 +25,7 @@ class _SideLabels(NamedTuple):
     labels: NDArray[np.int8]
     starts: NDArray[np.int64]
 
-    def of(self, sentence: int, length: int) -> list[int]:
+    def sentence(self, sentence: int, length: int) -> list[int]:
         """Labels of the first ``length`` - 1 words of a sentence, and of its end symbol."""
         first = int(self.starts[sentence])
         return [*self.labels[first : first + length - 1].tolist(), SENTENCE_LEVEL]
@@ -52,14 +52,14 @@ class LabelledPairs(BaseWrapperDataset):
         batch: dict[str, Any] = self.dataset.collater(samples, **layout)
         if batch:
             ids, net_input = batch["id"].tolist(), batch["net_input"]
-            net_input["source_labels"] = _in_place(
+            net_input["source_labels"] = _scatter_labels(
                 self.source, ids, net_input["src_tokens"], self.dataset.src_dict.pad()
             )
-            net_input["target_labels"] = _in_place(self.target, ids, batch["target"], self.dataset.tgt_dict.pad())
+            net_input["target_labels"] = _scatter_labels(self.target, ids, batch["target"], self.dataset.tgt_dict.pad())
         return batch
 
 
-def with_no_labels(batch: dict[str, Any]) -> dict[str, Any]:
+def fill_missing_labels(batch: dict[str, Any]) -> dict[str, Any]:
     """A new batch, whose words have ``NO_LABEL`` unless they have labels: source (B, S), target (B, T)."""
     net_input = batch["net_input"]
     none = {
@@ -69,12 +69,12 @@ def with_no_labels(batch: dict[str, Any]) -> dict[str, Any]:
     return {**batch, "net_input": {**none, **net_input}}
 
 
-def _in_place(side: _SideLabels, ids: list[int], tokens: Tensor, padding_idx: int) -> Tensor:
+def _scatter_labels(side: _SideLabels, ids: list[int], tokens: Tensor, padding_idx: int) -> Tensor:
     """The labels of sentences ``ids`` where their words stand in ``tokens`` (B, S), padded on either side: (B, S)."""
     words = tokens.ne(padding_idx)
     labels = torch.full_like(tokens, NO_LABEL)
     rows = zip(ids, words.sum(dim=1).tolist(), strict=True)
-    labels[words] = torch.tensor([label for number, length in rows for label in side.of(number, length)])
+    labels[words] = torch.tensor([label for number, length in rows for label in side.sentence(number, length)])
     return labels
 
 

@@ -32,7 +32,7 @@ def check_pieces(systems: Sequence[SystemOutput], corpus: Corpus) -> list[str]:
     return notes
 
 
-def doubts(systems: Sequence[SystemOutput], corpus: Corpus, signatures: Iterable[str]) -> list[str]:
+def plausibility_warnings(systems: Sequence[SystemOutput], corpus: Corpus, signatures: Iterable[str]) -> list[str]:
     """Return a sentence for everything that is odd about the texts, given how they are scored."""
     entries = {entry for signature in signatures for entry in signature.split("|")}
     sample = "\n".join(corpus.references[0][:1000])
@@ -44,7 +44,7 @@ def doubts(systems: Sequence[SystemOutput], corpus: Corpus, signatures: Iterable
         if null:
             found.append(f"{system.name}: {len(null)} outputs hold the character NUL (line {name_some(null)}).")
         ours, theirs = _capitals(system.hypotheses), _capitals(corpus.references[0])
-        if "case:mixed" in entries and (_far(ours, theirs) or _far(1 - ours, 1 - theirs)):
+        if "case:mixed" in entries and (_is_many_times(ours, theirs) or _is_many_times(1 - ours, 1 - theirs)):
             found.append(
                 f"{system.name}: {ours:.1%} of its letters are capitals but {theirs:.1%} of the references'; "
                 "bring both into one case, or take --lowercase."
@@ -52,7 +52,7 @@ def doubts(systems: Sequence[SystemOutput], corpus: Corpus, signatures: Iterable
     return found
 
 
-def _far(one: float, other: float) -> bool:
+def _is_many_times(one: float, other: float) -> bool:
     """Return whether one of two shares is many times the other."""
     return max(one, other) > max(_SOME, _TIMES * min(one, other))
 

@@ -109,7 +109,7 @@ def test_a_batch_with_labels_trains_the_model_and_the_task_tells_it_the_epoch(da
     batch = epoch_batches(task)[0]
     sizes = {"phrase_dim": 8, "phrase_heads": 2, "sentence_dim": 6, "sentence_heads": 3, "separator_dim": 4}
     model = build_model("dnpg", task, **sizes).train()
-    sample, _ = task.with_slots(batch)
+    sample, _ = task.map_slots(batch)
     for epoch, weight in ((1, 1.0), (4, 0.01)):
         task.begin_epoch(epoch, model)
         sums = model(**sample["net_input"], target=sample["target"])

@@ -102,24 +102,24 @@ def _probes() -> Iterator[tuple[Tensor, Tensor]]:
     """Factors of integers in float64, laid out as those of the three products; each in turn has all the digits."""
     tokens, width, candidates = _PROBE_SIZES
     query, weight, grad_scores = (tokens, width), (candidates, width), (tokens, candidates)
-    for make, other in ((_odd, _chosen), (_chosen, _odd)):
+    for make, other in ((_odd_integers, _sparse_ones), (_sparse_ones, _odd_integers)):
         yield make(*query, width), other(*weight, width).t()
         yield make(*grad_scores, candidates), other(*weight, candidates)
         yield make(*grad_scores, tokens).t(), other(*query, tokens)
 
 
-def _odd(rows: int, columns: int, _terms: int) -> Tensor:
-    row, column = _places(rows, columns)
+def _odd_integers(rows: int, columns: int, _terms: int) -> Tensor:
+    row, column = _row_and_column_numbers(rows, columns)
     return (2 * ((row * 7919 + column * 104_729) % 2**19) + 1).double()
 
 
-def _chosen(rows: int, columns: int, terms: int) -> Tensor:
+def _sparse_ones(rows: int, columns: int, terms: int) -> Tensor:
     """Zeros and ones, of which each of the sums of ``terms`` terms meets ``_PROBE_TERMS`` ones."""
-    row, column = _places(rows, columns)
+    row, column = _row_and_column_numbers(rows, columns)
     return ((row * 5 + column) % (terms // _PROBE_TERMS) == 0).double()
 
 
-def _places(rows: int, columns: int) -> tuple[Tensor, Tensor]:
+def _row_and_column_numbers(rows: int, columns: int) -> tuple[Tensor, Tensor]:
     """Numbers of rows (rows, 1) and of columns (1, columns); on the CPU, whatever the default device is."""
     return torch.arange(rows, device="cpu").unsqueeze(1), torch.arange(columns, device="cpu").unsqueeze(0)
 

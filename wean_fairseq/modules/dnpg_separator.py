@@ -13,7 +13,7 @@ from .soft_labels import LEVELS, Labels, both_labels, even_labels
 NO_LABEL = -1  # at padding
 
 
-class GranularitySeparator(nn.Module):
+class LevelSeparator(nn.Module):
     """h = BiLSTM(x); g_l = LSTM([h_l; z_{l-1}], g_{l-1}); P(z_l | X) = GumbelSoftmax(W_g g_l).
 
     Args:

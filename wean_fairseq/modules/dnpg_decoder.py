@@ -15,11 +15,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from .dnpg_encoder import EncodedLevels
+from .dnpg_levels import DecoderLevel, label_bias, past_neighbour_bias, source_bias
 from .fractional_positions import FractionalEmbedding
-from .granularity_encoder import EncodedLevels
-from .granularity_levels import DecoderLevel, label_bias, past_neighbour_bias, source_bias
 from .soft_labels import LEVELS, PHRASE, SENTENCE, Labels, both_labels, even_labels
-from .steps import Memory, State, by_sentence
+from .steps import Memory, State, fold_hypotheses
 from .transformer import causal_bias
 from .transformer_decoder import Decoded, LayerState, SourceMemory
 from .words_read import SharedWords, WordsRead
@@ -56,7 +56,7 @@ class LevelsState(State):
     aggregator: HiddenCell  # (N, H) each
 
 
-class GranularityAggregator(nn.Module):
+class LevelAggregator(nn.Module):
     """v_t = LSTM(W_c [c_0; c_1; e(y_{t-1})], v_{t-1}); P(z_t) = GumbelSoftmax(W_v v_t).
 
     Args:
@@ -76,7 +76,7 @@ class GranularityAggregator(nn.Module):
         return self.label_proj(state[0]), state
 
 
-class GranularityDecoder(nn.Module):
+class LevelsDecoder(nn.Module):
     """Two decoders and the aggregator.
 
     Args:
@@ -94,7 +94,7 @@ class GranularityDecoder(nn.Module):
         phrase: DecoderLevel,
         sentence_embedding: FractionalEmbedding,
         sentence: DecoderLevel,
-        aggregator: GranularityAggregator,
+        aggregator: LevelAggregator,
         window: int,
     ) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ class GranularityDecoder(nn.Module):
         last = even_labels(len(bias), bias.device)
         hidden = self.aggregator.merge.weight.new_zeros(len(bias), self.aggregator.cell.hidden_size)
         return LevelsState(
-            WordsRead.nothing(bias),
+            WordsRead.empty(bias),
             tuple(LayerState() for _ in self.phrase.layers),
             tuple(LayerState() for _ in self.sentence.layers),
             SharedWords({}, axis=1),
@@ -173,11 +173,11 @@ class GranularityDecoder(nn.Module):
         positions = torch.arange(read.length - length + 1, read.length + 1, device=tokens.device).expand_as(tokens)
         bias = past_neighbour_bias(read.place, length, self.window)  # (T, W)
         others = read.bias(sentences)
-        states = by_sentence(self.phrase_embedding(tokens, positions), sentences)
+        states = fold_hypotheses(self.phrase_embedding(tokens, positions), sentences)
         decoded, layers = self.phrase(
             states, memory.phrase, state.phrase, read, bias if others is None else bias + others, with_weights=True
         )
-        return _by_hypothesis(decoded, tokens), layers
+        return _unfold_hypotheses(decoded, tokens), layers
 
     def _sentence_step(
         self, token: Tensor, memory: LevelsMemory, state: LevelsState, read: WordsRead
@@ -187,12 +187,12 @@ class GranularityDecoder(nn.Module):
         sentence_level = state.last[:, SENTENCE]  # (N,)
         labels = state.labels.append({"keys": sentence_level.view(sentences, -1)})
         position = state.position + sentence_level.exp()
-        states = by_sentence(self.sentence_embedding(token, position.unsqueeze(1)), sentences)
+        states = fold_hypotheses(self.sentence_embedding(token, position.unsqueeze(1)), sentences)
         bias, others = label_bias(labels.kept["keys"]), read.bias(sentences)
         if others is not None:
             bias = bias + others
         decoded, layers = self.sentence(states, memory.sentence, state.sentence, read, bias)
-        return _by_hypothesis(decoded, token), replace(state, sentence=layers, labels=labels, position=position)
+        return _unfold_hypotheses(decoded, token), replace(state, sentence=layers, labels=labels, position=position)
 
     def _given_labels(
         self, tokens: Tensor, memory: LevelsMemory, phrase: Decoded, read: WordsRead, given: Tensor
@@ -215,7 +215,7 @@ class GranularityDecoder(nn.Module):
         return torch.cat([phrase_context, sentence_context, self.phrase_embedding.words(tokens)], dim=-1)
 
 
-def _by_hypothesis(decoded: Decoded, tokens: Tensor) -> Decoded:
+def _unfold_hypotheses(decoded: Decoded, tokens: Tensor) -> Decoded:
     """States and context as (N, T, ...), where tokens are (N, T); the weights stay (B, A, K * T, S)."""
     states, context = (part.view(*tokens.shape, -1) for part in (decoded.states, decoded.context))
     return Decoded(states, context, decoded.log_weights)

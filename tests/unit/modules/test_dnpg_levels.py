@@ -10,12 +10,12 @@ from wean_fairseq.modules import (
     NO_LABEL,
     CopyDistribution,
     FractionalEmbedding,
-    GranularitySeparator,
     LevelOutputs,
+    LevelSeparator,
     QueryEmbedding,
     label_loss,
 )
-from wean_fairseq.modules.granularity_levels import label_bias, neighbour_bias, past_neighbour_bias, source_bias
+from wean_fairseq.modules.dnpg_levels import label_bias, neighbour_bias, past_neighbour_bias, source_bias
 from wean_fairseq.modules.sinusoidal_positions import sinusoid
 from wean_fairseq.modules.soft_labels import both_labels, even_labels, soft_labels
 
@@ -137,7 +137,7 @@ def test_the_mixture_by_hand():
 def test_the_separator_reads_its_own_last_label():
     """A label that is drawn differently changes the labels after it, and none before."""
     torch.manual_seed(4)
-    separator = GranularitySeparator(nn.Embedding(9, 6, 1), 6)
+    separator = LevelSeparator(nn.Embedding(9, 6, 1), 6)
     nn.init.normal_(separator.label_proj.weight, std=9.0)
     nn.init.normal_(separator.cell.weight_ih, std=3.0)
     tokens, padding = torch.tensor([[4, 5, 6, 7]]), torch.zeros(1, 4, dtype=torch.bool)

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
+from .dnpg_levels import EncoderLevel, neighbour_bias, source_bias
+from .dnpg_separator import LevelSeparator
 from .fractional_positions import FractionalEmbedding
-from .granularity_levels import EncoderLevel, neighbour_bias, source_bias
-from .granularity_separator import GranularitySeparator
 from .soft_labels import SENTENCE, Labels
 
 
@@ -21,7 +21,7 @@ class EncodedLevels(NamedTuple):
     labels: Labels
 
 
-class GranularityEncoder(nn.Module):
+class LevelsEncoder(nn.Module):
     """Labels the words, then encodes them twice.
 
     Args:
@@ -35,7 +35,7 @@ class GranularityEncoder(nn.Module):
 
     def __init__(
         self,
-        separator: GranularitySeparator,
+        separator: LevelSeparator,
         phrase_embedding: FractionalEmbedding,
         phrase: EncoderLevel,
         sentence_embedding: FractionalEmbedding,

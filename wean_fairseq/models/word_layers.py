@@ -1,0 +1,61 @@
+"""The layers that know the base words: the embedding that reads them and the output layer that scores them.
+
+Slots, the ids from ``V`` on, never reach an embedding: they are read as ``<unk>``, and no parameter's size depends on
+their number.
+
+Legend: ``V`` base vocabulary.
+"""
+
+from dataclasses import dataclass, field
+
+from fairseq.data import Dictionary
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from torch import nn
+
+from ..modules import QueryEmbedding
+
+OUTPUT_LAYERS = ("linear", "query_embedding")
+
+
+@dataclass
+class OutputLayerConfig(FairseqDataclass):
+    """Options of the layer that scores generated words."""
+
+    output_layer: ChoiceEnum(OUTPUT_LAYERS) = field(  # type: ignore[valid-type]
+        default="linear",
+        metadata={
+            "help": "how generated words are scored: an untied linear map, or by querying the word embeddings (WEAN)"
+        },
+    )
+    query_score: ChoiceEnum(("dot", "general", "concat")) = field(  # type: ignore[valid-type]
+        default="general",
+        metadata={"help": "score of a query against a word embedding, with --output-layer query_embedding"},
+    )
+
+
+def num_base_words(dictionary: Dictionary) -> int:
+    """``V``: the size of the dictionary without slots."""
+    return int(getattr(dictionary, "first_slot", len(dictionary)))
+
+
+def build_output_layer(
+    cfg: OutputLayerConfig, query_dim: int, embed_dim: int, dictionary: Dictionary
+) -> QueryEmbedding:
+    """The layer that scores generated words, as ``cfg`` says.
+
+    Raises:
+        ValueError: if the score does not go with the widths.
+    """
+    queries = str(cfg.output_layer) == "query_embedding"
+    return QueryEmbedding(
+        str(cfg.query_score) if queries else "linear",
+        query_dim,
+        embed_dim,
+        num_base_words(dictionary),
+        unk_index=dictionary.unk(),
+    )
+
+
+def word_embedding(dictionary: Dictionary, width: int) -> nn.Embedding:
+    """An embedding of the base words; slots are read as ``<unk>``."""
+    return nn.Embedding(num_base_words(dictionary), width, dictionary.pad())
