@@ -6,6 +6,8 @@
 # DATA holds the released files PART_I.txt, PART_II.txt and PART_III.txt (train; valid and test with a score of at least
 # 3), or {train,valid,test}.{src,tgt} with a text a line and its summary on the same line of .tgt. White space is left
 # out.
+#
+#   SYSTEMS  wean_lstm_lcsts, seq2seq_lstm_lcsts; srb and rnn_distract, rows that the paper quotes, trained alike here
 set -euo pipefail
 : "${DATA:=data/lcsts}" "${SYSTEMS:=wean_lstm_lcsts seq2seq_lstm_lcsts}"
 # shellcheck source=examples/lib/recipe.sh

@@ -11,7 +11,9 @@ from . import (
     pointer_generator,
     ppg,
     residual_lstm,
+    rnn_distract,
     sc_lstm,
+    srb,
     wean_lstm,
 )
 
@@ -26,6 +28,8 @@ __all__ = [
     "pointer_generator",
     "ppg",
     "residual_lstm",
+    "rnn_distract",
     "sc_lstm",
+    "srb",
     "wean_lstm",
 ]

@@ -15,6 +15,7 @@ from .copying import (
     mean_over_heads,
     nothing_to_copy,
 )
+from .distraction import ContentDistraction, greatest_likeness, least_divergence
 from .layer_mixture import MIXTURES, LastLayer, LayerMixture, mixture_weights
 from .gates import gru_update, lstm_update
 from .granularity import (
@@ -53,10 +54,12 @@ from .topic_fusion import FUSIONS, TopicFusion
 from .topic_words import TopicWords, scatter_to_source, topic_words
 from .transformer import EncoderLayer, PositionedEmbedding, TiedOutput, TransformerEncoder, init_transformer
 from .transformer_decoder import DecoderLayer, TransformerDecoder
+from .word_gate import GATE_INPUTS, GatedLstm
 
 __all__ = [
     "BRIDGES",
     "FUSIONS",
+    "GATE_INPUTS",
     "GRANULARITY_MASKS",
     "MIXTURES",
     "NO_LABEL",
@@ -64,6 +67,7 @@ __all__ = [
     "AdditiveAttention",
     "BilinearAttention",
     "Chunks",
+    "ContentDistraction",
     "ContextualDecoderLayer",
     "CopyDistribution",
     "CopyGate",
@@ -75,6 +79,7 @@ __all__ = [
     "EncoderLayer",
     "EncoderLevel",
     "FractionalEmbedding",
+    "GatedLstm",
     "GranularCrossAttention",
     "GranularSelfAttention",
     "GranularityAttention",
@@ -118,11 +123,13 @@ __all__ = [
     "find_chunks",
     "first_keywords",
     "fold_hypotheses",
+    "greatest_likeness",
     "gru_update",
     "importance_loss",
     "init_granularity",
     "init_transformer",
     "label_loss",
+    "least_divergence",
     "left_padding",
     "lstm_update",
     "masked_softmax",

@@ -16,11 +16,13 @@ class BilinearAttention(nn.Module):
         query_dim: width ``Q`` of the decoder state s_t.
         key_dim: width ``K`` of the encoder outputs h_i.
         tanh: squash the projected query, as the LCSTS setting of the authors' release does.
+        project_keys: score against tanh(W_h h_i + b_h) instead of h_i, as SRB does (Ma et al., ACL 2017).
     """
 
-    def __init__(self, query_dim: int, key_dim: int, *, tanh: bool = False) -> None:
+    def __init__(self, query_dim: int, key_dim: int, *, tanh: bool = False, project_keys: bool = False) -> None:
         super().__init__()
         self.query_proj = nn.Linear(query_dim, key_dim)  # W_a, b_a
+        self.key_proj = nn.Linear(key_dim, key_dim) if project_keys else None  # W_h, b_h
         self.tanh = tanh
 
     def forward(self, query: Tensor, keys: Tensor, padding_mask: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -37,7 +39,8 @@ class BilinearAttention(nn.Module):
         projected = self.query_proj(query)  # (B, T, K)
         if self.tanh:
             projected = torch.tanh(projected)
-        scores = torch.bmm(projected, keys.transpose(1, 2))  # (B, T, S), eq. 2
+        scored = keys if self.key_proj is None else torch.tanh(self.key_proj(keys))
+        scores = torch.bmm(projected, scored.transpose(1, 2))  # (B, T, S), eq. 2
         weights = masked_softmax(scores, padding_mask)
         context = torch.bmm(weights, keys)  # (B, T, K), eq. 1
         return context, weights

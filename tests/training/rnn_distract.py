@@ -1,0 +1,12 @@
+"""RNN-distract (Chen et al.): where dropout falls is chosen here; contents start undistracted."""
+
+from . import DECODER, ENCODER, Case, Dropped, constant, normal, uniform
+
+DROPPED = [Dropped(ENCODER, "embedding", 6), Dropped(DECODER, "embedding", 6), Dropped(DECODER, "tanh", 6)]
+STARTS = {
+    r".*embed_tokens\.weight": normal(1.0),
+    r".*attention\.(vector|coverage_weight)": uniform(5**-0.5),  # as a linear map of the attention's width
+    r".*content_distraction\.now": constant(1.0),
+    r".*content_distraction\.before": constant(0.0),
+}
+CASES = [Case("rnn_distract", {"embed_dim": 6, "hidden_size": 10, "attention_dim": 5}, DROPPED, STARTS)]

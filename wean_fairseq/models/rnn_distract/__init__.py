@@ -1,0 +1,7 @@
+"""RNN-distract: attention that turns to what it has not read yet (Chen et al., IJCAI 2016)."""
+
+from .config import RnnDistractConfig
+from .decoder import RnnDistractDecoder
+from .model import RnnDistractEncoder, RnnDistractModel
+
+__all__ = ["RnnDistractConfig", "RnnDistractDecoder", "RnnDistractEncoder", "RnnDistractModel"]

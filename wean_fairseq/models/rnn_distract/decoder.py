@@ -1,0 +1,159 @@
+"""The decoder of RNN-distract (Chen et al., IJCAI 2016): two GRU cells with a distracted attention between them.
+
+Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``P`` steps before, ``M`` width of the
+source memory, ``H`` hidden width, ``E`` embedding width, ``A`` attention width, ``V`` dictionary size.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor, nn
+
+from ...modules import (
+    AdditiveAttention,
+    ContentDistraction,
+    Memory,
+    QueryEmbedding,
+    State,
+    Step,
+    attention_weights,
+    greatest_likeness,
+    least_divergence,
+    weighted_sum,
+)
+from ..base import StepDecoder, WordScores
+
+
+class SearchWeights(NamedTuple):
+    """How much each distance counts in beam search; 0 = nothing."""
+
+    attention: float
+    content: float
+    state: float
+
+
+@dataclass(frozen=True)
+class DistractMemory(Memory):
+    """The source as every step sees it."""
+
+    states: Tensor  # (B, S, M)
+    keys: Tensor  # of the attention, (B, S, A)
+    padding_mask: Tensor  # (B, S)
+    start: Tensor  # s_0, (B, H)
+
+
+@dataclass(frozen=True)
+class ReadBefore(State):
+    """The earlier steps of each hypothesis of a search that prefers distraction."""
+
+    attention: Tensor  # (N, P, S)
+    content: Tensor  # (N, P, M)
+    hidden: Tensor  # (N, P, H)
+    preference: Tensor  # of the last step, in its sum of log-probabilities, (N,)
+
+
+@dataclass(frozen=True)
+class DistractState(State):
+    """State after a step, which the next one reads."""
+
+    hidden: Tensor  # s_t, (N, H)
+    content: Tensor  # sum of the contents so far, (N, M)
+    coverage: Tensor  # sum of the attention so far, (N, S)
+    before: ReadBefore | None  # None where the search does not look at it
+
+
+class RnnDistractDecoder(StepDecoder[DistractMemory, DistractState]):
+    """s'_t = GRU(e(y_{t-1}), s_{t-1}); distracted attention from s'_t to c_t; s_t = GRU(c_t, s'_t).
+
+    Args:
+        dictionary: of the target (the same as of the source).
+        embed_tokens: the shared embedding, (V, E).
+        memory_dim: ``M``.
+        attention: with the coverage that distracts it.
+        output: scores words from the readout, E wide.
+        dropout: on embeddings and readout.
+        search_weights: of the distances in beam search.
+    """
+
+    def __init__(
+        self,
+        dictionary: Dictionary,
+        embed_tokens: nn.Embedding,
+        hidden_size: int,
+        memory_dim: int,
+        attention: AdditiveAttention,
+        output: QueryEmbedding,
+        dropout: float,
+        search_weights: SearchWeights,
+    ) -> None:
+        super().__init__(dictionary)
+        embed_dim = embed_tokens.embedding_dim
+        self.embed_tokens = embed_tokens
+        self.start = nn.Linear(memory_dim, hidden_size)
+        self.word_cell = nn.GRUCell(embed_dim, hidden_size)
+        self.attention = attention
+        self.content_distraction = ContentDistraction(memory_dim)
+        self.content_cell = nn.GRUCell(memory_dim, hidden_size)
+        self.readout = nn.Linear(hidden_size + embed_dim + memory_dim, embed_dim)
+        self.output = output
+        self.dropout = nn.Dropout(dropout)
+        self.search_weights = search_weights
+
+    def remember(self, encoder_out: dict[str, Tensor]) -> DistractMemory:
+        """See ``StepDecoder``; s_0 = tanh(W mean(h) + b)."""
+        states, padding_mask = encoder_out["encoder_out"], encoder_out["encoder_padding_mask"]
+        mean = states.sum(dim=1) / padding_mask.logical_not().sum(dim=1, keepdim=True).clamp(min=1)
+        return DistractMemory(states, self.attention.project_keys(states), padding_mask, torch.tanh(self.start(mean)))
+
+    def begin(self, memory: DistractMemory) -> DistractState:
+        """See ``StepDecoder``."""
+        sentences, length, width = memory.states.shape
+        before = None
+        if any(self.search_weights) and not self.training:
+            empty = memory.states.new_zeros
+            nothing = empty(sentences, 0, length), empty(sentences, 0, width), empty(sentences, 0, memory.start.size(1))
+            before = ReadBefore(*nothing, preference=empty(sentences, dtype=torch.float))
+        nothing_read = memory.states.new_zeros(sentences, width)
+        return DistractState(memory.start, nothing_read, memory.states.new_zeros(sentences, length), before)
+
+    def step(self, words: Tensor, memory: DistractMemory, state: DistractState) -> tuple[Step, DistractState]:
+        """See ``StepDecoder``; the features are the readouts, ``extra`` what a search prefers of the last step."""
+        features, weights = [], []
+        preferred = state.hidden.new_zeros(len(words), dtype=torch.float)
+        for embedded in self.dropout(self.embed_tokens(words)).unbind(dim=1):
+            hidden = self.word_cell(embedded, state.hidden)  # s'_t
+            scores = self.attention.scores(hidden, memory.keys, state.coverage)
+            attended = attention_weights(scores, memory.padding_mask)  # alpha_t, (N, S)
+            content = self.content_distraction(weighted_sum(attended, memory.states), state.content)  # c_t
+            hidden = self.content_cell(content, hidden)  # s_t
+            before = state.before
+            if before is not None:
+                before = self._look_back(before, attended, content, hidden)
+                assert state.before is not None
+                preferred = before.preference - state.before.preference
+            state = DistractState(hidden, state.content + content, state.coverage + attended, before)
+            features.append(torch.tanh(self.readout(torch.cat([hidden, embedded, content], dim=-1))))
+            weights.append(attended)
+        readouts = self.dropout(torch.stack(features, dim=1))
+        return Step(readouts, torch.stack(weights, dim=1), extra={"prefer": preferred}), state
+
+    def finish(self, step: Step, memory: DistractMemory, scores: WordScores, log_sum: Tensor) -> Tensor:
+        """See ``StepDecoder``; hypotheses are ranked with how unlike their last step is to all before."""
+        return log_sum - step.extra["prefer"]
+
+    def _look_back(self, before: ReadBefore, attention: Tensor, content: Tensor, hidden: Tensor) -> ReadBefore:
+        """Add a step, and weigh its distances to those before; it replaces the weighing of the last one."""
+        preference = torch.zeros_like(before.preference)
+        if before.hidden.size(1):
+            preference = (
+                self.search_weights.attention * least_divergence(attention, before.attention)
+                - self.search_weights.content * greatest_likeness(content, before.content)
+                - self.search_weights.state * greatest_likeness(hidden, before.hidden)
+            )
+        grown = (
+            torch.cat([old, new.unsqueeze(1)], dim=1)
+            for old, new in ((before.attention, attention), (before.content, content), (before.hidden, hidden))
+        )
+        return ReadBefore(*grown, preference=preference)

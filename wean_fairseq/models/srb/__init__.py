@@ -1,0 +1,7 @@
+"""SRB, the semantic relevance based model of summarisation (Ma et al., ACL 2017)."""
+
+from .config import SrbConfig
+from .decoder import SrbDecoder
+from .model import SrbEncoder, SrbModel
+
+__all__ = ["SrbConfig", "SrbDecoder", "SrbEncoder", "SrbModel"]

@@ -1,0 +1,55 @@
+"""An LSTM whose inputs pass a gate that has read the words before: the encoder of SRB (Ma et al., ACL 2017, sec. 3.2).
+
+Legend: ``B`` batch, ``S`` source length, ``E`` embedding width, ``H`` hidden width.
+"""
+
+import torch
+from torch import Tensor, nn
+
+GATE_INPUTS = ("state-and-word", "state")
+
+
+class GatedLstm(nn.Module):
+    """h_t = LSTM(beta_t e_t, h_(t-1)); beta_t = sigmoid(v . relu(W [h_(t-1); e_t] + b) + a), the importance of a word.
+
+    Args:
+        input_dim: ``E``.
+        hidden_size: ``H``.
+        gate_input: ``state-and-word`` as above; ``state``: beta_t = sigmoid(v . h_(t-1) + a), as the authors' release.
+
+    Raises:
+        ValueError: if ``gate_input`` is unknown.
+    """
+
+    def __init__(self, input_dim: int, hidden_size: int, gate_input: str) -> None:
+        super().__init__()
+        if gate_input not in GATE_INPUTS:
+            raise ValueError(f"`gate_input` must be one of {', '.join(GATE_INPUTS)}, but is {gate_input!r} instead.")
+        self.cell = nn.LSTMCell(input_dim, hidden_size)
+        self.gate_hidden = nn.Linear(hidden_size + input_dim, hidden_size) if gate_input == "state-and-word" else None
+        self.gate = nn.Linear(hidden_size, 1)
+
+    def forward(self, embedded: Tensor, padding_mask: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Read sentences, as if each stood alone.
+
+        Args:
+            embedded: e_t, shape (B, S, E).
+            padding_mask: ``True`` at padding, on either side, shape (B, S).
+
+        Returns:
+            h_t where words stand and zero at padding, shape (B, S, H); and the state (h, c) after the last word,
+            (B, H) each.
+        """
+        hidden = cell = embedded.new_zeros(len(embedded), self.cell.hidden_size)
+        outputs = []
+        for word, is_padding in zip(embedded.unbind(dim=1), padding_mask.unsqueeze(2).unbind(dim=1), strict=True):
+            new_hidden, new_cell = self.cell(self._importance(hidden, word) * word, (hidden, cell))
+            hidden, cell = torch.where(is_padding, hidden, new_hidden), torch.where(is_padding, cell, new_cell)
+            outputs.append(hidden)
+        return torch.stack(outputs, dim=1).masked_fill(padding_mask.unsqueeze(2), 0.0), (hidden, cell)
+
+    def _importance(self, hidden: Tensor, word: Tensor) -> Tensor:
+        """beta_t of states (B, H) and words (B, E): (B, 1)."""
+        if self.gate_hidden is not None:
+            hidden = torch.relu(self.gate_hidden(torch.cat([hidden, word], dim=-1)))
+        return torch.sigmoid(self.gate(hidden))
