@@ -78,7 +78,7 @@ def _import_transformers() -> Any:
     """transformers, where a torchaudio that cannot be loaded is in its way, and without its bars and advice."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     with contextlib.suppress(ImportError):
-        from wean_fairseq.compat import hide_broken_torchaudio
+        from wean_fairseq.optional import hide_broken_torchaudio
 
         hide_broken_torchaudio()
     import transformers

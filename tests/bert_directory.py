@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from wean_fairseq.compat import hide_broken_torchaudio
+from wean_fairseq.optional import hide_broken_torchaudio
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LAYERS, WIDTH = 3, 10

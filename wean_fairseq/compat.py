@@ -259,18 +259,3 @@ def make_output_printable() -> None:
     if isinstance(out, io.TextIOWrapper) and out.errors == "strict":
         plain = not out.encoding.lower().startswith("utf") and not out.isatty()
         out.reconfigure(encoding="utf-8" if plain else None, errors="backslashreplace")
-
-
-def hide_broken_torchaudio() -> None:
-    """Make a torchaudio that cannot be loaded look like one that is not installed.
-
-    fairseq asks for torchaudio, and one that was built for another torch may stand beside this torch. transformers sees
-    that it is there and imports it even for text models, where nothing needs it; the text model then fails to load.
-    """
-    try:
-        import torchaudio  # noqa: F401
-    except (ImportError, OSError, RuntimeError, AttributeError):
-        sys.modules["torchaudio"] = None  # type: ignore[assignment] # Python's own mark for "not to be found"
-        looked = sys.modules.get("transformers.utils.import_utils")
-        if looked is not None:  # transformers is imported already and remembers that it saw torchaudio
-            looked.is_torchaudio_available.cache_clear()

@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 
@@ -18,6 +18,12 @@ _OF_OPTIONS = re.compile(r"--[a-z]|Seed must be|min_len cannot|post_process opti
 
 class UserError(ValueError):
     """Shown without a traceback on the command line (see ``install_error_reports``)."""
+
+
+def name_some(items: Sequence[object], limit: int = 5) -> str:
+    """Name the first few of many, so that nobody's terminal is flooded: ``3, 5, 8, 9, 11 and 40 more``."""
+    named = ", ".join(map(str, items[:limit]))
+    return named + (f" and {len(items) - limit} more" if len(items) > limit else "")
 
 
 @contextmanager

@@ -23,7 +23,8 @@ _PACKAGE = __name__.rpartition(".")[0]
 _HOSTS = ("fairseq", "torch")
 #: The parts that can be imported without torch and fairseq. Some of their files import torch; that registers then.
 LIGHT = tuple(
-    f"{_PACKAGE}.{name}" for name in ("errors", "registration", "evaluation", "reporting", "text", "checkpoints.files")
+    f"{_PACKAGE}.{name}"
+    for name in ("console", "errors", "evaluation", "optional", "registration", "reporting", "storage", "text")
 )
 
 

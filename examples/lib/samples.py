@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.output_reader import read_generated, read_plain
 
 
@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         systems = [read_generated(*argument.split("=", 1)) for argument in args.generated]
         systems += [read_plain(*argument.split("=", 1)) for argument in args.hyp]
-    except EvaluationError as error:
+    except UserError as error:
         print(f"samples: {error}", file=sys.stderr)
         return 2
     columns = {"source": lines(args.src), "reference": lines(args.ref)}

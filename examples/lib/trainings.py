@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.curves import LOWER_IS_BETTER, read_history
-from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.reporting.logs import read_training
 
 NEAR_BEST = 0.95
@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
         else:
             found = {system: describe_system(args.run / system) for system in args.systems}
             (args.run / "trainings.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    except EvaluationError as error:
+    except UserError as error:
         print(f"trainings: error: {error}", file=sys.stderr)
         return 2
     return 0
@@ -45,7 +45,7 @@ def describe(folder: Path) -> dict[str, Any]:
     """One training: its options, its best validation, and how long it took to come there.
 
     Raises:
-        EvaluationError: if the log has no validation, or not the metric that the checkpoint is chosen by.
+        UserError: if the log has no validation, or not the metric that the checkpoint is chosen by.
     """
     command = (folder / "command").read_text(encoding="utf-8")
     metric = found[1] if (found := _METRIC.search(command)) else "loss"
@@ -53,7 +53,7 @@ def describe(folder: Path) -> dict[str, Any]:
     history, training = read_history(folder.name, str(log)), read_training(log)
     valid = [(point.epoch, point.values[metric]) for point in history.valid if metric in point.values]
     if not valid:
-        raise EvaluationError(f"{log} has no validation by {metric}: nothing can be chosen by it.")
+        raise UserError(f"{log} has no validation by {metric}: nothing can be chosen by it.")
     lower = metric in LOWER_IS_BETTER
     best = (min if lower else max)(value for _, value in valid)
     near = best / NEAR_BEST if lower else best * NEAR_BEST

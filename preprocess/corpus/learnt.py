@@ -9,7 +9,8 @@ from contextlib import nullcontext, redirect_stderr
 from pathlib import Path
 
 from corpus.errors import InputError
-from wean_fairseq.text.steps import Step, import_optional
+from wean_fairseq.optional import import_optional
+from wean_fairseq.text.steps import Step
 
 
 def learn_truecaser(lines: Iterable[str], path: Path) -> None:

@@ -15,11 +15,11 @@ def read_outputs(generated: Path | None, text: Path | None) -> list[str]:
     if generated is None:
         return list(read_lines(text or Path()))
     try:
-        from wean_fairseq.evaluation.errors import EvaluationError
+        from wean_fairseq.errors import UserError
         from wean_fairseq.evaluation.output_reader import read_generated
     except ImportError as error:
         raise InputError("--generated needs the wean_fairseq package: install it, or pass plain text.") from error
     try:
         return list(read_generated("", generated).hypotheses)
-    except EvaluationError as error:
+    except UserError as error:
         raise InputError(str(error)) from error

@@ -18,18 +18,18 @@ from hypothesis import strategies as st
 from rouge_score.rouge_scorer import _lcs_table
 
 from tests.fuzz.text import assert_one_sentence, call
+from wean_fairseq.console import print_text
 from wean_fairseq.data.pairs import check_text
 from wean_fairseq.data.typed_text import patch_interactive_reader, read_typed_lines
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.cli import main
 from wean_fairseq.evaluation.curves import read_history
-from wean_fairseq.evaluation.errors import EvaluationError
 from wean_fairseq.evaluation.granularity import read_dump
 from wean_fairseq.evaluation.human.design import Design
 from wean_fairseq.evaluation.metrics.rouge import common_length
 from wean_fairseq.evaluation.output_reader import parse_log, read_generated
 from wean_fairseq.evaluation.report import markdown_row
-from wean_fairseq.evaluation.text_files import print_text, write_atomically
+from wean_fairseq.evaluation.text_files import write_atomically
 
 LINE = "H-{}\t-1\ta\n"
 
@@ -115,7 +115,7 @@ def test_other_raw_text_is_fine(tmp_path):
 
 def test_an_enormous_number_is_no_list_of_all_before_it(tmp_path):
     (tmp_path / "log").write_text(LINE.format(0) + LINE.format(10**15), encoding="utf-8")
-    with pytest.raises(EvaluationError, match=r"id 1, 2, 3, 4, 5 and 999999999999994 more of 0\.\.10{15} missing"):
+    with pytest.raises(UserError, match=r"id 1, 2, 3, 4, 5 and 999999999999994 more of 0\.\.10{15} missing"):
         parse_log(tmp_path / "log")
 
 
@@ -210,10 +210,8 @@ def test_a_result_that_cannot_be_read_is_one_sentence(tmp_path, content):
 def test_a_document_that_is_no_text_is_one_sentence(tmp_path):
     (tmp_path / "d.md").write_bytes(b"a\xff")
     status, _, err = call(main, "tables", tmp_path / "d.md")
-    assert (status, err) == (
-        2,
-        f"wean-evaluate: {tmp_path / 'd.md'}: byte 0xff at position 2 is not UTF-8; convert the file to UTF-8 first.\n",
-    )
+    said = f"{tmp_path / 'd.md'}: byte 0xff at position 2 is not UTF-8; convert the file to UTF-8 first."
+    assert (status, err) == (2, f"wean-evaluate: error: {said}\n")
 
 
 HEAD = '{"format": "wean-human-evaluation-1", "systems": [], "raters": [], '
@@ -234,7 +232,7 @@ ITEM = '{"name": "i", "sentence": 1, "systems": ["A"], "texts": ["a"], "source":
 )
 def test_a_key_that_cannot_be_read_is_one_sentence(tmp_path, content):
     (tmp_path / "key.json").write_bytes(content)
-    with pytest.raises(EvaluationError, match=r"key.json(: byte 0xff| is not a key written by wean-evaluate sheet)"):
+    with pytest.raises(UserError, match=r"key.json(: byte 0xff| is not a key written by wean-evaluate sheet)"):
         Design.from_file(tmp_path / "key.json")
 
 
@@ -278,7 +276,7 @@ def test_lines_that_only_look_like_fairseqs_are_passed_over(tmp_path):
 def test_a_dump_that_cannot_be_read_is_one_sentence(tmp_path, layers):
     line = f'{{"id": 0, "source": ["a"], "source_granularity": {layers}}}\n'
     (tmp_path / "dump").write_text(line, encoding="utf-8")
-    with pytest.raises(EvaluationError, match=re.escape(f"line 1 of {tmp_path / 'dump'} has no granularities")):
+    with pytest.raises(UserError, match=re.escape(f"line 1 of {tmp_path / 'dump'} has no granularities")):
         read_dump(str(tmp_path / "dump"))
 
 

@@ -16,6 +16,7 @@ from fairseq import utils
 from fairseq.distributed import utils as distributed_utils
 
 from wean_fairseq import compat
+from wean_fairseq.optional import hide_broken_torchaudio
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -212,5 +213,5 @@ def test_torchaudio_that_cannot_be_loaded_is_hidden(tmp_path: Path, monkeypatch:
         (tmp_path / folder / "torchaudio").mkdir(parents=True)
         (tmp_path / folder / "torchaudio" / "__init__.py").write_text(code, encoding="utf-8")
         monkeypatch.syspath_prepend(tmp_path / folder)
-        compat.hide_broken_torchaudio()
+        hide_broken_torchaudio()
         assert (importlib.util.find_spec("torchaudio") is None) == (folder == "broken")

@@ -7,6 +7,7 @@ programs), so nothing is installed and every failure can be played through.
 import ast
 import importlib
 import importlib.metadata
+import importlib.util
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -100,6 +102,49 @@ def test_plugin_does_not_import_evaluation():
         for path in python_files(*folders)
         for name in imported_names(path)
         if is_within(name, "wean_fairseq.evaluation")
+    ]
+    assert not offences
+
+
+def load_imports_script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("imports", ROOT / "scripts" / "imports.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_imports_have_no_circle_and_the_drawing_is_that_of_the_code():
+    assert load_imports_script().main(["--check"]) == 0
+
+
+def test_a_circle_is_named(tmp_path, monkeypatch, capsys):
+    """Between files when they are imported; between parts also inside of functions; never for type checkers alone."""
+    imports = load_imports_script()
+    monkeypatch.setattr(imports, "PACKAGE", tmp_path / "pack")
+    for name, code in {
+        "__init__": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .high import one",
+        "high/one": "from ..low import leaf",
+        "high/two": "def f():\n    from . import one",
+        "low/leaf": "import torch",
+    }.items():
+        path = tmp_path / "pack" / f"{name}.py"
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text(code)
+    parts = imports.part_graph(imports.file_graph(deferred=True))
+    assert imports.layers(parts) == {"__init__": 0, "low": 0, "high": 1}
+    (tmp_path / "pack" / "low" / "leaf.py").write_text("def f():\n    from ..high.two import f")
+    imports.layers(imports.file_graph(deferred=False))
+    assert imports.main(["--check"]) == 1
+    assert "imports: circle: " in capsys.readouterr().err
+
+
+def test_imports_within_the_package_are_relative():
+    """One way to write them: the package can be renamed, and a file says how far what it imports is."""
+    offences = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in python_files(PACKAGE)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and not node.level and is_within(node.module, "wean_fairseq")
     ]
     assert not offences
 

@@ -50,7 +50,8 @@ def small_package(tmp_path: Path) -> Path:
         "wean_fairseq/evaluation/scorers": "import fairseq",
         "wean_fairseq/evaluation/neighbours": "import torch",
         "wean_fairseq/checkpoints/__init__": "",
-        "wean_fairseq/checkpoints/files": "",
+        "wean_fairseq/storage/__init__": "",
+        "wean_fairseq/storage/files": "",
         "wean_fairseq/checkpoints/host": "import fairseq",
     }
     for name, code in files.items():
@@ -80,7 +81,7 @@ REGISTERED = ["installed", *(f"wean_fairseq.{name}" for name in ("models", "task
         "import wean_fairseq.data.text",
         "from wean_fairseq.models.family import fairseq",
         "from wean_fairseq.modules import mechanism",
-        "import wean_fairseq.checkpoints.files, wean_fairseq.checkpoints.host",
+        "import wean_fairseq.storage.files, wean_fairseq.checkpoints.host",
         "import wean_fairseq.evaluation.scorers",
         "import wean_fairseq.evaluation.neighbours",
     ],
@@ -99,7 +100,7 @@ def test_whoever_could_use_the_plugin_finds_it_registered(small: Path, code: str
     assert len(said) == len(set(said))
 
 
-@pytest.mark.parametrize("name", ["wean_fairseq", "wean_fairseq.evaluation", "wean_fairseq.checkpoints.files"])
+@pytest.mark.parametrize("name", ["wean_fairseq", "wean_fairseq.evaluation", "wean_fairseq.storage.files"])
 def test_nothing_is_registered_where_nobody_asks(small: Path, name: str) -> None:
     said = run(f"import {name}\nassert not hasattr(wean_fairseq, 'no_such_part')", small).split()
     assert not {"fairseq", "torch", "installed"} & set(said)

@@ -1,16 +1,15 @@
 """``wean-average``, ``wean-export`` and ``wean-checksum``."""
 
 import argparse
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
+from ..console import exit_status
 from ..data.integrity import record
 from ..errors import UserError
+from ..storage.files import is_special, sha256_of
+from ..storage.manifest import Manifest
 from .average import average, newest
 from .export import export
-from .files import is_special, sha256_of
-from .manifest import Manifest
 
 
 def main_average(arguments: list[str] | None = None) -> int:
@@ -22,7 +21,7 @@ def main_average(arguments: list[str] | None = None) -> int:
     parser.add_argument("--last", type=int, metavar="N", help="average the N newest checkpoints of the folder")
     parser.add_argument("--output", required=True, metavar="FILE", help="checkpoint to write")
     args = parser.parse_args(arguments)
-    return _run(parser.prog, lambda: _average(args))
+    return exit_status(parser.prog, lambda: _average(args))
 
 
 def main_export(arguments: list[str] | None = None) -> int:
@@ -52,7 +51,7 @@ def main_export(arguments: list[str] | None = None) -> int:
         help="put the source word with most attention in the place of <unk> (default: unless the model copies)",
     )
     args = parser.parse_args(arguments)
-    return _run(parser.prog, lambda: _export(args))
+    return exit_status(parser.prog, lambda: _export(args))
 
 
 def main_checksum(arguments: list[str] | None = None) -> int:
@@ -64,20 +63,20 @@ def main_checksum(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("paths", nargs="+", help="folders of data, or checkpoints")
     args = parser.parse_args(arguments)
-    return _run(parser.prog, lambda: [_checksum(Path(path)) for path in args.paths])
+    return exit_status(parser.prog, lambda: "".join(_checksum(Path(path)) for path in args.paths))
 
 
-def _average(args: argparse.Namespace) -> list[str]:
+def _average(args: argparse.Namespace) -> str:
     paths = [Path(path) for path in args.checkpoints]
     if args.last is not None:
         if len(paths) != 1 or not paths[0].is_dir():
             raise UserError("--last N averages the checkpoints of one folder: name the folder alone.")
         paths = newest(paths[0], args.last)
     average(paths, args.output)
-    return [f"{args.output} is the average of {', '.join(str(path) for path in paths)}"]
+    return f"{args.output} is the average of {', '.join(str(path) for path in paths)}\n"
 
 
-def _export(args: argparse.Namespace) -> list[str]:
+def _export(args: argparse.Namespace) -> str:
     names = (
         "search_preset",
         "beam",
@@ -91,32 +90,22 @@ def _export(args: argparse.Namespace) -> list[str]:
     knows_text = export(
         args.checkpoint, args.output, args.data, args.text, {name: getattr(args, name) for name in names}
     )
-    lines = [f"{args.output} holds the model of {args.checkpoint}: wean-generate --model {args.output} --input FILE"]
+    text = f"{args.output} holds the model of {args.checkpoint}: wean-generate --model {args.output} --input FILE\n"
     if not knows_text:
-        lines.append(
+        text += (
             "how text becomes its tokens is not known, so it takes words between spaces: give the directory that a "
-            "script of preprocess/ wrote with --text, if there is one"
+            "script of preprocess/ wrote with --text, if there is one\n"
         )
-    return lines
+    return text
 
 
 def _checksum(path: Path) -> str:
     try:
         if path.is_dir():
-            return f"{path}: checksums of {record(path)} files"
+            return f"{path}: checksums of {record(path)} files\n"
         if is_special(path):
             raise UserError(f"{path} is no file: name a folder of data or a checkpoint.")
         Manifest(path.parent).confirm({path.name: sha256_of(path)})
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; name a folder of data or a checkpoint.") from error
-    return f"{path}: checksum written"
-
-
-def _run(program: str, work: Callable[[], list[str]]) -> int:
-    try:
-        lines = work()
-    except UserError as error:
-        sys.stderr.write(f"{program}: error: {error}\n")
-        return 2
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
-    return 0
+    return f"{path}: checksum written\n"

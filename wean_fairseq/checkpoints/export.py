@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
+from ..storage.files import copy_into, read_regular, sha256_of, write_text, write_whole
+from ..storage.manifest import Damaged, Manifest, check_file
 from ..text.settings import Text, prepared_text, settings_of
 from . import dictionaries
-from .files import copy_into, read_regular, sha256_of, write_text, write_whole
-from .manifest import Damaged, Manifest, check_file
 from .reading import checked_options, read_checkpoint, same_tensors
 
 WEIGHTS, CONFIG, TEXT = "model.safetensors", "config.json", "text.json"

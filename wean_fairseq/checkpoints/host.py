@@ -19,11 +19,11 @@ from omegaconf import OmegaConf, open_dict
 
 from ..errors import UserError
 from ..options import check_training
+from ..storage.files import remove_partial
+from ..storage.manifest import NAME as MANIFEST
+from ..storage.manifest import Manifest
 from . import stopping, training_lock, writing
 from .export import read_model
-from .files import remove_partial
-from .manifest import NAME as MANIFEST
-from .manifest import Manifest
 from .reading import read_checkpoint
 from .resume import LAST, Choice, choose, is_named, is_training_file, others_of
 

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from ..errors import UserError
-from .files import is_whole_archive
-from .manifest import Damaged, check_file, remember_intact, seen_intact
+from ..storage.files import is_whole_archive
+from ..storage.manifest import Damaged, check_file, remember_intact, seen_intact
 from .options import Refused, plain
 
 # What pickles of torch.save name, besides the types of compat.safe_globals.

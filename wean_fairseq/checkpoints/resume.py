@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from fairseq.dataclass.configs import CheckpointConfig
 
 from ..errors import UserError
-from .manifest import Damaged
+from ..storage.manifest import Damaged
 from .reading import read_checkpoint, read_unchecked
 
 LAST = "checkpoint_last.pt"  # fairseq's, and what --restore-file is unless it is given

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from ..errors import UserError
-from .files import HashedFile, copy_into, is_special, write_whole
-from .manifest import Manifest
+from ..storage.files import HashedFile, copy_into, is_special, write_whole
+from ..storage.manifest import Manifest
 
 CRASH_REPORT = "crash.pt"  # what fairseq writes when a training has failed, for whoever wants to look into it
 

@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from ..checkpoints.files import open_regular, read_regular
-from ..compat import hide_broken_torchaudio
 from ..errors import UserError
+from ..optional import hide_broken_torchaudio
+from ..storage.files import open_regular, read_regular
 
 Topics = tuple[str, ...]  # the topic words of one sentence
 STORED = np.float16  # half the disk of float32; BERT's outputs are of order 1, so that 3 digits stay right

@@ -10,9 +10,9 @@ import numpy as np
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset, _code_to_dtype
 
-from ..checkpoints.files import sha256_of
-from ..checkpoints.manifest import Manifest, check_file
 from ..errors import UserError
+from ..storage.files import sha256_of
+from ..storage.manifest import Manifest, check_file
 
 logger = logging.getLogger(__name__)
 

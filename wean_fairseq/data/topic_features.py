@@ -24,8 +24,8 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from ..checkpoints.files import open_regular, read_regular
 from ..errors import UserError
+from ..storage.files import open_regular, read_regular
 from .bert_features import STORED, TopicBert, Topics
 from .topics import topic_positions
 

@@ -8,13 +8,14 @@ from typing import Any, cast
 
 from tqdm import tqdm
 
-import wean_fairseq
-from wean_fairseq.evaluation.corpus import read_corpus
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.evaluate import Evaluation, Resampling, evaluate
-from wean_fairseq.evaluation.metrics.registry import METRICS, Settings
-from wean_fairseq.evaluation.presets import PRESETS, STANDARD, columns_for
-from wean_fairseq.evaluation.report import (
+from .. import __version__
+from ..console import OneLineParser, exit_status, whole_number
+from ..errors import UserError
+from .corpus import read_corpus
+from .evaluate import Evaluation, Resampling, evaluate
+from .metrics.registry import METRICS, Settings
+from .presets import PRESETS, STANDARD, columns_for
+from .report import (
     as_json,
     render_csv,
     render_json,
@@ -22,10 +23,10 @@ from wean_fairseq.evaluation.report import (
     render_markdown,
     render_text,
 )
-from wean_fairseq.evaluation.significance import DEFAULT_RESAMPLES, DEFAULT_SEED, DEFAULT_TRIALS
-from wean_fairseq.evaluation.system_arguments import OneLineParser, add_system_arguments, paths_of, read_systems
-from wean_fairseq.evaluation.text_files import check_outputs, print_text, write_atomically
-from wean_fairseq.evaluation.tokenizers import TEXT_TOKENIZERS, guess_tokenization
+from .significance import DEFAULT_RESAMPLES, DEFAULT_SEED, DEFAULT_TRIALS
+from .system_arguments import add_system_arguments, paths_of, read_systems
+from .text_files import check_outputs, write_atomically
+from .tokenizers import TEXT_TOKENIZERS, guess_tokenization
 
 FORMATS = ("text", "markdown", "csv", "latex", "json")
 
@@ -54,7 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLES + "\nmetrics:\n" + "".join(f"  {name:20} {entry.help}\n" for name, entry in METRICS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"wean-evaluate {wean_fairseq.__version__}")
+    parser.add_argument("--version", action="version", version=f"wean-evaluate {__version__}")
     files = parser.add_argument_group("files")
     files.add_argument("--set", metavar="NAME", help="begin a test set: what follows is its; what precedes is for all")
     add_system_arguments(files)
@@ -82,17 +83,17 @@ def build_parser() -> argparse.ArgumentParser:
     tests = parser.add_argument_group("resampling")
     tests.add_argument(
         "--resamples",
-        type=_count,
+        type=whole_number(0),
         default=DEFAULT_RESAMPLES,
         help="bootstrap resamples, 0 = neither intervals nor tests (default: %(default)s)",
     )
     tests.add_argument(
         "--trials",
-        type=_count,
+        type=whole_number(0),
         default=DEFAULT_TRIALS,
         help="randomisation trials, 0 = no tests (default: %(default)s)",
     )
-    tests.add_argument("--seed", type=_count, default=DEFAULT_SEED, help="seed of both (default: %(default)s)")
+    tests.add_argument("--seed", type=whole_number(0), default=DEFAULT_SEED, help="seed of both (default: %(default)s)")
     tests.add_argument("--all-pairs", action="store_true", help="compare all pairs of systems, not only with the first")
     tests.add_argument(
         "--correction", choices=["holm"], help="correct p-values for the number of systems compared with the same one"
@@ -107,13 +108,6 @@ def build_parser() -> argparse.ArgumentParser:
     out.add_argument("--sentences", action="store_true", help="put one score per sentence into the JSON")
     out.add_argument("--quiet", action="store_true", help="no progress bar")
     return parser
-
-
-def _count(text: str) -> int:
-    """Parse a number that is not negative."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
-    return int(text)
 
 
 def _share(text: str) -> float:
@@ -137,7 +131,7 @@ def score(args: argparse.Namespace) -> Evaluation:
     columns = columns_for(presets, args.metric, settings)
     for column in columns:
         if column.key in args.metric and column.metric.needs_source and corpus.sources is None:
-            raise EvaluationError(f"--metric {column.key} compares with the source; give it with --src.")
+            raise UserError(f"--metric {column.key} compares with the source; give it with --src.")
     resampling = Resampling(args.resamples, args.trials, args.seed, args.all_pairs, args.correction)
 
     def progress(items: Iterable[Any], what: str) -> Iterable[Any]:
@@ -162,7 +156,7 @@ def split_sets(arguments: Sequence[str]) -> tuple[list[str], dict[str, list[str]
             continue
         name = next(rest, "")
         if not name or name.startswith("-") or name in sets:
-            raise EvaluationError(f"--set {name}: give every test set a name of its own, as in --set turk.")
+            raise UserError(f"--set {name}: give every test set a name of its own, as in --set turk.")
         own = sets[name] = []
     return common, sets
 
@@ -178,7 +172,7 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, argpa
     for name, args in parsed.items():
         for option in ("json", "markdown", "format", "sentences", "intervals"):
             if getattr(args, option) != getattr(shared, option):
-                raise EvaluationError(f"--{option} is for all test sets; give it before --set {name}.")
+                raise UserError(f"--{option} is for all test sets; give it before --set {name}.")
     return shared, parsed
 
 
@@ -191,8 +185,8 @@ def score_command(arguments: list[str]) -> str:
     for name, args in sets.items():
         try:
             evaluations[name] = score(args)
-        except EvaluationError as error:
-            raise EvaluationError(f"--set {name}: {error}" if name else str(error)) from None
+        except UserError as error:
+            raise UserError(f"--set {name}: {error}" if name else str(error)) from None
     if shared.json:
         write_atomically(shared.json, render("json", evaluations, shared))
     if shared.markdown:
@@ -233,10 +227,4 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = arguments.pop(0) if arguments and arguments[0] in COMMANDS else "score"
     command = resolve_name(f"{__package__}.{COMMANDS[name]}")
-    try:
-        text = command(arguments)
-    except EvaluationError as error:
-        print(f"wean-evaluate: {error}", file=sys.stderr)
-        return 2
-    print_text(text)
-    return 0
+    return exit_status("wean-evaluate", lambda: command(arguments))

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.output_reader import SystemOutput
-from wean_fairseq.evaluation.text_files import PathLike, read_lines, sha256_as_read
+from ..errors import UserError
+from .output_reader import SystemOutput
+from .text_files import PathLike, read_lines, sha256_as_read
 
 #: Name of the row that is always printed: the source, scored as if a system had written it.
 COPY_ROW = "copy-source"
@@ -44,13 +44,13 @@ def read_corpus(
 ) -> Corpus:
     """Read reference files, the source file and the file of groups; check that all have the same number of lines."""
     if not references:
-        raise EvaluationError("no reference file; give one or more with --ref.")
+        raise UserError("no reference file; give one or more with --ref.")
     texts = [read_lines(path) for path in references]
     files = {"references": [describe_file(path, len(text)) for path, text in zip(references, texts, strict=True)]}
     for path, text in zip(references[1:], texts[1:], strict=True):
         _check_length(f"reference {path}", len(text), f"reference {references[0]}", len(texts[0]))
     if not any(line.strip() for text in texts for line in text):
-        raise EvaluationError(f"{references[0]} holds only empty lines; references are needed to score anything.")
+        raise UserError(f"{references[0]} holds only empty lines; references are needed to score anything.")
     sources = None
     if source is not None:
         sources = read_lines(source)
@@ -62,19 +62,19 @@ def read_corpus(
         files["groups"] = [describe_file(groups, len(names))]
         _check_length(f"groups {groups}", len(names), f"reference {references[0]}", len(texts[0]))
         if not all(names):
-            raise EvaluationError(f"line {names.index('') + 1} of {groups} is empty; name the group of every sentence.")
+            raise UserError(f"line {names.index('') + 1} of {groups} is empty; name the group of every sentence.")
     return Corpus(texts, sources, files, names)
 
 
 def check_systems(systems: Sequence[SystemOutput], corpus: Corpus) -> None:
     """Check names and line counts of all systems against the corpus."""
     if not systems:
-        raise EvaluationError("no system to score; give --hyp NAME=FILE or --generated NAME=LOG.")
+        raise UserError("no system to score; give --hyp NAME=FILE or --generated NAME=LOG.")
     for name in dict.fromkeys(system.name for system in systems):
         if not name.isprintable() or not name.strip():
-            raise EvaluationError(f"{name!r} is no name that tables can show; call the system something else.")
+            raise UserError(f"{name!r} is no name that tables can show; call the system something else.")
         if name == COPY_ROW:
-            raise EvaluationError(
+            raise UserError(
                 f"{COPY_ROW!r} is the name of the row that is added for the source; call the system something else."
             )
     for system in systems:
@@ -85,6 +85,6 @@ def _check_length(what: str, found: int, other: str, expected: int) -> None:
     """Refuse files of different length."""
     if found != expected:
         shorter = "too short" if found < expected else "too long"
-        raise EvaluationError(
+        raise UserError(
             f"{what} has {found} lines but {other} has {expected}: it is {shorter}; give aligned files of one test set."
         )

@@ -17,9 +17,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.pictures import save
-from wean_fairseq.evaluation.text_files import check_outputs, decode_lines, parse_json, read_bytes, write_atomically
+from ..errors import UserError
+from .pictures import save
+from .text_files import check_outputs, decode_lines, parse_json, read_bytes, write_atomically
 
 LOWER_IS_BETTER = ("loss", "nll_loss", "ppl")
 NEAR_BEST = 0.95
@@ -64,7 +64,7 @@ def read_history(name: str, path: str, subset: str = "valid") -> History:
     """Read a log of fairseq-train.
 
     Raises:
-        EvaluationError: if there is no such file, or no validation of ``subset`` in it.
+        UserError: if there is no such file, or no validation of ``subset`` in it.
     """
     history = History(name, path)
     for line in decode_lines(read_bytes(path), path):
@@ -77,7 +77,7 @@ def read_history(name: str, path: str, subset: str = "valid") -> History:
             _drop_repeated(history if kind == "train" else None, points, point.updates)
             points.append(point)
     if not history.valid:
-        raise EvaluationError(
+        raise UserError(
             f"{path} holds no validation of the subset {subset!r}; wait for the first one, "
             "or give the --log-file of fairseq-train."
         )
@@ -152,13 +152,13 @@ def check_metrics(histories: list[History], metrics: Sequence[str]) -> None:
     """Refuse a metric that a log does not have.
 
     Raises:
-        EvaluationError: naming the log and what it has.
+        UserError: naming the log and what it has.
     """
     for history in histories:
         logged = sorted({key for point in history.valid for key in point.values})
         for metric in metrics:
             if metric not in logged:
-                raise EvaluationError(f"{history.path} logs no {metric!r} at validation; it has {', '.join(logged)}.")
+                raise UserError(f"{history.path} logs no {metric!r} at validation; it has {', '.join(logged)}.")
 
 
 def summarise(history: History, metric: str) -> str:
@@ -189,7 +189,7 @@ def draw(
     """Write ``plot``'s picture to a file.
 
     Raises:
-        EvaluationError: if it cannot be written.
+        UserError: if it cannot be written.
     """
     save(plot(histories, metrics, title=title, training=training), output)
 
@@ -276,7 +276,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for argument in args.logs:
             name, separator, path = argument.partition("=")
             if not (name and separator and path):
-                raise EvaluationError(f"{argument!r} is not of the form NAME=LOG; write for example WEAN={argument}.")
+                raise UserError(f"{argument!r} is not of the form NAME=LOG; write for example WEAN={argument}.")
             logs.append((name, path))
         numbers = Path(args.output).with_suffix(".tsv")
         check_outputs({"--output": args.output, "the numbers of --output:": numbers}, [path for _, path in logs])
@@ -284,7 +284,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         check_metrics(histories, args.metric)
         draw(histories, args.metric, args.output, title=args.title, training=args.training)
         write_atomically(numbers, render_table(histories, args.metric))
-    except EvaluationError as error:
+    except UserError as error:
         print(f"curves: error: {error}", file=sys.stderr)
         return 2
     for metric in args.metric:

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wean_fairseq.evaluation.corpus import COPY_ROW, Corpus, check_systems, describe_file
-from wean_fairseq.evaluation.errors import name_some
-from wean_fairseq.evaluation.metrics.base import FloatArray, Progress, no_progress
-from wean_fairseq.evaluation.output_reader import SystemOutput
-from wean_fairseq.evaluation.plausibility import check_pieces, plausibility_warnings
-from wean_fairseq.evaluation.presets import Column
-from wean_fairseq.evaluation.significance import (
+from ..errors import name_some
+from .corpus import COPY_ROW, Corpus, check_systems, describe_file
+from .metrics.base import FloatArray, Progress, no_progress
+from .output_reader import SystemOutput
+from .plausibility import check_pieces, plausibility_warnings
+from .presets import Column
+from .significance import (
     DEFAULT_RESAMPLES,
     DEFAULT_SEED,
     DEFAULT_TRIALS,

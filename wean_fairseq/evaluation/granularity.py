@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from statistics import mean
 from typing import Any, NamedTuple, TypeVar
 
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.pictures import save
-from wean_fairseq.evaluation.text_files import check_outputs, parse_json, read_lines
+from ..console import exit_status, whole_number
+from ..errors import UserError
+from .pictures import save
+from .text_files import check_outputs, parse_json, read_lines
 
 FUNCTION_WORDS = frozenset(
     """
@@ -46,7 +47,7 @@ def read_dump(path: str) -> list[Sentence]:
     """The sources of a dump, in the order of the test set.
 
     Raises:
-        EvaluationError: if the file is no dump.
+        UserError: if the file is no dump.
     """
     found: dict[int, Sentence] = {}
     for number, line in enumerate(read_lines(path), start=1):
@@ -54,12 +55,12 @@ def read_dump(path: str) -> list[Sentence]:
             entry = parse_json(line)
             found[int(entry["id"])] = sentence_of(entry["source"], entry["source_granularity"])
         except (ValueError, LookupError, TypeError, AttributeError):
-            raise EvaluationError(
+            raise UserError(
                 f"line {number} of {path} has no granularities: give a file that --granularity-dump wrote."
             ) from None
     sentences = [found[number] for number in sorted(found)]
     if not any(sentence.words and sentence.granularity for sentence in sentences):
-        raise EvaluationError(f"{path} has no words with granularities: was it dumped by another model?")
+        raise UserError(f"{path} has no words with granularities: was it dumped by another model?")
     return sentences
 
 
@@ -142,7 +143,7 @@ def draw(sentences: Sequence[Sentence], output: str) -> None:
     """Write ``plot``'s picture to a file.
 
     Raises:
-        EvaluationError: if it cannot be written.
+        UserError: if it cannot be written.
     """
     save(plot(sentences), output)
 
@@ -179,20 +180,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("dump", help="file that --granularity-dump wrote")
     parser.add_argument("--output", metavar="FILE.png", help="picture to write")
-    parser.add_argument("--sentences", type=int, default=10, help="how many are drawn (default: 10)")
+    parser.add_argument("--sentences", type=whole_number(1), default=10, help="how many are drawn (default: 10)")
     args = parser.parse_args(arguments)
-    if args.sentences < 1:
-        parser.error("--sentences must be 1 or more")
-    try:
+
+    def work() -> str:
         check_outputs({"--output": args.output}, [args.dump])
         sentences = read_dump(args.dump)
         if args.output:
             draw(spread(sentences, args.sentences), args.output)
-    except EvaluationError as error:
-        print(f"granularity: error: {error}", file=sys.stderr)
-        return 2
-    print("\n".join(render(layer_means(sentences))))
-    return 0
+        return "\n".join(render(layer_means(sentences))) + "\n"
+
+    return exit_status("granularity", work)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from wean_fairseq.evaluation.checkpoint import load_parameters
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.modules import mixture_weights
+from ..console import exit_status
+from ..errors import UserError
+from ..modules import mixture_weights
+from .checkpoint import load_parameters
 
 MIXTURE = "encoder.bert_states.mixture."
 
@@ -24,14 +25,14 @@ def load_mixture(checkpoint: str) -> Tensor:
     """The weights of BERT's L layers in the N mixtures of a checkpoint: (N, L), float32.
 
     Raises:
-        EvaluationError: if the checkpoint cannot be read, or has no mixture.
+        UserError: if the checkpoint cannot be read, or has no mixture.
     """
     parameters = load_parameters(checkpoint)
     if MIXTURE + "logits" in parameters:
         return mixture_weights(parameters[MIXTURE + "logits"].float())
     if MIXTURE + "weights" in parameters:
         return parameters[MIXTURE + "weights"].float()
-    raise EvaluationError(
+    raise UserError(
         f"{checkpoint} has no mixture of BERT's layers: give one of pc_san with --bert-layers dynamic or static."
     )
 
@@ -54,12 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("checkpoint", help="checkpoint of fairseq-train")
     args = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING)
-    try:
-        print("\n".join(render(load_mixture(args.checkpoint))))
-    except EvaluationError as error:
-        print(f"layer_mixture: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return exit_status("layer_mixture", lambda: "\n".join(render(load_mixture(args.checkpoint))) + "\n")
 
 
 if __name__ == "__main__":

@@ -16,9 +16,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from wean_fairseq.evaluation.checkpoint import load_parameters
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.text_files import read_lines
+from ..console import exit_status
+from ..errors import UserError
+from .checkpoint import load_parameters
+from .text_files import read_lines
 
 EMBEDDING = "encoder.embed_tokens.weight"
 SPECIALS = 4  # what fairseq's dictionaries start with: <s>, <pad>, </s>, <unk>
@@ -29,15 +30,13 @@ def load_words(path: str) -> list[str]:
     """The words of a fairseq dictionary file, in order.
 
     Raises:
-        EvaluationError: if the file is missing, or no dictionary.
+        UserError: if the file is missing, or no dictionary.
     """
     words = []
     for number, line in enumerate(read_lines(path), start=1):
         fields = line.removesuffix(" #fairseq:overwrite").rsplit(" ", 1)
         if len(fields) != 2 or not fields[1].isdigit():
-            raise EvaluationError(
-                f"{path}, line {number}: {line[:40]!r} is not 'word count'; give a dict.*.txt of fairseq."
-            )
+            raise UserError(f"{path}, line {number}: {line[:40]!r} is not 'word count'; give a dict.*.txt of fairseq.")
         words.append(fields[0])
     return words
 
@@ -46,16 +45,16 @@ def load_embedding(checkpoint: str, dictionary: str, name: str = EMBEDDING) -> t
     """The words of a checkpoint and their embedding, each row of length 1: shape (words, width).
 
     Raises:
-        EvaluationError: if a file cannot be read, there is no such embedding, or it has another number of words.
+        UserError: if a file cannot be read, there is no such embedding, or it has another number of words.
     """
     words = load_words(dictionary)
     weights = load_parameters(checkpoint)
     if name not in weights:
         matrices = [key for key in weights if "embed" in key]
-        raise EvaluationError(f"{checkpoint} has no {name!r}; it has {', '.join(matrices) or 'no embedding at all'}.")
+        raise UserError(f"{checkpoint} has no {name!r}; it has {', '.join(matrices) or 'no embedding at all'}.")
     embedding = weights[name]
     if embedding.size(0) != len(words) + SPECIALS:
-        raise EvaluationError(
+        raise UserError(
             f"{checkpoint} embeds {embedding.size(0) - SPECIALS} words but the dictionary has {len(words)}; "
             "give the dictionary of that training."
         )
@@ -105,12 +104,12 @@ def find_neighbours(
     """Each asked word with its neighbours and their cosines.
 
     Raises:
-        EvaluationError: if a word is not in the dictionary.
+        UserError: if a word is not in the dictionary.
     """
     rows = {word: row for row, word in enumerate(words)}
     missing = [word for word in asked if word not in rows]
     if missing:
-        raise EvaluationError(f"the dictionary does not have {', '.join(map(repr, missing))}; ask for words it has.")
+        raise UserError(f"the dictionary does not have {', '.join(map(repr, missing))}; ask for words it has.")
     return [(word, [(words[row], cosine) for row, cosine in nearest(embedding, rows[word], number)]) for word in asked]
 
 
@@ -118,7 +117,7 @@ def render(embedding: Tensor, words: Sequence[str], asked: Sequence[str], number
     """One line a word: the word, its neighbours and their cosines.
 
     Raises:
-        EvaluationError: if a word is not in the dictionary.
+        UserError: if a word is not in the dictionary.
     """
     width = max((len(word) for word in asked), default=0)
     return [
@@ -144,26 +143,26 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def report(args: argparse.Namespace) -> str:
+    """The text that the command line asks for."""
+    words, embedding = load_embedding(args.checkpoint, args.dictionary, args.embedding)
+    lines = render(embedding, words, args.words, args.number)
+    if args.synonyms:
+        sets = read_synonyms(args.synonyms)
+        found, asked = synonyms_found(embedding, words, sets, args.number)
+        chance, _ = chance_baseline(words, sets, args.number)
+        lines.append(
+            f"{found} of {asked} words with synonyms have one of them among their {args.number} nearest neighbours "
+            f"({chance} in a random embedding)"
+        )
+    return "".join(f"{line}\n" for line in lines)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     args = build_parser().parse_args(arguments)
     logging.basicConfig(level=logging.WARNING)
-    try:
-        words, embedding = load_embedding(args.checkpoint, args.dictionary, args.embedding)
-        for line in render(embedding, words, args.words, args.number):
-            print(line)
-        if args.synonyms:
-            sets = read_synonyms(args.synonyms)
-            found, asked = synonyms_found(embedding, words, sets, args.number)
-            chance, _ = chance_baseline(words, sets, args.number)
-            print(
-                f"{found} of {asked} words with synonyms have one of them among their {args.number} nearest neighbours "
-                f"({chance} in a random embedding)"
-            )
-    except EvaluationError as error:
-        print(f"neighbours: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return exit_status("neighbours", lambda: report(args))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@
 
 with H/D/P repeated for every entry of an n-best list, best first. Here the hypotheses are sorted by id again; anything
 that would shift, drop or exchange a sentence silently (a missing id, an id that was generated twice, a line cut off by
-a crash or broken by another message) is an `EvaluationError`. A log that ``sort`` has been through can be read all the
+a crash or broken by another message) is an `UserError`. A log that ``sort`` has been through can be read all the
 same, as long as the hypotheses of a sentence are still there best first.
 """
 
@@ -15,8 +15,8 @@ import re
 from dataclasses import dataclass, field
 from itertools import count, islice
 
-from wean_fairseq.evaluation.errors import EvaluationError, name_some
-from wean_fairseq.evaluation.text_files import PathLike, decode_lines, read_bytes, read_lines
+from ..errors import UserError, name_some
+from .text_files import PathLike, decode_lines, read_bytes, read_lines
 
 # Digits as fairseq prints them: \d would also take those of other scripts, and int() refuses thousands of them.
 _TAGGED_LINE = re.compile(r"^([STHD])-([0-9]{1,18})\t(.*)$", re.DOTALL)
@@ -102,7 +102,7 @@ def read_plain(name: str, path: PathLike, *, remove_bpe: str | None = None) -> S
     """Read a plain hypothesis file, one sentence a line, already in input order; for ``remove_bpe`` see `PIECES`."""
     lines = read_lines(path)
     if sum(bool(_TAGGED_LINE.match(line)) for line in lines) > 1:
-        raise EvaluationError(
+        raise UserError(
             f"{path} looks like the output of fairseq-generate, not like plain sentences; "
             f"pass it as --generated {name}={path}."
         )
@@ -129,7 +129,7 @@ def read_generated(
     """
     generated = parse_log(path)
     if not detokenised and not generated[0].tokens:
-        raise EvaluationError(f"{path} holds no H- lines, which --tokens asks for; leave it out to take the D- lines.")
+        raise UserError(f"{path} holds no H- lines, which --tokens asks for; leave it out to take the D- lines.")
     nbest: list[list[str]] = []
     for index in range(len(generated)):
         entry = generated[index]
@@ -159,7 +159,7 @@ def parse_log(path: PathLike) -> dict[int, Generated]:
     content = read_bytes(path)
     lines = decode_lines(content, path)
     if lines and _TAGGED_LINE.match(lines[-1]) and not content.endswith(b"\n"):
-        raise EvaluationError(f"{path}: the last line ({lines[-1][:20]!r}...) is cut off; run fairseq-generate again.")
+        raise UserError(f"{path}: the last line ({lines[-1][:20]!r}...) is cut off; run fairseq-generate again.")
     found: dict[int, Generated] = {}
     previous_id: dict[str, int] = {}
     for number, line in enumerate(lines, start=1):
@@ -171,7 +171,7 @@ def parse_log(path: PathLike) -> dict[int, Generated]:
         tag, sentence_id = match.group(1), int(match.group(2))
         entry = found.setdefault(sentence_id, Generated())
         if previous_id.get(tag) != sentence_id and entry.has(tag):
-            raise EvaluationError(f"{where}: id {sentence_id} is generated twice; keep the log of one single run.")
+            raise UserError(f"{where}: id {sentence_id} is generated twice; keep the log of one single run.")
         _store(entry, tag, match.group(3), where)
         previous_id[tag] = sentence_id
     _check_ids(found, path)
@@ -181,16 +181,14 @@ def parse_log(path: PathLike) -> dict[int, Generated]:
 def _check_line(line: str, tagged: bool, where: str) -> None:
     """Refuse a line that another message broke, and one that tells of forced decoding."""
     if not tagged and _BROKEN_LINE.match(line):
-        raise EvaluationError(
-            f"{where}: {line[:20]!r} is cut off or broken by another message; run fairseq-generate again."
-        )
+        raise UserError(f"{where}: {line[:20]!r} is cut off or broken by another message; run fairseq-generate again.")
     if _BURIED_LINE.search(line):
-        raise EvaluationError(
+        raise UserError(
             f"{where}: a line of fairseq-generate stands behind something else, such as a progress bar; "
             "run it again with --no-progress-bar and its messages in another file."
         )
     if not tagged and _FORCED_DECODING.search(line):
-        raise EvaluationError(
+        raise UserError(
             f"{where}: this is a log of --score-reference, which prints the references; generate without it."
         )
 
@@ -198,7 +196,7 @@ def _check_line(line: str, tagged: bool, where: str) -> None:
 def _store(entry: Generated, tag: str, rest: str, where: str) -> None:
     """Put one tagged line into ``entry``."""
     if tag in "ST" and entry.has(tag):
-        raise EvaluationError(f"{where}: a second {tag}- line for the same id; keep the log of one single run.")
+        raise UserError(f"{where}: a second {tag}- line for the same id; keep the log of one single run.")
     if tag == "S":
         entry.source = rest
     elif tag == "T":
@@ -206,9 +204,7 @@ def _store(entry: Generated, tag: str, rest: str, where: str) -> None:
     else:
         score, separator, text = rest.partition("\t")
         if not separator:
-            raise EvaluationError(
-                f"{where}: the {tag}- line has no score and text ({score!r}); run fairseq-generate again."
-            )
+            raise UserError(f"{where}: the {tag}- line has no score and text ({score!r}); run fairseq-generate again.")
         texts = entry.tokens if tag == "H" else entry.detokenised
         _check_order(entry, tag, score, bool(texts) and texts[-1] == text, where)
         texts.append(text)
@@ -222,7 +218,7 @@ def _check_order(entry: Generated, tag: str, score: str, same: bool, where: str)
         return
     before = entry.worst.get(tag, float("inf"))
     if value > before or (same and value == before):
-        raise EvaluationError(
+        raise UserError(
             f"{where}: the {tag}- lines of this id are not best first, or there twice; "
             "keep the log of one single run, as fairseq-generate prints it."
         )
@@ -232,25 +228,23 @@ def _check_order(entry: Generated, tag: str, score: str, same: bool, where: str)
 def _check_ids(found: dict[int, Generated], path: PathLike) -> None:
     """Refuse a log with missing ids or ids without a hypothesis; the message names them."""
     if not found:
-        raise EvaluationError(
-            f"{path} holds no H- lines of fairseq-generate; pass plain sentences as --hyp NAME={path}."
-        )
+        raise UserError(f"{path} holds no H- lines of fairseq-generate; pass plain sentences as --hyp NAME={path}.")
     missing = max(found) + 1 - len(found)
     silent = sorted(index for index, entry in found.items() if not entry.tokens and not entry.detokenised)
     if missing:
         first = list(islice((index for index in count() if index not in found), min(missing, 5)))
         more = f" and {missing - len(first)} more" if missing > len(first) else ""
-        raise EvaluationError(
+        raise UserError(
             f"{path}: id {name_some(first)}{more} of 0..{max(found)} missing; the run is incomplete, repeat it."
         )
     if silent:
-        raise EvaluationError(f"{path}: no H- line for id {name_some(silent)}; the run was interrupted, repeat it.")
+        raise UserError(f"{path}: no H- line for id {name_some(silent)}; the run was interrupted, repeat it.")
     if not any(entry.tokens for entry in found.values()) or not any(entry.detokenised for entry in found.values()):
         return
     uneven = sorted(index for index, entry in found.items() if len(entry.tokens) != len(entry.detokenised))
     if uneven:
         entry = found[uneven[0]]
-        raise EvaluationError(
+        raise UserError(
             f"{path}: id {name_some(uneven)} has {len(entry.tokens)} H- but {len(entry.detokenised)} D- lines; "
             "lines are lost, run fairseq-generate again."
         )
@@ -265,17 +259,17 @@ def restore_slots(text: str, source: str | None, oov_source: list[str] | None, i
     if not _OOV_SLOT.search(text):
         return text
     if source is None or oov_source is None:
-        raise EvaluationError(
+        raise UserError(
             f"{path}: id {index} holds copied-word slots like {_OOV_SLOT.findall(text)[0]}; "
             "give the tokenised source text with --oov-source."
         )
     if index >= len(oov_source):
-        raise EvaluationError(
+        raise UserError(
             f"the --oov-source text has only {len(oov_source)} lines but {path} holds id {index}; give the same set."
         )
     shown, raw = source.split(" "), oov_source[index].split()
     if len(shown) > len(raw) or any(a != b for a, b in zip(shown, raw, strict=False) if not a.startswith("<")):
-        raise EvaluationError(
+        raise UserError(
             f"{path}: the S- line of id {index} is not line {index + 1} of the --oov-source text; "
             "give the text of this set."
         )

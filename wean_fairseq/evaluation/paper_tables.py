@@ -17,14 +17,14 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from wean_fairseq.evaluation.corpus import COPY_ROW
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.parameters import SETTINGS, count_parameters
-from wean_fairseq.evaluation.published import LEFT_OUT, SCORERS, TABLES, Column, Row, Table
-from wean_fairseq.evaluation.released import read_released
-from wean_fairseq.evaluation.results import read_json
-from wean_fairseq.evaluation.system_arguments import OneLineParser
-from wean_fairseq.evaluation.text_files import PathLike, check_outputs, write_atomically
+from ..console import OneLineParser
+from ..errors import UserError
+from .corpus import COPY_ROW
+from .parameters import SETTINGS, count_parameters
+from .published import LEFT_OUT, SCORERS, TABLES, Column, Row, Table
+from .released import read_released
+from .results import read_json
+from .text_files import PathLike, check_outputs, write_atomically
 
 #: The tables whose numbers are counted, not measured.
 COUNTED = "wean-table5"
@@ -81,12 +81,12 @@ class Line:
 def read_results(folder: PathLike) -> dict[str, dict[str, Any]]:
     """Return all results that are kept in a folder, by name."""
     if not Path(folder).is_dir():
-        raise EvaluationError(f"{folder} is no folder with results; give the one that wean-evaluate record writes.")
+        raise UserError(f"{folder} is no folder with results; give the one that wean-evaluate record writes.")
     keys = ("experiment", "command", "seed", "evaluation")
     results = {path.stem: read_json(path, keys) for path in sorted(Path(folder).glob("*.json"))}
     for name, result in results.items():
         if not isinstance(result["evaluation"], dict) or "systems" not in result["evaluation"]:
-            raise EvaluationError(f"{name}.json in {folder} has no systems; keep it with wean-evaluate record again.")
+            raise UserError(f"{name}.json in {folder} has no systems; keep it with wean-evaluate record again.")
     return results
 
 

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from wean_fairseq.evaluation.corpus import Corpus
-from wean_fairseq.evaluation.errors import EvaluationError, name_some
-from wean_fairseq.evaluation.output_reader import PIECES, SystemOutput, holds_pieces
+from ..errors import UserError, name_some
+from .corpus import Corpus
+from .output_reader import PIECES, SystemOutput, holds_pieces
 
 #: Chinese, Japanese, Thai, Lao, Burmese and Khmer put no space between words.
 _SPACELESS = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
@@ -17,7 +17,7 @@ def check_pieces(systems: Sequence[SystemOutput], corpus: Corpus) -> list[str]:
     """Refuse outputs that are pieces of words where the references are words; a rare one is reported.
 
     Raises:
-        EvaluationError: if one output in a hundred or more holds pieces.
+        UserError: if one output in a hundred or more holds pieces.
     """
     if any(holds_pieces(line) for text in corpus.references for line in text):
         return []
@@ -26,7 +26,7 @@ def check_pieces(systems: Sequence[SystemOutput], corpus: Corpus) -> list[str]:
         cut = [number for number, text in enumerate(system.hypotheses, start=1) if holds_pieces(text)]
         found = f"{len(cut)} outputs hold pieces of words ('@@' or '▁', line {name_some(cut)})"
         if 100 * len(cut) >= len(system.nbest):
-            raise EvaluationError(f"{system.name}: {found}; join them with --remove-bpe [{'|'.join(PIECES)}].")
+            raise UserError(f"{system.name}: {found}; join them with --remove-bpe [{'|'.join(PIECES)}].")
         if cut:
             notes.append(f"{system.name}: {found}, scored as words.")
     return notes

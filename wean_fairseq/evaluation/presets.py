@@ -7,10 +7,10 @@ settings are; the standard numbers beside it follow the user's settings.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.metrics.base import EvaluationMetric
-from wean_fairseq.evaluation.metrics.registry import METRICS, Settings, build_metric
-from wean_fairseq.evaluation.metrics.sari import OPERATIONS
+from ..errors import UserError
+from .metrics.base import EvaluationMetric
+from .metrics.registry import METRICS, Settings, build_metric
+from .metrics.sari import OPERATIONS
 
 STANDARD = "standard"
 CHOSEN = "chosen"
@@ -211,7 +211,7 @@ def columns_for(presets: list[str], metrics: list[str], settings: Settings) -> l
             standard += [metric for metric, entry in METRICS.items() if entry.standard]
             continue
         if name not in PRESETS:
-            raise EvaluationError(f"unknown preset {name!r}; choose from {', '.join([STANDARD, *PRESETS])}.")
+            raise UserError(f"unknown preset {name!r}; choose from {', '.join([STANDARD, *PRESETS])}.")
         for item in PRESETS[name].metrics:
             key = f"{name}/{item.label}"
             columns.append(Column(key, name, item.label, build_metric(item.name, settings, key, **dict(item.fixed))))

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from wean_fairseq.evaluation.corpus import Corpus, read_corpus
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.evaluate import Resampling, evaluate
-from wean_fairseq.evaluation.metrics.registry import Settings
-from wean_fairseq.evaluation.output_reader import read_plain
-from wean_fairseq.evaluation.presets import columns_for
-from wean_fairseq.evaluation.published import TABLES, Table
-from wean_fairseq.evaluation.report import as_json
-from wean_fairseq.evaluation.system_arguments import split_name
+from ..errors import UserError
+from .corpus import Corpus, read_corpus
+from .evaluate import Resampling, evaluate
+from .metrics.registry import Settings
+from .output_reader import read_plain
+from .presets import columns_for
+from .published import TABLES, Table
+from .report import as_json
+from .system_arguments import split_name
 
 #: What the releases call references and source: DRESS, then TurkCorpus.
 REFERENCES = ("Reference*", "test*.turk.*")
@@ -36,14 +36,14 @@ def read_released(arguments: Sequence[str]) -> dict[str, dict[str, Any]]:
         Data set -> what a result file holds, with ``where`` in the place of its name.
 
     Raises:
-        EvaluationError: if a set has no released outputs, or a folder has no output, no reference or no source.
+        UserError: if a set has no released outputs, or a folder has no output, no reference or no source.
     """
     sets = released_sets()
     found = {}
     for argument in arguments:
         data, folder = split_name(argument, "--released")
         if data not in sets:
-            raise EvaluationError(f"no outputs are released for {data!r}; choose from {', '.join(sets)}.")
+            raise UserError(f"no outputs are released for {data!r}; choose from {', '.join(sets)}.")
         found[data] = score_released(data, Path(folder), sets[data])
     return found
 
@@ -51,12 +51,12 @@ def read_released(arguments: Sequence[str]) -> dict[str, dict[str, Any]]:
 def score_released(data: str, folder: Path, table: Table) -> dict[str, Any]:
     """Score all outputs of a folder that the table has rows of."""
     if not folder.is_dir():
-        raise EvaluationError(f"{folder} is no folder with the released outputs of {data}; give one.")
+        raise UserError(f"{folder} is no folder with the released outputs of {data}; give one.")
     corpus = _corpus(data, folder, table.references)
     names = [row.outputs for row in table.rows[data].values() if row.outputs]
     systems = [read_plain(name, folder / name) for name in names if (folder / name).is_file()]
     if not systems:
-        raise EvaluationError(f"{folder} has no output of {data}; name the files {', '.join(names)}.")
+        raise UserError(f"{folder} has no output of {data}; name the files {', '.join(names)}.")
     keys = {key for column in (*table.columns, *table.beside) for key in column.keys}
     columns = [column for column in columns_for([table.preset], [], Settings()) if column.key in keys]
     evaluation = evaluate(systems, corpus, columns, Resampling(0, 0))
@@ -78,7 +78,7 @@ def _corpus(data: str, folder: Path, number: int) -> Corpus:
     choices = _find_files(folder, REFERENCES, "references")
     references = next((paths for paths in choices if len(paths) == number), choices[0])
     if len(references) != number:
-        raise EvaluationError(
+        raise UserError(
             f"{folder} has {len(references)} reference(s) but the published rows of {data} were scored against "
             f"{number}; put those there, named {' or '.join(REFERENCES)}."
         )
@@ -89,5 +89,5 @@ def _find_files(folder: Path, patterns: Sequence[str], what: str) -> list[list[P
     """Return the files of every pattern that fits any."""
     found = [sorted(path for path in folder.glob(pattern) if path.is_file()) for pattern in patterns]
     if not any(found):
-        raise EvaluationError(f"{folder} has no {what}; put them there, named {' or '.join(patterns)}.")
+        raise UserError(f"{folder} has no {what}; put them there, named {' or '.join(patterns)}.")
     return [paths for paths in found if paths]

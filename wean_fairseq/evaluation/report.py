@@ -8,9 +8,9 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wean_fairseq.evaluation.corpus import COPY_ROW
-from wean_fairseq.evaluation.evaluate import Cell, Evaluation
-from wean_fairseq.evaluation.presets import CHOSEN, PRESETS
+from .corpus import COPY_ROW
+from .evaluate import Cell, Evaluation
+from .presets import CHOSEN, PRESETS
 
 #: p-values below this are marked with a star.
 SIGNIFICANT = 0.05

@@ -12,15 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wean_fairseq.evaluation.corpus import Corpus, check_systems, describe_file, read_corpus
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.metrics.base import EvaluationMetric
-from wean_fairseq.evaluation.metrics.registry import Settings, build_metric
-from wean_fairseq.evaluation.output_reader import SystemOutput, read_generated
-from wean_fairseq.evaluation.report import format_score
-from wean_fairseq.evaluation.system_arguments import OneLineParser, add_pieces_argument, split_name
-from wean_fairseq.evaluation.text_files import check_outputs, read_lines, write_atomically
-from wean_fairseq.evaluation.tokenizers import TEXT_TOKENIZERS, guess_tokenization
+from ..console import OneLineParser
+from ..errors import UserError
+from .corpus import Corpus, check_systems, describe_file, read_corpus
+from .metrics.base import EvaluationMetric
+from .metrics.registry import Settings, build_metric
+from .output_reader import SystemOutput, read_generated
+from .report import format_score
+from .system_arguments import add_pieces_argument, split_name
+from .text_files import check_outputs, read_lines, write_atomically
+from .tokenizers import TEXT_TOKENIZERS, guess_tokenization
 
 _EXAMPLE = """example, after fairseq-generate with --nbest 2 on the tuning and the test set, with two beams each:
   wean-evaluate rerank --tune 5=tune.5.log 12=tune.12.log --test 5=test.5.log 12=test.12.log \\
@@ -58,7 +59,7 @@ def score_candidates(
     """Score every rank of every search on the tuning set, in the order of ``searches``, then by rank.
 
     Raises:
-        EvaluationError: if a search does not fit the references, or has no sentence with so many hypotheses.
+        UserError: if a search does not fit the references, or has no sentence with so many hypotheses.
     """
     check_systems(searches, corpus)
     for search in searches:
@@ -83,7 +84,7 @@ def check_depth(search: SystemOutput, ranks: int) -> None:
     """Refuse a log whose n-best lists are all too short."""
     deepest = max(len(entries) for entries in search.nbest)
     if deepest < ranks:
-        raise EvaluationError(
+        raise UserError(
             f"{search.path} has at most {deepest} hypotheses of a sentence but --ranks is {ranks}; "
             f"run fairseq-generate again with --nbest {ranks}, or lower --ranks."
         )
@@ -148,23 +149,21 @@ def rerank(argv: list[str]) -> str:
 def check_arguments(args: argparse.Namespace) -> None:
     """Refuse requests that make no sense together, before any file is read."""
     if not args.tune:
-        raise EvaluationError("no search to choose from; give the logs of the tuning set with --tune NAME=LOG.")
+        raise UserError("no search to choose from; give the logs of the tuning set with --tune NAME=LOG.")
     if args.ranks < 1:
-        raise EvaluationError(f"--ranks is {args.ranks}, but the best hypothesis has rank 1; give 1 or more.")
+        raise UserError(f"--ranks is {args.ranks}, but the best hypothesis has rank 1; give 1 or more.")
     if bool(args.test) != bool(args.output):
         given, other = ("--test", "--output") if args.test else ("--output", "--test")
-        raise EvaluationError(f"{given} without {other}; give both, or neither to see the scores alone.")
+        raise UserError(f"{given} without {other}; give both, or neither to see the scores alone.")
 
 
 def chosen_metric(name: str, settings: Settings, corpus: Corpus) -> EvaluationMetric:
     """Build the metric that decides: one of which more is better, of one hypothesis a sentence."""
     metric = build_metric(name, settings)
     if metric.higher_is_better is not True or metric.wants_nbest > 1:
-        raise EvaluationError(
-            f"--metric {name} does not say which hypothesis is better; take for example bleu or sari."
-        )
+        raise UserError(f"--metric {name} does not say which hypothesis is better; take for example bleu or sari.")
     if metric.needs_source and corpus.sources is None:
-        raise EvaluationError(f"--metric {name} compares with the source; give that of the tuning set with --src.")
+        raise UserError(f"--metric {name} compares with the source; give that of the tuning set with --src.")
     return metric
 
 
@@ -177,7 +176,7 @@ def read_searches(
     names = [name for name, _ in named]
     for name in names:
         if names.count(name) > 1:
-            raise EvaluationError(f"{option} has two searches called {name!r}; give every log a name of its own.")
+            raise UserError(f"{option} has two searches called {name!r}; give every log a name of its own.")
     return [
         read_generated(name, path, remove_bpe=args.remove_bpe, detokenised=not args.tokens, oov_source=sources)
         for name, path in named
@@ -190,14 +189,14 @@ def check_same_searches(tuning: Sequence[SystemOutput], test: Sequence[SystemOut
         return
     tuned, tested = [system.name for system in tuning], [system.name for system in test]
     if sorted(tuned) != sorted(tested):
-        raise EvaluationError(
+        raise UserError(
             f"--tune has the searches {', '.join(tuned)} but --test has {', '.join(tested)}; "
             "give the same searches for both sets, by the same names."
         )
     for system in test:
         check_depth(system, ranks)
         if len(system.nbest) != len(test[0].nbest):
-            raise EvaluationError(
+            raise UserError(
                 f"{system.path} has {len(system.nbest)} sentences but {test[0].path} has {len(test[0].nbest)}; "
                 "give logs of one test set."
             )

@@ -20,11 +20,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from wean_fairseq.evaluation.corpus import describe_file
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.report import markdown_row
-from wean_fairseq.evaluation.system_arguments import OneLineParser
-from wean_fairseq.evaluation.text_files import (
+from ..console import OneLineParser
+from ..errors import UserError
+from .corpus import describe_file
+from .report import markdown_row
+from .text_files import (
     PathLike,
     check_outputs,
     parse_json,
@@ -45,10 +45,10 @@ def read_json(path: PathLike, keys: tuple[str, ...]) -> dict[str, Any]:
     try:
         content = parse_json(text)
     except ValueError:
-        raise EvaluationError(f"{path} is not JSON; give a file written by wean-evaluate.") from None
+        raise UserError(f"{path} is not JSON; give a file written by wean-evaluate.") from None
     missing = [key for key in keys if not isinstance(content, dict) or key not in content]
     if missing:
-        raise EvaluationError(f"{path} has no {', '.join(missing)}; give a file written by wean-evaluate.")
+        raise UserError(f"{path} has no {', '.join(missing)}; give a file written by wean-evaluate.")
     return dict(content)
 
 
@@ -108,7 +108,7 @@ def record(argv: list[str]) -> str:
     parser.add_argument("--results", default="results", metavar="FOLDER", help="default: %(default)s")
     args = parser.parse_args(argv)
     if not _NAME.fullmatch(args.experiment):
-        raise EvaluationError(f"{args.experiment!r} is no file name; use letters, digits, '_', '.' and '-'.")
+        raise UserError(f"{args.experiment!r} is no file name; use letters, digits, '_', '.' and '-'.")
     path = Path(args.results, f"{args.experiment}.json")
     read = [args.evaluation, *args.data, *([args.trainings] if args.trainings else [])]
     check_outputs({f"--experiment {args.experiment}:": path}, read)
@@ -148,16 +148,14 @@ def tables(argv: list[str]) -> str:
             if not args.check:
                 write_atomically(document, new)
     if args.check and stale:
-        raise EvaluationError(
-            f"{', '.join(stale)}: tables are out of date; run wean-evaluate tables {' '.join(stale)}."
-        )
+        raise UserError(f"{', '.join(stale)}: tables are out of date; run wean-evaluate tables {' '.join(stale)}.")
     return f"{len(stale)} of {len(args.documents)} documents changed.\n"
 
 
 def fill(text: str, folder: PathLike, document: PathLike) -> str:
     """Return a document with all its tables generated anew."""
     if len(_OPENING.findall(text)) != len(_BLOCK.findall(text)):
-        raise EvaluationError(f"{document}: a results marker has no <!-- /results --> after it; add it.")
+        raise UserError(f"{document}: a results marker has no <!-- /results --> after it; add it.")
 
     def table(match: re.Match[str]) -> str:
         path = Path(folder, f"{match.group(2)}.json")
@@ -165,7 +163,7 @@ def fill(text: str, folder: PathLike, document: PathLike) -> str:
         try:
             return match.group(1) + render(result, match.group(3).split(), document) + match.group(4)
         except (LookupError, TypeError, AttributeError, StopIteration) as error:
-            raise EvaluationError(f"{path} holds no evaluation; give a file of wean-evaluate record.") from error
+            raise UserError(f"{path} holds no evaluation; give a file of wean-evaluate record.") from error
 
     return _BLOCK.sub(table, text)
 
@@ -177,7 +175,7 @@ def render(result: dict[str, Any], metrics: list[str], document: PathLike) -> st
     available = list(next(iter(systems.values())))
     unknown = [name for name in metrics if name not in available]
     if unknown:
-        raise EvaluationError(
+        raise UserError(
             f"{document}: {result['experiment']} has no metric {', '.join(unknown)}; "
             f"choose from {', '.join(available)}."
         )

@@ -11,8 +11,8 @@ from typing import Any
 from fairseq.dataclass import FairseqDataclass
 from fairseq.scoring import BaseScorer, register_scorer
 
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.metrics import METRICS, EvaluationMetric, Settings, build_metric
+from ..errors import UserError
+from .metrics import METRICS, EvaluationMetric, Settings, build_metric
 
 
 @dataclass
@@ -39,12 +39,10 @@ class WeanScorer(BaseScorer):  # type: ignore[misc]
             build_metric(name, settings, METRICS[name].label if name in METRICS else None) for name in names
         ]
         if not self.metrics:
-            raise EvaluationError("--wean-metrics names no metric; give for example bleu,rouge-l.")
+            raise UserError("--wean-metrics names no metric; give for example bleu,rouge-l.")
         for name, metric in zip(names, self.metrics, strict=True):
             if metric.needs_source:
-                raise EvaluationError(
-                    f"{name} compares with the source, which fairseq does not show; use wean-evaluate."
-                )
+                raise UserError(f"{name} compares with the source, which fairseq does not show; use wean-evaluate.")
 
     def score(self) -> float:
         """Return the score of the first metric."""

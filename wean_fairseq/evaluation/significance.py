@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wean_fairseq.evaluation.metrics.base import EvaluationMetric, FloatArray
+from .metrics.base import EvaluationMetric, FloatArray
 
 #: sacreBLEU's default seed (environment variable SACREBLEU_SEED).
 DEFAULT_SEED = 12345

@@ -2,19 +2,11 @@
 
 import argparse
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.output_reader import PIECES, SystemOutput, read_generated, read_plain
-from wean_fairseq.evaluation.text_files import read_lines
-
-
-class OneLineParser(argparse.ArgumentParser):
-    """A parser whose errors are one line: the usage that argparse prints before them hides them."""
-
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and leave with status 2."""
-        self.exit(2, f"{self.prog}: {message}; see --help.\n")
+from ..errors import UserError
+from .output_reader import PIECES, SystemOutput, read_generated, read_plain
+from .text_files import read_lines
 
 
 def add_system_arguments(parser: argparse._ActionsContainer) -> None:
@@ -47,7 +39,7 @@ def split_name(argument: str, option: str) -> tuple[str, str]:
     """Split ``NAME=FILE``."""
     name, separator, path = argument.partition("=")
     if not separator or not name or not path:
-        raise EvaluationError(
+        raise UserError(
             f"{option} {argument!r} is not of the form NAME=FILE; write for example {option} WEAN={argument}."
         )
     return name, path

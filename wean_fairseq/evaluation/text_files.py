@@ -7,13 +7,12 @@ sentences, which would shift every following line.
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Union
 
-from wean_fairseq.checkpoints.files import read_regular, write_whole
-from wean_fairseq.evaluation.errors import EvaluationError
+from ..errors import UserError
+from ..storage.files import read_regular, write_whole
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -25,15 +24,15 @@ _DIGESTS: dict[str, str] = {}
 
 
 def read_bytes(path: PathLike) -> bytes:
-    """Return the content of ``path`` or raise an `EvaluationError` that names it."""
+    """Return the content of ``path`` or raise an `UserError` that names it."""
     try:
         content = Path(path).read_bytes() if os.fspath(path).startswith(_OPEN_ALREADY) else read_regular(path)
     except FileNotFoundError:
-        raise EvaluationError(f"{path} does not exist; check the file name.") from None
+        raise UserError(f"{path} does not exist; check the file name.") from None
     except IsADirectoryError:
-        raise EvaluationError(f"{path} is a directory; give the text file inside it.") from None
+        raise UserError(f"{path} is a directory; give the text file inside it.") from None
     except OSError as error:
-        raise EvaluationError(f"{path} cannot be read ({error.strerror}); give a file that can be.") from None
+        raise UserError(f"{path} cannot be read ({error.strerror}); give a file that can be.") from None
     _DIGESTS[os.fspath(path)] = hashlib.sha256(content).hexdigest()
     return content
 
@@ -44,7 +43,7 @@ def decode_lines(content: bytes, path: PathLike) -> list[str]:
     A byte-order mark and one carriage return before a line feed are dropped; a missing final line feed is accepted.
 
     Raises:
-        EvaluationError: if a line is not UTF-8, with file and line number (counted from 1).
+        UserError: if a line is not UTF-8, with file and line number (counted from 1).
     """
     raw_lines = content.removeprefix(_BYTE_ORDER_MARK).split(b"\n")
     if raw_lines[-1] == b"":
@@ -54,7 +53,7 @@ def decode_lines(content: bytes, path: PathLike) -> list[str]:
         try:
             lines.append(raw.removesuffix(b"\r").decode("utf-8"))
         except UnicodeDecodeError as error:
-            raise EvaluationError(
+            raise UserError(
                 f"{path}, line {number}: byte {error.object[error.start]:#04x} at position {error.start + 1} "
                 "is not UTF-8; "
                 "convert the file to UTF-8 first."
@@ -66,7 +65,7 @@ def read_lines(path: PathLike) -> list[str]:
     """Read a plain text file, one sentence a line; an empty file is an error."""
     lines = decode_lines(read_bytes(path), path)
     if not lines:
-        raise EvaluationError(f"{path} is empty; a file with one sentence per line was expected.")
+        raise UserError(f"{path} is empty; a file with one sentence per line was expected.")
     return lines
 
 
@@ -75,7 +74,7 @@ def read_text(path: PathLike) -> str:
     try:
         return read_bytes(path).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise EvaluationError(
+        raise UserError(
             f"{path}: byte {error.object[error.start]:#04x} at position {error.start + 1} is not UTF-8; "
             "convert the file to UTF-8 first."
         ) from None
@@ -91,12 +90,6 @@ def parse_json(text: str) -> Any:
         return json.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-
-
-def print_text(text: str) -> None:
-    """Print; what the terminal's encoding does not have, and what is no character at all, is shown escaped."""
-    encoding = sys.stdout.encoding or "utf-8"
-    print(text.encode(encoding, "backslashreplace").decode(encoding), end="")
 
 
 def sha256_of(path: PathLike) -> str:
@@ -126,7 +119,7 @@ def check_outputs(outputs: Mapping[str, PathLike | None], inputs: Iterable[PathL
             continue  # a terminal, a pipe: nothing is overwritten
         identity = _identity(path)
         if identity in taken:
-            raise EvaluationError(f"{option} {path} would overwrite {taken[identity]}; choose another name.")
+            raise UserError(f"{option} {path} would overwrite {taken[identity]}; choose another name.")
         taken[identity] = f"what goes to {option}"
 
 
@@ -142,7 +135,7 @@ def _identity(path: PathLike) -> tuple[int, int] | Path:
 def _check_place(path: Path) -> None:
     """Refuse a directory, and a place that its nearest existing folder does not let us write."""
     if path.is_dir():
-        raise EvaluationError(f"{path} is a directory; give the name of the file to write.")
+        raise UserError(f"{path} is a directory; give the name of the file to write.")
     if path.exists():
         writable, reason = os.access(path, os.W_OK), "it is write-protected"
     else:
@@ -150,7 +143,7 @@ def _check_place(path: Path) -> None:
         writable = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
         reason = f"{folder.name} is {'write-protected' if folder.is_dir() else 'no folder'}"
     if not writable:
-        raise EvaluationError(f"{path} cannot be written ({reason}); choose another place.")
+        raise UserError(f"{path} cannot be written ({reason}); choose another place.")
 
 
 def write_atomically(path: PathLike, text: str) -> None:
@@ -164,4 +157,4 @@ def write_atomically(path: PathLike, text: str) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_whole(target, lambda file: file.write(text.encode("utf-8", "backslashreplace")))
     except OSError as error:
-        raise EvaluationError(f"{path} cannot be written ({error.strerror}); choose another place.") from None
+        raise UserError(f"{path} cannot be written ({error.strerror}); choose another place.") from None

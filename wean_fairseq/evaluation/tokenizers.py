@@ -16,7 +16,7 @@ from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sacrebleu.tokenizers.tokenizer_char import TokenizerChar
 from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
 
-from wean_fairseq.evaluation.errors import EvaluationError
+from ..errors import UserError
 
 TokenizeFunction = Callable[[str], str]
 #: Whether case is ignored: of every letter (True), or of A to Z alone, as mteval-v13a does ("ascii").
@@ -62,7 +62,7 @@ def _nltk_words() -> TokenizeFunction:
 
         sentences = PunktTokenizer("english")
     except (ImportError, LookupError, OSError):  # no NLTK, no such data, data where NLTK refuses to read
-        raise EvaluationError(
+        raise UserError(
             "the tokenisation nltk needs NLTK and its sentence splitter; run `python -m nltk.downloader punkt_tab`, "
             "or set NLTK_DATA to a folder that has it."
         ) from None
@@ -86,7 +86,7 @@ def get_tokenizer(name: str) -> TokenizeFunction:
         "nltk": _nltk_words,
     }
     if name not in tokenizers:
-        raise EvaluationError(f"unknown tokenisation {name!r}; choose one of {', '.join(tokenizers)}.")
+        raise UserError(f"unknown tokenisation {name!r}; choose one of {', '.join(tokenizers)}.")
     return tokenizers[name]()
 
 

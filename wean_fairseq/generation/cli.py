@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from wean_fairseq.checkpoints.export import WEIGHTS, is_export
-from wean_fairseq.checkpoints.files import sha256_of
-from wean_fairseq.checkpoints.manifest import NAME as CHECKSUMS
-from wean_fairseq.data.typed_text import read_typed_lines
-from wean_fairseq.errors import UserError
-from wean_fairseq.generation.growing import GrowingFile
-from wean_fairseq.generation.loading import load
-from wean_fairseq.reporting.style import configure_logging
+from ..checkpoints.export import WEIGHTS, is_export
+from ..console import configure_logging, print_message, whole_number
+from ..data.typed_text import read_typed_lines
+from ..errors import UserError
+from ..storage.files import sha256_of
+from ..storage.manifest import NAME as CHECKSUMS
+from .growing import GrowingFile
+from .loading import load
 
 if TYPE_CHECKING:
-    from wean_fairseq.generation.model import TextModel
-    from wean_fairseq.generation.outputs import FloatArray, Generated, Output
+    from .model import TextModel
+    from .outputs import FloatArray, Generated, Output
 
 _BUFFER = 2000  # lines that are sorted by length together
 _EPILOG = """examples:
@@ -52,24 +52,24 @@ def build_parser() -> argparse.ArgumentParser:
     add("--input", default="-", metavar="FILE", help="a sentence, or topics, a line; - = what is piped in (default)")
     add("--output", default="-", metavar="FILE", help="file to write; - = standard output (default)")
     add("--overwrite", action="store_true", help="replace an older output")
-    add("--nbest", type=_number, default=1, metavar="N", help="outputs of each line (default: 1)")
+    add("--nbest", type=whole_number(1), default=1, metavar="N", help="outputs of each line (default: 1)")
     add("--scores", action="store_true", help="a score before each output")
     add("--jsonl", action="store_true", help="JSON lines with scores, tokens, attention, copies and granularities")
-    add("--beam", type=_number, metavar="N", help="width of the search (default: as the model says)")
+    add("--beam", type=whole_number(1), metavar="N", help="width of the search (default: as the model says)")
     add("--search-preset", choices=("fairseq", "wean", "copynet", "cdnpg-sampling"), help="likewise")
-    add("--length", type=_number, metavar="N", help="words to write, for archs that plan their essay by length")
+    add("--length", type=whole_number(1), metavar="N", help="words to write, for archs that plan their essay by length")
     add("--bert", metavar="DIR", help="the BERT of the training, if it has moved")
-    add("--batch-size", type=_number, default=64, metavar="N", help="sentences at a time (default: %(default)s)")
-    add("--buffer-size", type=_number, metavar="N", help=f"lines to read ahead (default: {_BUFFER}, 1 from a terminal)")
+    add(
+        "--batch-size", type=whole_number(1), default=64, metavar="N", help="sentences at a time (default: %(default)s)"
+    )
+    add(
+        "--buffer-size",
+        type=whole_number(1),
+        metavar="N",
+        help=f"lines to read ahead (default: {_BUFFER}, 1 from a terminal)",
+    )
     add("--cpu", action="store_true", help="do not use a GPU")
     return parser
-
-
-def _number(text: str) -> int:
-    """Parse a number of 1 or more."""
-    if not text.isascii() or not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
-    return int(text)
 
 
 def rewrite(args: argparse.Namespace) -> None:
@@ -162,16 +162,12 @@ def _to_list(values: "FloatArray") -> list[Any]:
 
 def _print_summary(model: "TextModel", lines: int, seconds: float, cut: list[int]) -> None:
     rate = f" ({lines / seconds:,.1f} a second)" if seconds > 0 else ""
-    _print_message(f"{lines:,} lines in {seconds:,.1f} s{rate}")
+    print_message("wean-generate", f"{lines:,} lines in {seconds:,.1f} s{rate}")
     if cut:
-        _print_message(
-            f"{len(cut):,} lines were cut to the {model.longest:,} words that the model reads, first line {cut[0]:,}"
+        print_message(
+            "wean-generate",
+            f"{len(cut):,} lines were cut to the {model.longest:,} words that the model reads, first line {cut[0]:,}",
         )
-
-
-def _print_message(text: str) -> None:
-    sys.stderr.write(f"wean-generate: {text}\n")
-    sys.stderr.flush()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -181,13 +177,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         rewrite(args)
     except UserError as error:
-        _print_message(f"error: {error}")
+        print_message("wean-generate", f"error: {error}")
         return 2
     except BrokenPipeError:  # whoever reads has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
-        _print_message("stopped; the same command goes on from here" if args.output != "-" else "stopped")
+        print_message(
+            "wean-generate", "stopped; the same command goes on from here" if args.output != "-" else "stopped"
+        )
         return 130
     return 0
 

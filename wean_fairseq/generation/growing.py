@@ -15,8 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
-from wean_fairseq.checkpoints.files import write_text
-from wean_fairseq.errors import UserError
+from ..errors import UserError
+from ..storage.files import write_text
 
 
 class GrowingFile:

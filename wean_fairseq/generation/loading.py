@@ -5,10 +5,10 @@ from typing import Any
 
 import torch
 
-from wean_fairseq.checkpoints.export import is_export, read_exported_text
-from wean_fairseq.errors import UserError
-from wean_fairseq.generation.model import TextModel, quiet
-from wean_fairseq.text import TOKENS, Text, TextSettings, prepared_text
+from ..checkpoints.export import is_export, read_exported_text
+from ..errors import UserError
+from ..text import TOKENS, Text, TextSettings, prepared_text
+from .model import TextModel, quiet
 
 
 def load(

@@ -20,10 +20,10 @@ import torch
 from fairseq.utils import move_to_cuda, resolve_max_positions
 from torch import Tensor
 
-from wean_fairseq.errors import UserError
-from wean_fairseq.generation import outputs
-from wean_fairseq.generation.outputs import Describer, Generated
-from wean_fairseq.text import Text
+from ..errors import UserError
+from ..text import Text
+from . import outputs
+from .outputs import Describer, Generated
 
 BATCH = 64  # sentences
 _TOKENS = 8192  # of a batch, padding included

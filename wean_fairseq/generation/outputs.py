@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from wean_fairseq.data import SlotMap
-from wean_fairseq.data.typed_text import are_known, unknown_words_sentence
-from wean_fairseq.search import granularities, origins
-from wean_fairseq.text import Text
+from ..data import SlotMap
+from ..data.typed_text import are_known, unknown_words_sentence
+from ..search import granularities, origins
+from ..text import Text
 
 FloatArray = NDArray[np.float32]
 END = "</s>"

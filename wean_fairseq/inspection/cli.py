@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wean_fairseq.errors import UserError
-from wean_fairseq.inspection.jobs import Jobs
-from wean_fairseq.inspection.question import Question
-from wean_fairseq.inspection.systems import System, load_system
-from wean_fairseq.reporting.style import configure_logging
+from ..console import configure_logging, print_message
+from ..errors import UserError
+from .jobs import Jobs
+from .question import Question
+from .systems import System, load_system
 
 HOST = "127.0.0.1"
 _EXTRA = ("starlette", "uvicorn")
@@ -82,7 +82,7 @@ def load_systems(args: argparse.Namespace) -> list[System]:
     options = {} if args.search_preset is None else {"search_preset": args.search_preset}
     systems = []
     for (name, path), folder, text, bert in zip(named, folders, texts, berts, strict=True):
-        _print_message(f"loading {name} ({path})")
+        print_message("wean-inspect", f"loading {name} ({path})")
         moved = {} if bert is None else {"bert": bert}
         systems.append(load_system(name, path, folder, text, **options, **moved))
     return systems
@@ -106,7 +106,7 @@ def _broadcast(values: list[str], number: int, option: str) -> list[str | None]:
 
 def worker(systems: Sequence[System]) -> Callable[[Question, Callable[[int], None]], list[dict[str, Any]]]:
     """What decodes a question with the systems that it names, and counts those that are done."""
-    from wean_fairseq.inspection.decoding import decode
+    from .decoding import decode
 
     known = {system.name: system for system in systems}
 
@@ -139,7 +139,7 @@ def serve(listener: socket.socket, systems: Sequence[System]) -> None:
     """Answer the page until Ctrl-C."""
     import uvicorn
 
-    from wean_fairseq.inspection.server import configure, create_app
+    from .server import configure, create_app
 
     jobs = Jobs(worker(systems))
     config = configure(create_app(jobs, [system.describe() for system in systems]))
@@ -148,11 +148,6 @@ def serve(listener: socket.socket, systems: Sequence[System]) -> None:
     finally:
         if jobs.running:  # no thread can be stopped inside torch, and Python aborts where one goes on at its end
             os._exit(0)
-
-
-def _print_message(text: str) -> None:
-    sys.stderr.write(f"wean-inspect: {text}\n")
-    sys.stderr.flush()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -165,10 +160,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             systems = load_systems(args)
             sys.stdout.write(f"http://{HOST}:{listener.getsockname()[1]}/\n")
             sys.stdout.flush()
-            _print_message("open this address in a browser; Ctrl-C ends it")
+            print_message("wean-inspect", "open this address in a browser; Ctrl-C ends it")
             serve(listener, systems)
     except UserError as error:
-        _print_message(f"error: {error}")
+        print_message("wean-inspect", f"error: {error}")
         return 2
     except KeyboardInterrupt:
         return 0

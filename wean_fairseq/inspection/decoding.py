@@ -4,12 +4,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from wean_fairseq.generation import Generated, Output
-from wean_fairseq.generation.outputs import FloatArray
-from wean_fairseq.inspection.neighbourhood import Neighbourhood
-from wean_fairseq.inspection.question import Question
-from wean_fairseq.inspection.systems import System
-from wean_fairseq.search.provenance import SMALLEST_SHARE
+from ..generation import Generated, Output
+from ..generation.outputs import FloatArray
+from ..search.provenance import SMALLEST_SHARE
+from .neighbourhood import Neighbourhood
+from .question import Question
+from .systems import System
 
 
 def decode(system: System, question: Question) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from wean_fairseq.errors import UserError
-from wean_fairseq.inspection.question import Question
+from ..errors import UserError
+from .question import Question
 
 logger = logging.getLogger(__name__)
 

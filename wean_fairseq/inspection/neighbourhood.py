@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from wean_fairseq.evaluation.neighbours import PADDING_WORD, SPECIALS, nearest
-from wean_fairseq.models.word_layers import num_base_words
+from ..evaluation.neighbours import PADDING_WORD, SPECIALS, nearest
+from ..models.word_layers import num_base_words
 
 
 class Neighbourhood:

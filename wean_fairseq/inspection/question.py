@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from wean_fairseq.errors import UserError
+from ..errors import UserError
 
 
 class Limits(NamedTuple):

@@ -21,9 +21,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from wean_fairseq.errors import UserError
-from wean_fairseq.inspection.jobs import Busy, Jobs
-from wean_fairseq.inspection.question import LIMITS, read_question
+from ..errors import UserError
+from .jobs import Busy, Jobs
+from .question import LIMITS, read_question
 
 _HOST = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 CONNECTIONS = 512  # at a time; each holds at most a body, see Limits

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from wean_fairseq.generation import TextModel, load
-from wean_fairseq.inspection.neighbourhood import Neighbourhoods, neighbourhoods
+from ..generation import TextModel, load
+from .neighbourhood import Neighbourhoods, neighbourhoods
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from wean_fairseq.evaluation.corpus import COPY_ROW
-from wean_fairseq.evaluation.curves import LOWER_IS_BETTER, History, plot, summarise
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.reporting import comparison, context, costs, figures, inside, overview, scores
-from wean_fairseq.reporting.document import Block, Document, FigureBlock, ListBlock, Section, slug
-from wean_fairseq.reporting.runs import Run, ScoredSet
-from wean_fairseq.reporting.samples import samples_block
-from wean_fairseq.reporting.scores import Entry, Experiment
-from wean_fairseq.reporting.style import figure_style, write_figure
+from ..errors import UserError
+from ..evaluation.corpus import COPY_ROW
+from ..evaluation.curves import LOWER_IS_BETTER, History, plot, summarise
+from . import comparison, context, costs, figures, inside, overview, scores
+from .document import Block, Document, FigureBlock, ListBlock, Section, slug
+from .runs import Run, ScoredSet
+from .samples import samples_block
+from .scores import Entry, Experiment
+from .style import figure_style, write_figure
 
 _CURVES = ("bleu", "nll_loss", "loss", "ppl")
 _TITLES = 3  # experiments that the page's title names
@@ -155,7 +155,7 @@ class Report:
         for system in run.systems.values():
             try:
                 blocks += inside.from_dumps(f"{experiment.title} {system.name}", system, seed, self._write_figure)
-            except EvaluationError as error:
+            except UserError as error:
                 run.problems.append(f"{system.name}: {error}")
         if self.checkpoints:
             blocks += inside.from_checkpoints(experiment.title, run, seed, self._write_figure)

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
-from wean_fairseq.evaluation.corpus import COPY_ROW
-from wean_fairseq.evaluation.published import TABLES, Column, Row, Table
-from wean_fairseq.reporting.document import Cell, TableBlock
-from wean_fairseq.reporting.runs import ScoredSet
-from wean_fairseq.reporting.scores import (
+from ..evaluation.corpus import COPY_ROW
+from ..evaluation.published import TABLES, Column, Row, Table
+from .document import Cell, TableBlock
+from .runs import ScoredSet
+from .scores import (
     OTHERWISE,
     Entry,
     keys_of,

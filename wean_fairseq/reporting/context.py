@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from wean_fairseq.reporting.document import Cell, ListBlock, TableBlock
-from wean_fairseq.reporting.runs import Run
-from wean_fairseq.reporting.scores import Experiment
+from .document import Cell, ListBlock, TableBlock
+from .runs import Run
+from .scores import Experiment
 
 
 def summary(experiment: Experiment) -> str:

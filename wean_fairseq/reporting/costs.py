@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from wean_fairseq.evaluation.checkpoint import load_parameters
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.parameters import ROWS, SETTINGS, count_parameters
-from wean_fairseq.evaluation.published import TABLES
-from wean_fairseq.reporting.document import Cell, TableBlock
-from wean_fairseq.reporting.runs import Run, System
+from ..errors import UserError
+from ..evaluation.checkpoint import load_parameters
+from ..evaluation.parameters import ROWS, SETTINGS, count_parameters
+from ..evaluation.published import TABLES
+from .document import Cell, TableBlock
+from .runs import Run, System
 
 _OUTPUT_LAYERS = ("decoder.output.", "decoder.query_embedding.")
 _HOURS = TABLES["cdnpg-table5"]
@@ -26,7 +26,7 @@ def output_layer(folder: Path | None) -> int | None:
         return None
     try:
         parameters = load_parameters(str(checkpoint))
-    except EvaluationError:
+    except UserError:
         return None
     found = [value.numel() for name, value in parameters.items() if name.startswith(_OUTPUT_LAYERS)]
     return sum(found) if found else None

@@ -6,8 +6,8 @@ A dump of granularities is read by `wean_fairseq.evaluation.granularity.read_dum
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.text_files import PathLike, decode_lines, parse_json, read_bytes, read_lines
+from ..errors import UserError
+from ..evaluation.text_files import PathLike, decode_lines, parse_json, read_bytes, read_lines
 
 END = "</s>"
 
@@ -55,7 +55,7 @@ def read_provenance(path: PathLike) -> dict[int, Provenance]:
     """The sentences of a dump by number.
 
     Raises:
-        EvaluationError: if the file is no dump of copy provenance.
+        UserError: if the file is no dump of copy provenance.
     """
     found = {}
     for number, line in enumerate(read_lines(path), start=1):
@@ -71,7 +71,7 @@ def read_provenance(path: PathLike) -> dict[int, Provenance]:
             ]
             found[int(entry["id"])] = Provenance([str(word) for word in entry["source"]], words)
         except (ValueError, LookupError, TypeError, AttributeError):
-            raise EvaluationError(
+            raise UserError(
                 f"line {number} of {path} has no copy provenance: give a file that --copy-provenance wrote."
             ) from None
     return found

@@ -8,8 +8,8 @@ Granularities are drawn by `wean_fairseq.evaluation.granularity.plot`, learning 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from wean_fairseq.reporting.dumps import END, Attention, Coverage, Provenance, without_end
-from wean_fairseq.reporting.style import COLOURS, SHADES, printable
+from .dumps import END, Attention, Coverage, Provenance, without_end
+from .style import COLOURS, SHADES, printable
 
 _WORD = 0.34  # inches that a word takes
 _LONGEST = 24  # characters of a label

@@ -9,16 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wean_fairseq.errors import UserError
-from wean_fairseq.evaluation import granularity
-from wean_fairseq.evaluation.checkpoint import load_parameters
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.text_files import read_lines
-from wean_fairseq.evaluation.tokenizers import has_chinese
-from wean_fairseq.reporting import figures
-from wean_fairseq.reporting.document import Block, Cell, FigureBlock, ListBlock, TableBlock
-from wean_fairseq.reporting.dumps import Attention, has_words, read_provenance
-from wean_fairseq.reporting.runs import Run, System
+from ..errors import UserError
+from ..evaluation import granularity
+from ..evaluation.checkpoint import load_parameters
+from ..evaluation.text_files import read_lines
+from ..evaluation.tokenizers import has_chinese
+from . import figures
+from .document import Block, Cell, FigureBlock, ListBlock, TableBlock
+from .dumps import Attention, has_words, read_provenance
+from .runs import Run, System
 
 #: Draws a figure whose labels say some words, and writes it under a name: (draw, words, name, caption).
 Write = Callable[[Callable[[], Any], Sequence[str], str, str], FigureBlock]
@@ -48,7 +47,7 @@ def from_dumps(stem: str, system: System, seed: str, write: Write) -> Iterator[B
     """What was dumped while a system decoded.
 
     Raises:
-        EvaluationError: if a dump is broken.
+        UserError: if a dump is broken.
     """
     if "granularity" in system.dumps:
         sentences = granularity.read_dump(str(system.dumps["granularity"]))
@@ -111,11 +110,11 @@ def checkpoint_of(system: System) -> Path | None:
 
 def _mixture(checkpoint: str) -> list[list[float]]:
     """The weights of BERT's layers in a checkpoint; none where it has no such mixture or cannot be read."""
-    from wean_fairseq.evaluation.layer_mixture import load_mixture
+    from ..evaluation.layer_mixture import load_mixture
 
     try:
         return [[float(value) for value in row] for row in load_mixture(checkpoint).tolist()]
-    except EvaluationError:
+    except UserError:
         return []
 
 
@@ -133,7 +132,7 @@ def find_example(run: Run) -> Example | None:
     text = next((file for file in texts if file.is_file()), None)
     try:
         lines = [line for line in read_lines(text) if line.strip()] if text else []
-    except EvaluationError:
+    except UserError:
         lines = []
     few = granularity.spread(lines, 12)
     return Example(data, min(few, key=lambda line: abs(len(line.split()) - 10)) if few else "")
@@ -143,7 +142,7 @@ def _attention(
     title: str, checkpoints: dict[str, Path], example: Example, seed: str, write: Write, missing: list[str]
 ) -> Iterator[Block]:
     """Attention of every system on the same sentence."""
-    from wean_fairseq.reporting import trace
+    from . import trace
 
     for name, file in checkpoints.items():
         try:
@@ -165,14 +164,14 @@ def _neighbours(
     run: Run, checkpoints: dict[str, Path], dictionary: Path, seed: str, missing: list[str]
 ) -> Iterator[TableBlock]:
     """Nearest neighbours of some frequent words in the embedding of every system, in a table."""
-    from wean_fairseq.evaluation.neighbours import find_neighbours, load_embedding
+    from ..evaluation.neighbours import find_neighbours, load_embedding
 
     columns: dict[str, list[str]] = {}
     asked: list[str] = []
     for name, file in checkpoints.items():
         try:
             words, embedding = load_embedding(str(file), str(dictionary), _embedding_of(file, dictionary))
-        except EvaluationError as error:
+        except UserError as error:
             missing.append(f"neighbours of {name}: {_hide_path(error, file)}")
             continue
         asked = asked or granularity.spread(_content_words(run, words), _WORDS)
@@ -188,9 +187,9 @@ def _embedding_of(checkpoint: Path, dictionary: Path) -> str:
     """The first matrix with a row for every word of the dictionary: the encoder's, where it has one.
 
     Raises:
-        EvaluationError: if there is none, or a file cannot be read.
+        UserError: if there is none, or a file cannot be read.
     """
-    from wean_fairseq.evaluation.neighbours import SPECIALS, load_words
+    from ..evaluation.neighbours import SPECIALS, load_words
 
     rows = len(load_words(str(dictionary))) + SPECIALS
     parameters = load_parameters(str(checkpoint))
@@ -198,7 +197,7 @@ def _embedding_of(checkpoint: Path, dictionary: Path) -> str:
         value = parameters[name]
         if "embed" in name and value.dim() == 2 and value.size(0) == rows:
             return name
-    raise EvaluationError("no embedding in its checkpoint has a row for each word of the dictionary.")
+    raise UserError("no embedding in its checkpoint has a row for each word of the dictionary.")
 
 
 def _hide_path(error: Exception, file: Path) -> str:

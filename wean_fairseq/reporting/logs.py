@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.text_files import PathLike, decode_lines, parse_json, read_bytes
+from ..errors import UserError
+from ..evaluation.text_files import PathLike, decode_lines, parse_json, read_bytes
 
 _ARCH = re.compile(r"""['"]arch['"]: ['"]([\w.-]+)['"]""")
 _SEED = re.compile(r"""['"]seed['"]: (\d+)""")
@@ -52,7 +52,7 @@ def read_training(path: PathLike) -> Training:
     An epoch that a resumed training did again counts once.
 
     Raises:
-        EvaluationError: if there is no such file.
+        UserError: if there is no such file.
     """
     training = Training()
     epochs: dict[int, tuple[int, float]] = {}  # updates at its end, seconds
@@ -99,7 +99,7 @@ def decoding_speed(path: Path) -> float | None:
     """Sentences a second, as fairseq-generate reports them on its standard error; ``None`` where it did not."""
     try:
         text = read_bytes(path).decode(errors="replace")
-    except EvaluationError:
+    except UserError:
         return None
     found = _TRANSLATED.findall(text)
     return float(found[-1].replace(",", "")) if found else None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
-from wean_fairseq.reporting.document import (
+from .document import (
     Block,
     Cell,
     Document,
@@ -16,7 +16,7 @@ from wean_fairseq.reporting.document import (
     SamplesBlock,
     TableBlock,
 )
-from wean_fairseq.reporting.style import limited, printable
+from .style import limited, printable
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$!&])")
 _STARTS_A_BLOCK = re.compile(r"^(\s*)([-+=]|\d+[.)](?=\s|$))")

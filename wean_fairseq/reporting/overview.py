@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from wean_fairseq.evaluation.corpus import COPY_ROW
-from wean_fairseq.evaluation.report import format_score
-from wean_fairseq.reporting.document import Cell, ListBlock, TableBlock
-from wean_fairseq.reporting.figures import ScorePanel
-from wean_fairseq.reporting.scores import (
+from ..evaluation.corpus import COPY_ROW
+from ..evaluation.report import format_score
+from .document import Cell, ListBlock, TableBlock
+from .figures import ScorePanel
+from .scores import (
     COPY_WINS,
     OTHERWISE,
     Entry,

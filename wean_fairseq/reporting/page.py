@@ -10,8 +10,8 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from wean_fairseq.reporting.document import Document, FigureBlock
-from wean_fairseq.reporting.style import limited, printable
+from .document import Document, FigureBlock
+from .style import limited, printable
 
 
 def render_page(document: Document) -> str:

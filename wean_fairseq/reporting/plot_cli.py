@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wean_fairseq.checkpoints.export import is_export
-from wean_fairseq.errors import UserError
-from wean_fairseq.evaluation import granularity as granularities
-from wean_fairseq.evaluation.layer_mixture import load_mixture
-from wean_fairseq.evaluation.neighbours import EMBEDDING, find_neighbours, load_embedding
-from wean_fairseq.evaluation.text_files import decode_lines, read_lines
-from wean_fairseq.reporting import figures, trace
-from wean_fairseq.reporting.dumps import Provenance, has_words, kind_of_dump, read_provenance
-from wean_fairseq.reporting.style import configure_logging, figure_style, write_figure
+from ..checkpoints.export import is_export
+from ..console import configure_logging, exit_status, whole_number
+from ..errors import UserError
+from ..evaluation import granularity as granularities
+from ..evaluation.layer_mixture import load_mixture
+from ..evaluation.neighbours import EMBEDDING, find_neighbours, load_embedding
+from ..evaluation.text_files import decode_lines, read_lines
+from . import figures, trace
+from .dumps import Provenance, has_words, kind_of_dump, read_provenance
+from .style import figure_style, write_figure
 
 _EXAMPLES = """examples:
   wean-plot attention --checkpoint checkpoint_best.pt --data RUN/bin --text sentences.txt --output attention
@@ -60,11 +61,15 @@ def build_parser() -> argparse.ArgumentParser:
         )
         command.add_argument("--data", metavar="DIR", help="a checkpoint's data directory, with the dictionaries")
         command.add_argument("--text", metavar="FILE", help="sentences or topics, a line each; - = what is piped in")
-        command.add_argument("--lines", nargs="+", type=_number, metavar="N", help="which ones, from 1")
-        command.add_argument("--number", type=_number, default=4, help="else so many, spread evenly (default: 4)")
-        command.add_argument("--beam", type=_number, help="width of the search (default: as the model says)")
+        command.add_argument("--lines", nargs="+", type=whole_number(1), metavar="N", help="which ones, from 1")
+        command.add_argument(
+            "--number", type=whole_number(1), default=4, help="else so many, spread evenly (default: 4)"
+        )
+        command.add_argument("--beam", type=whole_number(1), help="width of the search (default: as the model says)")
         if name == "coverage":
-            command.add_argument("--essay-length", type=_number, help="words to plan for, for archs that need it")
+            command.add_argument(
+                "--essay-length", type=whole_number(1), help="words to plan for, for archs that need it"
+            )
             command.add_argument("--bert", metavar="DIR", help="the BERT of the training, if it has moved")
     layers = commands.add_parser("layers", help="which layers of BERT each decoder layer reads (PC-SAN)")
     layers.add_argument("checkpoint", help="checkpoint of fairseq-train")
@@ -73,17 +78,10 @@ def build_parser() -> argparse.ArgumentParser:
     near.add_argument("--checkpoint", required=True, metavar="FILE", help="checkpoint of fairseq-train")
     near.add_argument("--dict", required=True, dest="dictionary", metavar="FILE", help="its dictionary, dict.src.txt")
     near.add_argument("--embedding", default=EMBEDDING, help="which matrix of the checkpoint (default: %(default)s)")
-    near.add_argument("--number", type=_number, default=5, help="neighbours a word (default: %(default)s)")
+    near.add_argument("--number", type=whole_number(1), default=5, help="neighbours a word (default: %(default)s)")
     for command in commands.choices.values():
         command.add_argument("--output", required=True, metavar="STEM", help="writes STEM.png and STEM.svg")
     return parser
-
-
-def _number(text: str) -> int:
-    """Parse a number of 1 or more."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
-    return int(text)
 
 
 def drawing(args: argparse.Namespace) -> Drawing:
@@ -169,15 +167,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status (0 fine, 2 a request that cannot be fulfilled)."""
     args = build_parser().parse_args(arguments)
     configure_logging("wean-plot")
-    try:
+
+    def work() -> str:
         to_draw = drawing(args)
         with figure_style(to_draw.texts):
             paths = write_figure(to_draw.draw(), Path(args.output))
-    except UserError as error:
-        sys.stderr.write(f"wean-plot: error: {error}\n")
-        return 2
-    sys.stdout.write("".join(f"{path}\n" for path in paths))
-    return 0
+        return "".join(f"{path}\n" for path in paths)
+
+    return exit_status("wean-plot", work)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from wean_fairseq.errors import UserError
-from wean_fairseq.evaluation.corpus import COPY_ROW
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.results import read_json
-from wean_fairseq.reporting.runs import Run, ScoredSet, System, is_sound, tests_of
+from ..errors import UserError
+from ..evaluation.corpus import COPY_ROW
+from ..evaluation.results import read_json
+from .runs import Run, ScoredSet, System, is_sound, tests_of
 
 _FACTS = ("command", "commit", "hardware")
 
@@ -19,7 +18,7 @@ def read_recorded(path: Path) -> Run:
     """
     try:
         content = read_json(path, ("experiment", "evaluation"))
-    except (EvaluationError, ValueError, RecursionError):
+    except (UserError, ValueError, RecursionError):
         content = {}
     scores = content.get("evaluation")
     if not (isinstance(scores, dict) and {"systems", "data"} <= scores.keys() and is_sound(scores)):

@@ -6,15 +6,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import wean_fairseq
-from wean_fairseq.errors import UserError
-from wean_fairseq.evaluation.text_files import write_atomically
-from wean_fairseq.reporting.build import Report
-from wean_fairseq.reporting.markdown import render_markdown
-from wean_fairseq.reporting.page import render_page
-from wean_fairseq.reporting.recorded import read_recorded
-from wean_fairseq.reporting.runs import Run, find_runs, read_run
-from wean_fairseq.reporting.style import configure_logging
+from .. import __version__
+from ..console import configure_logging, exit_status, whole_number
+from ..evaluation.text_files import write_atomically
+from .build import Report
+from .markdown import render_markdown
+from .page import render_page
+from .recorded import read_recorded
+from .runs import Run, find_runs, read_run
 
 _EXAMPLES = """examples:
   wean-report runs/quickstart --output runs/quickstart/report
@@ -44,7 +43,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--output", default="report", metavar="DIR", help="where to write it (default: %(default)s)")
     parser.add_argument(
         "--samples",
-        type=_count,
+        type=whole_number(0),
         default=12,
         metavar="N",
         help="sentences shown of each test set (default: %(default)s)",
@@ -53,13 +52,6 @@ def build_parser() -> argparse.ArgumentParser:
         "--no-checkpoints", action="store_true", help="leave out attention, neighbours and BERT's layers"
     )
     return parser
-
-
-def _count(text: str) -> int:
-    """Parse a number that is not negative."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
-    return int(text)
 
 
 def _relative_argument(argument: str) -> str:
@@ -84,19 +76,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(given)
     configure_logging("wean-report")
     folder = Path(args.output)
-    try:
+
+    def work() -> str:
         report = Report(folder / "figures", args.samples, checkpoints=not args.no_checkpoints)
         runs = read_all(args.runs)
-        document = report.document(
-            runs, shlex.join(["wean-report", *map(_relative_argument, given)]), wean_fairseq.__version__
-        )
+        document = report.document(runs, shlex.join(["wean-report", *map(_relative_argument, given)]), __version__)
         write_atomically(folder / "report.md", render_markdown(document, folder))
         write_atomically(folder / "report.html", render_page(document))
-    except UserError as error:
-        sys.stderr.write(f"wean-report: error: {error}\n")
-        return 2
-    sys.stdout.write(f"{folder / 'report.html'}\n{folder / 'report.md'}\n")
-    return 0
+        return f"{folder / 'report.html'}\n{folder / 'report.md'}\n"
+
+    return exit_status("wean-report", work)
 
 
 if __name__ == "__main__":

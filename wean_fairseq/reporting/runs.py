@@ -10,16 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wean_fairseq.checkpoints.files import read_regular
-from wean_fairseq.errors import UserError
-from wean_fairseq.evaluation.corpus import COPY_ROW
-from wean_fairseq.evaluation.curves import History, read_history
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.output_reader import read_generated, read_plain
-from wean_fairseq.evaluation.results import read_json
-from wean_fairseq.evaluation.text_files import read_lines, sha256_of
-from wean_fairseq.reporting.dumps import kind_of_dump
-from wean_fairseq.reporting.logs import Training, decoding_speed, read_training
+from ..errors import UserError
+from ..evaluation.corpus import COPY_ROW
+from ..evaluation.curves import History, read_history
+from ..evaluation.output_reader import read_generated, read_plain
+from ..evaluation.results import read_json
+from ..evaluation.text_files import read_lines, sha256_of
+from ..storage.files import read_regular
+from .dumps import kind_of_dump
+from .logs import Training, decoding_speed, read_training
 
 _DEPTH = 4  # directories below the one that was named, in which runs are looked for
 _SEED_FOLDER = re.compile(r"seed[-_]?(\d+)")
@@ -130,7 +129,7 @@ def _find_runs_below(folder: Path, depth: int) -> list[Path]:
 def _is_evaluation(path: Path) -> bool:
     try:
         read_json(path, ("systems", "data"))
-    except (EvaluationError, ValueError, RecursionError):
+    except (UserError, ValueError, RecursionError):
         return False
     return True
 
@@ -177,7 +176,7 @@ def _read_system(run: Run, folder: Path) -> System:
     try:
         system.training = read_training(folder / "train.log")
         system.history = read_history(folder.name, str(folder / "train.log"))
-    except EvaluationError:
+    except UserError:
         run.problems.append(f"{folder.name}: its train.log holds no validation that can be read, so it has no curve.")
     for file in sorted(folder.glob("*.err")):
         speed = decoding_speed(file)
@@ -186,7 +185,7 @@ def _read_system(run: Run, folder: Path) -> System:
     for file in sorted(folder.glob("*.jsonl")):
         try:
             kind = kind_of_dump(file)
-        except EvaluationError:
+        except UserError:
             continue
         if kind:
             system.dumps.setdefault(kind, file)
@@ -197,7 +196,7 @@ def _read_scores(run: Run, file: Path) -> None:
     """Add the scores of a JSON file, and the texts they are of."""
     try:
         content = read_json(file, ())
-    except (EvaluationError, ValueError, TypeError, RecursionError):
+    except (UserError, ValueError, TypeError, RecursionError):
         run.problems.append(f"{file.name} cannot be read as JSON: score again if it should hold scores.")
         return
     if not {"systems", "data"} <= content.keys():
@@ -289,7 +288,7 @@ def _locate(folder: Path, entry: dict[str, Any], likely: list[str]) -> Path | No
         try:
             if (place / name).is_file() and sha256_of(place / name) == entry["sha256"]:
                 return place / name
-        except (OSError, EvaluationError):  # a name that no file can have, or a file that cannot be read
+        except (OSError, UserError):  # a name that no file can have, or a file that cannot be read
             continue
     return None
 
@@ -301,7 +300,7 @@ def _read_outputs(run: Run, test: ScoredSet, name: str, path: Path) -> None:
             output = read_generated(name, path, oov_source=test.sources or None)
         else:
             output = read_plain(name, path)
-    except EvaluationError as error:
+    except UserError as error:
         run.problems.append(f"{test.name}: the outputs of {name} cannot be shown ({error})")
         return
     test.outputs[name] = output.hypotheses

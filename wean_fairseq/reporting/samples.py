@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.granularity import spread
-from wean_fairseq.evaluation.tokenizers import has_chinese
-from wean_fairseq.reporting.document import Piece, Sample, SamplesBlock
-from wean_fairseq.reporting.dumps import END, Provenance, read_provenance
-from wean_fairseq.reporting.runs import Run, ScoredSet
-from wean_fairseq.reporting.style import printable
+from ..errors import UserError
+from ..evaluation.granularity import spread
+from ..evaluation.tokenizers import has_chinese
+from .document import Piece, Sample, SamplesBlock
+from .dumps import END, Provenance, read_provenance
+from .runs import Run, ScoredSet
+from .style import printable
 
 LONGEST = 400  # words of a text that are shown
 _COPIED = 0.5  # from this probability on, a word counts as copied
@@ -94,7 +94,7 @@ def _dumps(run: Run, test: ScoredSet) -> Mapping[str, Mapping[int, Provenance]]:
                 dumped = read_provenance(path)
                 if len(dumped) == len(test.sources):  # else it is of another test set
                     found[name] = dumped
-            except EvaluationError as error:
+            except UserError as error:
                 run.problems.append(str(error))
     return found
 

@@ -8,14 +8,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wean_fairseq.evaluation.corpus import COPY_ROW
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.metrics.registry import METRICS, Settings, build_metric
-from wean_fairseq.evaluation.presets import PRESETS, STANDARD
-from wean_fairseq.evaluation.report import SIGNIFICANT, format_score
-from wean_fairseq.evaluation.report import is_significant as is_significant_pair
-from wean_fairseq.reporting.document import Cell, TableBlock
-from wean_fairseq.reporting.runs import Run, ScoredSet, decisive_p_values, is_seed_folder
+from ..errors import UserError
+from ..evaluation.corpus import COPY_ROW
+from ..evaluation.metrics.registry import METRICS, Settings, build_metric
+from ..evaluation.presets import PRESETS, STANDARD
+from ..evaluation.report import SIGNIFICANT, format_score
+from ..evaluation.report import is_significant as is_significant_pair
+from .document import Cell, TableBlock
+from .runs import Run, ScoredSet, decisive_p_values, is_seed_folder
 
 #: What a report says above the metrics of `copy_warnings`.
 COPY_WINS = "The copy row wins: on these metrics, a copy of the source beats every system"
@@ -87,7 +87,7 @@ def metric_of(key: str) -> Metric:
         label = METRICS[plain].label
     try:
         higher = bool(build_metric(name, Settings(), plain, **fixed).higher_is_better)
-    except (EvaluationError, ImportError):
+    except (UserError, ImportError):
         higher = False
     return Metric(preset if slash else STANDARD, f"{label}{bracket}{part}", higher)
 

@@ -12,10 +12,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from wean_fairseq.evaluation.curves import STYLES
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.pictures import save
-from wean_fairseq.evaluation.tokenizers import has_chinese
+from ..errors import UserError
+from ..evaluation.curves import STYLES
+from ..evaluation.pictures import save
+from ..evaluation.tokenizers import has_chinese
 
 logger = logging.getLogger(__name__)
 
@@ -102,15 +102,6 @@ def chinese_font() -> str | None:
     return name
 
 
-def configure_logging(program: str) -> None:
-    """Let the program's own messages and everybody's warnings reach the terminal, and nothing else.
-
-    Importing fairseq and hydra leaves a root logger that lets everything through.
-    """
-    logging.basicConfig(level=logging.WARNING, format=f"{program}: %(message)s", force=True)
-    logging.getLogger("wean_fairseq.reporting").setLevel(logging.INFO)
-
-
 @contextmanager
 def figure_style(texts: Iterable[str] = ()) -> Iterator[str | None]:
     """Draw in the project's style.
@@ -138,15 +129,15 @@ def write_figure(figure: Any, stem: Path) -> list[Path]:
         The two files.
 
     Raises:
-        EvaluationError: if it is too large, or they cannot be written.
+        UserError: if it is too large, or they cannot be written.
     """
     if max(figure.get_size_inches()) > _LARGEST:
-        raise EvaluationError("the sentences are too long or too many to draw; choose fewer and shorter ones.")
+        raise UserError("the sentences are too long or too many to draw; choose fewer and shorter ones.")
     paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in ("png", "svg")]
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise EvaluationError(f"cannot make {stem.parent}: {error.strerror}.") from None
+        raise UserError(f"cannot make {stem.parent}: {error.strerror}.") from None
     for path in paths:
         save(figure, path, _RESOLUTION)
     return paths

@@ -6,15 +6,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from wean_fairseq.checkpoints.export import is_export
-from wean_fairseq.errors import UserError
-from wean_fairseq.evaluation.granularity import Sentence, sentence_of
-from wean_fairseq.generation import Generated, TextModel
-from wean_fairseq.generation import load as load_model
-from wean_fairseq.reporting.dumps import Attention, CopiedWord, Coverage, Provenance
-from wean_fairseq.search.output_writer import read_words
-from wean_fairseq.search.provenance import SMALLEST_SHARE
-from wean_fairseq.text import TOKENS
+from ..checkpoints.export import is_export
+from ..errors import UserError
+from ..evaluation.granularity import Sentence, sentence_of
+from ..generation import Generated, TextModel
+from ..generation import load as load_model
+from ..search.output_writer import read_words
+from ..search.provenance import SMALLEST_SHARE
+from ..text import TOKENS
+from .dumps import Attention, CopiedWord, Coverage, Provenance
 
 
 def load(checkpoint: str, data: str | None, **options: Any) -> TextModel:

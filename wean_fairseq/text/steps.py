@@ -7,17 +7,16 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable
-from importlib import import_module, metadata
+from importlib import metadata
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from ..errors import UserError
+from ..optional import import_optional, missing_library
 
 Step = Callable[[str], str]
 UNITS = ("words", "characters", "moses", "jieba", "wordpiece")
 _LIBRARIES = {"moses": "sacremoses", "jieba": "jieba", "wordpiece": "tokenizers"}
-_EXTRAS = {"jieba": "zh", "tokenizers": "bert"}
 _LATIN = re.compile(r"[^\W_\u2e80-\U0003ffff]")
 
 
@@ -100,7 +99,7 @@ def library_versions(unit: str, *, truecase: bool, bpe: bool) -> dict[str, str]:
         try:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError as error:
-            raise missing(name) from error
+            raise missing_library(name) from error
     return versions
 
 
@@ -154,22 +153,3 @@ def join_chinese(line: str) -> str:
     for before, word in pairwise(words):
         text += f" {word}" if _LATIN.match(before[-1]) and _LATIN.match(word[0]) else word
     return text
-
-
-def import_optional(module: str) -> Any:
-    """Import a library.
-
-    Raises:
-        UserError: saying how to get it.
-    """
-    try:
-        found = import_module(module)
-    except ImportError as error:
-        raise missing(module.partition(".")[0].replace("_", "-")) from error
-    return found
-
-
-def missing(library: str) -> UserError:
-    """The error that says how to install a library."""
-    install = f"'wean-fairseq[{_EXTRAS[library]}]'" if library in _EXTRAS else library
-    return UserError(f"this option needs {library}, which is not installed: pip install {install}.")

@@ -14,10 +14,11 @@ import torch
 from fairseq_cli.train import should_stop_early
 from omegaconf import OmegaConf
 
-from wean_fairseq.checkpoints import files, host, stopping, writing
-from wean_fairseq.checkpoints.files import HashedFile, remove_partial, write_whole
+from wean_fairseq.checkpoints import host, stopping, writing
 from wean_fairseq.checkpoints.resume import is_training_file
 from wean_fairseq.errors import UserError
+from wean_fairseq.storage import files
+from wean_fairseq.storage.files import HashedFile, remove_partial, write_whole
 from wean_fairseq.tasks import guarded
 
 

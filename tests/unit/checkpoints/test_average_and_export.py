@@ -10,9 +10,9 @@ from tests.model_contract import make_dictionary
 from wean_fairseq.checkpoints import cli, dictionaries, host
 from wean_fairseq.checkpoints.average import average, newest
 from wean_fairseq.checkpoints.export import export, read_export, read_exported_text
-from wean_fairseq.checkpoints.manifest import Damaged, check_file
 from wean_fairseq.checkpoints.reading import Hostile, read_checkpoint, same_tensors
 from wean_fairseq.errors import UserError
+from wean_fairseq.storage.manifest import Damaged, check_file
 
 WORDS = make_dictionary(6)
 DESCRIBED = {"src": dictionaries.describe(WORDS), "tgt": dictionaries.describe(WORDS)}

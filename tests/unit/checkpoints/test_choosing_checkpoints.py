@@ -8,10 +8,10 @@ import torch
 from fairseq.dataclass.configs import CheckpointConfig
 
 from wean_fairseq.checkpoints import writing
-from wean_fairseq.checkpoints.manifest import Damaged
 from wean_fairseq.checkpoints.reading import Hostile
 from wean_fairseq.checkpoints.resume import AVERAGE_OF, choose
 from wean_fairseq.errors import UserError
+from wean_fairseq.storage.manifest import Damaged
 
 
 def save(folder, name, updates, manifest=True, **more):

@@ -13,10 +13,10 @@ from fairseq_cli import preprocess
 
 from tests.model_contract import EOS, make_dictionary
 from wean_fairseq.checkpoints import cli
-from wean_fairseq.checkpoints.manifest import NAME, Manifest
 from wean_fairseq.data import integrity
 from wean_fairseq.data.integrity import check_binary, check_data, record, record_once
 from wean_fairseq.errors import UserError
+from wean_fairseq.storage.manifest import NAME, Manifest
 from wean_fairseq.tasks import guarded
 from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
 

@@ -13,13 +13,13 @@ from fairseq.data import Dictionary
 from tests.unit.checkpoints.test_reading_checkpoints import READERS, state
 from tests.unit.reporting.run_folder import make_run
 from wean_fairseq.checkpoints import cli
-from wean_fairseq.checkpoints.files import open_regular, read_regular
-from wean_fairseq.checkpoints.manifest import NAME, Manifest
 from wean_fairseq.checkpoints.reading import read_checkpoint
 from wean_fairseq.data.integrity import check_data
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.cli import main as evaluate
 from wean_fairseq.reporting import report_cli
+from wean_fairseq.storage.files import open_regular, read_regular
+from wean_fairseq.storage.manifest import NAME, Manifest
 
 
 def bind(path: Path) -> None:

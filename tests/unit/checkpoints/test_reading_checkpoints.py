@@ -14,11 +14,10 @@ from fairseq import checkpoint_utils
 from wean_fairseq import compat
 from wean_fairseq.checkpoints.average import average
 from wean_fairseq.checkpoints.export import export
-from wean_fairseq.checkpoints.manifest import Damaged
 from wean_fairseq.checkpoints.reading import Hostile, read_checkpoint, same_tensors
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.checkpoint import load_parameters
-from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.storage.manifest import Damaged
 
 
 def state(**more):
@@ -90,7 +89,7 @@ def good(folder):
 def test_an_attack_is_refused_by_every_reader_and_nothing_runs(tmp_path, attack, read):
     path, mark = tmp_path / "hostile.pt", tmp_path / "ran"
     torch.save(attack(mark), path)
-    with pytest.raises((Hostile, EvaluationError)):
+    with pytest.raises((Hostile, UserError)):
         read(path)
     assert not mark.exists()
     assert not (tmp_path / "average.pt").exists()

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from wean_fairseq.checkpoints import host, writing
-from wean_fairseq.checkpoints.files import HashedFile, is_whole_archive, write_text, write_whole
-from wean_fairseq.checkpoints.manifest import NAME, Damaged, Manifest, check_file
 from wean_fairseq.checkpoints.reading import read_checkpoint
 from wean_fairseq.errors import UserError
+from wean_fairseq.storage.files import HashedFile, is_whole_archive, write_text, write_whole
+from wean_fairseq.storage.manifest import NAME, Damaged, Manifest, check_file
 
 OLD, NEW = b"the old content", b"the new content"
 
@@ -151,7 +151,7 @@ def test_many_processes_can_write_one_manifest_at_once(tmp_path):
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1])\n"
         "import types; sys.modules['wean_fairseq'] = types.ModuleType('wean_fairseq')\n"  # not all of the plugin
         "sys.modules['wean_fairseq'].__path__ = [sys.argv[1] + '/wean_fairseq']\n"
-        "from wean_fairseq.checkpoints.manifest import Manifest\n"
+        "from wean_fairseq.storage.manifest import Manifest\n"
         "for number in range(8): Manifest(Path(sys.argv[2])).confirm({f'{sys.argv[3]}-{number}': '0' * 64})\n"
     )
     for name in "abcd":

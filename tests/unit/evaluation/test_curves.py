@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.curves import check_metrics, main, read_history, render_table, summarise
-from wean_fairseq.evaluation.errors import EvaluationError
 
 # 4 updates an epoch, validated every 2; lines as fairseq 0.12 writes them to --log-file (without the time in front).
 SIMPLE = """\
@@ -87,13 +87,13 @@ def test_without_training_lines_the_epoch_is_that_of_the_validation(log):
 def test_another_subset(log):
     content = SIMPLE.replace("valid on 'valid'", "valid on 'valid1'")
     assert len(read_history("WEAN", log(content), "valid1").valid) == 3
-    with pytest.raises(EvaluationError, match="no validation of the subset 'valid'"):
+    with pytest.raises(UserError, match="no validation of the subset 'valid'"):
         read_history("WEAN", log(content))
 
 
 def test_unknown_metric_names_those_there_are(log):
     history = read_history("WEAN", log(SIMPLE))
-    with pytest.raises(EvaluationError, match=r"logs no 'sari' at validation; it has best_bleu, bleu, loss"):
+    with pytest.raises(UserError, match=r"logs no 'sari' at validation; it has best_bleu, bleu, loss"):
         check_metrics([history], ["bleu", "sari"])
 
 

@@ -5,7 +5,7 @@ import sacrebleu
 from fairseq.scoring import SCORER_REGISTRY, build_scorer
 from omegaconf import OmegaConf
 
-from wean_fairseq.evaluation import EvaluationError
+from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.scorers import WeanScorerConfig
 
 OUTPUTS, REFERENCES = ["a b c d e", "x y"], ["a b c d f", "x y z"]
@@ -35,5 +35,5 @@ def test_registered() -> None:
     [("sari", "compares with the source"), ("x", "unknown metric 'x'"), (" ", "names no metric")],
 )
 def test_refused(metrics: str, message: str) -> None:
-    with pytest.raises(EvaluationError, match=message):
+    with pytest.raises(UserError, match=message):
         build(metrics)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wean_fairseq.evaluation import EvaluationError
+from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.cli import main
 from wean_fairseq.evaluation.human import Design, analyse, make_design, read_ratings, write_sheets
 from wean_fairseq.evaluation.human.design import COMPARE, LIKERT
@@ -214,16 +214,16 @@ def test_spoilt_sheets_are_refused_by_name(tmp_path: Path, pattern: str, replace
     design = study(tmp_path)
     paths = [fill_in(tmp_path / f"rater-{number}.csv", lambda *_: "3") for number in (1, 2)]
     edit(paths[0], pattern, replacement)
-    with pytest.raises(EvaluationError, match=f"rater-1.csv.*{message}"):
+    with pytest.raises(UserError, match=f"rater-1.csv.*{message}"):
         read_ratings(design, paths)
 
 
 def test_missing_and_repeated_raters(tmp_path: Path) -> None:
     design = study(tmp_path)
     first = fill_in(tmp_path / "rater-1.csv", lambda *_: "3")
-    with pytest.raises(EvaluationError, match="no sheet of rater-2"):
+    with pytest.raises(UserError, match="no sheet of rater-2"):
         read_ratings(design, [first])
-    with pytest.raises(EvaluationError, match="second sheet of rater-1"):
+    with pytest.raises(UserError, match="second sheet of rater-1"):
         read_ratings(design, [first, first])
 
 
@@ -250,16 +250,16 @@ def test_semicolons_and_byte_order_mark_of_spreadsheet_programs(tmp_path: Path) 
 def test_impossible_studies(changes: dict, message: str) -> None:
     options = {"systems": systems(), "sources": SOURCES, "criteria": ["a"], "num_sentences": 2, **changes}
     positional = [options.pop(name) for name in ("systems", "sources", "criteria")]
-    with pytest.raises(EvaluationError, match=message):
+    with pytest.raises(UserError, match=message):
         make_design(*positional, **options)
 
 
 def test_a_study_is_not_overwritten_and_a_wrong_key_is_named(tmp_path: Path) -> None:
     design = study(tmp_path)
-    with pytest.raises(EvaluationError, match="there is a study in this folder already"):
+    with pytest.raises(UserError, match="there is a study in this folder already"):
         write_sheets(design, tmp_path)
     (tmp_path / "other.json").write_text("[]", encoding="utf-8")
-    with pytest.raises(EvaluationError, match="is not a key written by wean-evaluate sheet"):
+    with pytest.raises(UserError, match="is not a key written by wean-evaluate sheet"):
         Design.from_file(tmp_path / "other.json")
 
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from wean_fairseq.evaluation import EvaluationError
+from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.metrics import Method7Bleu, Method7IBleu, Method7SelfBleu, method7_bleu
 
 # Golden values measured once with NLTK 3.4.5 (legacy) and NLTK 3.9.1 (current) on invented sentences:
@@ -91,5 +91,5 @@ def test_defective_self_bleu_looks_at_letters_of_the_first_source_word() -> None
 
 
 def test_unknown_version() -> None:
-    with pytest.raises(EvaluationError, match="choose legacy or current"):
+    with pytest.raises(UserError, match="choose legacy or current"):
         Method7Bleu(version="3.5")

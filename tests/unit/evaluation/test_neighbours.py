@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from wean_fairseq.evaluation.errors import EvaluationError
+from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.neighbours import (
     EMBEDDING,
     chance_baseline,
@@ -79,26 +79,26 @@ def test_an_unknown_word_is_named(files, capsys):
 def test_another_dictionary_is_refused(files, tmp_path):
     other = tmp_path / "dict.txt"
     other.write_text("big 1\n", encoding="utf-8")
-    with pytest.raises(EvaluationError, match="embeds 7 words but the dictionary has 1"):
+    with pytest.raises(UserError, match="embeds 7 words but the dictionary has 1"):
         load_embedding(files[0], str(other))
 
 
 def test_a_file_that_is_no_dictionary_is_refused(files, tmp_path):
     other = tmp_path / "dict.txt"
     other.write_text("big 1\nhello there you\n", encoding="utf-8")
-    with pytest.raises(EvaluationError, match=r"dict.txt, line 2: 'hello there you' is not 'word count'"):
+    with pytest.raises(UserError, match=r"dict.txt, line 2: 'hello there you' is not 'word count'"):
         load_embedding(files[0], str(other))
 
 
 def test_a_checkpoint_that_is_cut_off_is_refused(files, tmp_path):
     broken = tmp_path / "broken.pt"
     broken.write_bytes(Path(files[0]).read_bytes()[:300])
-    with pytest.raises(EvaluationError, match="cut off"):
+    with pytest.raises(UserError, match="cut off"):
         load_embedding(str(broken), files[1])
-    with pytest.raises(EvaluationError, match="there is no checkpoint"):
+    with pytest.raises(UserError, match="there is no checkpoint"):
         load_embedding(str(tmp_path / "none.pt"), files[1])
 
 
 def test_a_checkpoint_without_that_embedding_says_what_it_has(files):
-    with pytest.raises(EvaluationError, match=f"has no 'decoder.x'; it has {EMBEDDING}"):
+    with pytest.raises(UserError, match=f"has no 'decoder.x'; it has {EMBEDDING}"):
         load_embedding(*files, name="decoder.x")

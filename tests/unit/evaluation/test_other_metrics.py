@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wean_fairseq.compat import hide_broken_torchaudio
-from wean_fairseq.evaluation import EvaluationError
+from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.metrics import (
     METRICS,
     CopyRate,
@@ -25,6 +24,7 @@ from wean_fairseq.evaluation.metrics import (
 )
 from wean_fairseq.evaluation.metrics.bert_score import greedy_f1
 from wean_fairseq.evaluation.tokenizers import get_tokenizer, guess_tokenization
+from wean_fairseq.optional import hide_broken_torchaudio
 
 
 def corpus(metric: EvaluationMetric, outputs: list[str], references: list[str], sources: list[str]) -> float:
@@ -105,14 +105,14 @@ def _signature(metric: EvaluationMetric) -> str:
 
 def test_meteor_without_nltk_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nltk", None)
-    with pytest.raises(EvaluationError, match=r"pip install wean_fairseq\[meteor\]"):
+    with pytest.raises(UserError, match=r"pip install wean_fairseq\[meteor\]"):
         Meteor()
 
 
 def test_meteor_with_synonyms_needs_wordnet(monkeypatch: pytest.MonkeyPatch) -> None:
     data = pytest.importorskip("nltk.data")
     monkeypatch.setattr(data, "path", [])
-    with pytest.raises(EvaluationError, match="set NLTK_DATA to a copy or use meteor-exact-stem"):
+    with pytest.raises(UserError, match="set NLTK_DATA to a copy or use meteor-exact-stem"):
         Meteor("METEOR", synonyms=True)
 
 
@@ -151,7 +151,7 @@ def test_meteor_with_half_a_wordnet_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     wordnet = _WordNet()
     wordnet.ensure_loaded = _incomplete
     monkeypatch.setattr("nltk.corpus.wordnet", wordnet)
-    with pytest.raises(EvaluationError, match=r"cannot read WordNet .*\(No such file\); put a complete copy"):
+    with pytest.raises(UserError, match=r"cannot read WordNet .*\(No such file\); put a complete copy"):
         Meteor("METEOR", synonyms=True)
 
 
@@ -160,7 +160,7 @@ def _incomplete() -> None:
 
 
 def test_bertscore_needs_a_folder() -> None:
-    with pytest.raises(EvaluationError, match="give it with --bert-model FOLDER"):
+    with pytest.raises(UserError, match="give it with --bert-model FOLDER"):
         build_metric("bertscore", Settings())
 
 
@@ -193,7 +193,7 @@ def test_bertscore_with_a_tiny_local_model(tmp_path: Path) -> None:
 def test_bertscore_refuses_a_model_without_its_tokenizer(tmp_path: Path) -> None:
     """transformers makes up a tokenizer that knows no word: everything would be equal to everything."""
     tiny_bert(tmp_path)
-    with pytest.raises(EvaluationError, match="its tokenizer knows 5 pieces, the model 13"):
+    with pytest.raises(UserError, match="its tokenizer knows 5 pieces, the model 13"):
         build_metric("bertscore", Settings(bert_model=str(tmp_path)))
 
 
@@ -218,9 +218,9 @@ def test_tokenisation_is_guessed_from_the_script(lines: list[str], expected: str
 
 
 def test_unknown_names_list_the_choices() -> None:
-    with pytest.raises(EvaluationError, match="unknown metric 'blue'; choose from bleu, bleu2"):
+    with pytest.raises(UserError, match="unknown metric 'blue'; choose from bleu, bleu2"):
         build_metric("blue", Settings())
-    with pytest.raises(EvaluationError, match="unknown tokenisation 'spm'; choose one of 13a, zh"):
+    with pytest.raises(UserError, match="unknown tokenisation 'spm'; choose one of 13a, zh"):
         get_tokenizer("spm")
 
 
@@ -228,5 +228,5 @@ def test_source_metrics_say_that_they_need_the_source() -> None:
     for name, entry in METRICS.items():
         if name in ("meteor", "bertscore", "bleu-nltk") or not entry.build(Settings(), "x").needs_source:
             continue
-        with pytest.raises(EvaluationError, match="give the source sentences"):
+        with pytest.raises(UserError, match="give the source sentences"):
             build_metric(name, Settings()).corpus_score(["a"], [["a"]])

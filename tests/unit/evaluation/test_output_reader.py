@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from wean_fairseq.evaluation import EvaluationError, read_generated, read_plain
+from wean_fairseq.errors import UserError
+from wean_fairseq.evaluation import read_generated, read_plain
 from wean_fairseq.evaluation.output_reader import holds_pieces, parse_log, undo_bpe
 
 # Written by hand after the line formats in fairseq_cli/generate.py (0.12); ids come out of order there.
@@ -82,7 +83,7 @@ def test_log_without_d_lines_falls_back_to_h_lines(tmp_path: Path) -> None:
     ],
 )
 def test_broken_logs_are_refused(tmp_path: Path, change, message: str) -> None:
-    with pytest.raises(EvaluationError, match=message):
+    with pytest.raises(UserError, match=message):
         parse_log(write(tmp_path / "gen.log", change(LOG)))
 
 
@@ -95,7 +96,7 @@ def test_a_sorted_log_is_read(tmp_path: Path, lines: list[str]) -> None:
 
 def test_tokens_of_a_log_without_them_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "gen.log", tagged(LOG, "D"))
-    with pytest.raises(EvaluationError, match="holds no H- lines, which --tokens asks for"):
+    with pytest.raises(UserError, match="holds no H- lines, which --tokens asks for"):
         read_generated("X", path, detokenised=False)
 
 
@@ -112,7 +113,7 @@ def test_what_is_odd_about_a_log_is_counted(tmp_path: Path) -> None:
 
 
 def test_many_missing_ids_are_counted_not_listed(tmp_path: Path) -> None:
-    with pytest.raises(EvaluationError, match=r"id 0, 1, 2, 3, 4 and 94 more of 0\.\.99 missing"):
+    with pytest.raises(UserError, match=r"id 0, 1, 2, 3, 4 and 94 more of 0\.\.99 missing"):
         parse_log(write(tmp_path / "gen.log", "H-99\t-1.0\ta\n"))
 
 
@@ -121,9 +122,9 @@ def test_copied_words_are_put_back(tmp_path: Path) -> None:
     path = write(tmp_path / "gen.log", log)
     output = read_generated("X", path, oov_source=["Zork met Blip and Zork"])
     assert output.hypotheses == ["Blip met Zork <unk>"]  # slot 7 stands for no source word
-    with pytest.raises(EvaluationError, match="give the tokenised source text with --oov-source"):
+    with pytest.raises(UserError, match="give the tokenised source text with --oov-source"):
         read_generated("X", path)
-    with pytest.raises(EvaluationError, match="is not line 1 of the --oov-source text"):
+    with pytest.raises(UserError, match="is not line 1 of the --oov-source text"):
         read_generated("X", path, oov_source=["Zork saw Blip and Zork"])
 
 
@@ -151,14 +152,14 @@ def test_plain_file_keeps_every_line(tmp_path: Path) -> None:
 def test_undecodable_bytes_name_the_line(tmp_path: Path) -> None:
     path = tmp_path / "hyp.txt"
     path.write_bytes(b"fine\nna\xefve\n")
-    with pytest.raises(EvaluationError, match=r"hyp.txt, line 2: byte 0xef at position 3 is not UTF-8"):
+    with pytest.raises(UserError, match=r"hyp.txt, line 2: byte 0xef at position 3 is not UTF-8"):
         read_plain("X", path)
 
 
 def test_a_log_is_not_a_plain_file(tmp_path: Path) -> None:
-    with pytest.raises(EvaluationError, match="pass it as --generated X="):
+    with pytest.raises(UserError, match="pass it as --generated X="):
         read_plain("X", write(tmp_path / "gen.log", LOG))
-    with pytest.raises(EvaluationError, match="pass it as --generated X="):
+    with pytest.raises(UserError, match="pass it as --generated X="):
         read_plain("X", write(tmp_path / "gen.log", "INFO | a long header\n" * 500 + LOG))
 
 
@@ -167,7 +168,7 @@ def test_a_log_is_not_a_plain_file(tmp_path: Path) -> None:
 )
 def test_unreadable_files(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "empty.txt").touch()
-    with pytest.raises(EvaluationError, match=message):
+    with pytest.raises(UserError, match=message):
         read_plain("X", tmp_path / name)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wean_fairseq.evaluation import EvaluationError
+from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.corpus import Corpus
 from wean_fairseq.evaluation.evaluate import Resampling, evaluate
 from wean_fairseq.evaluation.metrics import Settings
@@ -47,9 +47,7 @@ def test_null_characters_are_counted() -> None:
 
 @pytest.mark.parametrize("piece", ["hy@@ po@@ thesis", "▁hypo thesis"])
 def test_pieces_are_not_scored_as_words(piece: str) -> None:
-    with pytest.raises(
-        EvaluationError, match=r"A: 1 outputs hold pieces of words .*line 2.* join them with --remove-bpe"
-    ):
+    with pytest.raises(UserError, match=r"A: 1 outputs hold pieces of words .*line 2.* join them with --remove-bpe"):
         warnings(["one", piece], ["one", "hypothesis"])
     assert warnings(["one", piece], ["one", piece]) == []
     (warning,) = warnings([piece] + ["one"] * 100, ["one"] * 101)

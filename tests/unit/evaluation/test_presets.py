@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
-from wean_fairseq.evaluation import EvaluationError
+from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.metrics import Settings
 from wean_fairseq.evaluation.presets import PRESETS, Column, columns_for
 
@@ -156,7 +156,7 @@ def test_bleu_of_nts_is_that_of_nltk_with_smoothing_method_3() -> None:
 def test_without_punkt_the_error_says_where_it_comes_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     data = pytest.importorskip("nltk.data")
     monkeypatch.setattr(data, "path", [str(tmp_path)])
-    with pytest.raises(EvaluationError, match=r"run `python -m nltk\.downloader punkt_tab`"):
+    with pytest.raises(UserError, match=r"run `python -m nltk\.downloader punkt_tab`"):
         columns_for(["paper:nts"], [], Settings())
 
 
@@ -182,5 +182,5 @@ def test_standard_numbers_beside_a_preset_follow_the_settings() -> None:
 
 
 def test_unknown_preset_lists_the_choices() -> None:
-    with pytest.raises(EvaluationError, match="unknown preset 'paper:x'; choose from standard, paper:wean-pwkp, "):
+    with pytest.raises(UserError, match="unknown preset 'paper:x'; choose from standard, paper:wean-pwkp, "):
         columns_for(["paper:x"], [], Settings())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wean_fairseq.evaluation import EvaluationError
+from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.cli import main
 from wean_fairseq.evaluation.corpus import read_corpus
 from wean_fairseq.evaluation.evaluate import Resampling, evaluate
@@ -43,7 +43,7 @@ def test_kept_scores_of_released_outputs_are_measured_again(
         pytest.importorskip("nltk.tokenize.punkt")
         try:
             get_tokenizer("nltk")
-        except EvaluationError:
+        except UserError:
             pytest.skip("no Punkt model in NLTK_DATA")
     arguments = [
         path for word in command.split() for path in (sorted(map(str, Path().glob(word))) if "?" in word else [word])

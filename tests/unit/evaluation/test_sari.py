@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.reference import sari as reference
-from wean_fairseq.evaluation import EvaluationError
+from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.metrics import EvaluationMetric, Sari, SentenceSari
 
 SOURCE = "About 95 species are currently accepted ."
@@ -62,7 +62,7 @@ def test_hand_count() -> None:
 
 
 def test_without_source_it_says_so() -> None:
-    with pytest.raises(EvaluationError, match="give the source sentences"):
+    with pytest.raises(UserError, match="give the source sentences"):
         Sari().corpus_score(["a"], [["a"]])
 
 

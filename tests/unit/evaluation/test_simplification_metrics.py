@@ -5,7 +5,7 @@ import builtins
 import pytest
 import sacrebleu
 
-from wean_fairseq.evaluation import EvaluationError
+from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.metrics import EvaluationMetric, Settings, build_metric
 from wean_fairseq.evaluation.metrics.simplification import count_sentences
 
@@ -85,7 +85,7 @@ def test_without_the_counter_of_syllables_the_error_says_so(monkeypatch: pytest.
         return importing(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(EvaluationError, match=r"install it with `pip install wean_fairseq\[fkgl\]`"):
+    with pytest.raises(UserError, match=r"install it with `pip install wean_fairseq\[fkgl\]`"):
         build_metric("fkgl", Settings())
 
 

@@ -4,12 +4,13 @@ import argparse
 import json
 from typing import Any
 
-from wean_fairseq.evaluation.human.design import KINDS, LIKERT, Design, make_design
-from wean_fairseq.evaluation.human.ratings import analyse, read_ratings
-from wean_fairseq.evaluation.human.sheets import write_sheets
-from wean_fairseq.evaluation.output_reader import read_plain
-from wean_fairseq.evaluation.system_arguments import OneLineParser, add_system_arguments, read_systems
-from wean_fairseq.evaluation.text_files import check_outputs, read_lines, write_atomically
+from ...console import OneLineParser
+from ..output_reader import read_plain
+from ..system_arguments import add_system_arguments, read_systems
+from ..text_files import check_outputs, read_lines, write_atomically
+from .design import KINDS, LIKERT, Design, make_design
+from .ratings import analyse, read_ratings
+from .sheets import write_sheets
 
 
 def sheet_parser() -> argparse.ArgumentParser:

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.output_reader import SystemOutput
-from wean_fairseq.evaluation.text_files import PathLike, parse_json, read_text
+from ...errors import UserError
+from ..output_reader import SystemOutput
+from ..text_files import PathLike, parse_json, read_text
 
 LIKERT = "likert"
 COMPARE = "compare"
@@ -90,7 +90,7 @@ class Design:
                 raise KeyError("kind")
             return design
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise EvaluationError(
+            raise UserError(
                 f"{path} is not a key written by wean-evaluate sheet; give the key.json beside the sheets."
             ) from None
 
@@ -148,22 +148,20 @@ def _check(
 ) -> None:
     """Refuse studies that cannot be laid out."""
     if kind not in KINDS:
-        raise EvaluationError(f"unknown kind of study {kind!r}; choose {' or '.join(KINDS)}.")
+        raise UserError(f"unknown kind of study {kind!r}; choose {' or '.join(KINDS)}.")
     names = [system.name for system in systems]
     if len(set(names)) != len(names):
-        raise EvaluationError("two systems have the same name; give every system a name of its own.")
+        raise UserError("two systems have the same name; give every system a name of its own.")
     if len(names) < (2 if kind == COMPARE else 1):
-        raise EvaluationError(f"a {kind} study needs more systems than {len(names)}; add them with --hyp NAME=FILE.")
+        raise UserError(f"a {kind} study needs more systems than {len(names)}; add them with --hyp NAME=FILE.")
     if not criteria or len(set(criteria)) != len(criteria) or {"rater", "item", "source"} & set(criteria):
-        raise EvaluationError(
+        raise UserError(
             "the criteria must be different names and none of rater, item, source; give them with --criteria."
         )
     lengths = {len(system.nbest) for system in systems} | ({len(sources)} if sources is not None else set())
     if len(lengths) > 1:
-        raise EvaluationError(
-            f"the files have different numbers of lines ({sorted(lengths)}); give outputs of one test set."
-        )
+        raise UserError(f"the files have different numbers of lines ({sorted(lengths)}); give outputs of one test set.")
     if not 1 <= num_sentences <= min(lengths):
-        raise EvaluationError(f"cannot sample {num_sentences} of {min(lengths)} sentences; choose another --sentences.")
+        raise UserError(f"cannot sample {num_sentences} of {min(lengths)} sentences; choose another --sentences.")
     if num_raters < 1:
-        raise EvaluationError("a study needs at least one rater; choose another --raters.")
+        raise UserError("a study needs at least one rater; choose another --raters.")

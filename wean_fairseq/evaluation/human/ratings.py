@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wean_fairseq.evaluation.errors import EvaluationError, name_some
-from wean_fairseq.evaluation.human.design import ANSWERS, LIKERT, Design
-from wean_fairseq.evaluation.text_files import PathLike, decode_lines, read_bytes
+from ...errors import UserError, name_some
+from ..text_files import PathLike, decode_lines, read_bytes
+from .design import ANSWERS, LIKERT, Design
 
 #: rater -> item -> criterion -> answer
 Ratings = dict[str, dict[str, dict[str, str]]]
@@ -26,17 +26,17 @@ def read_ratings(design: Design, paths: Sequence[PathLike]) -> Ratings:
     """Read and check the sheets of all raters.
 
     Raises:
-        EvaluationError: for an incomplete, duplicated or foreign sheet, naming file and items.
+        UserError: for an incomplete, duplicated or foreign sheet, naming file and items.
     """
     ratings: Ratings = {}
     for path in paths:
         rater, answers = _read_sheet(design, path)
         if rater in ratings:
-            raise EvaluationError(f"{path} is a second sheet of {rater}; give one file per rater.")
+            raise UserError(f"{path} is a second sheet of {rater}; give one file per rater.")
         ratings[rater] = answers
     missing = [rater for rater in design.raters if rater not in ratings]
     if missing:
-        raise EvaluationError(f"no sheet of {', '.join(missing)}; give the files of all {len(design.raters)} raters.")
+        raise UserError(f"no sheet of {', '.join(missing)}; give the files of all {len(design.raters)} raters.")
     return ratings
 
 
@@ -48,16 +48,14 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
     try:
         rows = list(csv.DictReader(io.StringIO(text), delimiter=delimiter))
     except csv.Error as error:
-        raise EvaluationError(f"{path} is no table of answers ({error}); save it as CSV again.") from None
+        raise UserError(f"{path} is no table of answers ({error}); save it as CSV again.") from None
     wanted = ["rater", "item", *design.criteria]
     absent = [name for name in wanted if not rows or name not in rows[0]]
     if absent:
-        raise EvaluationError(f"{path} has no column {', '.join(absent)}; give a sheet written by wean-evaluate sheet.")
+        raise UserError(f"{path} has no column {', '.join(absent)}; give a sheet written by wean-evaluate sheet.")
     raters = {str(row["rater"]).strip() for row in rows}
     if len(raters) != 1 or not raters <= set(design.raters):
-        raise EvaluationError(
-            f"{path} names the raters {sorted(raters)}; one of {', '.join(design.raters)} was expected."
-        )
+        raise UserError(f"{path} names the raters {sorted(raters)}; one of {', '.join(design.raters)} was expected.")
     rater = raters.pop()
     known = {item.name for item in design.items}
     found = Counter(str(row["item"]).strip() for row in rows)
@@ -78,7 +76,7 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
 def _refuse(names: list[str], what: str, remedy: str) -> None:
     """Raise if there is anything to name."""
     if names:
-        raise EvaluationError(f"{what} {name_some(names)}; {remedy}.")
+        raise UserError(f"{what} {name_some(names)}; {remedy}.")
 
 
 def analyse(design: Design, ratings: Ratings) -> dict[str, Any]:
@@ -99,9 +97,7 @@ def fleiss_kappa(design: Design, ratings: Ratings, criterion: str) -> float | No
     try:
         from statsmodels.stats.inter_rater import fleiss_kappa as kappa
     except ImportError:
-        raise EvaluationError(
-            "Fleiss' kappa needs statsmodels; install it with `pip install wean_fairseq[stats]`."
-        ) from None
+        raise UserError("Fleiss' kappa needs statsmodels; install it with `pip install wean_fairseq[stats]`.") from None
     answers = ANSWERS[design.kind]
     table = np.array(
         [

@@ -10,9 +10,9 @@ import io
 import json
 from pathlib import Path
 
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.human.design import ANSWERS, LIKERT, Design, Item
-from wean_fairseq.evaluation.text_files import PathLike, write_atomically
+from ...errors import UserError
+from ..text_files import PathLike, write_atomically
+from .design import ANSWERS, LIKERT, Design, Item
 
 #: A cell that starts like this is run as a formula by spreadsheet programs.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -91,7 +91,7 @@ def write_sheets(design: Design, folder: PathLike) -> list[Path]:
     target = Path(folder)
     key = target / "key.json"
     if key.exists():
-        raise EvaluationError(f"{key} exists: there is a study in this folder already; choose another --out.")
+        raise UserError(f"{key} exists: there is a study in this folder already; choose another --out.")
     items = {item.name: item for item in design.items}
     written = []
     for rater in design.raters:

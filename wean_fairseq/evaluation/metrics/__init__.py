@@ -1,18 +1,18 @@
 """Metrics as sacreBLEU `Metric` subclasses: sufficient statistics -> score, each with a signature."""
 
-from wean_fairseq.evaluation.metrics.base import EvaluationMetric, MeanMetric, OwnMetric, SourceMixin
-from wean_fairseq.evaluation.metrics.bert_score import BertScore
-from wean_fairseq.evaluation.metrics.bleu import Bleu, IBleu, NltkBleu, SelfBleu
-from wean_fairseq.evaluation.metrics.characters import Chrf, Ter
-from wean_fairseq.evaluation.metrics.copying import CopyRate, ExactMatch, LengthRatio, Novelty, SourceLengthRatio
-from wean_fairseq.evaluation.metrics.diversity import Distinct, Diversity
-from wean_fairseq.evaluation.metrics.meteor import Meteor
-from wean_fairseq.evaluation.metrics.method7 import Method7Bleu, Method7IBleu, Method7SelfBleu, method7_bleu
-from wean_fairseq.evaluation.metrics.registry import METRICS, MetricEntry, Settings, build_metric
-from wean_fairseq.evaluation.metrics.rouge import Rouge
-from wean_fairseq.evaluation.metrics.sari import Sari, SentenceSari
-from wean_fairseq.evaluation.metrics.simplification import CharacterRatio, Fkgl, SentenceSplits, WordChanges
-from wean_fairseq.evaluation.metrics.topics import TopicCoverage
+from .base import EvaluationMetric, MeanMetric, OwnMetric, SourceMixin
+from .bert_score import BertScore
+from .bleu import Bleu, IBleu, NltkBleu, SelfBleu
+from .characters import Chrf, Ter
+from .copying import CopyRate, ExactMatch, LengthRatio, Novelty, SourceLengthRatio
+from .diversity import Distinct, Diversity
+from .meteor import Meteor
+from .method7 import Method7Bleu, Method7IBleu, Method7SelfBleu, method7_bleu
+from .registry import METRICS, MetricEntry, Settings, build_metric
+from .rouge import Rouge
+from .sari import Sari, SentenceSari
+from .simplification import CharacterRatio, Fkgl, SentenceSplits, WordChanges
+from .topics import TopicCoverage
 
 __all__ = [
     "METRICS",

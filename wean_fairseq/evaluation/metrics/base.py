@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from sacrebleu.metrics.base import Metric, Score, Signature
 
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.tokenizers import Lowercase, case_signature, fold_case, get_tokenizer
+from ...errors import UserError
+from ..tokenizers import Lowercase, case_signature, fold_case, get_tokenizer
 
 FloatArray = npt.NDArray[np.float64]
 SignatureItems = dict[str, str | int | float]
@@ -153,9 +153,9 @@ class SourceMixin(EvaluationMetric):
     def _cache_references(self, references: Sequence[Sequence[str]]) -> list[Any]:
         """Put the sources in front of the references and cache both."""
         if self.sources is None:
-            raise EvaluationError(f"{self.label} compares with the source; give the source sentences (--src).")
+            raise UserError(f"{self.label} compares with the source; give the source sentences (--src).")
         if len(self.sources) != len(references[0]):  # sacreBLEU would leave out what is too much
-            raise EvaluationError(
+            raise UserError(
                 f"{self.label}: there are {len(self.sources)} sources but {len(references[0])} references; "
                 "give one source for each."
             )

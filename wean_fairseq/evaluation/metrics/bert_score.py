@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.metrics.base import MeanMetric, SignatureItems
-from wean_fairseq.evaluation.text_files import sha256_of
+from ...errors import UserError
+from ..text_files import sha256_of
+from .base import MeanMetric, SignatureItems
 
 #: Unit vectors of a text's tokens, shape (tokens, dimension); single precision, because there are many.
 Vectors = npt.NDArray[np.floating[Any]]
@@ -27,7 +27,7 @@ def load_model(folder: str) -> tuple[Any, Any]:
     transformers makes up an empty tokenizer where the folder has none. Every word would be unknown and every score
     about 100, so a tokenizer that does not fit the model is refused.
     """
-    from wean_fairseq.compat import hide_broken_torchaudio
+    from ...optional import hide_broken_torchaudio
 
     hide_broken_torchaudio()
     import transformers
@@ -66,21 +66,17 @@ class BertScore(MeanMetric):
     def __init__(self, label: str = "BERTScore", model_folder: str | None = None, layer: int = -1) -> None:
         """Load the model."""
         if model_folder is None or not Path(model_folder, "config.json").is_file():
-            raise EvaluationError(
-                f"{label} needs a folder with a transformers model; give it with --bert-model FOLDER."
-            )
+            raise UserError(f"{label} needs a folder with a transformers model; give it with --bert-model FOLDER.")
         try:
             import torch
             import transformers
         except ImportError:
-            raise EvaluationError(
-                f"{label} needs transformers; install it with `pip install wean_fairseq[bert]`."
-            ) from None
+            raise UserError(f"{label} needs transformers; install it with `pip install wean_fairseq[bert]`.") from None
         try:
             self._pieces, self._model = load_model(model_folder)
         except (ImportError, OSError, ValueError, RuntimeError) as error:  # a broken model or a broken installation
             reason = str(error).partition("\n")[0]
-            raise EvaluationError(f"{label}: the model in {model_folder} cannot be loaded ({reason}).") from error
+            raise UserError(f"{label}: the model in {model_folder} cannot be loaded ({reason}).") from error
         options: SignatureItems = {
             "model": Path(model_folder).name,
             "config": sha256_of(Path(model_folder, "config.json"))[:8],

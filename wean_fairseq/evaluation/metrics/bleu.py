@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU, BLEUScore
 
-from wean_fairseq.evaluation.metrics.base import EvaluationMetric, FloatArray, OwnMetric, SourceMixin
-from wean_fairseq.evaluation.tokenizers import Lowercase, case_signature, fold_case, get_tokenizer
+from ..tokenizers import Lowercase, case_signature, fold_case, get_tokenizer
+from .base import EvaluationMetric, FloatArray, OwnMetric, SourceMixin
 
 #: Length statistics (hypothesis, reference) that sacreBLEU keeps in front of the n-gram counts.
 _LENGTHS = 2

@@ -5,7 +5,7 @@ from typing import Any
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from wean_fairseq.evaluation.metrics.base import EvaluationMetric
+from .base import EvaluationMetric
 
 
 class Chrf(CHRF, EvaluationMetric):

@@ -9,8 +9,8 @@ WordNet in a folder named by the environment variable NLTK_DATA.
 from functools import lru_cache
 from typing import Any
 
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.metrics.base import MeanMetric, SignatureItems
+from ...errors import UserError
+from .base import MeanMetric, SignatureItems
 
 
 class _Stemmer:
@@ -50,7 +50,7 @@ class Meteor(MeanMetric):
             from nltk.stem.porter import PorterStemmer
             from nltk.translate.meteor_score import meteor_score
         except ImportError:
-            raise EvaluationError(
+            raise UserError(
                 f"{label} needs the package nltk; install it with `pip install wean_fairseq[meteor]`."
             ) from None
         options: SignatureItems = {"modules": "exact+stem", "alpha": 0.9, "beta": 3, "gamma": 0.5}
@@ -76,12 +76,12 @@ def _load_wordnet(label: str) -> Any:
     try:
         wordnet.ensure_loaded()
     except LookupError:
-        raise EvaluationError(
+        raise UserError(
             f"{label} needs WordNet, which is not in NLTK's data folders; "
             "set NLTK_DATA to a copy or use meteor-exact-stem."
         ) from None
     except OSError as error:  # a file of it is missing, or lies where NLTK refuses to read
-        raise EvaluationError(
+        raise UserError(
             f"{label} cannot read WordNet in NLTK's data folders ({error}); "
             "put a complete copy there, no links, or use meteor-exact-stem."
         ) from None

@@ -26,9 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.metrics.base import FloatArray, MeanMetric, SourceMixin
-from wean_fairseq.evaluation.metrics.sari import Ngrams, count_ngrams
+from ...errors import UserError
+from .base import FloatArray, MeanMetric, SourceMixin
+from .sari import Ngrams, count_ngrams
 
 _K = 5
 _MAX_ORDER = 4
@@ -105,7 +105,7 @@ class Method7Bleu(MeanMetric):
     ) -> None:
         """Set order and version; both are in the signature."""
         if version not in VERSIONS:
-            raise EvaluationError(f"unknown version {version!r} of method 7; choose {' or '.join(VERSIONS)}.")
+            raise UserError(f"unknown version {version!r} of method 7; choose {' or '.join(VERSIONS)}.")
         super().__init__(
             label, tokenize, lowercase, {"order": order, "smooth": f"nltk-method7-{version}", "avg": "sentence"}
         )

@@ -4,20 +4,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.metrics.base import EvaluationMetric
-from wean_fairseq.evaluation.metrics.bert_score import BertScore
-from wean_fairseq.evaluation.metrics.bleu import Bleu, IBleu, NltkBleu, SelfBleu
-from wean_fairseq.evaluation.metrics.characters import Chrf, Ter
-from wean_fairseq.evaluation.metrics.copying import CopyRate, ExactMatch, LengthRatio, Novelty, SourceLengthRatio
-from wean_fairseq.evaluation.metrics.diversity import Distinct, Diversity
-from wean_fairseq.evaluation.metrics.meteor import Meteor
-from wean_fairseq.evaluation.metrics.method7 import Method7Bleu, Method7IBleu, Method7SelfBleu
-from wean_fairseq.evaluation.metrics.rouge import Rouge
-from wean_fairseq.evaluation.metrics.sari import Sari, SentenceSari
-from wean_fairseq.evaluation.metrics.simplification import CharacterRatio, Fkgl, SentenceSplits, WordChanges
-from wean_fairseq.evaluation.metrics.topics import TopicCoverage
-from wean_fairseq.evaluation.tokenizers import Lowercase
+from ...errors import UserError
+from ..tokenizers import Lowercase
+from .base import EvaluationMetric
+from .bert_score import BertScore
+from .bleu import Bleu, IBleu, NltkBleu, SelfBleu
+from .characters import Chrf, Ter
+from .copying import CopyRate, ExactMatch, LengthRatio, Novelty, SourceLengthRatio
+from .diversity import Distinct, Diversity
+from .meteor import Meteor
+from .method7 import Method7Bleu, Method7IBleu, Method7SelfBleu
+from .rouge import Rouge
+from .sari import Sari, SentenceSari
+from .simplification import CharacterRatio, Fkgl, SentenceSplits, WordChanges
+from .topics import TopicCoverage
 
 
 @dataclass(frozen=True)
@@ -244,6 +244,6 @@ def build_metric(name: str, settings: Settings, label: str | None = None, **chan
         changes: settings that a preset fixes.
     """
     if name not in METRICS:
-        raise EvaluationError(f"unknown metric {name!r}; choose from {', '.join(METRICS)}.")
+        raise UserError(f"unknown metric {name!r}; choose from {', '.join(METRICS)}.")
     entry = METRICS[name]
     return entry.build(replace(settings, **changes), label or entry.label)

@@ -15,7 +15,7 @@ The corpus score is the mean over sentences; with several references the best F 
 from collections.abc import Sequence
 from typing import Any
 
-from wean_fairseq.evaluation.metrics.base import MeanMetric
+from .base import MeanMetric
 
 
 class _Tokenized:

@@ -26,8 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from wean_fairseq.evaluation.metrics.base import FloatArray, OwnMetric, SignatureItems, SourceMixin, ratio
-from wean_fairseq.evaluation.tokenizers import Lowercase, fold_case
+from ..tokenizers import Lowercase, fold_case
+from .base import FloatArray, OwnMetric, SignatureItems, SourceMixin, ratio
 
 _MAX_ORDER = 4
 OPERATIONS = ("add", "keep", "delete")

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from wean_fairseq.evaluation.errors import EvaluationError
-from wean_fairseq.evaluation.metrics.base import FloatArray, MeanMetric, OwnMetric, SourceMixin, ratio
-from wean_fairseq.evaluation.tokenizers import get_tokenizer
+from ...errors import UserError
+from ..tokenizers import get_tokenizer
+from .base import FloatArray, MeanMetric, OwnMetric, SourceMixin, ratio
 
 #: The end of a sentence: a mark of its own, and a closing quotation mark or bracket after it.
 _END = re.compile(r"""(?<!\S)[.?!](?:[ ]["')\]}]+)?(?!\S)""")
@@ -67,7 +67,7 @@ def _syllable_counter(label: str) -> Callable[[str], int]:
     try:
         from readability import langdata
     except ImportError:
-        raise EvaluationError(
+        raise UserError(
             f"{label} needs the package readability; install it with `pip install wean_fairseq[fkgl]`."
         ) from None
     exceptions = {word: int(count) for word, count in map(str.split, langdata.specialsyllables_en.splitlines())}

@@ -6,8 +6,8 @@ words that occur.
 
 from typing import Any
 
-from wean_fairseq.evaluation.metrics.base import FloatArray, OwnMetric, SourceMixin, ratio
-from wean_fairseq.evaluation.tokenizers import has_chinese
+from ..tokenizers import has_chinese
+from .base import FloatArray, OwnMetric, SourceMixin, ratio
 
 
 class TopicCoverage(SourceMixin, OwnMetric):

@@ -4,8 +4,8 @@ A number here was computed by its row's scorer on its paper's data; nothing of i
 paper-tables`` prints them beside the results that are kept.
 """
 
-from wean_fairseq.evaluation.published import cdnpg, copynet, essays, wean
-from wean_fairseq.evaluation.published.tables import SCORERS, Column, Row, Table
+from . import cdnpg, copynet, essays, wean
+from .tables import SCORERS, Column, Row, Table
 
 __all__ = ["LEFT_OUT", "SCORERS", "TABLES", "Column", "Row", "Table"]
 

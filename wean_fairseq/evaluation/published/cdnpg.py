@@ -1,6 +1,6 @@
 """The tables of C-DNPG (Gu et al., COLING 2022) that hold scores: 2, 4 and 5; and DNPG's own (Li et al., ACL 2019)."""
 
-from wean_fairseq.evaluation.published.tables import OWN, RATED, Column, Row, Table
+from .tables import OWN, RATED, Column, Row, Table
 
 _PAPER = "C-DNPG (Gu et al., COLING 2022)"
 _SHEETS = "ratings; `wean-evaluate sheet --kind compare` makes the sheets, `wean-evaluate ratings` analyses them"

@@ -1,6 +1,6 @@
 """The tables of CopyNet (Gu et al., ACL 2016). Its Table 2 counts the pairs of LCSTS and has no score."""
 
-from wean_fairseq.evaluation.published.tables import HU, OWN, Column, Row, Table
+from .tables import HU, OWN, Column, Row, Table
 
 _PAPER = "CopyNet (Gu et al., ACL 2016)"
 

@@ -3,7 +3,7 @@
 PC-SAN's tables are images that were not read: its rows have no numbers, only those systems that its text names.
 """
 
-from wean_fairseq.evaluation.published.tables import OWN, RATED, SHEETS, Column, Row, Table
+from .tables import OWN, RATED, SHEETS, Column, Row, Table
 
 _PAPER = "PC-SAN (KSII TIIS 14(8), 2020)"
 _MTA = "MTA-LSTM (Feng et al., IJCAI 2018)"

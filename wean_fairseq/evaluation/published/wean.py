@@ -4,7 +4,7 @@ Few of its rows are its own: simplification systems come from Zhang and Lapata (
 2017), with their scorers, summarisation systems from their own papers.
 """
 
-from wean_fairseq.evaluation.published.tables import HU, OWN, RATED, SHEETS, UNCHECKED, Column, Row, Table
+from .tables import HU, OWN, RATED, SHEETS, UNCHECKED, Column, Row, Table
 
 _PAPER = "WEAN (Ma et al., NAACL 2018)"
 _DRESS = "from Zhang and Lapata (EMNLP 2017), outputs released with DRESS"

@@ -1,0 +1,60 @@
+"""The parts that all command lines share: argument types, messages, and errors as one sentence with exit status 2."""
+
+import argparse
+import logging
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from .errors import UserError
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """A parser whose errors are one line: the usage that argparse prints before them hides them."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and leave with status 2."""
+        self.exit(2, f"{self.prog}: {message}; see --help.\n")
+
+
+def whole_number(minimum: int) -> Callable[[str], int]:
+    """An argparse type: a whole number of ``minimum`` or more."""
+
+    def parse(text: str) -> int:
+        if not text.isascii() or not text.isdecimal() or int(text) < minimum:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of {minimum} or more")
+        return int(text)
+
+    return parse
+
+
+def configure_logging(program: str) -> None:
+    """Let the program's own messages and everybody's warnings reach the terminal, and nothing else.
+
+    Importing fairseq and hydra leaves a root logger that lets everything through.
+    """
+    logging.basicConfig(level=logging.WARNING, format=f"{program}: %(message)s", force=True)
+    logging.getLogger("wean_fairseq.reporting").setLevel(logging.INFO)
+
+
+def print_message(program: str, text: str) -> None:
+    """Write a line about the work itself, beside what the program prints."""
+    sys.stderr.write(f"{program}: {text}\n")
+    sys.stderr.flush()
+
+
+def print_text(text: str) -> None:
+    """Print; characters that the terminal's encoding lacks, and lone surrogates, are shown escaped."""
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def exit_status(program: str, work: Callable[[], str]) -> int:
+    """Run ``work`` and print the text that it returns; a user's error is one sentence, and status 2."""
+    try:
+        text = work()
+    except UserError as error:
+        print_message(program, f"error: {error}")
+        return 2
+    print_text(text)
+    return 0
