@@ -316,9 +316,9 @@ outputs() {
 }
 
 # score SET REFERENCES... -- [ARGUMENTS...]: every system's output on SET against raw references, beside the source; and
-# the curves of their trainings.
+# the curves of their trainings. With several SEEDS also all of them together: mean and standard deviation, one test.
 score() {
-  local set=$1 references=() systems=()
+  local set=$1 references=() systems=() inside=${RUN#"$TABLE/seed$SEED"} seed together
   [[ -z ${JOB:-} ]] || return 0
   shift
   while (($# > 0)) && [[ $1 != -- ]]; do
@@ -326,11 +326,17 @@ score() {
     shift
   done
   shift || true
+  set -- --src "$(read_text "$set")/test.src" --ref "${references[@]}" "$@"
   mapfile -t systems < <(outputs "$set")
   say "scores on $set, with paired tests (also in $RUN/$set.json)"
-  tool -m wean_fairseq.evaluation "${systems[@]}" --src "$(read_text "$set")/test.src" \
-    --ref "${references[@]}" --json "$RUN/$set.json" --markdown "$RUN/$set.md" "$@"
+  tool -m wean_fairseq.evaluation "${systems[@]}" "$@" --json "$RUN/$set.json" --markdown "$RUN/$set.md"
   curves
+  [[ $SEEDS == *' '* ]] || return 0
+  together=$TABLE$inside
+  mkdir -p "$together"
+  mapfile -t systems < <(for seed in $SEEDS; do RUN=$TABLE/seed$seed$inside outputs "$set"; done)
+  say "scores of the seeds $SEEDS together (also in $together/$set.json)"
+  tool -m wean_fairseq.evaluation "${systems[@]}" "$@" --json "$together/$set.json" --markdown "$together/$set.md"
 }
 
 # known_sentences SET: a file that says of every pair of SET whether one of its sentences stands in the training text,

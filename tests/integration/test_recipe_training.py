@@ -111,6 +111,24 @@ def test_each_seed_has_a_run_and_scores_of_its_own(run, tmp_path):
         assert list(trainings(tmp_path / f"run/seed{seed}")) == ["first"]
 
 
+def test_the_seeds_are_scored_together(tmp_path):
+    """Expected by hand: of one word, right in one of two runs, 50 ± 71 % (the standard deviation with n - 1)."""
+    for seed, output in ((4, "a"), (7, "b")):
+        folder = tmp_path / f"seed{seed}/set"
+        for name, text in (("first/test.txt", output), ("text-test/test.src", "s"), ("text-test/test.tgt", "a")):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(f"{text}\n", encoding="utf-8")
+    score = f'source "{ROOT}/examples/lib/recipe.sh"; RUN=$RUN/set; score test "$RUN/text-test/test.tgt" -- --metric exact@1'
+    environment = {**ENVIRONMENT, "RUN": str(tmp_path), "RECIPE": "recipe", "GPUS": "0", "SEEDS": "4 7"}
+    environment |= {"SYSTEMS": "first", "PATH": f"{BIN}:{ENVIRONMENT['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-c", f"set -e; {score}"], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    scores = json.loads((tmp_path / "set/test.json").read_text(encoding="utf-8"))["systems"]["first"]["exact@1"]
+    assert (scores["score"], scores["deviation"]) == (50.0, pytest.approx(100 / 2**0.5))
+
+
 def test_a_failing_job_is_one_sentence_and_the_others_go_on(run, tmp_path):
     done = run(JOBS=2, BROKEN="first", PLAIN=1)
     assert done.returncode == 1
