@@ -118,12 +118,11 @@ def test_the_seeds_are_scored_together(tmp_path):
         for name, text in (("first/test.txt", output), ("text-test/test.src", "s"), ("text-test/test.tgt", "a")):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(f"{text}\n", encoding="utf-8")
-    score = f'source "{ROOT}/examples/lib/recipe.sh"; RUN=$RUN/set; score test "$RUN/text-test/test.tgt" -- --metric exact@1'
+    score = 'RUN=$RUN/set; score test "$RUN/text-test/test.tgt" -- --metric exact@1'
+    line = ["bash", "-c", f'set -e; source "{ROOT}/examples/lib/recipe.sh"; {score}']
     environment = {**ENVIRONMENT, "RUN": str(tmp_path), "RECIPE": "recipe", "GPUS": "0", "SEEDS": "4 7"}
     environment |= {"SYSTEMS": "first", "PATH": f"{BIN}:{ENVIRONMENT['PATH']}"}
-    done = subprocess.run(
-        ["bash", "-c", f"set -e; {score}"], env=environment, capture_output=True, text=True, timeout=120
-    )
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     scores = json.loads((tmp_path / "set/test.json").read_text(encoding="utf-8"))["systems"]["first"]["exact@1"]
     assert (scores["score"], scores["deviation"]) == (50.0, pytest.approx(100 / 2**0.5))
