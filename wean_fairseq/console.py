@@ -28,6 +28,24 @@ def whole_number(minimum: int) -> Callable[[str], int]:
     return parse
 
 
+def split_name(argument: str, option: str, value: str = "FILE") -> tuple[str, str]:
+    """Split ``NAME=FILE``.
+
+    Args:
+        argument: as it was typed.
+        option: that it was given to, if any.
+        value: stands for the second part in the usage.
+
+    Raises:
+        UserError: if it is not of this form.
+    """
+    name, _, found = argument.partition("=")
+    if not name or not found:
+        said, example = (f"{option} {text}".strip() for text in (repr(argument), f"WEAN={argument}"))
+        raise UserError(f"{said} is not of the form NAME={value}; write for example {example}.")
+    return name, found
+
+
 def configure_logging(program: str) -> None:
     """Let the program's own messages and everybody's warnings reach the terminal, and nothing else.
 

@@ -7,6 +7,7 @@ The exit status is the command's. Where no terminal is there to see a bar, a lin
 """
 
 import argparse
+import math
 import re
 import signal
 import subprocess
@@ -16,9 +17,8 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-_TRAINING = re.compile(r"epoch (\d+):\s+(\d+) / (\d+)\b.*?\bloss=([\d.]+)")
-_VALIDATION = re.compile(r"epoch \d+ \| valid on '[^']*' subset \| loss ([\d.]+).*?(?:\| bleu ([\d.]+))?(?: \||$)")
-_BLEU = re.compile(r"\| bleu ([\d.]+)")
+from wean_fairseq.evaluation.training_log import parse_line
+
 _QUIET_SECONDS = 60  # between two lines where there is no terminal
 
 
@@ -56,15 +56,16 @@ class Progress:
         if self.count is not None:
             self.bar.update(1 if self.count.match(line) else 0)
             return
-        if " valid on " in line:
-            bleu = _BLEU.search(line)
-            self.bleu = f", valid BLEU {bleu[1]}" if bleu else self.bleu
-        training = _TRAINING.search(line)
-        if training is None:
+        found = parse_line(line)
+        if found is None:
             return
-        epoch, step, steps = (int(number) for number in training.groups()[:3])
-        done, total = (epoch - 1) * steps + step, steps * self.epochs
-        state = f"epoch {epoch}/{self.epochs}, loss {training[4]}{self.bleu}"
+        if found.subset not in ("", "train") and "bleu" in found.values:
+            self.bleu = f", valid BLEU {found.values['bleu']:g}"
+        if not found.steps or "loss" not in found.values:
+            return
+        epoch = math.ceil(found.epoch)
+        done, total = (epoch - 1) * found.steps + found.step, found.steps * self.epochs
+        state = f"epoch {epoch}/{self.epochs}, loss {found.values['loss']:g}{self.bleu}"
         if not self.started:  # a training that goes on starts in the middle
             self.started = True
             self.bar.total, self.bar.initial = total, done

@@ -14,12 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from wean_fairseq.errors import UserError
-from wean_fairseq.evaluation.curves import LOWER_IS_BETTER, read_history
-from wean_fairseq.reporting.logs import read_training
+from wean_fairseq.evaluation.training_log import LOWER_IS_BETTER, read_log
 
-NEAR_BEST = 0.95
 _METRIC = re.compile(r"^--best-checkpoint-metric (\S+)$", re.MULTILINE)
-_PATIENCE = "early stop since valid performance hasn't improved"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -49,27 +46,20 @@ def describe(folder: Path) -> dict[str, Any]:
     """
     command = (folder / "command").read_text(encoding="utf-8")
     metric = found[1] if (found := _METRIC.search(command)) else "loss"
-    log = folder / "train.log"
-    history, training = read_history(folder.name, str(log)), read_training(log)
-    valid = [(point.epoch, point.values[metric]) for point in history.valid if metric in point.values]
-    if not valid:
-        raise UserError(f"{log} has no validation by {metric}: nothing can be chosen by it.")
-    lower = metric in LOWER_IS_BETTER
-    best = (min if lower else max)(value for _, value in valid)
-    near = best / NEAR_BEST if lower else best * NEAR_BEST
-    stopped = _PATIENCE in log.read_text(encoding="utf-8", errors="replace")
+    log = read_log(folder / "train.log")
+    if not log.validations(metric):
+        raise UserError(f"{log.path} has no validation by {metric}: nothing can be chosen by it.")
+    best = log.best(metric)
     return {
         "options": command.splitlines(),
         "metric": metric,
-        "best": best,
-        "epoch_of_best": round(next(epoch for epoch, value in valid if value == best), 2),
-        "epochs_to_95_percent": round(
-            next(epoch for epoch, value in valid if (value <= near if lower else value >= near)), 2
-        ),
-        "epochs": round(history.valid[-1].epoch, 2),
-        "updates": history.valid[-1].updates,
-        "hours": None if training.hours is None else round(training.hours, 3),
-        "end": "converged" if stopped else "cut",
+        "best": best.values[metric],
+        "epoch_of_best": round(best.epoch, 2),
+        "epochs_to_95_percent": round(log.near_best(metric).epoch, 2),
+        "epochs": round(log.valid[-1].epoch, 2),
+        "updates": log.valid[-1].updates,
+        "hours": None if log.hours is None else round(log.hours, 3),
+        "end": "converged" if log.stopped_early else "cut",
     }
 
 

@@ -2,27 +2,22 @@
 
     python -m wean_fairseq.evaluation.curves WEAN=a/train.log Seq2seq=b/train.log --output curves.png
 
-Reads ``--log-file`` in every log format of fairseq-train (simple, tqdm and json). A log may hold several runs: where a
-run went back to an earlier update, what it did again replaces what was there. The numbers go into a .tsv beside the
-picture.
+Reads ``--log-file`` in every log format of fairseq-train. The numbers go into a .tsv beside the picture.
 """
 
 import argparse
 import logging
-import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from ..console import exit_status, split_name
 from ..errors import UserError
 from .pictures import save
-from .text_files import check_outputs, decode_lines, parse_json, read_bytes, write_atomically
+from .text_files import check_outputs, write_atomically
+from .training_log import LOWER_IS_BETTER, NEAR_BEST, TrainingLog, read_log
 
-LOWER_IS_BETTER = ("loss", "nll_loss", "ppl")
-NEAR_BEST = 0.95
 # Okabe and Ito's colours can be told apart by everybody; shape and dashes say the same again.
 STYLES = (
     ("#0072B2", "o", "-"),
@@ -35,120 +30,23 @@ STYLES = (
 )
 _LABELS = {"bleu": "BLEU", "loss": "loss (bits per token)", "nll_loss": "negative log-likelihood", "ppl": "perplexity"}
 
-# On the terminal, each line starts with the time and a logger's name; in the --log-file it does not.
-_VALID_LINE = re.compile(r"(?:^|\| )epoch (\d+) \| valid on '([^']+)' subset \| (.*)$")
-_TRAIN_LINE = re.compile(r"(?:^|\| )epoch (\d+):\s+(\d+) / (\d+) (.*)$")
-_JSON_LINE = re.compile(r"(?:^|\| )(\{\"epoch\": .*\})\s*$")
 
-
-@dataclass
-class Point:
-    """What was logged after so many updates; ``epoch`` counts passes over the data, with fractions."""
-
-    updates: int
-    epoch: float
-    values: dict[str, float]
-
-
-@dataclass
-class History:
-    """One training: its validations, and the training metrics that were logged on the way."""
-
-    name: str
-    path: str
-    valid: list[Point] = field(default_factory=list)
-    train: list[Point] = field(default_factory=list)
-
-
-def read_history(name: str, path: str, subset: str = "valid") -> History:
-    """Read a log of fairseq-train.
+def read_history(name: str, path: str, subset: str = "valid") -> TrainingLog:
+    """Read a log of fairseq-train that holds a validation.
 
     Raises:
         UserError: if there is no such file, or no validation of ``subset`` in it.
     """
-    history = History(name, path)
-    for line in decode_lines(read_bytes(path), path):
-        try:
-            kind, point = _parse_line(line, subset)
-        except (ValueError, TypeError, ArithmeticError):  # it only looks like a line of fairseq
-            continue
-        if point is not None:
-            points = history.valid if kind == "valid" else history.train
-            _drop_repeated(history if kind == "train" else None, points, point.updates)
-            points.append(point)
+    history = read_log(path, name, subset)
     if not history.valid:
         raise UserError(
             f"{path} holds no validation of the subset {subset!r}; wait for the first one, "
             "or give the --log-file of fairseq-train."
         )
-    _set_epoch_fractions(history)
     return history
 
 
-def _drop_repeated(history: History | None, points: list[Point], updates: int) -> None:
-    """Remove what a resumed run does again."""
-    while points and points[-1].updates >= updates:
-        points.pop()
-    while history is not None and history.valid and history.valid[-1].updates > updates:
-        history.valid.pop()
-
-
-def _parse_line(line: str, subset: str) -> tuple[str, Point | None]:
-    valid = _VALID_LINE.search(line)
-    if valid is not None:
-        if valid[2] != subset:
-            return "", None
-        values = _numbers(item.rpartition(" ")[::2] for item in valid[3].split(" | "))
-        return "valid", _point(float(valid[1]), values)
-    train = _TRAIN_LINE.search(line)
-    if train is not None:
-        values = _numbers(item.partition("=")[::2] for item in train[4].split(", "))
-        return "train", _point(int(train[1]) - 1 + int(train[2]) / int(train[3]), values)
-    record = _JSON_LINE.search(line)
-    if record is None:
-        return "", None
-    content = parse_json(record[1])
-    if "update" in content:
-        return "train", _point(float(content["update"]), _numbers(content.items()))
-    prefix = f"{subset}_"
-    values = _numbers((key.removeprefix(prefix), value) for key, value in content.items() if key.startswith(prefix))
-    return "valid", _point(float(content.get("epoch", 0)), values)
-
-
-def _point(epoch: float, values: dict[str, float]) -> Point | None:
-    return Point(int(values["num_updates"]), epoch, values) if "num_updates" in values else None
-
-
-def _numbers(items: Any) -> dict[str, float]:
-    """Key -> value of the items whose value is a number."""
-    numbers = {}
-    for key, value in items:
-        try:
-            numbers[key.strip()] = float(value)
-        except (TypeError, ValueError):
-            continue
-    return numbers
-
-
-def _set_epoch_fractions(history: History) -> None:
-    """Give validations within an epoch their fraction of it: fairseq logs only the epoch they are in."""
-    anchors = [(0, 0.0)] + [(point.updates, point.epoch) for point in history.train if point.updates > 0]
-    if len(anchors) == 1:  # no training lines: the last validation of an epoch is taken for its end
-        ends = {point.epoch: point.updates for point in history.valid}
-        anchors += [(updates, epoch) for epoch, updates in ends.items()]
-    for point in history.valid:
-        point.epoch = _interpolate(anchors, point.updates)
-
-
-def _interpolate(anchors: list[tuple[int, float]], updates: int) -> float:
-    for (left, start), (right, end) in pairwise(anchors):
-        if left < updates <= right:
-            return start + (end - start) * (updates - left) / (right - left)
-    last, epoch = anchors[-1]
-    return epoch * updates / last if last else 0.0
-
-
-def check_metrics(histories: list[History], metrics: Sequence[str]) -> None:
+def check_metrics(histories: list[TrainingLog], metrics: Sequence[str]) -> None:
     """Refuse a metric that a log does not have.
 
     Raises:
@@ -161,19 +59,16 @@ def check_metrics(histories: list[History], metrics: Sequence[str]) -> None:
                 raise UserError(f"{history.path} logs no {metric!r} at validation; it has {', '.join(logged)}.")
 
 
-def summarise(history: History, metric: str) -> str:
+def summarise(history: TrainingLog, metric: str) -> str:
     """One sentence: the best value and how soon it was nearly reached."""
-    points = [point for point in history.valid if metric in point.values]
-    lower = metric in LOWER_IS_BETTER
-    best = (min if lower else max)(points, key=lambda point: point.values[metric])
+    best = history.best(metric)
     text = f"{history.name}: best {metric} {best.values[metric]:g} at epoch {best.epoch:.2f} (update {best.updates})"
-    if lower:
+    if metric in LOWER_IS_BETTER:
         return text
-    near = next(point for point in points if point.values[metric] >= NEAR_BEST * best.values[metric])
-    return f"{text}, {NEAR_BEST:.0%} of it by epoch {near.epoch:.2f}"
+    return f"{text}, {NEAR_BEST:.0%} of it by epoch {history.near_best(metric).epoch:.2f}"
 
 
-def render_table(histories: list[History], metrics: Sequence[str]) -> str:
+def render_table(histories: list[TrainingLog], metrics: Sequence[str]) -> str:
     """All validations as tab-separated values."""
     rows = ["\t".join(("system", "epoch", "updates", *metrics))]
     for history in histories:
@@ -184,7 +79,7 @@ def render_table(histories: list[History], metrics: Sequence[str]) -> str:
 
 
 def draw(
-    histories: list[History], metrics: Sequence[str], output: str, *, title: str = "", training: bool = False
+    histories: list[TrainingLog], metrics: Sequence[str], output: str, *, title: str = "", training: bool = False
 ) -> None:
     """Write ``plot``'s picture to a file.
 
@@ -194,7 +89,7 @@ def draw(
     save(plot(histories, metrics, title=title, training=training), output)
 
 
-def plot(histories: list[History], metrics: Sequence[str], *, title: str = "", training: bool = False) -> Any:
+def plot(histories: list[TrainingLog], metrics: Sequence[str], *, title: str = "", training: bool = False) -> Any:
     """A matplotlib figure with a panel a metric; with ``training`` the training's own values too, in a thin line."""
     import matplotlib as mpl
 
@@ -217,9 +112,9 @@ def plot(histories: list[History], metrics: Sequence[str], *, title: str = "", t
     return figure
 
 
-def _draw_curve(panel: Any, history: History, metric: str, style: tuple[str, str, str], training: bool) -> None:
+def _draw_curve(panel: Any, history: TrainingLog, metric: str, style: tuple[str, str, str], training: bool) -> None:
     colour, marker, dashes = style
-    points = [point for point in history.valid if metric in point.values]
+    points = history.validations(metric)
     steps = [point for point in history.train if metric in point.values] if training else []
     if steps:
         panel.plot(
@@ -241,7 +136,7 @@ def _draw_curve(panel: Any, history: History, metric: str, style: tuple[str, str
     )
 
 
-def _add_updates(panel: Any, histories: list[History]) -> None:
+def _add_updates(panel: Any, histories: list[TrainingLog]) -> None:
     """Number the updates along the top, where all trainings have the same number of them in an epoch."""
     rates = [history.valid[-1].updates / history.valid[-1].epoch for history in histories if history.valid[-1].epoch]
     if not rates or max(rates) > 1.02 * min(rates):
@@ -271,27 +166,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     args = build_parser().parse_args(arguments)
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
-    try:
-        logs = []
-        for argument in args.logs:
-            name, separator, path = argument.partition("=")
-            if not (name and separator and path):
-                raise UserError(f"{argument!r} is not of the form NAME=LOG; write for example WEAN={argument}.")
-            logs.append((name, path))
+
+    def work() -> str:
+        logs = [split_name(argument, "", "LOG") for argument in args.logs]
         numbers = Path(args.output).with_suffix(".tsv")
         check_outputs({"--output": args.output, "the numbers of --output:": numbers}, [path for _, path in logs])
         histories = [read_history(name, path, args.subset) for name, path in logs]
         check_metrics(histories, args.metric)
         draw(histories, args.metric, args.output, title=args.title, training=args.training)
         write_atomically(numbers, render_table(histories, args.metric))
-    except UserError as error:
-        print(f"curves: error: {error}", file=sys.stderr)
-        return 2
-    for metric in args.metric:
-        for history in histories:
-            print(summarise(history, metric))
-    print(f"picture: {args.output}")
-    return 0
+        lines = [summarise(history, metric) for metric in args.metric for history in histories]
+        return "".join(f"{line}\n" for line in [*lines, f"picture: {args.output}"])
+
+    return exit_status("curves", work)
 
 
 if __name__ == "__main__":

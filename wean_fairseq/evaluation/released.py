@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..console import split_name
 from ..errors import UserError
 from .corpus import Corpus, read_corpus
 from .evaluate import Resampling, evaluate
@@ -12,7 +13,6 @@ from .output_reader import read_plain
 from .presets import columns_for
 from .published import TABLES, Table
 from .report import as_json
-from .system_arguments import split_name
 
 #: What the releases call references and source: DRESS, then TurkCorpus.
 REFERENCES = ("Reference*", "test*.turk.*")

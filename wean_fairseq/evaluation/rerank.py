@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..console import OneLineParser
+from ..console import OneLineParser, split_name
 from ..errors import UserError
 from .corpus import Corpus, check_systems, describe_file, read_corpus
 from .metrics.base import EvaluationMetric
 from .metrics.registry import Settings, build_metric
 from .output_reader import SystemOutput, read_generated
 from .report import format_score
-from .system_arguments import add_pieces_argument, split_name
+from .system_arguments import add_pieces_argument
 from .text_files import check_outputs, read_lines, write_atomically
 from .tokenizers import TEXT_TOKENIZERS, guess_tokenization
 

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError
+from ..console import split_name
 from .output_reader import PIECES, SystemOutput, read_generated, read_plain
 from .text_files import read_lines
 
@@ -33,16 +33,6 @@ def add_pieces_argument(parser: argparse._ActionsContainer) -> None:
         choices=PIECES,
         help="join pieces of words in hypotheses: %(const)s ('@@ ', the default) or sentencepiece ('\u2581')",
     )
-
-
-def split_name(argument: str, option: str) -> tuple[str, str]:
-    """Split ``NAME=FILE``."""
-    name, separator, path = argument.partition("=")
-    if not separator or not name or not path:
-        raise UserError(
-            f"{option} {argument!r} is not of the form NAME=FILE; write for example {option} WEAN={argument}."
-        )
-    return name, path
 
 
 def paths_of(args: argparse.Namespace) -> list[str]:

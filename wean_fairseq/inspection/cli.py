@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..console import configure_logging, print_message
+from ..console import configure_logging, print_message, split_name
 from ..errors import UserError
 from .jobs import Jobs
 from .question import Question
@@ -72,8 +72,10 @@ def load_systems(args: argparse.Namespace) -> list[System]:
     Raises:
         UserError: if one cannot be loaded, or the arguments do not go together.
     """
-    named = [_parse_name(argument) for argument in args.checkpoints]
+    named = [split_name(argument, "", "MODEL") for argument in args.checkpoints]
     names = [name for name, _ in named]
+    if not all(name.strip() and name.isprintable() for name in names):
+        raise UserError("the name of a checkpoint must be words that a page can show: give it as NAME=MODEL.")
     if len(set(names)) < len(names):
         raise UserError("two checkpoints have the same name: give each its own.")
     folders, texts, berts = (
@@ -86,14 +88,6 @@ def load_systems(args: argparse.Namespace) -> list[System]:
         moved = {} if bert is None else {"bert": bert}
         systems.append(load_system(name, path, folder, text, **options, **moved))
     return systems
-
-
-def _parse_name(argument: str) -> tuple[str, str]:
-    """Split ``NAME=MODEL``."""
-    name, _, checkpoint = argument.partition("=")
-    if not name.strip() or not checkpoint or not name.isprintable():
-        raise UserError(f"{argument!r} is not NAME=MODEL; write for example WEAN={argument}.")
-    return name, checkpoint
 
 
 def _broadcast(values: list[str], number: int, option: str) -> list[str | None]:

@@ -7,7 +7,8 @@ from typing import Any
 
 from ..errors import UserError
 from ..evaluation.corpus import COPY_ROW
-from ..evaluation.curves import LOWER_IS_BETTER, History, plot, summarise
+from ..evaluation.curves import plot, summarise
+from ..evaluation.training_log import LOWER_IS_BETTER, TrainingLog
 from . import comparison, context, costs, figures, inside, overview, scores
 from .document import Block, Document, FigureBlock, ListBlock, Section, slug
 from .runs import Run, ScoredSet
@@ -131,7 +132,7 @@ class Report:
     def _curves(self, experiment: Experiment) -> list[Block]:
         blocks: list[Block] = []
         for run in experiment.runs:
-            histories = [system.history for system in run.systems.values() if system.history is not None]
+            histories = [system.log for system in run.systems.values() if system.log.valid]
             metric = _common_metric(histories)
             having = [history for history in histories if metric and metric in history.valid[-1].values]
             if not having:
@@ -177,7 +178,7 @@ def _seed_suffix(experiment: Experiment, run: Run) -> str:
     return f", seed {run.seed}" if len(experiment.runs) > 1 else ""
 
 
-def _common_metric(histories: Sequence[History]) -> str:
+def _common_metric(histories: Sequence[TrainingLog]) -> str:
     """What most logs have at validation, BLEU before losses."""
     counts = {
         metric: sum(metric in history.valid[-1].values for history in histories if history.valid) for metric in _CURVES

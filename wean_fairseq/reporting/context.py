@@ -27,7 +27,7 @@ def warnings(experiment: Experiment) -> Iterator[ListBlock]:
         idle = [name for name in run.systems if name not in tested]
         if idle and run.sets:
             items.append(f"{prefix}No scores of {', '.join(idle)}: not decoded, or not scored with the others.")
-        unfinished = [system.name for system in run.systems.values() if system.history and not system.training.done]
+        unfinished = [system.name for system in run.systems.values() if system.log.valid and not system.log.done]
         if unfinished:
             items.append(f"{prefix}The training of {', '.join(unfinished)} had not come to its end, by its log.")
         items += [f"{prefix}{problem}" for problem in run.problems]

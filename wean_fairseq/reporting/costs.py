@@ -41,11 +41,11 @@ def published_hours(system: str) -> float | None:
 
 def cost_table(run: Run) -> TableBlock | None:
     """Size, training and decoding of every system of a run; ``None`` where no log says anything."""
-    systems = [system for system in run.systems.values() if system.training.parameters]
+    systems = [system for system in run.systems.values() if system.log.parameters]
     if not systems:
         return None
     first = _baseline(systems)
-    yardstick = first.training.seconds_per_update
+    yardstick = first.log.seconds_per_update
     with_hours = (
         published_hours(first.name) is not None and sum(published_hours(s.name) is not None for s in systems) > 1
     )
@@ -62,7 +62,7 @@ def cost_table(run: Run) -> TableBlock | None:
     head += ["hours of updates", *(f"{name}: sentences decoded a second" for name in sets)]
     rows = []
     for system in systems:
-        training, own = system.training, output_layer(system.folder)
+        training, own = system.log, output_layer(system.folder)
         rate = training.seconds_per_update
         row = [Cell(system.name), Cell(f"{training.parameters:,}"), _ABSENT if own is None else Cell(f"{own:,}")]
         row += [Cell(f"{training.updates:,}"), _ABSENT if rate is None else Cell(f"{1000 * rate:.0f}")]

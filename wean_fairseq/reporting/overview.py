@@ -99,8 +99,8 @@ def _copy_cell(key: str, entries: Sequence[Entry]) -> Cell:
 
 def _row(entry: Entry, system: str, keys: Sequence[str], entries: Sequence[Entry]) -> list[Cell]:
     trained = entry.experiment.runs[0].systems.get(system)
-    parameters = trained.training.parameters if trained else None
-    updates = trained.training.updates if trained else 0
+    parameters = trained.log.parameters if trained else None
+    updates = trained.log.updates if trained else 0
     numbers = [Cell(f"{parameters:,}" if parameters else "–"), Cell(f"{updates:,}" if updates else "–")]
     return [
         Cell(system),

@@ -6,22 +6,23 @@ score is found by the hash that the JSON keeps of it, so a report never shows ou
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
 from ..evaluation.corpus import COPY_ROW
-from ..evaluation.curves import History, read_history
 from ..evaluation.output_reader import read_generated, read_plain
 from ..evaluation.results import read_json
-from ..evaluation.text_files import read_lines, sha256_of
+from ..evaluation.text_files import read_bytes, read_lines, sha256_of
+from ..evaluation.training_log import TrainingLog, read_log
 from ..storage.files import read_regular
 from .dumps import kind_of_dump
-from .logs import Training, decoding_speed, read_training
 
 _DEPTH = 4  # directories below the one that was named, in which runs are looked for
 _SEED_FOLDER = re.compile(r"seed[-_]?(\d+)")
+_TRANSLATED = re.compile(r"Translated [\d,]+ sentences .* in [\d.]+s \(([\d.,]+) sentences/s")
 
 
 @dataclass
@@ -31,16 +32,14 @@ class System:
     Attributes:
         name: as in the scores.
         folder: its directory, ``None`` where nothing but a score is left of it.
-        history: its validations, if its log has any.
-        training: what its log says about size and cost.
+        log: of its training, empty where there is none.
         speed: sentences decoded in a second, by test set.
         dumps: ``granularity`` or ``provenance`` -> file.
     """
 
     name: str
     folder: Path | None = None
-    history: History | None = None
-    training: Training = field(default_factory=Training)
+    log: TrainingLog = field(default_factory=TrainingLog)
     speed: dict[str, float] = field(default_factory=dict)
     dumps: dict[str, Path] = field(default_factory=dict)
 
@@ -146,7 +145,7 @@ def read_run(path: Path) -> Run:
     scored = [name for test in run.sets.values() for name in test.systems]  # in the recipe's order
     run.systems = {name: run.systems[name] for name in [*scored, *run.systems] if name in run.systems}
     if not run.seed:
-        run.seed = next((system.training.seed for system in run.systems.values() if system.training.seed), "")
+        run.seed = next((system.log.seed for system in run.systems.values() if system.log.seed), "")
     return run
 
 
@@ -173,10 +172,9 @@ def _manifest(folder: Path) -> dict[str, Any]:
 
 def _read_system(run: Run, folder: Path) -> System:
     system = System(folder.name, folder)
-    try:
-        system.training = read_training(folder / "train.log")
-        system.history = read_history(folder.name, str(folder / "train.log"))
-    except UserError:
+    with suppress(UserError):
+        system.log = read_log(folder / "train.log", folder.name)
+    if not system.log.valid:
         run.problems.append(f"{folder.name}: its train.log holds no validation that can be read, so it has no curve.")
     for file in sorted(folder.glob("*.err")):
         speed = decoding_speed(file)
@@ -190,6 +188,15 @@ def _read_system(run: Run, folder: Path) -> System:
         if kind:
             system.dumps.setdefault(kind, file)
     return system
+
+
+def decoding_speed(path: Path) -> float | None:
+    """Sentences a second, as fairseq-generate reports them on its standard error; ``None`` where it did not."""
+    try:
+        found = _TRANSLATED.findall(read_bytes(path).decode(errors="replace"))
+    except UserError:
+        return None
+    return float(found[-1].replace(",", "")) if found else None
 
 
 def _read_scores(run: Run, file: Path) -> None:
@@ -276,8 +283,7 @@ def _find_texts(run: Run, test: ScoredSet) -> None:
 def _rename(system: System, name: str) -> None:
     """Call a system as its scores do."""
     system.name = name
-    if system.history is not None:
-        system.history.name = name
+    system.log.name = name
 
 
 def _locate(folder: Path, entry: dict[str, Any], likely: list[str]) -> Path | None:

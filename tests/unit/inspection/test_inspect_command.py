@@ -37,8 +37,8 @@ def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["x.pt", "--data", "d"], "'x.pt' is not NAME=MODEL; write for example WEAN=x.pt."),
-        (["=x.pt", "--data", "d"], "'=x.pt' is not NAME=MODEL; write for example WEAN==x.pt."),
+        (["x.pt", "--data", "d"], "'x.pt' is not of the form NAME=MODEL; write for example WEAN=x.pt."),
+        (["=x.pt", "--data", "d"], "'=x.pt' is not of the form NAME=MODEL; write for example WEAN==x.pt."),
         (["a=x.pt", "a=y.pt", "--data", "d"], "two checkpoints have the same name: give each its own."),
         (
             ["a=x.pt", "b=y.pt", "--data", "d", "e", "f"],

@@ -7,9 +7,9 @@ import pytest
 
 from tests.unit.reporting.run_folder import OUTPUTS, REFERENCES, SOURCES, make_run, score
 from wean_fairseq.errors import UserError
-from wean_fairseq.reporting.logs import decoding_speed, read_training
+from wean_fairseq.evaluation.training_log import read_log
 from wean_fairseq.reporting.recorded import read_recorded
-from wean_fairseq.reporting.runs import find_runs, read_run
+from wean_fairseq.reporting.runs import decoding_speed, find_runs, read_run
 
 
 def test_a_run_has_its_texts_scores_and_costs(tmp_path):
@@ -21,14 +21,13 @@ def test_a_run_has_its_texts_scores_and_costs(tmp_path):
     assert list(run.systems) == ["transformer", "copy_transformer"]  # as they were scored, not by name
     assert (test.sources, test.references, test.outputs) == (SOURCES, REFERENCES, OUTPUTS)
     system = run.systems["transformer"]
-    assert system.history is not None
-    assert [point.values["nll_loss"] for point in system.history.valid] == [4, 3]
+    assert [point.values["nll_loss"] for point in system.log.valid] == [4, 3]
     assert system.speed == {"test": 1040.5}
 
 
 def test_time_of_an_update_is_the_median_over_epochs(tmp_path):
     """By hand: 20 s and 30 s for 100 updates each; 200 updates at 0.25 s are 50 s."""
-    training = read_training(make_run(tmp_path / "run") / "transformer" / "train.log")
+    training = read_log(make_run(tmp_path / "run") / "transformer" / "train.log")
     assert training.parameters == 3_586_984
     assert (training.updates, training.seconds_per_update, training.done) == (200, pytest.approx(0.25), True)
     assert training.hours == pytest.approx(50 / 3600)
@@ -43,12 +42,12 @@ def test_an_epoch_that_was_done_again_counts_once_and_json_is_read(tmp_path):
             for epoch, updates, wall in ends
         )
     )
-    assert read_training(log).seconds_per_update == pytest.approx(0.25)
+    assert read_log(log).seconds_per_update == pytest.approx(0.25)
 
 
 def test_a_log_without_the_end_of_an_epoch_has_no_costs(tmp_path):
     (tmp_path / "train.log").write_text("epoch 001:     50 / 100 loss=5, num_updates=50, train_wall=9\n")
-    training = read_training(tmp_path / "train.log")
+    training = read_log(tmp_path / "train.log")
     assert (training.seconds_per_update, training.hours, training.updates, training.done) == (None, None, 0, False)
     (tmp_path / "test.err").write_text("killed\n")
     assert decoding_speed(tmp_path / "test.err") is None
@@ -85,18 +84,17 @@ def test_a_system_that_its_scores_call_otherwise_keeps_its_log(tmp_path):
     run = read_run(folder)
     assert "transformer" not in run.systems
     ours = run.systems["Ours"]
-    assert ours.history is not None
-    assert (ours.name, ours.history.name, ours.folder) == ("Ours", "Ours", folder / "transformer")
+    assert (ours.name, ours.log.name, ours.folder) == ("Ours", "Ours", folder / "transformer")
 
 
 def test_a_training_that_goes_on_is_not_done_and_millions_are_read(tmp_path):
     log = tmp_path / "train.log"
     text = "epoch 001 | loss 1 | num_updates 1e+06 | train_wall 2.5e+06 | wall 1\n"
     log.write_text(f"num. shared model params: 9\n{text}done training in 1.0 seconds\n")
-    training = read_training(log)
+    training = read_log(log)
     assert (training.updates, training.seconds_per_update, training.done) == (1_000_000, 2.5, True)
     log.write_text(f"{log.read_text()}num. shared model params: 9\n")
-    assert not read_training(log).done
+    assert not read_log(log).done
 
 
 @pytest.mark.parametrize(

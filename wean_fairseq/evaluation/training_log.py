@@ -1,0 +1,228 @@
+"""The one reader of fairseq-train's ``--log-file``, in each of its formats (simple, tqdm and json).
+
+A log may hold several runs: where a run went back to an earlier update, what it did again replaces what was there.
+"""
+
+import math
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+from typing import Any, NamedTuple
+
+from .text_files import PathLike, decode_lines, parse_json, read_bytes
+
+LOWER_IS_BETTER = ("loss", "nll_loss", "ppl")
+NEAR_BEST = 0.95
+
+_ARCH = re.compile(r"""['"]arch['"]: ['"]([\w.-]+)['"]""")
+_SEED = re.compile(r"""['"]seed['"]: (\d+)""")
+_PARAMETERS = re.compile(r"num\. shared model params: (\d[\d,]*)")
+_DONE = re.compile(r"done training in [\d.]+ seconds")
+_PATIENCE = "early stop since valid performance hasn't improved"
+# On the terminal, each line starts with the time and a logger's name; in the --log-file it does not.
+_VALID_LINE = re.compile(r"(?:^|\| )epoch (\d+) \| valid on '([^']+)' subset \| (.*)$")
+_STEP_LINE = re.compile(r"(?:^|\| )epoch (\d+):\s+(\d+) / (\d+) (.*)$")
+_EPOCH_LINE = re.compile(r"(?:^|\| )epoch (\d+) \| (.*\btrain_wall\b.*)$")
+_JSON_LINE = re.compile(r"(?:^|\| )(\{\"epoch\": .*\})\s*$")
+
+
+class LogLine(NamedTuple):
+    """The numbers of one line.
+
+    Attributes:
+        subset: of a validation; ``train`` for the end of an epoch, empty for a line within one.
+        epoch: passes over the data, with its fraction within one.
+        values: name -> number.
+        step: within the epoch, of ``steps``; in JSON 0.
+    """
+
+    subset: str
+    epoch: float
+    values: dict[str, float]
+    step: int = 0
+    steps: int = 0
+
+
+@dataclass
+class Point:
+    """What was logged after so many updates; ``epoch`` counts passes over the data, with fractions."""
+
+    updates: int
+    epoch: float
+    values: dict[str, float]
+
+
+@dataclass
+class TrainingLog:
+    """One training: its validations, what was logged on the way, its size and its cost.
+
+    Attributes:
+        name: of the system.
+        path: of the log.
+        arch: name of the architecture.
+        seed: of the training, as text.
+        parameters: how many numbers are trained.
+        done: whether fairseq said that it had come to the end.
+        stopped_early: whether ``--patience`` ended it.
+        valid: the validations.
+        train: the lines within epochs.
+        ends: epoch -> updates at its end, and its seconds of forward, backward and update.
+    """
+
+    name: str = ""
+    path: str = ""
+    arch: str = ""
+    seed: str = ""
+    parameters: int | None = None
+    done: bool = False
+    stopped_early: bool = False
+    valid: list[Point] = field(default_factory=list)
+    train: list[Point] = field(default_factory=list)
+    ends: dict[int, tuple[int, float]] = field(default_factory=lambda: {0: (0, 0.0)})
+
+    @property
+    def updates(self) -> int:
+        """Steps of the optimiser in all epochs that came to their end."""
+        return self.ends[max(self.ends)][0]
+
+    @property
+    def seconds_per_update(self) -> float | None:
+        """Forward, backward and update, without validation and saving; ``None`` where no epoch came to its end.
+
+        The median over epochs, since an epoch that was interrupted counts only what was done after it went on.
+        """
+        rates = [
+            seconds / (updates - self.ends[number - 1][0])
+            for number, (updates, seconds) in self.ends.items()
+            if number - 1 in self.ends and updates > self.ends[number - 1][0]
+        ]
+        return median(rates) if rates else None
+
+    @property
+    def hours(self) -> float | None:
+        """Time of all updates; ``None`` where no epoch came to its end."""
+        return None if self.seconds_per_update is None else self.seconds_per_update * self.updates / 3600
+
+    def validations(self, metric: str) -> list[Point]:
+        """The validations that have a metric."""
+        return [point for point in self.valid if metric in point.values]
+
+    def best(self, metric: str) -> Point:
+        """The first of the best validations."""
+        choose = min if metric in LOWER_IS_BETTER else max
+        return choose(self.validations(metric), key=lambda point: point.values[metric])
+
+    def near_best(self, metric: str) -> Point:
+        """The first validation that had 95 % of the best."""
+        best = self.best(metric).values[metric]
+        if metric in LOWER_IS_BETTER:
+            return next(point for point in self.validations(metric) if point.values[metric] <= best / NEAR_BEST)
+        return next(point for point in self.validations(metric) if point.values[metric] >= best * NEAR_BEST)
+
+
+def read_log(path: PathLike, name: str = "", subset: str = "valid") -> TrainingLog:
+    """Read the log of a training.
+
+    Args:
+        path: of the log.
+        name: of the system.
+        subset: the validations that count.
+
+    Raises:
+        UserError: if there is no such file.
+    """
+    log = TrainingLog(name, str(path))
+    for text in decode_lines(read_bytes(path), path):
+        _read_facts(log, text)
+        line = parse_line(text)
+        if line is not None and "num_updates" in line.values:
+            _add(log, line, subset)
+    _set_epoch_fractions(log)
+    return log
+
+
+def parse_line(text: str) -> LogLine | None:
+    """The numbers of a line that has some; ``None`` for all others, those that only look like fairseq's included."""
+    try:
+        line = _parse(text)
+    except (ValueError, TypeError, ArithmeticError):
+        return None
+    return line if line is not None and math.isfinite(line.epoch) else None
+
+
+def _parse(text: str) -> LogLine | None:
+    if found := _VALID_LINE.search(text):
+        return LogLine(found[2], float(found[1]), _numbers(item.rpartition(" ")[::2] for item in found[3].split(" | ")))
+    if found := _STEP_LINE.search(text):
+        epoch, step, steps = (int(number) for number in found.groups()[:3])
+        values = _numbers(item.partition("=")[::2] for item in found[4].split(", "))
+        return LogLine("", epoch - 1 + step / steps, values, step, steps)
+    if found := _EPOCH_LINE.search(text):
+        values = _numbers(item.rpartition(" ")[::2] for item in found[2].split(" | "))
+        return LogLine("train", float(found[1]), values)
+    if found := _JSON_LINE.search(text):
+        content = parse_json(found[1])
+        if "update" in content:
+            return LogLine("", float(content["update"]), _numbers(content.items()))
+        counted = next((key for key in content if key.endswith("_num_updates")), "")
+        prefix = counted.removesuffix("num_updates")
+        values = _numbers((key.removeprefix(prefix), content[key]) for key in content if key.startswith(prefix))
+        return LogLine(prefix.removesuffix("_"), float(content["epoch"]), values) if counted else None
+    return None
+
+
+def _read_facts(log: TrainingLog, text: str) -> None:
+    """Note what a line says about the whole training."""
+    arch, seed, parameters = _ARCH.search(text), _SEED.search(text), _PARAMETERS.search(text)
+    log.arch = log.arch or (arch[1] if arch else "")
+    log.seed = log.seed or (seed[1] if seed else "")
+    if parameters:
+        log.parameters = int(parameters[1].replace(",", ""))
+        log.done = log.stopped_early = False  # a training begins, or goes on
+    log.done = log.done or _DONE.search(text) is not None
+    log.stopped_early = log.stopped_early or _PATIENCE in text
+
+
+def _add(log: TrainingLog, line: LogLine, subset: str) -> None:
+    """Note the numbers of a line, and forget those of what a resumed run does again."""
+    point = Point(int(line.values["num_updates"]), line.epoch, line.values)
+    if line.subset == "train":
+        if "train_wall" in line.values:
+            log.ends[int(line.epoch)] = point.updates, line.values["train_wall"]
+    elif line.subset in ("", subset):
+        points = log.valid if line.subset else log.train
+        while points and points[-1].updates >= point.updates:
+            points.pop()
+        while not line.subset and log.valid and log.valid[-1].updates > point.updates:
+            log.valid.pop()
+        points.append(point)
+
+
+def _numbers(items: Any) -> dict[str, float]:
+    """Key -> value of the items whose value is a finite number."""
+    numbers = {}
+    for key, value in items:
+        with suppress(TypeError, ValueError, OverflowError):
+            if math.isfinite(number := float(value)):
+                numbers[key.strip()] = number
+    return numbers
+
+
+def _set_epoch_fractions(log: TrainingLog) -> None:
+    """Give validations within an epoch their fraction of it: fairseq logs only the epoch they are in."""
+    anchors = [(0, 0.0)] + [(point.updates, point.epoch) for point in log.train if point.updates > 0]
+    if len(anchors) == 1:  # no training lines: the last validation of an epoch is taken for its end
+        ends = {point.epoch: point.updates for point in log.valid}
+        anchors += [(updates, epoch) for epoch, updates in ends.items()]
+    for point in log.valid:
+        point.epoch = _interpolate(anchors, point.updates)
+
+
+def _interpolate(anchors: list[tuple[int, float]], updates: int) -> float:
+    for (left, start), (right, end) in pairwise(anchors):
+        if left < updates <= right:
+            return start + (end - start) * (updates - left) / (right - left)
+    last, epoch = anchors[-1]
+    return epoch * updates / last if last else 0.0
