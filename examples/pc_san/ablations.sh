@@ -6,7 +6,7 @@
 # SET says what DATA is: zhihu, essay or commongen (see the recipes of these names).
 set -euo pipefail
 : "${DATA:=data/zhihu}" "${SYSTEMS:=pc_san no_bert last_layer static_mixture no_context source_context}" "${SET:=zhihu}"
-[[ $SET == commongen ]] && : "${LENGTH:=30}"
+[[ $SET == commongen ]] && : "${LENGTH:=30}" "${SHORTEST:=1}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 # shellcheck source=examples/pc_san/essays.sh

@@ -5,7 +5,7 @@
 #
 # DATA holds {train,valid}.{src,tgt}: concepts and a sentence a line. Not a data set of the paper: a larger one in English.
 set -euo pipefail
-: "${DATA:=data/commongen}" "${SYSTEMS:=pc_san transformer mta_lstm}" "${LENGTH:=30}"
+: "${DATA:=data/commongen}" "${SYSTEMS:=pc_san transformer mta_lstm}" "${LENGTH:=30}" "${SHORTEST:=1}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 # shellcheck source=examples/pc_san/essays.sh

@@ -6,7 +6,8 @@
 #   VECTORS  word vectors that the words of every system start from, as text; train = word2vec on the training text (the
 #            default); none
 #   SIZE     paper or small: the presets of that size
-#   LENGTH   longest output (150 words); NGRAM: no n-gram of this length twice in an output (0 = any)
+#   LENGTH   longest output (120 words), SHORTEST the shortest (50), as in the paper; NGRAM: no n-gram of this length
+#            twice in an output (0 = any)
 #   WARMUP   updates until the rate of Transformers is highest; BERT_UPDATES: of the tiny BERT
 declare -A arch=(
   [pc_san]=pc_san [transformer]=essay_transformer [mta_lstm]=mta_lstm [tat_lstm]=mta_lstm [tav_lstm]=mta_lstm
@@ -20,10 +21,10 @@ declare -A change=(
   [no_context]="--context none" [source_context]="--context source"
 )
 if [[ $SMOKE == 1 ]]; then
-  : "${EPOCHS:=1}" "${SIZE:=small}" "${BERT_UPDATES:=5}" "${LENGTH:=20}"
+  : "${EPOCHS:=1}" "${SIZE:=small}" "${BERT_UPDATES:=5}" "${LENGTH:=20}" "${SHORTEST:=1}"
   limit=(--limit 300 --test-limit 10)
 else
-  : "${EPOCHS:=20}" "${SIZE:=paper}" "${BERT_UPDATES:=2000}" "${LENGTH:=150}"
+  : "${EPOCHS:=20}" "${SIZE:=paper}" "${BERT_UPDATES:=2000}" "${LENGTH:=120}" "${SHORTEST:=50}"
   limit=()
 fi
 : "${BERT:=}" "${VECTORS:=train}" "${NGRAM:=0}" "${WARMUP:=4000}"
@@ -91,8 +92,8 @@ begin() {
   remember "DATA=$(realpath "$DATA")" "SIZE=$SIZE" "BERT=$BERT" "VECTORS=$VECTORS" "WARMUP=$WARMUP" \
     ${OPTIMISER:+"OPTIMISER=$OPTIMISER"}
   # Outputs of another search are written again.
-  [[ ! -f $RUN/search || $(<"$RUN/search") == "$LENGTH $NGRAM" ]] || rm -f "$RUN"/*/test.log
-  echo "$LENGTH $NGRAM" >"$RUN/search"
+  [[ ! -f $RUN/search || $(<"$RUN/search") == "$SHORTEST $LENGTH $NGRAM" ]] || rm -f "$RUN"/*/test.log
+  echo "$SHORTEST $LENGTH $NGRAM" >"$RUN/search"
 }
 
 # width_of SYSTEM: of the word vectors that it starts from.
@@ -112,8 +113,8 @@ compare() {
     BIN=$RUN/bin
     settings "$system"
     train "$system" "${arch[$system]}$suffix" "${optimisation[@]}" "${inputs[@]}" --no-epoch-checkpoints "${validation[@]}"
-    generate "$system" test --beam 5 --lenpen 1 --max-len-b "$LENGTH" --no-repeat-ngram-size "$NGRAM" \
-      "${forbidden[@]}"
+    generate "$system" test --beam 5 --lenpen 1 --min-len "$SHORTEST" --max-len-b "$LENGTH" \
+      --no-repeat-ngram-size "$NGRAM" "${forbidden[@]}"
     [[ $system != ppg ]] || tool "$ROOT/preprocess/clause_chunks.py" --generated "$RUN/ppg/test.log" \
       --output "$RUN/ppg/test.txt"
     # The paper's figure 3.
