@@ -84,6 +84,10 @@ fairseq preprocess --source-lang src --target-lang tgt --trainpref train --valid
 fairseq train data --task paraphrase --arch wean_lstm --criterion query_embedding --optimizer adam --lr 0.001 \
   --max-tokens 100 --max-update 1 --no-save --cpu --seed 1
 quietly "wean-report" "$OTHER/bin/wean-report" --help
+[[ -f $SITE/wean_fairseq/evaluation/published/wean.toml ]] || {
+  say "error: the published tables evaluation/published/*.toml are missing in the installed package" >&2
+  exit 1
+}
 [[ -f $SITE/wean_fairseq/reporting/templates/report.html.j2 ]] || {
   say "error: the page's template reporting/templates/report.html.j2 is missing in the installed package" >&2
   exit 1

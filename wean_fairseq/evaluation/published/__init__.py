@@ -1,16 +1,17 @@
 """Published score tables, to be shown beside our own: what their papers report, row by row, with source and scorer.
 
 A number here was computed by its row's scorer on its paper's data; nothing of it was run here. ``wean-evaluate
-paper-tables`` prints them beside the results that are kept.
+paper-tables`` prints them beside the results that are kept. The tables are data: a TOML file a paper, read here.
 """
 
-from . import cdnpg, copynet, essays, wean
-from .tables import SCORERS, Column, Row, Table
+import tomllib
+from dataclasses import dataclass, field
+from math import isnan
+from pathlib import Path
+from typing import Any
 
-__all__ = ["LEFT_OUT", "SCORERS", "TABLES", "Column", "Row", "Table"]
-
-#: Key -> table, in the order of the papers.
-TABLES: dict[str, Table] = {**wean.TABLES, **copynet.TABLES, **cdnpg.TABLES, **essays.TABLES}
+_FOLDER = Path(__file__).resolve().parent
+_PAPERS = ("wean", "copynet", "cdnpg", "essays")
 
 #: Tables of the four papers that hold no scores, or were not read.
 LEFT_OUT = (
@@ -18,3 +19,116 @@ LEFT_OUT = (
     "C-DNPG, Tables 1 and 3: not kept here, no number of theirs was read.",
     "PC-SAN, all other tables: images that were not read.",
 )
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a published table.
+
+    Attributes:
+        label: as the paper calls it.
+        keys: the scores of ours that follow the same protocol, as ``wean-evaluate --json`` calls them; the first that
+            a result has is shown. Empty where ours are not made by wean-evaluate.
+        own: what ours measures, where it is not quite the same.
+        decimals: as many as the paper prints.
+    """
+
+    label: str
+    keys: tuple[str, ...] = ()
+    own: str = ""
+    decimals: int = 2
+
+
+@dataclass(frozen=True)
+class Row:
+    """The published numbers of one system on one data set.
+
+    Attributes:
+        scores: one a column; ``None`` where the paper has none.
+        origin: who ran the system, and where the paper has the number from.
+        scorer: key of `SCORERS`.
+        runs: what our result files call the system; empty = it is not implemented here: reported, not run.
+        outputs: what the file of its released outputs is called; empty = none were released.
+        experiments: result files of ours that hold it, if not those of the whole table.
+        command: what would measure it, if not the command of the whole table.
+    """
+
+    scores: tuple[float | None, ...]
+    origin: str
+    scorer: str
+    runs: tuple[str, ...] = ()
+    outputs: str = ""
+    experiments: tuple[str, ...] = ()
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A published table.
+
+    Attributes:
+        source: paper and table.
+        title: what it shows.
+        columns: its columns.
+        rows: data set -> system -> published numbers, in the paper's order.
+        preset: the preset of this package that follows its protocol most closely; empty = no scores of outputs,
+            ``standard`` = a protocol that no preset follows.
+        references: how many the published scores of released outputs were computed against; 0 = none were released.
+        experiments: data set -> patterns of the names of our results on it.
+        commands: data set -> what would measure ours, in Markdown; ``{system}`` stands for the systems.
+        note: what a reader of the numbers must know.
+        beside: scores of ours that the paper does not print, but without which its columns mislead.
+    """
+
+    source: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: dict[str, dict[str, Row]]
+    preset: str = ""
+    references: int = 0
+    experiments: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    commands: dict[str, str] = field(default_factory=dict)
+    note: str = ""
+    beside: tuple[Column, ...] = ()
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The labels of the columns."""
+        return tuple(column.label for column in self.columns)
+
+
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def _tuples(value: Any) -> Any:
+    """Lists as tuples, and "no number" as ``None``."""
+    if isinstance(value, list):
+        return tuple(_tuples(item) for item in value)
+    return None if isinstance(value, float) and isnan(value) else value
+
+
+def _column(content: dict[str, Any]) -> Column:
+    return Column(**{name: _tuples(value) for name, value in content.items()})
+
+
+def _table(content: dict[str, Any]) -> Table:
+    """A table from its TOML; its ``origin`` and ``scorer`` are those of all rows that name no other."""
+    shared = {name: content.pop(name) for name in ("origin", "scorer")}
+    rows = {
+        data: {
+            system: Row(**{name: _tuples(value) for name, value in {**shared, **row}.items()})
+            for system, row in systems.items()
+        }
+        for data, systems in content.pop("rows").items()
+    }
+    columns, beside = (tuple(map(_column, content.pop(name, []))) for name in ("columns", "beside"))
+    experiments = {data: tuple(patterns) for data, patterns in content.pop("experiments", {}).items()}
+    return Table(columns=columns, beside=beside, rows=rows, experiments=experiments, **content)
+
+
+#: How a number was computed, as far as it is known.
+SCORERS: dict[str, str] = _read("scorers")
+
+#: Key -> table, in the order of the papers.
+TABLES: dict[str, Table] = {key: _table(content) for paper in _PAPERS for key, content in _read(paper).items()}
