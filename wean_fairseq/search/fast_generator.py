@@ -21,7 +21,7 @@ from ..models.base import StepDecoder
 from ..modules import Memory, State
 from .generator import PaperSequenceGenerator, TopAwareBeamSearch, log_known
 from .hypotheses import Finished, HypothesisTree
-from .vocabulary_scores import NEVER, VocabularyScores, scored_by_product
+from .vocabulary_scores import NEVER, VocabularyScores, build_scores, scored_by_product
 
 SPECIAL = 3  # words that may be forbidden at a step: padding, the end, <unk>
 
@@ -44,6 +44,8 @@ class _Search:
     decoder: StepDecoder[Any, Any]
     scores: VocabularyScores
     max_len: int
+    special: Tensor  # words that may be forbidden at a step, (1, SPECIAL)
+    change: Tensor  # what is added to their scores: before an output may end, and from then on, (2, SPECIAL)
     tree: HypothesisTree = field(default_factory=HypothesisTree)
     finished: list[list[Finished]] = field(default_factory=list)  # of each sentence of the batch
 
@@ -107,8 +109,17 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         assert self.min_len <= max_len, "min_len cannot be larger than max_len, please adjust these!"
         memory = decoder.remember(self.model.forward_encoder(sample["net_input"])[0])
         rows = source.size(0) * self.beam_size
-        scores = VocabularyScores(decoder.output, decoder.word_embeddings, self.vocab_size, rows, self.bf16_scores)
-        search = _Search(decoder, scores, max_len, finished=[[] for _ in source])
+        scores = build_scores(decoder.output, decoder.word_embeddings, self.vocab_size, rows, self.bf16_scores)
+        special = torch.tensor([[self.pad, self.unk, self.eos]], device=source.device)
+        change = [[NEVER, -self.unk_penalty, NEVER], [NEVER, -self.unk_penalty, 0.0]]
+        search = _Search(
+            decoder,
+            scores,
+            max_len,
+            special,
+            torch.tensor(change, device=source.device),
+            finished=[[] for _ in source],
+        )
         first = source.new_full((source.size(0), 1), self.eos if bos_token is None else bos_token)
         beams: _Beams | None = _Beams(first, None, memory, decoder.begin(memory), list(range(source.size(0))))
         for step in range(max_len + 1):
@@ -143,9 +154,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
             return None
         assert step < search.max_len, "a sentence has no finite score for its end"
         # The best K that do not end, in their order.
-        order = (
-            (ends.long() * wide + torch.arange(wide, device=ends.device)).topk(self.beam_size, largest=False).indices
-        )
+        order = ends.byte().sort(dim=1, stable=True).indices[:, : self.beam_size]
         chosen = (part.gather(1, order) for part in (totals, words, parents))
         return self._extend(search, beams, step, kept, *chosen)
 
@@ -156,11 +165,9 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         normaliser = search.decoder.finish(now, beams.memory, search.scores, log_sum)
         if now.attention is not None:
             search.tree.attend(now.attention[:, 0])
-        special = torch.tensor([self.pad, self.unk, self.eos], device=log_sum.device).expand(len(log_sum), SPECIAL)
-        ending = NEVER if step < self.min_len else 0.0
-        change = log_sum.new_tensor([NEVER, -self.unk_penalty, ending])
+        special = search.special.expand(len(log_sum), SPECIAL)
         given = search.scores.get(special)
-        search.scores.put(special, given + change)
+        search.scores.put(special, given + search.change[int(step >= self.min_len)])
         return normaliser + log_known(given[:, 1] - normaliser) if self.renormalise else normaliser
 
     def _end_candidates(self, search: _Search, beams: _Beams, normaliser: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -3,7 +3,7 @@
 The scores are computed in chunks of words that fit a CPU's cache, and normalised within their chunk while they are in
 it; what that takes from each row is kept, so that nothing has to be gone through again. Of each block of 64 words its
 maximum is kept: the best n words of a sentence lie in the n blocks with the best maxima, so the search for them looks
-at those blocks alone.
+at those blocks alone. On a GPU a launched kernel costs more than a pass over the scores: there all are ranked at once.
 
 Legend: ``N`` hypotheses of all sentences, ``B`` sentences, ``D`` width of the features, ``V`` words that are scored,
 ``W`` words with those that only copying can reach, ``C`` chunks, ``M`` candidates.
@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ..modules import OutputLayer
 from ..modules.additive_scores import AdditiveScorer, build_scorer
@@ -23,6 +24,14 @@ from .packed_linear import PackedLinear
 BLOCK = 64
 CPU_CHUNK = 2**21  # scores; 8 MiB of float32
 GPU_CHUNK = 2**27
+
+
+def build_scores(
+    output: OutputLayer, embeddings: Tensor, num_words: int, max_rows: int, bfloat16: bool = False
+) -> "VocabularyScores":
+    """The scores of a search as its device wants them; arguments as for ``VocabularyScores``."""
+    whole = embeddings.device.type != "cpu" and max_rows * num_words <= GPU_CHUNK
+    return (WholeScores if whole else VocabularyScores)(output, embeddings, num_words, max_rows, bfloat16)
 
 
 class VocabularyScores:
@@ -43,6 +52,7 @@ class VocabularyScores:
         self.output = output
         self.embeddings = embeddings[: output.num_candidates]
         self.num_scored = output.num_candidates
+        self.num_words = num_words
         self.dtype = torch.bfloat16 if bfloat16 else embeddings.dtype
         self._products: list[PackedLinear] = []  # with the words of each chunk
         self._scorers: list[AdditiveScorer] = []  # of the additive score, with the words of each chunk
@@ -53,7 +63,7 @@ class VocabularyScores:
         self.num_chunks = min(blocks, -(-max_rows * blocks * BLOCK // limit))
         self.width = -(-blocks // self.num_chunks) * BLOCK  # words of a chunk
         self.max_rows = max_rows
-        self._memory = embeddings.new_empty(self.num_chunks * max_rows * self.width, dtype=torch.float)
+        self._memory = embeddings.new_empty(0, dtype=torch.float)
         self._scores = self._shift = self._maxima = self._memory  # of a step, see ``_lay_out``
 
     def compute(self, features: Tensor, temperature: float = 1.0) -> Tensor:
@@ -146,6 +156,8 @@ class VocabularyScores:
 
     def _lay_out(self, rows: int) -> None:
         """Divide the memory for this number of hypotheses."""
+        if not len(self._memory):
+            self._memory = self._memory.new_empty(self.num_chunks * self.max_rows * self.width)
         size = (self.num_chunks, rows, self.width)
         self._scores = self._memory[: self.num_chunks * rows * self.width].view(size)  # less what is in ``_shift``
         self._shift = self._memory.new_zeros(self.num_chunks, rows)
@@ -163,6 +175,38 @@ class VocabularyScores:
         return self._scores.view(-1, BLOCK)[(chunk * self._scores.size(1) + rows) * each + blocks % each]
 
 
+class WholeScores(VocabularyScores):
+    """The same without chunks and blocks: few operations, each over all scores."""
+
+    def compute(self, features: Tensor, temperature: float = 1.0) -> Tensor:
+        """See ``VocabularyScores``."""
+        scores = self._chunk(self._parts(features), 0, slice(0, self.num_scored)).float()  # (N, V)
+        if temperature != 1.0:
+            scores = scores / temperature
+        never = self.num_words - self.num_scored  # words that are copied at most
+        self._scores = pad(scores, (0, never), value=NEVER) if never else scores  # (N, W)
+        return torch.logsumexp(scores, dim=1)
+
+    def get(self, words: Tensor) -> Tensor:
+        """See ``VocabularyScores``."""
+        return self._scores.gather(1, words)
+
+    def put(self, words: Tensor, scores: Tensor) -> None:
+        """See ``VocabularyScores``."""
+        self._scores.scatter_(1, words, scores)
+
+    def best(
+        self, normaliser: Tensor, sums: Tensor | None, sentences: int, count: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """See ``VocabularyScores``."""
+        totals = self._scores - normaliser.unsqueeze(1)
+        if sums is not None:
+            totals += sums.unsqueeze(1)
+        totals.nan_to_num_(nan=NEVER, posinf=torch.inf, neginf=-torch.inf)
+        best, places = totals.view(sentences, -1).topk(count)
+        return best, places % self.num_words, places // self.num_words
+
+
 def scored_by_product(output: Any) -> bool:
     """Whether the scores of an output layer are one matrix product, in chunks of words as at once."""
     return isinstance(output, OutputLayer) and not isinstance(getattr(output, "score", None), ConcatScore)
@@ -173,4 +217,4 @@ def _totals(scores: Tensor, missing: Tensor, sums: Tensor | None) -> Tensor:
     totals = scores + missing.unsqueeze(-1)
     if sums is not None:
         totals += sums.unsqueeze(-1)
-    return totals.masked_fill_(totals.isnan(), NEVER)
+    return totals.nan_to_num_(nan=NEVER, posinf=torch.inf, neginf=-torch.inf)

@@ -11,7 +11,7 @@ from wean_fairseq.modules import QueryEmbedding
 from wean_fairseq.modules.additive_scores import LARGEST_PART, AdditiveScorer
 from wean_fairseq.search import packed_linear, vocabulary_scores
 from wean_fairseq.search.packed_linear import PackedLinear
-from wean_fairseq.search.vocabulary_scores import VocabularyScores
+from wean_fairseq.search.vocabulary_scores import VocabularyScores, WholeScores
 
 SENTENCES, BEAM, DIM = 3, 4, 6
 ROWS = SENTENCES * BEAM
@@ -23,19 +23,22 @@ def build(vocabulary: int, score: str = "general", **options):
     return output, torch.randn(vocabulary, DIM), torch.randn(ROWS, DIM)
 
 
-@pytest.fixture(params=[64, 700, 10**6])
-def chunk(request, monkeypatch):
-    """Scores of a chunk: one block, several, all."""
+@pytest.fixture(params=[64, 700, 10**6, None], ids=["a block", "blocks", "one chunk", "whole"])
+def scores_class(request, monkeypatch):
+    """In chunks of one block, of several, of all; and as a GPU has them."""
+    if request.param is None:
+        return WholeScores
     monkeypatch.setattr(vocabulary_scores, "CPU_CHUNK", request.param)
+    return VocabularyScores
 
 
 @pytest.mark.parametrize("vocabulary", [20, 64, 65, 300])
 @pytest.mark.parametrize("score", ["dot", "general", "concat", "linear"])
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 @torch.no_grad()
-def test_scores_their_sum_and_the_best_are_those_of_the_plain_form(chunk, vocabulary, score, temperature):
+def test_scores_their_sum_and_the_best_are_those_of_the_plain_form(scores_class, vocabulary, score, temperature):
     output, embeddings, features = build(vocabulary, score)
-    scores = VocabularyScores(output, embeddings, vocabulary, ROWS)
+    scores = scores_class(output, embeddings, vocabulary, ROWS)
     expected = output.scores(features, embeddings) / temperature
     log_sum = scores.compute(features, temperature)
     torch.testing.assert_close(log_sum, expected.logsumexp(dim=1))
@@ -62,10 +65,10 @@ class CountedExponentials(TorchDispatchMode):
 
 
 @torch.no_grad()
-def test_what_concat_needs_of_the_words_is_computed_once_a_search(chunk):
+def test_what_concat_needs_of_the_words_is_computed_once_a_search(scores_class):
     """Closed form: exp(2b) of every word once; exp(2a) of the hypotheses in every step, in each chunk."""
     output, embeddings, features = build(300, "concat")
-    scores = VocabularyScores(output, embeddings, 300, ROWS)
+    scores = scores_class(output, embeddings, 300, ROWS)
     chunks = sum(number * scores.width < 300 for number in range(scores.num_chunks))
     with CountedExponentials() as made:
         for step in range(4):
@@ -74,9 +77,9 @@ def test_what_concat_needs_of_the_words_is_computed_once_a_search(chunk):
 
 
 @torch.no_grad()
-def test_concat_with_hypotheses_that_leave_the_range_and_come_back(chunk):
+def test_concat_with_hypotheses_that_leave_the_range_and_come_back(scores_class):
     output, embeddings, features = build(300, "concat")
-    scores = VocabularyScores(output, embeddings, 300, ROWS)
+    scores = scores_class(output, embeddings, 300, ROWS)
     for factor in (1.0, 1000.0, 1.0):
         query = features.clone()
         query[0] *= factor  # of all hypotheses, so that the others are scored in that form too
@@ -104,9 +107,9 @@ def test_the_kernels_of_concat_take_other_hypotheses_as_well():
 
 
 @torch.no_grad()
-def test_fewer_rows_than_there_may_be_and_no_sums(chunk):
+def test_fewer_rows_than_there_may_be_and_no_sums(scores_class):
     output, embeddings, features = build(300)
-    scores = VocabularyScores(output, embeddings, 300, ROWS)
+    scores = scores_class(output, embeddings, 300, ROWS)
     scores.compute(features)  # leaves its numbers in the memory
     log_sum = scores.compute(features[:2])
     values, places = output.scores(features[:2], embeddings).log_softmax(dim=1).topk(8)
@@ -116,10 +119,10 @@ def test_fewer_rows_than_there_may_be_and_no_sums(chunk):
 
 
 @torch.no_grad()
-def test_words_that_are_no_candidates_are_neither_computed_nor_found(chunk, monkeypatch):
+def test_words_that_are_no_candidates_are_neither_computed_nor_found(scores_class, monkeypatch):
     monkeypatch.setattr(packed_linear, "pack", lambda weight, rows: None)  # so that the weights can be counted
     output, embeddings, features = build(300, num_candidates=70)
-    scores = VocabularyScores(output, embeddings, 300, ROWS)
+    scores = scores_class(output, embeddings, 300, ROWS)
     log_sum = scores.compute(features)
     expected = output.scores(features, embeddings)  # -inf outside the candidates
     torch.testing.assert_close(log_sum, expected.logsumexp(dim=1))
@@ -130,10 +133,10 @@ def test_words_that_are_no_candidates_are_neither_computed_nor_found(chunk, monk
 
 
 @torch.no_grad()
-def test_scores_that_are_replaced_are_found(chunk):
+def test_scores_that_are_replaced_are_found(scores_class):
     """Raised, lowered, forbidden, and of words beyond those that are scored; a word twice in a row."""
     output, embeddings, features = build(200)
-    scores = VocabularyScores(output, embeddings, 203, ROWS)
+    scores = scores_class(output, embeddings, 203, ROWS)
     log_sum = scores.compute(features)
     expected = torch.cat([output.scores(features, embeddings), torch.full((ROWS, 3), float("-inf"))], dim=1)
     top = expected.argmax(dim=1, keepdim=True)
@@ -148,10 +151,10 @@ def test_scores_that_are_replaced_are_found(chunk):
 
 
 @torch.no_grad()
-def test_a_row_without_numbers_is_never_chosen(chunk):
+def test_a_row_without_numbers_is_never_chosen(scores_class):
     output, embeddings, features = build(300)
     features[1] = float("nan")
-    scores = VocabularyScores(output, embeddings, 300, ROWS)
+    scores = scores_class(output, embeddings, 300, ROWS)
     log_sum = scores.compute(features)
     best, _, beams = scores.best(log_sum, torch.zeros(ROWS), SENTENCES, 8)
     assert torch.isfinite(best).all()
@@ -159,10 +162,10 @@ def test_a_row_without_numbers_is_never_chosen(chunk):
 
 
 @torch.no_grad()
-def test_bfloat16_is_for_the_product_alone(chunk):
+def test_bfloat16_is_for_the_product_alone(scores_class):
     """Expected: the product of rounded factors, rounded, and everything afterwards in float32."""
     output, embeddings, features = build(300)
-    scores = VocabularyScores(output, embeddings, 300, ROWS, bfloat16=True)
+    scores = scores_class(output, embeddings, 300, ROWS, bfloat16=True)
     log_sum = scores.compute(features)
     query = output.score(features, embeddings).query
     expected = (query.bfloat16() @ embeddings.bfloat16().t()).float()
