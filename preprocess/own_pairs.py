@@ -5,10 +5,15 @@
 Pairs are drawn into the three splits by their sources, so that no source sentence is in two of them; the draw depends
 on the seed and the pairs alone. The sentences are cut into Moses tokens unless ``--unit`` asks for others. Of a table
 with two columns the first is the source; ``--columns`` names two of more, or says which is which.
+
+    python preprocess/own_pairs.py --test new.txt --prepared data/mine --output data/new
+
+Sources without targets, a line each, become test.src alone: tokens as an earlier run made them for its training.
 """
 
 import csv
 import json
+import shutil
 import sys
 from argparse import ArgumentParser, Namespace
 from collections import Counter
@@ -21,7 +26,8 @@ from corpus.errors import InputError
 from corpus.preparation import Preparation
 from corpus.sampling import Draw
 
-from wean_fairseq.text import Cleaner
+from wean_fairseq.text import Cleaner, prepared_text
+from wean_fairseq.text.settings import MANIFEST
 
 FEWEST = 10  # pairs
 SHARE, MOST = 20, 1000  # valid and test: one pair of so many, and at most so many
@@ -35,20 +41,33 @@ def parser() -> ArgumentParser:
     """The options."""
     options = build_parser("own_pairs", __doc__)
     options.set_defaults(unit="moses")
-    options.add_argument(
-        "--data", type=Path, nargs="+", required=True, metavar="FILE", help=".csv, .tsv or .jsonl; or two text files"
-    )
+    options.add_argument("--data", type=Path, nargs="+", metavar="FILE", help=".csv, .tsv or .jsonl; or two text files")
     options.add_argument("--columns", metavar="A,B", help="names of the source's and the target's column, or numbers")
     options.add_argument(
         "--valid", type=whole_number(1), metavar="N", help="validation pairs (default: 5%%, at most 1000)"
     )
-    options.add_argument("--test", type=whole_number(1), metavar="N", help="test pairs (default: 5%%, at most 1000)")
+    options.add_argument(
+        "--test",
+        type=_number_or_file,
+        metavar="N",
+        help="test pairs (default: 5%%, at most 1000), or a text file",
+    )
+    options.add_argument("--prepared", type=Path, metavar="DIR", help="what an earlier run wrote, for --test FILE")
     options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the draw")
     return options
 
 
+def _number_or_file(text: str) -> int | Path:
+    return whole_number(1)(text) if text.isdigit() or not Path(text).is_file() else Path(text)
+
+
 def inputs(options: Namespace) -> list[Path]:
     """The source files."""
+    alone = isinstance(options.test, Path)
+    if alone == bool(options.data) or alone != bool(options.prepared):
+        raise InputError("give --data a file of pairs, or --test a file of sources with --prepared and no --data.")
+    if alone:
+        return [options.test, options.prepared / MANIFEST]
     if len(options.data) > 2:
         raise InputError("--data takes one file with both sides, or two text files, a sentence a line.")
     kinds = [TABLES.get(path.suffix.lower()) for path in options.data]
@@ -161,8 +180,26 @@ def _is_head(rows: list[list[str]]) -> bool:
     return not any(" " in cell.strip() for cell in rows[0]) and any(" " in cell for row in rows[1:] for cell in row)
 
 
+def write_sources(options: Namespace, preparation: Preparation) -> None:
+    """Write sources alone, with the steps that the text in ``--prepared`` has been through."""
+    text = prepared_text(Path(), options.prepared)
+    assert text is not None, "a directory that is given has settings, or is refused"
+    preparation.text, preparation.cleaner = text, text.cleaner
+    with preparation.split("test", ["src"]) as writer:
+        for number, line in enumerate(preparation.lines(options.test), start=1):
+            tokens = text.prepare(line)
+            if not tokens:
+                raise InputError(f"line {number} of {options.test} is empty: take it out.")
+            writer.split.write(tokens)
+    for file in text.files:
+        shutil.copyfile(file, preparation.output.folder / file.name)
+
+
 def build(options: Namespace, preparation: Preparation) -> None:
     """Draw the splits in a first pass over the data, and write one in each of three more, the training pairs last."""
+    if options.prepared:
+        write_sources(options, preparation)
+        return
     draw = Draw(options.seed, disjoint=True, key=options.leak_key)
     uncounted = Cleaner(options.unicode)
     for source, _ in read_pairs(preparation, first=True):

@@ -226,11 +226,28 @@ build_fairseq() {
   mark_done fairseq "$PINS"
 }
 
+# fairseq looks for `--user-dir wean_fairseq` in the current folder, and then among the packages, where development mode
+# puts nothing of that name. pip finds the link in its list of files, and removes it with the rest.
+readonly LINK_PLUGIN='
+import sys
+from importlib.metadata import distribution
+from pathlib import Path
+
+plugin = distribution("wean-fairseq")
+link = Path(plugin.locate_file("wean_fairseq"))
+link.unlink(missing_ok=True)
+link.symlink_to(sys.argv[1])
+record = next(file for file in plugin.files if file.name == "RECORD")
+with record.locate().open("a") as file:
+    file.write("wean_fairseq,,\n")
+'
+
 install_plugin() {
   STEP=4
   if is_done plugin "$FULL"; then return; fi
   say "installing wean_fairseq in development mode, its dependencies and the test tools (about a minute; log: $LOG)"
   pip_install "installing wean_fairseq" --no-build-isolation --find-links "$STATE/wheels" pip -e ".[$EXTRAS]"
+  run "linking wean_fairseq" "$VENV_PYTHON" -I -c "$LINK_PLUGIN" "$ROOT/wean_fairseq"
   mark_done plugin "$FULL"
 }
 

@@ -23,6 +23,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 import wean_fairseq  # noqa: F401 - registers what the options belong to
 from tests.integration.commands import BIN, ROOT, USER_DIR
 from tests.markdown import Command, simple_commands
+from wean_fairseq.errors import UserError
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 FAIRSEQ = {
@@ -205,6 +206,8 @@ def check_fairseq(command: Command, own_archs: set[str]) -> None:
         own_archs: what the document itself registers; its options must be among those of ``wean_lstm``.
     """
     words = [re.sub(r"^\$\w+$", "1", word) for word in command.words[1:] if word != "..."]
+    if "--help" in words:
+        words[words.index("--help")] = "data"  # what help can do without
     if "..." in command.words:
         words = words if words and not words[0].startswith("-") else ["data", *words]
         needed = {"--task": "paraphrase"} | ({"--arch": "wean_lstm"} if command.program == "fairseq-train" else {})
@@ -224,8 +227,8 @@ def check_fairseq(command: Command, own_archs: set[str]) -> None:
                 options.parse_args_and_arch(parser, input_args=words)
     except SystemExit:
         raise AssertionError(err.getvalue().strip().splitlines()[-1]) from None
-    except RuntimeError:  # what fairseq has to say about a missing arch
-        raise AssertionError("no --arch") from None
+    except UserError as error:  # a name that is wrong or missing
+        raise AssertionError(str(error)) from None
 
 
 def check(command: Command, whole: bool, own_archs: set[str]) -> None:

@@ -20,8 +20,9 @@ fairseq has no place for a task or a model to take part where checkpoints are re
 * ``load_checkpoint_to_cpu``, ``load_model_ensemble_and_task``: fairseq's say what is wrong with a file by a traceback,
   and take a configuration as it is.
 
-``Trainer.train_step`` is wrapped because only there it is known which batch had gradients that are no numbers, and
-``call_main``, with which every training starts, because fairseq takes ``--bf16`` for a TPU's.
+``Trainer.train_step`` is wrapped because only there it is known which batch had gradients that are no numbers;
+``call_main``, with which every training starts, because fairseq takes ``--bf16`` for a TPU's and Ctrl-C for a crash;
+and ``parse_args_and_arch``, because fairseq does not say which name is wrong on a command line.
 """
 
 import argparse
@@ -45,15 +46,15 @@ logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 import numpy as np
 import omegaconf
 import torch
-from fairseq import checkpoint_utils, utils
+from fairseq import checkpoint_utils, options, utils
 from fairseq.data import iterators
 from fairseq.data.fasta_dataset import FastaDataset
 from fairseq.dataclass.configs import DistributedTrainingConfig
 from fairseq.distributed import utils as distributed_utils
 from fairseq.trainer import Trainer
 
-from . import precision
-from .checkpoints import host
+from . import command_line, precision
+from .checkpoints import host, interruption
 from .divergence import Diverged, describe
 from .errors import UserError
 from .literals import read_literal
@@ -85,6 +86,7 @@ def install() -> None:
     os.environ.pop("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", None)
     torch.serialization.add_safe_globals(safe_globals())
     distributed_utils.call_main = _prepared_main
+    options.parse_args_and_arch = command_line.parse_args_and_arch
     distributed_utils.infer_init_method = _init_method
     distributed_utils._infer_torch_distributed_launch_init = _init_from_torchrun
     distributed_utils._infer_slurm_init = _init_from_slurm
@@ -205,9 +207,10 @@ def safe_globals() -> list[typing.Any]:
 
 
 def _prepared_main(cfg: omegaconf.DictConfig, main: typing.Callable[..., typing.Any], **kwargs: typing.Any) -> None:
-    """fairseq's, once the options of half precision are those of the machine."""
+    """fairseq's, once the options of half precision are those of the machine; Ctrl-C ends it well."""
     precision.prepare(cfg)
-    _call_main(cfg, main, **kwargs)
+    with interruption.ends_well(cfg, main):
+        _call_main(cfg, main, **kwargs)
 
 
 def _init_method(cfg: DistributedTrainingConfig, force_distributed: bool = False) -> None:

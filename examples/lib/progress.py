@@ -37,7 +37,7 @@ class Progress:
         self.epochs = epochs
         self.count = re.compile(count) if count else None
         self.bleu = ""
-        self.started = False
+        self.first: tuple[int, float] | None = None  # update of a training that was seen first, and when
         self.terminal = sys.stderr.isatty()
         self.last_line = time.monotonic()
         layout = "{desc} {percentage:3.0f}%|{bar:24}| {elapsed}<{remaining}{postfix}"
@@ -66,14 +66,17 @@ class Progress:
         epoch = math.ceil(found.epoch)
         done, total = (epoch - 1) * found.steps + found.step, found.steps * self.epochs
         state = f"epoch {epoch}/{self.epochs}, loss {found.values['loss']:g}{self.bleu}"
-        if not self.started:  # a training that goes on starts in the middle
-            self.started = True
-            self.bar.total, self.bar.initial = total, done
+        now = time.monotonic()
+        if self.first is None:  # a training that goes on starts in the middle
+            self.first = done, now
+            self.bar.total, self.bar.initial, self.bar.start_t = total, done, time.time()
         self.bar.n = done
         self.bar.set_postfix_str(state)
-        if not self.terminal and time.monotonic() - self.last_line > _QUIET_SECONDS:
-            self.last_line = time.monotonic()
-            print(f"{self.label} {100 * done // total:3d}%, {state}", file=sys.stderr, flush=True)
+        if not self.terminal and now - self.last_line > _QUIET_SECONDS:
+            self.last_line = now
+            left = (now - self.first[1]) / max(1, done - self.first[0]) * (total - done)
+            rest = f"{tqdm.format_interval(left)} left"
+            print(f"{self.label} {100 * done // total:3d}%, {rest}, {state}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """Take the bar away."""

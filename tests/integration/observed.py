@@ -21,7 +21,13 @@ TWO += ["--distributed-no-spawn"]
 
 
 def observed_train(
-    data: Path, folder: Path, *arguments: object, processes: int = 1, kill_at: int | None = None, model: Any = None
+    data: Path,
+    folder: Path,
+    *arguments: object,
+    processes: int = 1,
+    kill_at: int | None = None,
+    stop_at: int | None = None,
+    model: Any = None,
 ) -> str:
     """``commands.train`` by ``observed_train.py``, into ``folder``.
 
@@ -31,6 +37,7 @@ def observed_train(
         arguments: of fairseq-train.
         processes: 1, or 2 with half the batch each.
         kill_at: the update after which all processes are killed with no chance to tidy up; ``None`` = never.
+        stop_at: the update after which somebody presses Ctrl-C.
         model: the arguments that say what is trained, instead of a tiny WEAN.
 
     Returns:
@@ -49,8 +56,12 @@ def observed_train(
             others.append(stack.enter_context(_started([*line, 1], log)))
             line += [0]
         first = stack.enter_context(_started(line, subprocess.PIPE))
-        said = _read(first, kill_at)
-        if kill_at is not None:
+        said = _read(first, kill_at or stop_at)
+        if stop_at is not None:
+            first.send_signal(signal.SIGINT)
+            said += first.stdout.read().decode()
+            assert first.wait(TIMEOUT) == 130, said[-8000:]
+        if kill_at is not None or stop_at is not None:
             return said
         codes = [process.wait(TIMEOUT) for process in (first, *others)]
     assert codes == [0] * processes, f"exit status {codes}\n{said[-8000:]}"

@@ -8,6 +8,7 @@ validation draws some, as many as there are data workers, and a process without 
 import hashlib
 import json
 import random
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -36,5 +37,6 @@ def train_step(self: TranslationTask, *args: Any, **kwargs: Any) -> Any:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which whatever a shell runs in the background ignores
     TranslationTask.train_step = train_step
     sys.exit(cli_main())

@@ -1,16 +1,19 @@
 """preprocess -> train -> validate -> generate -> interactive by the real commands, on a task with known answers."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 import torch
 
 from tests.integration.commands import (
+    ENVIRONMENT,
     TASK,
     TINY,
     USER_DIR,
     Result,
+    command_line,
     generate,
     needed_globals,
     parameters,
@@ -91,6 +94,15 @@ def test_interactive_answers_piped_lines(text, generated, data, checkpoint):
     # What other readers take for a line's end is none, and every line has its answer.
     assert list(result.hypotheses) == list(range(len(typed)))
     assert "\nS-4\tkept1 said2 kept3 kept4\n" in result.out
+
+
+def test_the_set_up_makes_the_plugin_known_in_every_folder(tmp_path):
+    """Without the checkout on the path; what is printed is what fairseq can say with the plugin alone."""
+    environment = {name: value for name, value in ENVIRONMENT.items() if name != "PYTHONPATH"}
+    line = command_line("fairseq-train", "--user-dir", "wean_fairseq", "--arch", "wean_lstm", "--help")
+    done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "--arch wean_lstm:" in done.stdout
 
 
 # --- search ---------------------------------------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 import os
 import random
+import runpy
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -93,6 +95,18 @@ def test_progress_passes_the_exit_status_on_and_keeps_the_output(tmp_path):
     assert done.stderr == ""  # no terminal, no bar
     assert (tmp_path / "out").read_text(encoding="utf-8") == "H-0\n"
     assert (tmp_path / "err").read_text(encoding="utf-8") == "oh\n"
+
+
+def test_progress_says_how_long_the_whole_training_will_take(monkeypatch, capsys):
+    """Ten updates in 70 seconds, 15 left of 2 epochs of 25: 105 seconds, whatever was done before this start."""
+    clock = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: clock)
+    progress = runpy.run_path(str(LIB / "progress.py"))["Progress"]("wean", 0, "", 2)
+    progress.read("epoch 002:      0 / 25 loss=9.5, x")
+    assert capsys.readouterr().err == ""
+    clock += 70
+    progress.read("epoch 002:     10 / 25 loss=1.5, x")
+    assert capsys.readouterr().err == "wean  70%, 01:45 left, epoch 2/2, loss 1.5\n"
 
 
 # Whole runs

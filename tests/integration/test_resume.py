@@ -1,6 +1,7 @@
 """A training that was killed and started again ends as one that was left alone, to the last bit."""
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,20 @@ def test_killed_training_ends_like_an_uninterrupted_one(
     assert_resumed_from(said, tmp_path, *goes_on_from)
     assert_same_end(tmp_path / LAST, uninterrupted)
     assert_same_random_numbers(tmp_path, uninterrupted.parent, since=goes_on_from[1])
+
+
+def test_ctrl_c_loses_no_update(data: Path, tmp_path: Path, uninterrupted: Path) -> None:
+    """Its update is done and in a checkpoint, the command ends with one sentence, and goes on as if it had not."""
+    said = observed_train(data, tmp_path, *SETTINGS, *BLEU, stop_at=70)
+    (stopped,) = re.findall(
+        r"^wean_fairseq: stopped after update (\d+); the same command goes on from (.*)\.$", said, re.M
+    )
+    assert int(stopped[0]) == updates_of(torch.load(tmp_path / LAST, weights_only=True)) >= 70
+    assert stopped[1] == str(tmp_path / LAST)
+    assert "Traceback" not in said
+    said = observed_train(data, tmp_path, *SETTINGS, *BLEU)
+    assert_resumed_from(said, tmp_path, 2, int(stopped[0]))
+    assert_same_end(tmp_path / LAST, uninterrupted)
 
 
 # --- the whole matrix -----------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ class LossModel(FairseqEncoderDecoderModel):
     """An encoder, and a decoder with ``loss(prev_output_tokens, encoder_out, target, label_smoothing)``."""
 
     computes_loss = True  # see criterions/model_loss.py
+    adds_losses = False  # to that of the words; fairseq's criterions would leave them out
 
     def forward(
         self,

@@ -72,6 +72,40 @@ def test_what_goes_in_at_use_is_what_went_in_at_training(tmp_path: Path):
             assert sorted(text.restore(line) for line in at_training) == sorted(source for source, _ in PAIRS)
 
 
+def test_sources_alone_are_what_they_were_at_training(tmp_path: Path):
+    """Token for token, with the case and the pieces that were learnt then; used again as any prepared text."""
+    file = write(tmp_path, "csv")[0]
+    learnt = ["--columns", "text,rewritten", "--truecase", "--bpe", "30"]
+    assert prepare("--data", file, *learnt, "--output", tmp_path / "mine") == 0
+    known = {source for split in SPLITS for source, _ in sentences(tmp_path / "mine", split)}
+    new = tmp_path / "new.txt"
+    new.write_text("".join(f"{source}\n" for source, _ in PAIRS), encoding="utf-8")
+    assert prepare("--test", new, "--prepared", tmp_path / "mine", "--output", tmp_path / "new") == 0
+    found = (tmp_path / "new" / "test.src").read_text(encoding="utf-8").splitlines()
+    assert len(found) == len(PAIRS)
+    assert set(found) == known
+    assert not (tmp_path / "new" / "test.tgt").exists()
+    again = Text(read_text_settings(tmp_path / "new"), tmp_path / "new")
+    assert [again.prepare(source) for source, _ in PAIRS] == found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--test", "new.txt"], "give --data a file of pairs, or --test a file of sources with --prepared"),
+        (["--test", "new.txt", "--prepared", "none"], "there is no file none/manifest.json"),
+        (["--test", "5"], "give --data a file of pairs"),
+        (["--data", "new.txt", "--prepared", "x"], "give --data a file of pairs"),
+    ],
+)
+def test_sources_alone_need_what_they_are_to_be_like(tmp_path: Path, capsys, monkeypatch, arguments, says):
+    monkeypatch.chdir(tmp_path)
+    Path("new.txt").write_text("x y\n")
+    assert prepare(*arguments, "--output", "out") == 2
+    assert says in capsys.readouterr().err
+    assert not Path("out").exists()
+
+
 @pytest.mark.parametrize(
     ("name", "content", "arguments", "says"),
     [

@@ -47,6 +47,8 @@ _AT_LEAST_ONE = (
 class DnpgModel(CopyingModel):
     """A separator of levels, an encoder and a decoder for each, and an aggregator of what they write."""
 
+    adds_losses = True
+
     encoder: DnpgEncoder
     decoder: DnpgDecoder
 

@@ -17,6 +17,8 @@ from .encoder import MtaLstmEncoder
 class MtaLstmModel(TopicModel):
     """An LSTM language model that attends to topic words, with a memory of what it has told of each."""
 
+    adds_losses = True
+
     encoder: MtaLstmEncoder
 
     @property

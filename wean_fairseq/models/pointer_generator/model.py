@@ -18,6 +18,8 @@ from .initialisation import initialise
 class PointerGeneratorModel(CopyingModel):
     """A bidirectional LSTM encoder, and an LSTM decoder that generates words or copies them through its attention."""
 
+    adds_losses = True
+
     encoder: PointerGeneratorEncoder
     decoder: PointerGeneratorDecoder
 

@@ -20,6 +20,8 @@ from .encoder import PpgEncoder
 class PpgModel(TopicModel):
     """Encodes each topic and the text so far; writes one chunk from each topic."""
 
+    adds_losses = True
+
     @classmethod
     def build_model(cls, cfg: PpgConfig, task: FairseqTask) -> "PpgModel":
         """Build the model that ``cfg`` describes for the dictionary of ``task``.

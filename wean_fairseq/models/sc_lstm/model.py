@@ -17,6 +17,8 @@ from .encoder import ScLstmEncoder
 class ScLstmModel(TopicModel):
     """An LSTM language model with a vector of keywords that its cells are told of until they are read out."""
 
+    adds_losses = True
+
     @classmethod
     def build_model(cls, cfg: ScLstmConfig, task: FairseqTask) -> "ScLstmModel":
         """Build the model that ``cfg`` describes for the dictionary of ``task``.

@@ -1,0 +1,122 @@
+"""fairseq's command lines: one sentence for a wrong or a missing name, and help about an arch's own options."""
+
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq import options
+from fairseq.models import ARCH_MODEL_REGISTRY
+
+import wean_fairseq  # noqa: F401 - the names are registered
+from tests.families import families
+from wean_fairseq.command_line import check_pairing
+from wean_fairseq.errors import UserError
+
+TRAIN = ["data", "--task", "paraphrase", "--arch", "wean_lstm", "--criterion", "query_embedding"]
+
+
+def parse(command: str, *words: str) -> Namespace:
+    parsers = {"train": options.get_training_parser, "generate": options.get_generation_parser}
+    parser = (parsers | {"validate": options.get_validation_parser})[command]()
+    parser.prog = f"fairseq-{command}"
+    return options.parse_args_and_arch(parser, [*words])
+
+
+def changed(name: str, value: str) -> list[str]:
+    return [value if TRAIN[place - 1] == f"--{name}" else word for place, word in enumerate(TRAIN)]
+
+
+@pytest.mark.parametrize(
+    ("option", "typed", "meant"),
+    [
+        ("arch", "wean-lstm", "wean_lstm"),
+        ("arch", "granularity_transformer_prodct", "granularity_transformer_product"),
+        ("arch", "pointer_genrator", "pointer_generator"),
+        ("task", "paraphrse", "paraphrase"),
+        ("task", "topic_essays", "topic_essay"),
+        ("criterion", "query_embeding", "query_embedding"),
+        ("criterion", "modelloss", "model_loss"),
+    ],
+)
+def test_a_misspelt_name_is_asked_after(option: str, typed: str, meant: str):
+    with pytest.raises(UserError) as refused:
+        parse("train", *changed(option, typed))
+    assert str(refused.value) == f"there is no --{option} {typed}: did you mean {meant}?"
+
+
+def test_only_names_of_this_package_are_offered():
+    with pytest.raises(UserError, match=r"^there is no --arch xyzzy: those of wean_fairseq are ") as refused:
+        parse("train", *changed("arch", "xyzzy"))
+    offered = str(refused.value).rstrip(".").rpartition(" are ")[2].split(", ")
+    assert {"wean_lstm", "seq2seq_lstm", "copynet", "dnpg"} <= set(offered)
+    assert not {"transformer", "lstm", "transformer_iwslt_de_en"} & set(offered)
+    assert parse("train", "data", "--arch", "transformer").arch == "transformer"  # which is fairseq's, and taken
+
+
+def test_a_missing_arch_is_said():
+    with pytest.raises(UserError, match=r"^fairseq-train needs --arch: those of wean_fairseq are .*wean_lstm"):
+        parse("train", "data", "--task", "paraphrase")
+
+
+def test_a_missing_task_is_that_of_the_model(tmp_path: Path):
+    """fairseq would take ``translation``, which leaves the sentences of the last batch out, or end with a KeyError."""
+    path = tmp_path / "checkpoint_best.pt"
+    torch.save({"model": {}, "cfg": {"task": {"_name": "paraphrase"}, "model": {"_name": "wean_lstm"}}}, path)
+    for command in ("generate", "validate"):
+        with pytest.raises(UserError) as refused:
+            parse(command, "data", "--path", str(path))
+        expected = f"{path} was trained with --task paraphrase: give fairseq-{command} that, too."
+        assert str(refused.value) == expected
+        assert parse(command, "data", "--path", str(path), "--task", "paraphrase").task == "paraphrase"
+        assert parse(command, "data", "--path", str(path), "--task", "translation").task == "translation"
+    with pytest.raises(UserError, match=r"^fairseq-validate needs --task: that of the training"):
+        parse("validate", "data", "--path", str(tmp_path / "none.pt"))
+    assert parse("generate", "data", "--path", str(tmp_path / "none.pt")).task == "translation"  # said when it is read
+
+
+@pytest.mark.parametrize("arch", families())
+def test_every_arch_goes_with_the_losses_of_this_package_and_with_no_foreign_one(arch: str):
+    for criterion in ("model_loss", "query_embedding"):
+        check_pairing(arch, criterion)
+    with pytest.raises(UserError, match=rf"^--arch {arch} cannot .* ctc: take --criterion model_loss\.$"):
+        check_pairing(arch, "ctc")
+
+
+def test_losses_of_an_arch_are_not_left_out_in_silence():
+    for arch in ("dnpg", "ppg", "mta_lstm", "sc_lstm", "pointer_generator_coverage"):
+        with pytest.raises(UserError, match=f"^--arch {arch} has losses of its own, which --criterion cross_entropy"):
+            check_pairing(arch, "cross_entropy")
+    for arch in ("wean_lstm", "copynet", "transformer"):
+        check_pairing(arch, "cross_entropy")
+    with pytest.raises(UserError, match="has losses of its own"):  # the criterion of who names none
+        parse("train", "data", "--task", "paraphrase", "--arch", "dnpg")
+
+
+def test_help_with_an_arch_has_its_options_and_defaults(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        parse("train", "--arch", "seq2seq_lstm_lcsts", "--criterion", "model_loss", "--help")
+    assert ended.value.code == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "--arch seq2seq_lstm_lcsts:" in said
+    # The preset's values, not the family's (256 and general); one of the family that the preset leaves as it is.
+    for text in ("share (sec. 2.1) (default: 512)", "baseline (default: linear)", "(default: 2)"):
+        assert text in said
+    assert "--label-smoothing" in said
+    assert "${" not in said
+    assert "--max-epoch" not in said  # of all archs
+
+
+def test_help_without_an_arch_is_that_of_fairseq(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        parse("train", "--help")
+    assert "--max-epoch" in capsys.readouterr().out
+
+
+def test_every_arch_of_the_package_has_help(capsys: pytest.CaptureFixture[str]):
+    archs = [name for name, model in ARCH_MODEL_REGISTRY.items() if model.__module__.startswith("wean_fairseq.")]
+    assert len(archs) > 30
+    for arch in archs:
+        with pytest.raises(SystemExit):
+            parse("train", "--arch", arch, "--help")
+        assert f"--arch {arch}:" in capsys.readouterr().out

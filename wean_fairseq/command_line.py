@@ -1,0 +1,189 @@
+"""fairseq's command lines: a sentence for a name that is misspelt or missing, and help that knows an arch's options.
+
+fairseq answers a wrong name with pages of choices, a missing one with a traceback, and ``--help`` before it has looked
+at ``--arch``. ``compat`` puts ``parse_args_and_arch`` in the place of fairseq's.
+"""
+
+import argparse
+import difflib
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fairseq import options
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.registry import REGISTRIES
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
+
+from .checkpoints.export import read_model
+from .errors import UserError
+
+_PACKAGE = __name__.partition(".")[0]
+_STOCK_CRITERIONS = (
+    "cross_entropy",
+    "label_smoothed_cross_entropy",
+)  # fairseq's, that any model here can be trained by
+_OUR_CRITERIONS = ("model_loss", "query_embedding")
+_HELP = ("-h", "--help")
+_parse = options.parse_args_and_arch
+
+
+@dataclass
+class _Named:
+    """What a command line names, before anything is known about its options.
+
+    Attributes:
+        arch: and the other options of these names, ``None`` where they are not given.
+        help: whether help is asked for.
+    """
+
+    arch: str | None = None
+    task: str | None = None
+    criterion: str | None = None
+    path: str | None = None
+    help: bool = False
+
+
+def parse_args_and_arch(parser: ArgumentParser, input_args: list[str] | None = None, *args: Any, **kwargs: Any) -> Any:
+    """As fairseq's.
+
+    Raises:
+        UserError: if a name is wrong or missing.
+    """
+    named = _names(sys.argv[1:] if input_args is None else input_args)
+    if named.help and named.arch in ARCH_MODEL_REGISTRY and "arch" in _actions(parser):
+        _print_help(parser.prog, named)
+        parser.exit()
+    if not named.help:
+        _check(parser, named)
+    return _parse(parser, input_args, *args, **kwargs)
+
+
+def _names(arguments: Iterable[str]) -> _Named:
+    reader = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    for option in ("--task", "--criterion", "--path"):
+        reader.add_argument(option)
+    reader.add_argument("--arch", "-a")
+    reader.add_argument(*_HELP, action="store_true")
+    try:
+        return _Named(**vars(reader.parse_known_args(list(arguments))[0]))
+    except argparse.ArgumentError:  # a name without its value, which fairseq's parser says
+        return _Named()
+
+
+def _actions(parser: ArgumentParser) -> dict[str, argparse.Action]:
+    return {action.dest: action for action in parser._actions}
+
+
+def _check(parser: ArgumentParser, named: _Named) -> None:
+    """Refuse a name that is wrong or missing.
+
+    Raises:
+        UserError: saying which one is meant.
+    """
+    actions = _actions(parser)
+    trains = "arch" in actions and actions["arch"].choices is not None
+    if trains and named.arch is None:
+        raise UserError(f"{parser.prog} needs --arch: {_list(ARCH_MODEL_REGISTRY)}.")
+    registries: dict[str, Mapping[str, Any]] = {"task": TASK_REGISTRY}
+    registries |= {"arch": ARCH_MODEL_REGISTRY} if trains else {}
+    registries |= {name: registry["registry"] for name, registry in REGISTRIES.items() if name == "criterion"}
+    for option, registry in registries.items():
+        _check_name(option, getattr(named, option), registry)
+    if "path" in actions and named.task is None:
+        _check_task(parser.prog, named.path, parser.get_default("task"))
+    if trains and named.arch is not None:
+        check_pairing(named.arch, named.criterion or REGISTRIES["criterion"]["default"])
+
+
+def _check_name(option: str, name: str | None, registry: Mapping[str, Any]) -> None:
+    if name is None or name in registry:
+        return
+    near = difflib.get_close_matches(name, _ours(registry), n=1)
+    raise UserError(
+        f"there is no --{option} {name}: " + (f"did you mean {near[0]}?" if near else f"{_list(registry)}.")
+    )
+
+
+def _check_task(command: str, path: str | None, default: str | None) -> None:
+    """Refuse a model of a task of this package without it: fairseq would take another, which leaves sentences out."""
+    task = default
+    if path is not None:
+        try:
+            cfg = read_model(path.partition(":")[0])["cfg"] or {}
+            task = (cfg.get("task") or {}).get("_name")
+        except UserError:  # which is said in its time
+            task = default
+    if task in _ours(TASK_REGISTRY):
+        raise UserError(f"{path} was trained with --task {task}: give {command} that, too.")
+    if task is None or default is None:
+        raise UserError(f"{command} needs --task: that of the training, such as --task paraphrase.")
+
+
+def check_pairing(arch: str, criterion: str) -> None:
+    """Refuse a criterion that an arch of this package cannot be trained by, or by which it would not be what it is.
+
+    Raises:
+        UserError: naming the one that belongs to it.
+    """
+    model = ARCH_MODEL_REGISTRY.get(arch)
+    if not getattr(model, "computes_loss", False) or criterion in _OUR_CRITERIONS:
+        return
+    if criterion not in _STOCK_CRITERIONS:
+        raise UserError(f"--arch {arch} cannot be trained by --criterion {criterion}: take --criterion model_loss.")
+    if getattr(model, "adds_losses", False):
+        raise UserError(
+            f"--arch {arch} has losses of its own, which --criterion {criterion} leaves out: take "
+            "--criterion model_loss."
+        )
+
+
+def _ours(registry: Mapping[str, Any]) -> list[str]:
+    return sorted(name for name, kind in registry.items() if kind.__module__.partition(".")[0] == _PACKAGE)
+
+
+def _list(registry: Mapping[str, Any]) -> str:
+    return f"those of {_PACKAGE} are {', '.join(_ours(registry))}"
+
+
+def _print_help(command: str, named: _Named) -> None:
+    """The options of an arch, and those of a task and a criterion that are given, with their defaults."""
+    parser = ArgumentParser(
+        prog=command,
+        usage=f"{command} DATA --user-dir {_PACKAGE} --arch {named.arch} ...",
+        description=f"Options of what is named; {command} --help without --arch lists those that all archs have.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        conflict_handler="resolve",
+        add_help=False,
+        allow_abbrev=False,
+    )
+    criterions = REGISTRIES["criterion"]["dataclass_registry"]
+    chosen = {
+        f"--arch {named.arch}": _arch_defaults(str(named.arch)),
+        f"--task {named.task}": TASK_DATACLASS_REGISTRY.get(named.task),
+        f"--criterion {named.criterion}": criterions.get(named.criterion),
+    }
+    for title, found in chosen.items():
+        if found is not None:
+            group = parser.add_argument_group(title)
+            gen_parser_from_dataclass(group, found() if isinstance(found, type) else found)
+            for action in group._group_actions:
+                if str(action.default).startswith("${") or not action.option_strings:  # fairseq's own option
+                    action.help = argparse.SUPPRESS
+    parser.print_help()
+
+
+def _arch_defaults(arch: str) -> Any:
+    """The options of an arch as its preset has them; ``None`` for an old one of fairseq's, without a dataclass."""
+    kind = getattr(ARCH_MODEL_REGISTRY[arch], "__dataclass", None)
+    if kind is None:
+        return None
+    defaults = kind()
+    preset = Namespace()
+    ARCH_CONFIG_REGISTRY.get(arch, lambda _: None)(preset)
+    for name, value in vars(preset).items():
+        setattr(defaults, name, value)
+    return defaults
