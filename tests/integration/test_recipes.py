@@ -98,15 +98,15 @@ def test_progress_passes_the_exit_status_on_and_keeps_the_output(tmp_path):
 
 
 def test_progress_says_how_long_the_whole_training_will_take(monkeypatch, capsys):
-    """Ten updates in 70 seconds, 15 left of 2 epochs of 25: 105 seconds, whatever was done before this start."""
+    """Ten updates in 70 seconds, ten left of 2 epochs of 25: 70 more, whatever was done before this start."""
     clock = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: clock)
     progress = runpy.run_path(str(LIB / "progress.py"))["Progress"]("wean", 0, "", 2)
-    progress.read("epoch 002:      0 / 25 loss=9.5, x")
+    progress.read("epoch 002:      5 / 25 loss=9.5, x")
     assert capsys.readouterr().err == ""
     clock += 70
-    progress.read("epoch 002:     10 / 25 loss=1.5, x")
-    assert capsys.readouterr().err == "wean  70%, 01:45 left, epoch 2/2, loss 1.5\n"
+    progress.read("epoch 002:     15 / 25 loss=1.5, x")
+    assert capsys.readouterr().err == "wean  80%, 01:10 left, epoch 2/2, loss 1.5\n"
 
 
 # Whole runs
