@@ -40,6 +40,10 @@ class ModelLossConfig(FairseqDataclass):
             "and for processors with bfloat16 instructions"
         },
     )
+    skip_first_target: bool = field(
+        default=False,
+        metadata={"help": "leave the first word of targets out of the loss, as C-DNPG's release does"},
+    )
     sentence_avg: bool = II("optimization.sentence_avg")
 
 
