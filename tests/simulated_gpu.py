@@ -8,8 +8,9 @@ Within ``SimulatedGpu`` every tensor is taken to be on the device, unless it was
   numbers (``nonzero``, masks as indices);
 * a copy from the host to the device;
 * the launch of a kernel: an operation of PyTorch that is no view. ``nn.LSTM`` and ``nn.GRU`` are one forward and one
-  backward, as cuDNN has them. Other operations that CUDA does with several kernels count once: these counts are for
-  comparing models and commits, not for predicting seconds.
+  backward, as cuDNN has them; a cell is two products and a fused kernel, and backward that kernel's, four products and
+  two sums, as on CUDA and not on a CPU. Other operations that CUDA does with several kernels count once: these counts
+  are for comparing models and commits, not for predicting seconds.
 """
 
 from collections import Counter
@@ -35,6 +36,8 @@ _FACTORIES |= {"from_numpy", "linspace", "eye", "tril_indices", "triu_indices", 
 _COPIES = {"copy_", "to", "type_as", "cpu", "cuda", "set_", "__set__"}
 # Lengths of packed sequences are on the host, as arguments and as the second result.
 _PACKING = {"_pack_padded_sequence", "_pad_packed_sequence"}
+# Kernels of what CUDA does otherwise than a CPU, forward and backward.
+_RECURRENT = {"lstm": (1, 1), "gru": (1, 1), "lstm_cell": (3, 7), "gru_cell": (3, 7)}
 _INDEXING = {"__getitem__", "__setitem__", "index_put", "index_put_", "index"}
 
 
@@ -84,8 +87,8 @@ class SimulatedGpu(TorchFunctionMode):
         all_host = bool(tensors) and all(host)
         outer, self._counter.on_host = self._counter.on_host, all_host or (not tensors and target is None)
         try:
-            if name in ("lstm", "gru"):
-                return self._recurrent(func, args)
+            if name in _RECURRENT:
+                return self._recurrent(func, args, _RECURRENT[name])
             result = func(*tree_map(_real_device, args), **tree_map(_real_device, kwargs))
         finally:
             self._counter.on_host = outer
@@ -95,17 +98,19 @@ class SimulatedGpu(TorchFunctionMode):
             return result[0], _mark(result[1], True, [])
         return tree_map(lambda leaf: _mark(leaf, goes_to_host or stays, tensors), result)
 
-    def _recurrent(self, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """A whole recurrent network as one operation."""
+    def _recurrent(self, func: Callable[..., Any], args: tuple[Any, ...], kernels: tuple[int, int]) -> Any:
+        """A recurrent network or cell as so many kernels, forward and backward."""
         leaves, spec = tree_flatten(args)
         places = [number for number, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
         def run(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
             for number, tensor in zip(places, tensors, strict=True):
                 leaves[number] = tensor
-            return tuple(func(*tree_unflatten(leaves, spec)))
+            result = func(*tree_unflatten(leaves, spec))
+            return (result,) if isinstance(result, torch.Tensor) else tuple(result)
 
-        return _OneKernel.apply(run, self._counter, *(leaves[number] for number in places))
+        results = _Kernels.apply(run, self._counter, kernels, *(leaves[number] for number in places))
+        return results if len(results) > 1 else results[0]
 
     @staticmethod
     def _place(name: str, tensor: torch.Tensor) -> Any:
@@ -136,17 +141,21 @@ class SimulatedGpu(TorchFunctionMode):
             self.copies += 1
 
 
-class _OneKernel(torch.autograd.Function):
-    """A function of tensors whose operations count as one, forward and backward."""
+class _Kernels(torch.autograd.Function):
+    """A function of tensors whose operations count as so many kernels, forward and backward."""
 
     @staticmethod
     def forward(
-        ctx: Any, run: Callable[..., tuple[torch.Tensor, ...]], counter: "_Launches", *tensors: torch.Tensor
+        ctx: Any,
+        run: Callable[..., tuple[torch.Tensor, ...]],
+        counter: "_Launches",
+        kernels: tuple[int, int],
+        *tensors: torch.Tensor,
     ) -> tuple[torch.Tensor, ...]:
-        ctx.counter = counter
-        ctx.needed = ctx.needs_input_grad[2:]
+        ctx.counter, ctx.kernels = counter, kernels
+        ctx.needed = ctx.needs_input_grad[3:]
         inputs = [tensor.detach().requires_grad_(needed) for tensor, needed in zip(tensors, ctx.needed, strict=True)]
-        with counter.as_one("recurrent network"), torch.enable_grad():
+        with counter.counted_as("recurrent network", kernels[0]), torch.enable_grad():
             results = run(*inputs)
         ctx.inputs, ctx.results = inputs, results
         return tuple(result.detach() for result in results)
@@ -154,9 +163,9 @@ class _OneKernel(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         wanted = [tensor for tensor, needed in zip(ctx.inputs, ctx.needed, strict=True) if needed]
-        with torch._C.DisableTorchFunction(), ctx.counter.as_one("recurrent network, backward"):
+        with torch._C.DisableTorchFunction(), ctx.counter.counted_as("recurrent, backward", ctx.kernels[1]):
             found = iter(torch.autograd.grad(ctx.results, wanted, grads, allow_unused=True))
-        return None, None, *(next(found) if needed else None for needed in ctx.needed)
+        return None, None, None, *(next(found) if needed else None for needed in ctx.needed)
 
 
 class _Launches(TorchDispatchMode):
@@ -168,9 +177,9 @@ class _Launches(TorchDispatchMode):
         self.on_host = False
 
     @contextmanager
-    def as_one(self, name: str) -> Iterator[None]:
-        """What happens within it is one launch."""
-        self.gpu.launches[name] += 1
+    def counted_as(self, name: str, kernels: int) -> Iterator[None]:
+        """What happens within it is so many launches."""
+        self.gpu.launches[name] += kernels
         outer, self.on_host = self.on_host, True
         try:
             yield
