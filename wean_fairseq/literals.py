@@ -77,8 +77,8 @@ def _number(value: Any) -> Any:
 
 
 def _sum(left: Any, right: Any) -> Any:
-    if isinstance(left, list | tuple) and type(left) is type(right):
-        return _check_items(left + right)
+    if (isinstance(left, list) and isinstance(right, list)) or (isinstance(left, tuple) and isinstance(right, tuple)):
+        return _check_items(type(left)([*left, *right]))
     return _number(left) + _number(right)
 
 

@@ -25,8 +25,17 @@ _OF_TRAINING = {  # section of the configuration, option: the least value
 _SIZES = ("_dim", "_size", "_layers", "_heads")  # how the names of an arch's sizes end
 _OF_BATCHES = {"max_sentences": ("batch-size", 1), "max_tokens": ("max-tokens", 1), "num_shards": ("num-shards", 1)}
 _OF_BATCHES |= {"num_workers": ("num-workers", 0), "shard_id": ("shard-id", 0), "data_buffer_size": ("buffer-size", 0)}
-_OF_GENERATION = {"beam": 1, "nbest": 1, "max_len_a": 0, "max_len_b": 0, "min_len": 0, "no_repeat_ngram_size": 0}
-_OF_GENERATION |= {"prefix_size": 0, "lenpen": -math.inf, "unkpen": -math.inf}
+_OF_GENERATION = {
+    "beam": 1,
+    "nbest": 1,
+    "max_len_a": 0,
+    "max_len_b": 0,
+    "min_len": 0,
+    "no_repeat_ngram_size": 0,
+    "prefix_size": 0,
+    "lenpen": -math.inf,
+    "unkpen": -math.inf,
+}
 
 
 def check_training(cfg: Any) -> None:

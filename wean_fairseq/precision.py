@@ -2,6 +2,7 @@
 
 import importlib.util
 import logging
+from typing import Any
 
 import torch
 from omegaconf import DictConfig, open_dict
@@ -50,5 +51,6 @@ def set_tf32(enabled: bool) -> None:
     PyTorch's defaults differ: cuDNN's recurrent networks round, products do not.
     """
     chosen = "tf32" if enabled else "ieee"
-    for library in (torch.backends.cuda.matmul, torch.backends.cudnn.rnn, torch.backends.cudnn.conv):
+    backends: Any = torch.backends  # whose stubs do not know ``cudnn.conv``
+    for library in (backends.cuda.matmul, backends.cudnn.rnn, backends.cudnn.conv):
         library.fp32_precision = chosen

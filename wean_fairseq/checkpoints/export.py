@@ -8,6 +8,7 @@ names are the same.
 import json
 import shutil
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ def _write(state: dict[str, Any], files: list[Path], folder: Path) -> None:
     }
     write_text(folder / CONFIG, json.dumps(config, indent=2, ensure_ascii=False, sort_keys=True) + "\n")
     for path in files:
-        write_whole(folder / path.name, lambda file, path=path: copy_into(path, file))
+        write_whole(folder / path.name, partial(copy_into, path))
     Manifest(folder).confirm({path.name: sha256_of(path) for path in folder.iterdir()})
 
 

@@ -7,7 +7,7 @@ wholly their own.
 import copy
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from fairseq import checkpoint_utils
@@ -87,7 +87,7 @@ def load_checkpoint_to_cpu(
     if state["cfg"] is not None:
         state["cfg"] = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
         overwrite_args_by_name(state["cfg"], arg_overrides or {})
-    state = checkpoint_utils._upgrade_state_dict(state)
+    state = cast("dict[str, Any]", checkpoint_utils._upgrade_state_dict(state))
     state["task_state"] = {**(state.get("task_state") or {}), "checkpoint": str(path)}
     return state
 

@@ -54,4 +54,5 @@ def stop_if_done(trainer: Any) -> bool:
 def _counter() -> Any:
     """fairseq's function that keeps the count: ``fairseq_cli.train`` is the command itself, or imported by it."""
     modules = (sys.modules.get(name) for name in ("__main__", "fairseq_cli.train"))
-    return next((module.should_stop_early for module in modules if hasattr(module, "should_stop_early")), None)
+    found = (getattr(module, "should_stop_early", None) for module in modules)
+    return next((function for function in found if function is not None), None)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import torch
 
@@ -21,7 +21,7 @@ def save(state: dict[str, Any], path: Path) -> None:
     """
     if path.name != CRASH_REPORT:
         _check_parameters(state, path)
-    _write(path, lambda file: torch.save(state, file))
+    _write(path, lambda file: torch.save(state, cast("IO[bytes]", file)))
 
 
 def copy(source: Path, path: Path) -> None:

@@ -28,7 +28,7 @@ class QueryEmbeddingCriterion(ModelLossCriterion):
         if getattr(model, "computes_loss", False):
             return self._loss_sums(model, sample)
         decoder = getattr(model, "decoder", None)
-        projection = getattr(decoder, "output_projection", None)
+        projection: Any = getattr(decoder, "output_projection", None)
         if getattr(projection, "weight", None) is None:
             raise UserError(
                 f"criterion query_embedding needs a decoder with a query-embedding output layer, or one of fairseq's "

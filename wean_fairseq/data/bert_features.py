@@ -29,8 +29,13 @@ STORED = np.float16  # half the disk of float32; BERT's outputs are of order 1, 
 UNKNOWN_WORD = "<unk>"  # fairseq's word whose spelling is lost
 _BATCH = 64
 _MANY = 1000  # sentences worth a progress bar
-_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "tokenizer_config.json", "special_tokens_map.json")
-_TOKENIZER_FILES += ("added_tokens.json",)
+_TOKENIZER_FILES = (
+    "tokenizer.json",
+    "vocab.txt",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+)
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")  # the first kind that is there is what transformers loads
 _LARGEST_PADDING = 128  # rows that a model may have more than its tokenizer has pieces
 
@@ -106,7 +111,8 @@ class TopicBert:
     def _sequence(self, words: Topics) -> tuple[list[int], list[slice]]:
         """The ids of the joint sequence, and where in it the pieces of each word are."""
         tokenizer = self._tokenizer
-        ids, places = [tokenizer.cls_token_id], []
+        ids: list[int] = [tokenizer.cls_token_id]
+        places: list[slice] = []
         for word in words:
             if places and self.separator:
                 ids.append(tokenizer.convert_tokens_to_ids(self.separator))

@@ -102,7 +102,7 @@ def _read_index(index_file: Path) -> tuple[np.dtype, int, int]:
 
 def _is_mapped(index_file: Path) -> bool:
     with index_file.open("rb") as file:
-        return file.read(9) == MMapIndexedDataset.Index._HDR_MAGIC
+        return bool(file.read(9) == MMapIndexedDataset.Index._HDR_MAGIC)
 
 
 def record(folder: Path) -> int:

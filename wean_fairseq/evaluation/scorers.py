@@ -16,7 +16,7 @@ from .metrics import METRICS, EvaluationMetric, Settings, build_metric
 
 
 @dataclass
-class WeanScorerConfig(FairseqDataclass):  # type: ignore[misc]
+class WeanScorerConfig(FairseqDataclass):
     """Options of ``--scoring wean``."""
 
     wean_metrics: str = field(
@@ -27,7 +27,7 @@ class WeanScorerConfig(FairseqDataclass):  # type: ignore[misc]
 
 
 @register_scorer("wean", dataclass=WeanScorerConfig)
-class WeanScorer(BaseScorer):  # type: ignore[misc]
+class WeanScorer(BaseScorer):
     """Scores the strings that fairseq collects with any metric that needs no source."""
 
     def __init__(self, cfg: Any) -> None:

@@ -19,9 +19,10 @@ from torch import Tensor
 from ..errors import UserError
 from ..models.base import StepDecoder
 from ..modules import Memory, State
+from ..modules.copying import NEVER
 from .generator import PaperSequenceGenerator, TopAwareBeamSearch, log_known
 from .hypotheses import Finished, HypothesisTree
-from .vocabulary_scores import NEVER, VocabularyScores, build_scores, scored_by_product
+from .vocabulary_scores import VocabularyScores, build_scores, scored_by_product
 
 SPECIAL = 3  # words that may be forbidden at a step: padding, the end, <unk>
 

@@ -61,7 +61,8 @@ class _NGramBlock(NGramRepeatBlock):
         """Log-probabilities (B * K, V), -inf where a word would repeat an n-gram of its hypothesis (B * K, steps)."""
         written = tokens[:, : step + 1].contiguous()  # the extension reads it as it lies in memory
         if self.no_repeat_ngram_size > 1:
-            return super().forward(written, lprobs, bsz, beam_size, step)
+            blocked: Tensor = super().forward(written, lprobs, bsz, beam_size, step)
+            return blocked
         return lprobs.scatter(1, written[:, 1:], float("-inf"))  # no word twice; the first one is no word
 
 
@@ -114,8 +115,9 @@ class PaperSequenceGenerator(SequenceGenerator):
         self.stop_when_best_finished = stop_when_best_finished
         self.stop_when_nothing_better = stop_when_nothing_better
         self._settled: set[int] = set()
-        if self.repeat_ngram_blocker is not None:
-            self.repeat_ngram_blocker = _NGramBlock(self.repeat_ngram_blocker.no_repeat_ngram_size)
+        blocker: NGramRepeatBlock | None = getattr(self, "repeat_ngram_blocker", None)
+        if blocker is not None:
+            self.repeat_ngram_blocker = _NGramBlock(blocker.no_repeat_ngram_size)
         self.source_positions = source_positions
         self.renormalise = renormalise
         if renormalise:
@@ -183,14 +185,14 @@ class PaperSequenceGenerator(SequenceGenerator):
         reachable = self.search.best_open[row]
         if self.normalize_scores:
             reachable = max(reachable / length**self.len_penalty for length in (step + 2, max_len + 1))
-        return sorted(scores, reverse=True)[wanted - 1] >= reachable
+        return bool(sorted(scores, reverse=True)[wanted - 1] >= reachable)
 
     @torch.no_grad()
     def generate(
         self, models: list[torch.nn.Module], sample: dict[str, Any], **kwargs: Any
     ) -> list[list[dict[str, Any]]]:
         """Search; hypotheses of each sentence come best first."""
-        finalized = super().generate(models, sample, **kwargs)
+        finalized: list[list[dict[str, Any]]] = super().generate(models, sample, **kwargs)
         if self.source_positions:
             for tokens, hypotheses in zip(sample["net_input"]["src_tokens"], finalized, strict=True):
                 for hypothesis in hypotheses:

@@ -57,7 +57,7 @@ class GranularityWriter(OutputWriter):
 
 @torch.no_grad()
 def granularities(
-    model: torch.nn.Module, slot_map: SlotMap, row: int, output: Tensor
+    model: Any, slot_map: SlotMap, row: int, output: Tensor
 ) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
     """How fine the words of a sentence and of an output are.
 

@@ -43,7 +43,7 @@ class PackedLinear:
 def pack(weight: Tensor, rows: int) -> Tensor | None:
     """Weights (V, D) as oneDNN wants them for products of so many rows; ``None`` where that cannot be done."""
     known = weight.device.type == "cpu" and weight.dtype in (torch.float, torch.bfloat16)
-    if not known or not torch.backends.mkldnn.is_available():
+    if not known or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return None
     try:
         packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), rows)

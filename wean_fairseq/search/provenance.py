@@ -64,7 +64,7 @@ class ProvenanceWriter(OutputWriter):
 
 
 @torch.no_grad()
-def origins(model: torch.nn.Module, slot_map: SlotMap, row: int, output: Tensor) -> tuple[Tensor, Tensor]:
+def origins(model: Any, slot_map: SlotMap, row: int, output: Tensor) -> tuple[Tensor, Tensor]:
     """Where the words of an output came from.
 
     Args:

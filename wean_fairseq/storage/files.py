@@ -10,6 +10,7 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,7 +20,7 @@ _TRIES = 10  # some file systems number a file anew whenever it is looked at: no
 _LINKS = 40  # as many symbolic links as Linux follows
 
 
-def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
     """Open a file for reading; where a FIFO, a device or a socket has its name, nobody waits.
 
     Raises:
