@@ -106,6 +106,60 @@ class Evaluation:
     warnings: list[str] = field(default_factory=list)
     data: dict[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "Evaluation":
+        """What ``report.as_json`` wrote, without the metrics themselves.
+
+        Paired tests of older versions, which called too much significant, are left out.
+
+        Raises:
+            ValueError: if it is something else.
+        """
+        try:
+            cells = {
+                system: {key: _cell_from_json(cell) for key, cell in found.items()}
+                for system, found in content["systems"].items()
+            }
+            signatures = {
+                key: _text(cell["signature"]) for found in content["systems"].values() for key, cell in found.items()
+            }
+            comparisons = [_comparison_from_json(test) for test in content.get("pairwise", []) if "p_values" in test]
+            data = {"sentences": 0, **content["data"]}
+            _number(data["sentences"])
+            for entry in (entry for part in data.get("files", {}).values() for entry in part):
+                _text(entry["name"]), _text(entry["sha256"]), _number(entry.get("lines", 0))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError("these are no scores of wean-evaluate") from error
+        if not signatures:
+            raise ValueError("there are no scores")
+        return cls([], cells, signatures, comparisons, [str(text) for text in data.get("warnings", [])], data)
+
+
+def _number(value: Any) -> float:
+    if not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is no number")
+    return float(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _cell_from_json(content: Mapping[str, Any]) -> Cell:
+    score, ends = _number(content["score"]), content.get("ci")
+    low, high = map(_number, ends) if ends else (None, None)
+    interval = None if low is None or high is None else Interval(low, high)
+    return Cell(score, [_number(run) for run in content.get("runs", [score])], interval)
+
+
+def _comparison_from_json(content: Mapping[str, Any]) -> Comparison:
+    p_values = {name: _number(value) for name, value in content["p_values"].items()}
+    corrected = {name: _number(value) for name, value in (content.get("corrected") or {}).items()}
+    result = PairedResult(_number(content["difference"]), int(content.get("differing", 0)), p_values, corrected or None)
+    return Comparison(_text(content["metric"]), _text(content["baseline"]), _text(content["system"]), result)
+
 
 def evaluate(
     systems: Sequence[SystemOutput],

@@ -128,7 +128,7 @@ def comparison_lines(evaluation: Evaluation) -> list[str]:
     lines: dict[str, list[str]] = {}
     for item in evaluation.comparisons:
         if item.key in quality:
-            p_values = item.result.corrected or item.result.p_values
+            p_values = item.result.decisive
             shown = "/".join(f"{p_value:.4f}" for p_value in p_values.values())
             number = f"{item.result.difference:+.2f} ({shown}){'*' if is_significant(p_values) else ''}"
             lines.setdefault(f"{item.system} vs {item.baseline}", []).append(f"{item.key} {number}")
@@ -217,7 +217,7 @@ def render_csv(evaluations: Mapping[str, Evaluation]) -> str:
         for system, cells in evaluation.cells.items():
             for key, cell in cells.items():
                 result, ends = found.get((system, key)), cell.interval
-                p_values = {} if result is None else result.corrected or result.p_values
+                p_values = {} if result is None else result.decisive
                 numbers = [cell.score, len(cell.runs), cell.deviation]
                 numbers += [None, None] if ends is None else [ends.low, ends.high]
                 against = [first, result.difference] if result else [None, None]

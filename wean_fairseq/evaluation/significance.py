@@ -68,6 +68,11 @@ class PairedResult:
     p_values: dict[str, float]
     corrected: dict[str, float] | None = None
 
+    @property
+    def decisive(self) -> dict[str, float]:
+        """The p-values that decide: the corrected ones, where those were asked for."""
+        return self.corrected or self.p_values
+
 
 class Draws:
     """The random part of both tests, drawn once and used for every metric and system.

@@ -105,7 +105,7 @@ class Report:
         if tested is not None:
             blocks.append(tested)
         blocks.append(ListBlock("Signatures", scores.signatures(tests), folded=True))
-        scorer = list(dict.fromkeys(str(text) for test in tests for text in test.data.get("warnings", [])))
+        scorer = list(dict.fromkeys(text for test in tests for text in test.evaluation.warnings))
         if scorer:
             blocks.append(ListBlock("Warnings of the scorer, in full", scorer, "warning", folded=True))
         return blocks
@@ -170,7 +170,7 @@ class Report:
 
 
 def _has_intervals(tests: Sequence[ScoredSet]) -> bool:
-    return any(cell.get("ci") for test in tests for cells in test.systems.values() for cell in cells.values())
+    return any(cell.interval for test in tests for cells in test.evaluation.cells.values() for cell in cells.values())
 
 
 def _seed_suffix(experiment: Experiment, run: Run) -> str:
@@ -200,10 +200,10 @@ def _reading_notes(tests: Sequence[ScoredSet]) -> list[str]:
     """How to read the tables of scores."""
     items = []
     baseline = scores.baseline_of(tests[0])
-    if any(test.pairwise for test in tests):
+    if any(test.evaluation.comparisons for test in tests):
         seeds = ", the same way with every seed" if len(tests) > 1 else ""
         items.append(f"* = differs from {baseline} in both paired tests (p < 0.05){seeds}.")
-    if any(COPY_ROW in test.systems for test in tests):
+    if any(COPY_ROW in test.evaluation.cells for test in tests):
         items.append(
             f"{COPY_ROW} is the source, scored as if a system had written it. ▽ = less than that, where more is better."
         )

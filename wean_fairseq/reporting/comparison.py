@@ -142,7 +142,7 @@ def _copy_row(table: Table, entries: Sequence[Entry]) -> list[list[Cell]]:
 def _our_data(test: ScoredSet) -> str:
     """What our rows are scored on, which need not be what the paper's are."""
     script = test.manifest.get("script")
-    size = f"{test.data.get('sentences', 0):,} sentences of {test.name}"
+    size = f"{test.evaluation.data['sentences']:,} sentences of {test.name}"
     return f"{size}, prepared by preprocess/{script}.py" if script else size
 
 

@@ -23,7 +23,7 @@ def warnings(experiment: Experiment) -> Iterator[ListBlock]:
     items = []
     for run in experiment.runs:
         prefix = f"Seed {run.seed}: " if len(experiment.runs) > 1 else ""
-        tested = {name for test in run.sets.values() for name in test.systems}
+        tested = {name for test in run.sets.values() for name in test.evaluation.cells}
         idle = [name for name in run.systems if name not in tested]
         if idle and run.sets:
             items.append(f"{prefix}No scores of {', '.join(idle)}: not decoded, or not scored with the others.")
@@ -79,7 +79,7 @@ def data_table(experiment: Experiment) -> TableBlock:
         for split in splits:
             rows.append([Cell(f"{split} split"), Cell(_number(_part(splits, split).get("kept", "–"))), Cell("–")])
     for name in experiment.sets:
-        for role, entries in experiment.tests(name)[0].data.get("files", {}).items():
+        for role, entries in experiment.tests(name)[0].evaluation.data.get("files", {}).items():
             for entry in entries if role in ("source", "references") else []:
                 label = f"{name}: {role}, {Path(str(entry['name'])).name}"
                 rows.append([Cell(label), Cell(_number(entry.get("lines", "–"))), Cell(entry["sha256"][:16])])

@@ -35,7 +35,7 @@ def shared_tests(experiments: Sequence[Experiment]) -> list[list[Entry]]:
     groups: dict[tuple[str, ...], list[Entry]] = {}
     for experiment in experiments:
         for name in experiment.sets:
-            files = experiment.tests(name)[0].data.get("files", {})
+            files = experiment.tests(name)[0].evaluation.data.get("files", {})
             parts = [entry for role in ("source", "references") for entry in files.get(role, [])]
             if parts:
                 identity = tuple(str(part["sha256"]) for part in parts)
@@ -45,14 +45,14 @@ def shared_tests(experiments: Sequence[Experiment]) -> list[list[Entry]]:
 
 def title_of(entries: Sequence[Entry]) -> str:
     """What a group is called."""
-    number = entries[0].tests[0].data.get("sentences", 0)
+    number = entries[0].tests[0].evaluation.data["sentences"]
     return f"All systems on the same {number:,} sentences"
 
 
 def reading(entries: Sequence[Entry]) -> ListBlock:
     """How to read the group's table."""
     items = [_CAUTION, "Ranges and paired tests are in the experiments' own sections. – = not scored, or not known."]
-    if any(test.pairwise for entry in entries for test in entry.tests):
+    if any(test.evaluation.comparisons for entry in entries for test in entry.tests):
         items.append("* = differs from the first system of its own experiment in both paired tests (p < 0.05).")
     if any(COPY_ROW in names_of(entry.tests) for entry in entries):
         items.append(f"{COPY_ROW} is the source, scored as if a system had written it. ▽ = less than that.")

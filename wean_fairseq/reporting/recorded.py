@@ -4,8 +4,9 @@ from pathlib import Path
 
 from ..errors import UserError
 from ..evaluation.corpus import COPY_ROW
+from ..evaluation.evaluate import Evaluation
 from ..evaluation.results import read_json
-from .runs import Run, ScoredSet, System, is_sound, tests_of
+from .runs import Run, ScoredSet, System
 
 _FACTS = ("command", "commit", "hardware")
 
@@ -18,17 +19,17 @@ def read_recorded(path: Path) -> Run:
     """
     try:
         content = read_json(path, ("experiment", "evaluation"))
-    except (UserError, ValueError, RecursionError):
-        content = {}
-    scores = content.get("evaluation")
-    if not (isinstance(scores, dict) and {"systems", "data"} <= scores.keys() and is_sound(scores)):
-        raise UserError(f"{path} is not what wean-evaluate record writes; give that, or the run directory of a recipe.")
+        evaluation = Evaluation.from_json(content["evaluation"])
+    except (UserError, ValueError, TypeError, RecursionError):
+        raise UserError(
+            f"{path} is not what wean-evaluate record writes; give that, or the run directory of a recipe."
+        ) from None
     run = Run(path.with_suffix(""), seed=str(content.get("seed", "")))
     run.settings = {name: _in_one_line(content[name]) for name in _FACTS if name in content}
-    references = scores["data"].get("files", {}).get("references", [])
+    references = evaluation.data.get("files", {}).get("references", [])
     name = Path(str(references[0]["name"])).stem if references else str(content["experiment"])
-    run.sets[name] = ScoredSet(name, scores["systems"], tests_of(scores), scores["data"])
-    run.systems = {system: System(system) for system in scores["systems"] if system != COPY_ROW}
+    run.sets[name] = ScoredSet(name, evaluation)
+    run.systems = {system: System(system) for system in evaluation.cells if system != COPY_ROW}
     run.problems.append("Recorded scores: the run itself was not given, so there are no curves, costs and outputs.")
     if content.get("note"):
         run.problems.append(str(content["note"]))

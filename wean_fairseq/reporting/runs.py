@@ -13,6 +13,7 @@ from typing import Any
 
 from ..errors import UserError
 from ..evaluation.corpus import COPY_ROW
+from ..evaluation.evaluate import Evaluation
 from ..evaluation.output_reader import read_generated, read_plain
 from ..evaluation.results import read_json
 from ..evaluation.text_files import read_bytes, read_lines, sha256_of
@@ -50,9 +51,7 @@ class ScoredSet:
 
     Attributes:
         name: of the JSON file.
-        systems: system -> metric -> ``{score, signature, ci}``, the copy row first.
-        pairwise: the paired tests.
-        data: hashes, sizes, options of the tests, warnings.
+        evaluation: the scores, the copy row first, and the paired tests.
         manifest: what is known of the data.
         sources: sentences; empty where they were not found.
         references: of the first reference file; empty where they were not found.
@@ -60,9 +59,7 @@ class ScoredSet:
     """
 
     name: str
-    systems: dict[str, dict[str, dict[str, Any]]]
-    pairwise: list[dict[str, Any]]
-    data: dict[str, Any]
+    evaluation: Evaluation
     manifest: dict[str, Any] = field(default_factory=dict)
     sources: list[str] = field(default_factory=list)
     references: list[str] = field(default_factory=list)
@@ -142,7 +139,7 @@ def read_run(path: Path) -> Run:
         run.systems[log.parent.name] = _read_system(run, log.parent)
     for file in sorted(path.glob("*.json")):
         _read_scores(run, file)
-    scored = [name for test in run.sets.values() for name in test.systems]  # in the recipe's order
+    scored = [name for test in run.sets.values() for name in test.evaluation.cells]  # in the recipe's order
     run.systems = {name: run.systems[name] for name in [*scored, *run.systems] if name in run.systems}
     if not run.seed:
         run.seed = next((system.log.seed for system in run.systems.values() if system.log.seed), "")
@@ -208,51 +205,23 @@ def _read_scores(run: Run, file: Path) -> None:
         return
     if not {"systems", "data"} <= content.keys():
         return
-    if not is_sound(content):
+    try:
+        evaluation = Evaluation.from_json(content)
+    except ValueError:
         run.problems.append(f"{file.name} is not what wean-evaluate --json writes: score again.")
         return
     name = file.stem
     manifest = _manifest(run.path / f"text-{name}") or run.manifest
-    test = ScoredSet(name, content["systems"], tests_of(content), content["data"], manifest)
+    test = ScoredSet(name, evaluation, manifest)
     run.sets[name] = test
-    if len(test.pairwise) < len(content.get("pairwise", [])):
+    if len(evaluation.comparisons) < len(content.get("pairwise", [])):
         run.problems.append(f"{file.name} has paired tests of an older definition, which are left out: score again.")
     _find_texts(run, test)
 
 
-def tests_of(content: dict[str, Any]) -> list[dict[str, Any]]:
-    """The paired tests of an evaluation, without those of older versions, which called too much significant."""
-    return [test for test in content.get("pairwise", []) if "p_values" in test]
-
-
-def decisive_p_values(test: dict[str, Any]) -> dict[str, float]:
-    """The p-values of a paired test that decide: the corrected ones, where those were asked for."""
-    p_values: dict[str, float] = test.get("corrected") or test["p_values"]
-    return p_values
-
-
-def is_sound(content: dict[str, Any]) -> bool:
-    """Whether the parts that a report shows are there."""
-    try:
-        cells = [cell for cells in content["systems"].values() for cell in cells.values()]
-        intervals = [cell["ci"] for cell in cells if cell.get("ci")]
-        tests = tests_of(content)
-        entries = [entry for part in content["data"].get("files", {}).values() for entry in part]
-        numbers = [cell["score"] for cell in cells] + [end for ends in intervals for end in ends]
-        numbers += [p_value for test in tests for p_value in decisive_p_values(test).values()]
-        numbers += [test["difference"] for test in tests]
-        numbers += [entry.get("lines", 0) for entry in entries] + [content["data"].get("sentences", 0)]
-        names = [cell["signature"] for cell in cells] + [entry[key] for entry in entries for key in ("name", "sha256")]
-        names += [test[key] for test in tests for key in ("metric", "system", "baseline")]
-    except (AttributeError, KeyError, TypeError):
-        return False
-    sound = all(isinstance(number, int | float) for number in numbers) and all(isinstance(name, str) for name in names)
-    return bool(cells) and sound and all(map(decisive_p_values, tests)) and all(len(ends) == 2 for ends in intervals)
-
-
 def _find_texts(run: Run, test: ScoredSet) -> None:
     """Find source, references and outputs by their hashes."""
-    files = test.data.get("files", {})
+    files = test.evaluation.data.get("files", {})
     for role in ("source", "references"):
         for entry in files.get(role, [])[:1]:
             path = _locate(run.path, entry, [f"plain-{test.name}", f"text-{test.name}", "text"])
@@ -275,7 +244,7 @@ def _find_texts(run: Run, test: ScoredSet) -> None:
             f"{test.name}: the outputs that were scored for {', '.join(lost)} are not there any more, or have changed "
             "since: their samples are left out; score again."
         )
-    for name in test.systems:
+    for name in test.evaluation.cells:
         if name not in run.systems and name != COPY_ROW:
             run.systems[name] = System(name)
 

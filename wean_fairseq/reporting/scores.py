@@ -15,7 +15,7 @@ from ..evaluation.presets import PRESETS, STANDARD
 from ..evaluation.report import SIGNIFICANT, format_score
 from ..evaluation.report import is_significant as is_significant_pair
 from .document import Cell, TableBlock
-from .runs import Run, ScoredSet, decisive_p_values, is_seed_folder
+from .runs import Run, ScoredSet, is_seed_folder
 
 #: What a report says above the metrics of `copy_warnings`.
 COPY_WINS = "The copy row wins: on these metrics, a copy of the source beats every system"
@@ -123,7 +123,7 @@ def _identity(run: Run) -> tuple[Any, ...]:
     path = run.path.resolve()
     place = str(path.parent if is_seed_folder(path) else path)
     references = tuple(
-        (name, tuple(str(entry["sha256"]) for entry in test.data.get("files", {}).get("references", [])))
+        (name, tuple(str(entry["sha256"]) for entry in test.evaluation.data.get("files", {}).get("references", [])))
         for name, test in sorted(run.sets.items())
     )
     settings = tuple(sorted(run.settings.items()))
@@ -137,8 +137,8 @@ def mean_of(tests: Sequence[ScoredSet], system: str, key: str) -> float | None:
 
 
 def _values(tests: Sequence[ScoredSet], system: str, key: str) -> list[float]:
-    cells = (test.systems.get(system, {}).get(key) for test in tests)
-    return [float(cell["score"]) for cell in cells if cell is not None]
+    cells = (test.evaluation.cells.get(system, {}).get(key) for test in tests)
+    return [cell.score for cell in cells if cell is not None]
 
 
 def score_cell(tests: Sequence[ScoredSet], system: str, key: str) -> Cell:
@@ -156,19 +156,19 @@ def score_cell(tests: Sequence[ScoredSet], system: str, key: str) -> Cell:
         return Cell(text + star, f"{len(found)} seeds", mark)
     if len(tests) > 1:
         return Cell(format_score(found[0]) + star, "1 seed", mark)
-    interval = tests[0].systems[system][key].get("ci")
-    detail = f"{format_score(interval[0])} to {format_score(interval[1])}" if interval else ""
+    interval = tests[0].evaluation.cells[system][key].interval
+    detail = f"{format_score(interval.low)} to {format_score(interval.high)}" if interval else ""
     return Cell(format_score(found[0]) + star, detail, mark)
 
 
 def interval_of(tests: Sequence[ScoredSet], system: str, key: str) -> tuple[float, float] | None:
     """The bootstrap interval of one seed, or the least and the most of several."""
-    cells = [test.systems[system][key] for test in tests if key in test.systems.get(system, {})]
+    cells = [test.evaluation.cells[system][key] for test in tests if key in test.evaluation.cells.get(system, {})]
     if len(tests) > 1:
-        found = [float(cell["score"]) for cell in cells]
+        found = [cell.score for cell in cells]
         return (min(found), max(found)) if len(found) > 1 else None
-    ends = cells[0].get("ci") if cells else None
-    return (float(ends[0]), float(ends[1])) if ends else None
+    ends = cells[0].interval if cells else None
+    return (ends.low, ends.high) if ends else None
 
 
 def is_significant(tests: Sequence[ScoredSet], system: str, key: str) -> bool:
@@ -176,34 +176,33 @@ def is_significant(tests: Sequence[ScoredSet], system: str, key: str) -> bool:
     items = [
         item
         for test in tests
-        for item in test.pairwise
-        if item["system"] == system and item["metric"] == key and item["baseline"] == baseline_of(test)
+        for item in test.evaluation.comparisons
+        if item.system == system and item.key == key and item.baseline == baseline_of(test)
     ]
-    if not all(is_significant_pair(decisive_p_values(item)) for item in items):
+    if not all(is_significant_pair(item.result.decisive) for item in items):
         return False
-    return len({item["difference"] > 0 for item in items}) == 1
+    return len({item.result.difference > 0 for item in items}) == 1
 
 
 def baseline_of(test: ScoredSet) -> str:
     """The system that the others are tested against: the first one."""
-    return next((name for name in test.systems if name != COPY_ROW), "")
+    return next((name for name in test.evaluation.cells if name != COPY_ROW), "")
 
 
 def names_of(tests: Sequence[ScoredSet]) -> list[str]:
     """The systems of all seeds, the copy row first."""
-    names = dict.fromkeys(name for test in tests for name in test.systems)
+    names = dict.fromkeys(name for test in tests for name in test.evaluation.cells)
     return sorted(names, key=lambda name: name != COPY_ROW)
 
 
 def keys_of(tests: Sequence[ScoredSet]) -> list[str]:
     """The metrics of all seeds, in their order."""
-    return list(dict.fromkeys(key for test in tests for cells in test.systems.values() for key in cells))
+    return list(dict.fromkeys(key for test in tests for cells in test.evaluation.cells.values() for key in cells))
 
 
 def signature_of(tests: Sequence[ScoredSet], key: str) -> str:
     """How a metric was computed; nothing where it was not."""
-    cells = (cells[key] for test in tests for cells in test.systems.values() if key in cells)
-    return next((str(cell["signature"]) for cell in cells), "")
+    return next((test.evaluation.signatures[key] for test in tests if key in test.evaluation.signatures), "")
 
 
 def name_of_keys(keys: Sequence[str]) -> str:
@@ -233,21 +232,21 @@ def significance_table(tests: Sequence[ScoredSet]) -> TableBlock | None:
     """The paired tests of quality metrics: a metric a row, a pair of systems a column; ``None`` without tests."""
     pairs: dict[str, dict[str, list[str]]] = {}
     for test in tests:
-        for item in test.pairwise:
-            if metric_of(item["metric"]).higher_is_better:
-                p_values = decisive_p_values(item)
+        for item in test.evaluation.comparisons:
+            if metric_of(item.key).higher_is_better:
+                p_values = item.result.decisive
                 star = "*" if is_significant_pair(p_values) else ""
                 shown = "/".join(f"{p_value:.4f}" for p_value in p_values.values())
-                text = f"{item['difference']:+.2f}{star} ({shown})"
-                pair = f"{item['system']} − {item['baseline']}"
-                pairs.setdefault(pair, {}).setdefault(item["metric"], []).append(text)
+                text = f"{item.result.difference:+.2f}{star} ({shown})"
+                pair = f"{item.system} − {item.baseline}"
+                pairs.setdefault(pair, {}).setdefault(item.key, []).append(text)
     if not pairs:
         return None
     keys = dict.fromkeys(key for found in pairs.values() for key in found)
     rows = [
         [Cell(name_of_keys([key])), *(Cell("; ".join(found.get(key, []))) for found in pairs.values())] for key in keys
     ]
-    data = tests[0].data
+    data = tests[0].evaluation.data
     note = (
         f"Difference of scores (p of the paired bootstrap with {data.get('resamples')} resamples / of approximate "
         f"randomisation with {data.get('trials')} trials; of several runs in one evaluation: of the t test), one for "
@@ -278,9 +277,8 @@ def signatures(tests: Sequence[ScoredSet]) -> list[str]:
     """Every metric with its signature; where seeds differ, all of them."""
     found: dict[str, dict[str, None]] = {}
     for test in tests:
-        for cells in test.systems.values():
-            for key, cell in cells.items():
-                found.setdefault(key, {})[str(cell["signature"])] = None
+        for key, signature in test.evaluation.signatures.items():
+            found.setdefault(key, {})[signature] = None
     return [f"{key}: {' or '.join(names)}" for key, names in found.items()]
 
 

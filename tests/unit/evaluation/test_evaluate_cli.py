@@ -7,14 +7,17 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import wean_fairseq
+from wean_fairseq.evaluation import Evaluation
 from wean_fairseq.evaluation.cli import main
 from wean_fairseq.evaluation.metrics import LengthRatio
 from wean_fairseq.evaluation.presets import PRESETS
+from wean_fairseq.evaluation.report import as_json
 
 SOURCES = ["how can i learn to cook well", "what is the best book on birds", "is it raining in the north"]
 REFERENCES = ["what is the way to learn cooking", "which book on birds is best", "does it rain up north"]
@@ -40,6 +43,45 @@ def make_run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: py
         return status, captured.out, captured.err
 
     return run
+
+
+def test_scores_are_read_back_as_they_were_written(run: Run) -> None:
+    arguments = [
+        "--hyp",
+        "A=hyp",
+        "A=other",
+        "B=other",
+        "B=hyp",
+        "--ref",
+        "ref",
+        "--src",
+        "src",
+        "--correction",
+        "holm",
+    ]
+    assert run(*arguments, "--json", "out.json", "--metric", "bleu", "ter")[0] == 0
+    content = json.loads(Path("out.json").read_text(encoding="utf-8"))
+    evaluation = Evaluation.from_json(content)
+    assert as_json(evaluation) == content
+    assert (list(evaluation.cells), evaluation.comparisons[0].key) == (["copy-source", "A", "B"], "bleu")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"systems": {}},
+        {"systems": {"a": {"bleu": {"score": "9", "signature": "s"}}}},
+        {"systems": {"a": {"bleu": {"score": 9.0, "signature": None}}}},
+        {"systems": {"a": {"bleu": {"score": 9.0, "signature": "s", "ci": [1.0]}}}},
+        {"pairwise": [{"p_values": {"bootstrap": "0"}, "difference": 1}]},
+        {"data": {"files": {"source": [{"name": "x"}]}}},
+    ],
+)
+def test_something_else_is_no_evaluation(change: dict[str, Any]) -> None:
+    good = {"systems": {"a": {"bleu": {"score": 9, "signature": "s"}}}, "data": {}}
+    assert Evaluation.from_json(good).cells["a"]["bleu"].score == 9
+    with pytest.raises(ValueError, match="scores"):
+        Evaluation.from_json({**good, **change})
 
 
 def test_table_has_the_copy_row_signatures_counts_and_warnings(run: Run) -> None:

@@ -17,7 +17,7 @@ def test_a_run_has_its_texts_scores_and_costs(tmp_path):
     test = run.sets["test"]
     assert (run.seed, run.settings["BATCH"], run.problems) == ("7", "64", [])
     assert "SEED" not in run.settings
-    assert list(test.systems) == ["copy-source", "transformer", "copy_transformer"]
+    assert list(test.evaluation.cells) == ["copy-source", "transformer", "copy_transformer"]
     assert list(run.systems) == ["transformer", "copy_transformer"]  # as they were scored, not by name
     assert (test.sources, test.references, test.outputs) == (SOURCES, REFERENCES, OUTPUTS)
     system = run.systems["transformer"]
@@ -62,7 +62,7 @@ def test_paired_tests_of_the_older_definition_are_left_out(tmp_path):
         test.update(p_bootstrap=0.01, p_randomization=0.01)
     file.write_text(json.dumps(content))
     run = read_run(folder)
-    assert (len(content["pairwise"]) > 0, run.sets["test"].pairwise) == (True, [])
+    assert (len(content["pairwise"]) > 0, run.sets["test"].evaluation.comparisons) == (True, [])
     assert run.problems == ["test.json has paired tests of an older definition, which are left out: score again."]
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.unit.reporting.run_folder import make_run
+from wean_fairseq.evaluation import Evaluation
 from wean_fairseq.evaluation.published import TABLES
 from wean_fairseq.reporting import comparison, scores
 from wean_fairseq.reporting.document import Cell, TableBlock
@@ -17,7 +18,8 @@ def scored(values: dict[str, float], key: str = "bleu", p: float | None = None, 
     names = [name for name in values if name != "copy-source"]
     test = {"metric": key, "baseline": names[0], "system": names[-1], "difference": difference}
     pairwise = [] if p is None else [{**test, "p_values": {"bootstrap": p, "randomization": 0.01}}]
-    return ScoredSet("test", systems, pairwise, {"sentences": 4, "resamples": 9, "trials": 9})
+    data = {"sentences": 4, "resamples": 9, "trials": 9}
+    return ScoredSet("test", Evaluation.from_json({"systems": systems, "pairwise": pairwise, "data": data}))
 
 
 def test_mean_and_sample_deviation_over_seeds():
@@ -82,7 +84,7 @@ def test_experiments_of_one_name_are_told_apart(tmp_path):
 def test_the_same_seed_twice_is_no_other_seed(tmp_path):
     """Nor are experiments of one name told apart by less than what differs."""
     sets = {"test": scored({"a": 1.0})}
-    sets["test"].data["files"] = {"references": [{"sha256": "0"}]}
+    sets["test"].evaluation.data["files"] = {"references": [{"sha256": "0"}]}
     places = [tmp_path / "old" / "x" / "quora", tmp_path / "new" / "x" / "quora"]
     runs = [Run(place, settings={"BATCH": "64"}, seed="1", sets=sets) for place in places]
     experiments = scores.group_runs(runs)
@@ -109,7 +111,7 @@ def test_our_rows_stand_below_the_published_ones(tmp_path):
     assert texts["Transformer"] == ["published", "21.14", "37.97", "26.88", "40.14", "38.21"]
     assert names.index("transformer") == names.index("Transformer") + 1
     assert texts["FSET"][1] == "–"
-    ours = run.sets["test"].systems["transformer"]["paper:cdnpg-compat/BLEU-4"]["score"]
+    ours = run.sets["test"].evaluation.cells["transformer"]["paper:cdnpg-compat/BLEU-4"].score
     assert texts["transformer"][3].rstrip("*") == f"{ours:.2f}"
     assert "not in the paper" not in str(texts["copy_transformer"])
 
