@@ -181,7 +181,7 @@ def measure_loading(data: Path, size: Size, threads: int, args: Namespace) -> di
 
 
 def share_of_step(row: Mapping[str, float], step_ms: float) -> float:
-    """What a batch adds to a step: to load it, and its part of making the epoch's batches, both in wall time."""
+    """The cost of a batch in a step: to load it, and its part of making the epoch's batches, both in wall time."""
     return round(row["wall_ratio"] + row["epoch_s"] * 1e3 / row["batches"] / step_ms, 5)
 
 

@@ -201,7 +201,7 @@ def measure_losses(
 
 
 def peak_mib(step: Callable[[int], Any]) -> float | None:
-    """What a step holds at its peak, beyond what was there before; ``None`` on a CPU."""
+    """The peak memory of a step, beyond what was there before; ``None`` on a CPU."""
     if DEVICE.type != "cuda":
         return None
     before = torch.cuda.memory_allocated()

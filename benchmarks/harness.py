@@ -1,4 +1,4 @@
-"""What every benchmark here shares: interleaved timing, memory of a fresh process, the machine, the two output files.
+"""Common parts of the benchmarks: interleaved timing, memory of a fresh process, the machine, the two output files.
 
 Variants are timed in turn within every round of one process, so that whatever else the machine does falls on all of
 them alike, and a ratio is the median over rounds of the ratio within a round. CPU time counts all threads of the
@@ -84,7 +84,7 @@ def _median_ms(seconds: Sequence[float]) -> float:
 
 
 def resident_mib() -> float:
-    """What this process holds in memory now (Linux)."""
+    """The memory of this process now (Linux)."""
     return _status_mib("VmRSS")
 
 
@@ -114,7 +114,7 @@ def run_child(script: Path, arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def describe_run(command: str, packages: Sequence[str]) -> dict[str, Any]:
-    """Where and how this was measured; nothing that names a folder of the machine."""
+    """The machine and the versions of this measurement; nothing that names a folder of the machine."""
     return {
         "date": date.today().isoformat(),
         "command": command,

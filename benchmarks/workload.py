@@ -29,7 +29,7 @@ PRODUCT_ROWS = 448
 
 @dataclass(frozen=True)
 class Size:
-    """What is the same for all variants."""
+    """Sizes that are the same for all variants."""
 
     vocabulary: int = 50_000
     dim: int = 256
@@ -65,7 +65,7 @@ class Variant:
 
 
 def use_plugin() -> None:
-    """What --user-dir does."""
+    """Load the plugin as --user-dir does."""
     utils.import_user_module(argparse.Namespace(user_dir=str(Path(__file__).resolve().parents[1] / "wean_fairseq")))
 
 

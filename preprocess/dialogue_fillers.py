@@ -1,4 +1,4 @@
-"""What fills the slots of the synthetic dialogues: names, dishes, titles, numbers, all put together from parts.
+"""Fillers of the slots of the synthetic dialogues: names, dishes, titles, numbers, all put together from parts.
 
 A part is a list of words; where it has two halves, `a b / c d`, the sets of DS-II take the words before the slash for
 training and those behind it for testing, and the sets of DS-I take both. So no filler is in both halves, and as the

@@ -1,4 +1,4 @@
-"""What people say in the synthetic dialogues: 173 patterns of one turn and its possible responses, in Chinese.
+"""The grammar of the synthetic dialogues: 173 patterns of one turn and its possible responses, in Chinese.
 
 A line of `TURNS` is `what is said > a response | another one`, a line that starts with `|` adds responses to the line
 before. `{person}` is a filler of that type (see dialogue_fillers.py), `{person2}` another one of the same type. A slot
@@ -188,7 +188,7 @@ SLOT = re.compile(r"\{([a-z]+)(\d?)\}")
 
 
 class Pattern(NamedTuple):
-    """What is said, and one or more responses, with slots."""
+    """An utterance and one or more responses, with slots."""
 
     said: str
     responses: tuple[str, ...]

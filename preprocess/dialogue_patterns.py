@@ -42,7 +42,7 @@ Pools = dict[str, list[str]]  # type of slot -> fillers
 
 
 class Turn(NamedTuple):
-    """What is said, the response, all acceptable responses with this one first, and where they are from."""
+    """An utterance, its response, all acceptable responses with this one first, and where they are from."""
 
     pattern: int
     source: str

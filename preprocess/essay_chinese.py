@@ -1,4 +1,4 @@
-"""What the synthetic topic essays say in Chinese, in words; see essay_grammar.py for how it is written down."""
+"""The grammar of the synthetic topic essays in Chinese, in words; see essay_grammar.py for how it is written down."""
 
 CHINESE = """
 # 旅行

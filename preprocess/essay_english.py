@@ -1,4 +1,4 @@
-"""What the synthetic topic essays say in English; see essay_grammar.py for how it is written down."""
+"""The grammar of the synthetic topic essays in English; see essay_grammar.py for how it is written down."""
 
 ENGLISH = """
 # holiday

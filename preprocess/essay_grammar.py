@@ -30,7 +30,7 @@ class Role(NamedTuple):
 
 
 class Domain(NamedTuple):
-    """What essays of one kind are made of."""
+    """The sentences and words of essays of one kind."""
 
     plain: dict[str, tuple[str, ...]]
     roles: dict[str, Role]

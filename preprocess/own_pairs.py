@@ -154,7 +154,7 @@ def _json_rows(preparation: Preparation, path: Path, first: bool) -> Iterator[li
 
 
 def _columns(options: Namespace, path: Path, beginning: list[list[str]]) -> tuple[tuple[int, int], int]:
-    """Where source and target stand, and how many rows are a head."""
+    """The columns of source and target, and the number of rows of a head."""
     if not beginning:
         raise InputError(f"{path} is empty.")
     head = beginning[0]

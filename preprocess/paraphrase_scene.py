@@ -38,7 +38,7 @@ class Unsuitable(Exception):
 
 
 class Part(NamedTuple):
-    """What fills a slot: its words in the source and the target, and what the grammar must agree with."""
+    """The filling of a slot: its words in the source and the target, and what the grammar must agree with."""
 
     source: str
     target: str

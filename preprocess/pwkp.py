@@ -88,7 +88,7 @@ def lua_list(table: Any, split: str, path: Path) -> list[Mapping[str, str]]:
 
 
 def maps(preparation: Preparation, split: str, paths: list[Path], table: Any) -> Iterator[Mapping[str, str] | None]:
-    """What the placeholders of each pair of a split stand for; None where nobody knows."""
+    """The meaning of the placeholders of each pair of a split; None where nobody knows."""
     options = preparation.options
     path = map_of(options)
     originals = pairs_of(options, "original").get(split)

@@ -95,7 +95,7 @@ diverged, its data is damaged, the disk is full); 129, 130 or 143 when you stop 
 
 
 def results(records: list[list[dict[str, Any]]]) -> Counter[str]:
-    """How many tests passed, failed and so on.
+    """Counts of tests that passed, failed and so on.
 
     Raises:
         SystemExit: if a run has not ended, or not well: then there is nothing to be told.

@@ -1,4 +1,4 @@
-"""What all tests share: the counts for docs/reliability.md."""
+"""Fixtures of all tests: the counts for docs/reliability.md."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What every copying model promises beside ``ModelContract``: slots, for every arch of the family.
+"""The promises of every copying model beside ``ModelContract``: slots, for every arch of the family.
 
 The base contract is checked on a dictionary without slots (K = 0); here there are three.
 """

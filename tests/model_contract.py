@@ -1,4 +1,4 @@
-"""What every model of this package promises, checked the same way for every arch (see tests/unit/models).
+"""The promises of every model of this package, checked the same way for every arch (see tests/unit/models).
 
 A test class inherits ``ModelContract``, names its archs in ``cases`` and gets all of it.
 """
@@ -75,7 +75,7 @@ def unpad(batch: dict[str, torch.Tensor]) -> tuple[list[torch.Tensor], list[torc
 
 
 def task_inputs(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """What a model asks its task to put into net_input beside the sentences, computed as the task would."""
+    """The entries that a model asks its task to put into net_input beside the sentences, computed as the task would."""
     if getattr(model, "needs_essay_length", False):
         return {"essay_lengths": batch["target"].ne(PAD).sum(dim=1)}
     return {}

@@ -1,4 +1,4 @@
-"""What the processor of this machine can do, tried out: not all have the instructions that PyTorch's kernels need."""
+"""The abilities of this machine's processor, tried out: not all have the instructions that PyTorch's kernels need."""
 
 from functools import cache
 

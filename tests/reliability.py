@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Reliability:
-    """What a test run counts.
+    """The counts of a test run.
 
     Args:
         record: the file; ``None`` = nothing is kept.

@@ -1,4 +1,4 @@
-"""What every model that writes an essay from topic words promises beside ``ModelContract``."""
+"""The promises of every model that writes an essay from topic words beside ``ModelContract``."""
 
 from typing import Any
 

@@ -23,7 +23,7 @@ _QUIET_SECONDS = 60  # between two lines where there is no terminal
 
 
 class Progress:
-    """How far a command is, read off its lines; shown as a bar or as lines.
+    """The progress of a command, read off its lines; shown as a bar or as lines.
 
     Args:
         label: what is being done.

@@ -1,4 +1,4 @@
-"""What the scripts of ``preprocess/`` share: reading text, writing an output directory, looking for leaks.
+"""Common parts of the scripts of ``preprocess/``: reading text, writing an output directory, looking for leaks.
 
 The scripts run as ``python preprocess/<name>.py``, which puts their own folder on the path: ``from corpus.output import
 Output``. How text becomes tokens is in ``wean_fairseq.text``, for it is needed where a model is used, too.

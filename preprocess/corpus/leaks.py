@@ -1,4 +1,4 @@
-"""What training and held-out data share: whole pairs, sources, targets, and sentences on whichever side.
+"""The leak check between training and held-out data: whole pairs, sources, targets, and sentences on whichever side.
 
 Only digests of the held-out lines are kept, so memory grows with the small valid and test sets and not with the
 training data: write those first, then the training data. Two lines count as the same if they differ in case or white
@@ -77,7 +77,7 @@ class LeakCheck:
 
 
 def digest(line: str, key: str = "line") -> bytes:
-    """What two lines have in common that count as the same."""
+    """The digest that two lines share if they count as the same."""
     line = "".join(line.lower().split())
     if key == "loose":
         line = _NOT_LETTERS.sub("", line) or line  # punctuation alone is not nothing

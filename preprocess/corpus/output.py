@@ -132,7 +132,7 @@ class Output:
         (self.folder / name).write_text(text, encoding="utf-8", newline="\n")
 
     def manifest(self) -> dict[str, Any]:
-        """What manifest.json says: nothing in it depends on the machine, the folders or the time."""
+        """The content of manifest.json: nothing in it depends on the machine, the folders or the time."""
         files = {
             path.name: {"lines": count_lines(path), "bytes": path.stat().st_size, "sha256": sha256(path)}
             for path in sorted(self.folder.iterdir())

@@ -160,7 +160,7 @@ def _settings(options: Any) -> TextSettings:
 
 
 class Looks:
-    """What the first lines look like: text that is not in tokens yet, or in capitals that nothing brings together."""
+    """Warning signs in the first lines: text that is not in tokens yet, or in capitals that nothing brings together."""
 
     def __init__(self, settings: TextSettings) -> None:
         self.settings = settings

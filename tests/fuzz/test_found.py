@@ -1,4 +1,4 @@
-"""What the fuzzing found, one by one, each with the shortest input that showed it."""
+"""The findings of the fuzzing, one by one, each with the shortest input that showed it."""
 
 import importlib
 import io

@@ -1,4 +1,4 @@
-"""How the tests call the real commands, and the small data they are called on."""
+"""Calls of the real commands by the tests, and the small data they are called on."""
 
 import os
 import random
@@ -40,7 +40,7 @@ ADAM += ["--data-buffer-size", "0"]
 
 @dataclass(frozen=True)
 class Result:
-    """What a command did."""
+    """The result of a command."""
 
     arguments: list[str]
     code: int

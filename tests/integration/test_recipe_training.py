@@ -1,4 +1,4 @@
-"""How recipes train: side by side, with several seeds, with settings chosen on validation, and never on with others.
+"""Training by recipes: side by side, with several seeds, with settings chosen on validation, and never on with others.
 
 In the place of fairseq-train stands a script that leaves a log and a checkpoint at once.
 """

@@ -1,4 +1,4 @@
-"""What a checkpoint says about its dictionaries: their words, and which number each has."""
+"""The dictionaries as a checkpoint describes them: their words, and which number each has."""
 
 import hashlib
 from typing import Any
@@ -29,7 +29,7 @@ def load(path: str) -> Dictionary:
 
 
 def describe(dictionary: Dictionary) -> dict[str, Any]:
-    """How many words there are, and the SHA-256 of them in their order and in the alphabet's; slots are not counted."""
+    """The number of words, and the SHA-256 of them in their order and in the alphabet's; slots are not counted."""
     words = dictionary.symbols[: getattr(dictionary, "first_slot", len(dictionary))]
     return {"size": len(words), "words": _digest(words), "sorted": _digest(sorted(words))}
 

@@ -160,7 +160,7 @@ def read_model(path: str | Path) -> dict[str, Any]:
 
 
 def read_exported_text(path: str | Path) -> Text | None:
-    """How the text of an exported model becomes tokens; ``None`` where nobody knows.
+    """The steps from text to tokens of an exported model; ``None`` where nobody knows.
 
     Raises:
         UserError: if it is damaged.
@@ -183,7 +183,7 @@ def read_exported_text(path: str | Path) -> Text | None:
 
 
 def read_export(path: str | Path) -> dict[str, Any]:
-    """What ``export`` wrote, as a checkpoint of fairseq-train without the state of its optimiser.
+    """Read a folder of ``export`` as a checkpoint of fairseq-train without the state of its optimiser.
 
     Raises:
         Damaged: if something in the directory has changed, or is not what ``export`` writes.

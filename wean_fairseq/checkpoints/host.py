@@ -1,4 +1,4 @@
-"""What stands in for functions of ``fairseq.checkpoint_utils``; ``compat.install`` puts it there and says why.
+"""Replacements of functions of ``fairseq.checkpoint_utils``; ``compat.install`` puts it there and says why.
 
 Each does its work before or after fairseq's own function, which it calls; only reading a file and writing one are
 wholly their own.
@@ -76,7 +76,7 @@ def torch_persistent_save(obj: Any, filename: str, async_write: bool = False) ->
 def load_checkpoint_to_cpu(
     path: str, arg_overrides: dict[str, Any] | None = None, load_on_all_ranks: bool = False
 ) -> dict[str, Any]:
-    """As fairseq's, also of what ``wean-export`` wrote; what has been checked is what fairseq is given.
+    """Read a checkpoint or a folder of ``wean-export`` as fairseq does, after checking it.
 
     Raises:
         UserError: if it is not there, damaged, hostile or no checkpoint.
@@ -93,7 +93,7 @@ def load_checkpoint_to_cpu(
 
 
 def load_checkpoint(cfg: CheckpointConfig, trainer: Any, **passthrough_args: Any) -> Any:
-    """As fairseq's, from the checkpoint that ``resume.choose`` finds; all processes load the same one.
+    """Resume as fairseq does, from the checkpoint that ``resume.choose`` finds; all processes load the same one.
 
     Raises:
         UserError: if there is none to go on from, it does not fit this training, or an option is out of range.
@@ -127,7 +127,7 @@ def load_checkpoint(cfg: CheckpointConfig, trainer: Any, **passthrough_args: Any
 
 
 def load_model_ensemble_and_task(filenames: list[str], *args: Any, **kwargs: Any) -> Any:
-    """As fairseq's.
+    """Load models as fairseq does, and check their parameters.
 
     Raises:
         UserError: if a checkpoint has other parameters than its configuration, the data and the options call for, or

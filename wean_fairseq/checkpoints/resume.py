@@ -61,7 +61,7 @@ def choose(cfg: CheckpointConfig) -> Choice | None:
 
 
 def updates_of(state: dict[str, Any]) -> int:
-    """How many updates a model has been trained for, 0 if the checkpoint does not say."""
+    """The number of updates that a model has been trained for, 0 if the checkpoint does not say."""
     history = state.get("optimizer_history") or [{}]
     return int(history[-1].get("num_updates", 0))
 

@@ -1,4 +1,4 @@
-"""What the tasks load: checks of pairs and topics, length limits, copying's vocabulary, BERT features, word vectors."""
+"""Data of the tasks: checks of pairs and topics, length limits, copying's vocabulary, BERT features, word vectors."""
 
 from .bert_features import TopicBert
 from .extended_vocabulary import DEFAULT_SLOTS, ExtendedDictionary, SlotMap

@@ -89,7 +89,7 @@ class ExtendedDictionary(Dictionary):
         append_eos: bool = True,
         reverse_order: bool = False,
     ) -> Tensor:
-        """As fairseq's, but an unknown word gets a spelling id; the dictionary never grows.
+        """Encode a line as fairseq does, but give an unknown word a spelling id; the dictionary never grows.
 
         A word that is spelt like a boundary symbol or a slot is an unknown word like others.
         """
@@ -113,7 +113,7 @@ class ExtendedDictionary(Dictionary):
         return str(super().__getitem__(index))
 
     def string(self, tensor: Tensor | list[int], *args: Any, **kwargs: Any) -> str:
-        """As fairseq's, which looks at each id up to five times: ids come off a GPU once."""
+        """The words of tensors as fairseq gives them; it looks at each id up to five times: ids come off a GPU once."""
         if torch.is_tensor(tensor) and tensor.dim() == 1:
             tensor = tensor.tolist()
         return str(super().string(tensor, *args, **kwargs))

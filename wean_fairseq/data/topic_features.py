@@ -1,4 +1,4 @@
-"""What a frozen BERT says about the topics of a data set: computed once, kept in files that are memory-mapped.
+"""Features of topics from a frozen BERT: computed once, kept in files that are memory-mapped.
 
 A file holds the features of all distinct topics of a split, sorted. Its name is a checksum over BERT's digest, the
 separator and the topics, so that whatever changes asks for another file. It appears when it is complete; a second

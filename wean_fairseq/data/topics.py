@@ -18,7 +18,7 @@ SEPARATOR = "</d>"
 
 
 def topic_positions(src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
-    """Where the topic words are: true but for end symbols and padding, same shape."""
+    """Mask of the topic words: true but for end symbols and padding, same shape."""
     return src_tokens.ne(dictionary.pad()) & src_tokens.ne(dictionary.eos())
 
 

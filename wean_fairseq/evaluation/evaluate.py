@@ -37,7 +37,7 @@ FEW_DIFFERING = 10
 
 @dataclass(frozen=True)
 class Resampling:
-    """How often to resample; 0 turns a test off.
+    """Numbers of resamples; 0 turns a test off.
 
     Attributes:
         resamples: bootstrap resamples, for intervals and the paired bootstrap test.
@@ -108,7 +108,7 @@ class Evaluation:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Evaluation":
-        """What ``report.as_json`` wrote, without the metrics themselves.
+        """Read the JSON of ``report.as_json``; the metrics themselves are not in it.
 
         Paired tests of older versions, which called too much significant, are left out.
 

@@ -1,4 +1,4 @@
-"""What a trained C-DNPG calls a detail: pictures of z for some sentences (the paper's figure 2), and a number.
+"""The granularities of a trained C-DNPG: pictures of z for some sentences (the paper's figure 2), and a number.
 
     fairseq-generate ... --granularity-dump z.jsonl
     python -m wean_fairseq.evaluation.granularity z.jsonl --output z.png > z.tsv

@@ -77,7 +77,7 @@ def read_synonyms(path: str) -> list[set[str]]:
 
 
 def synonyms_found(embedding: Tensor, words: Sequence[str], sets: Sequence[set[str]], number: int) -> tuple[int, int]:
-    """How many words have a synonym among their ``number`` nearest neighbours, and how many have synonyms at all."""
+    """The number of words with a synonym among their ``number`` nearest neighbours, and of words with synonyms."""
     rows = {word: row for row, word in enumerate(words)}
     synonyms: dict[str, set[str]] = {}
     for synonym_set in sets:

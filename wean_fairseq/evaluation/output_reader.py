@@ -35,7 +35,7 @@ _SUSPICIOUS = 10
 
 @dataclass
 class Generated:
-    """What one ``fairseq-generate`` log holds for one sentence id.
+    """The lines of a ``fairseq-generate`` log for one sentence id.
 
     Attributes:
         source: text of the S- line, if any.

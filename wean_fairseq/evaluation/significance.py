@@ -95,7 +95,7 @@ class Draws:
 
     @cached_property
     def _weights(self) -> npt.NDArray[np.uint8]:
-        """How often every sentence is drawn, shape (resamples, sentences); more than 255 times does not happen."""
+        """Counts of draws of every sentence, shape (resamples, sentences); more than 255 times does not happen."""
         generator = np.random.default_rng(self.seed)
         weights = np.empty((self.resamples, self.num_sentences), dtype=np.uint8)
         for row in weights:
@@ -171,7 +171,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 class RunVariance(NamedTuple):
-    """How much a mean over the runs of a system varies because other runs would have other scores.
+    """Variance of a mean over the runs of a system: other runs would have other scores.
 
     Attributes:
         spread: variance of the mean as the spread of the runs' scores shows it.

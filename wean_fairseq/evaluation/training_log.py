@@ -47,7 +47,7 @@ class LogLine(NamedTuple):
 
 @dataclass
 class Point:
-    """What was logged after so many updates; ``epoch`` counts passes over the data, with fractions."""
+    """The numbers logged after so many updates; ``epoch`` counts passes over the data, with fractions."""
 
     updates: int
     epoch: float

@@ -99,7 +99,7 @@ def _broadcast(values: list[str], number: int, option: str) -> list[str | None]:
 
 
 def worker(systems: Sequence[System]) -> Callable[[Question, Callable[[int], None]], list[dict[str, Any]]]:
-    """What decodes a question with the systems that it names, and counts those that are done."""
+    """A function that decodes a question with the systems that it names, and counts those that are done."""
     from .decoding import decode
 
     known = {system.name: system for system in systems}

@@ -72,7 +72,7 @@ class Jobs:
         return number
 
     def status(self, number: str) -> dict[str, Any] | None:
-        """How far a question is, as the page reads it; ``None`` if it is unknown or forgotten."""
+        """The state of a question, as the page reads it; ``None`` if it is unknown or forgotten."""
         with self._changed:
             job = self._jobs.get(number)
             if job is None:

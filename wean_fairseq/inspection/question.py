@@ -1,4 +1,4 @@
-"""What the page may ask, checked: nothing that comes from a request is used before it has been through here."""
+"""Checks of the page's questions: nothing that comes from a request is used before it has been through here."""
 
 import json
 import unicodedata

@@ -154,7 +154,7 @@ def create_app(jobs: Jobs, systems: list[dict[str, Any]]) -> ASGIApp:
 
 
 def configure(app: ASGIApp) -> uvicorn.Config:
-    """How uvicorn runs the server."""
+    """The configuration of uvicorn."""
     return uvicorn.Config(
         app,
         http=PunctualProtocol,

@@ -16,7 +16,7 @@ class System:
     near: Neighbourhoods
 
     def describe(self) -> dict[str, Any]:
-        """What the page has to know."""
+        """The facts that the page shows."""
         return {
             "name": self.name,
             "arch": self.model.arch,

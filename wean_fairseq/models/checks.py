@@ -1,4 +1,4 @@
-"""What every model here asks of its options and of the task it is built for."""
+"""Checks of options and tasks that all models share."""
 
 from typing import Any
 

@@ -68,7 +68,7 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
         return self.copies
 
     def mixture(self, step: Step, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
-        """How words and copies go together: log of the summed exponentials (N, T), ``no_copy`` (N, S)."""
+        """The mixture of words and copies: log of the summed exponentials (N, T), ``no_copy`` (N, S)."""
         assert step.copying is not None
         return mix(step.copying, log_sum, no_copy)
 

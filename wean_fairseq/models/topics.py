@@ -1,4 +1,4 @@
-"""What the recurrent models that write an essay from topic words share: options, forward, and where the topics are.
+"""Parts of the recurrent models that write an essay from topic words: options, forward, and where the topics are.
 
 The source is a list of topic words and the end symbol (task ``topic_essay``); source and target share one dictionary.
 

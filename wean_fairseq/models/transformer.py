@@ -1,4 +1,4 @@
-"""What every Transformer family here is made of: its options, its encoder and the decoder that copies nothing.
+"""The parts of every Transformer family: its options, its encoder and the decoder that copies nothing.
 
 The network itself is ``modules/transformer.py``; a family hands in the layers that its paper changes.
 
@@ -157,7 +157,7 @@ class TransformerSourceEncoder(SourceEncoder):
         }
 
     def describe(self, states: list[Tensor]) -> dict[str, Tensor]:
-        """What a family adds to ``encoder_out``, batch first: ``states`` (B, S, D) each as of ``all_states``."""
+        """Entries of a family in ``encoder_out``, batch first: ``states`` (B, S, D) each as of ``all_states``."""
         return {}
 
     def max_positions(self) -> int:

@@ -48,7 +48,7 @@ def _unit(query, candidate, NARROW: tl.constexpr):
 
 @triton.jit
 def _row(number, width):
-    """Where a row of a matrix begins; more than 2^31 numbers are usual at a large width and vocabulary."""
+    """Offset of a row of a matrix; more than 2^31 numbers are usual at a large width and vocabulary."""
     return tl.cast(number, tl.int64) * width
 
 

@@ -1,4 +1,4 @@
-"""How the final LSTM states of an encoder start a decoder that may have another number of layers.
+"""The bridge from the final LSTM states of an encoder to a decoder with maybe another number of layers.
 
 Legend: ``B`` batch, ``L`` encoder layers, ``D`` decoder layers, ``H`` hidden width.
 """

@@ -69,7 +69,7 @@ class CopyDistribution(NamedTuple):
         return MixtureLoss(loss, nll.detach(), {"copied": copied})
 
     def provenance(self, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Where the words ``target`` (B, T) came from.
+        """The origin of the words ``target`` (B, T).
 
         Returns:
             The probability that each was copied given that it was written, (B, T), and given that it was copied from
@@ -116,7 +116,7 @@ class Copying(NamedTuple):
 
 
 class CopyMixture(NamedTuple):
-    """How the scores of words and the copies go together.
+    """The common normaliser of words and copies.
 
     Attributes:
         normaliser: to be taken from the scores of words for log-probabilities of generating them, (N, T).

@@ -28,7 +28,7 @@ HiddenCell = tuple[Tensor, Tensor]
 
 
 class DecodedLevels(NamedTuple):
-    """What both levels give at each step, and the labels of the words that the steps write, (B, T, 2)."""
+    """The results of both levels at each step, and the labels of the words that the steps write, (B, T, 2)."""
 
     phrase: Decoded
     sentence: Decoded

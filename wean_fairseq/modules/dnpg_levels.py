@@ -39,7 +39,7 @@ class DecoderLevel(nn.Module):
         self.layers = nn.ModuleList(layers)
 
     def remember(self, source: Tensor, bias: Tensor) -> SourceMemory:
-        """What the steps read of this level's encoder states: see ``transformer_decoder.remember``."""
+        """The memory of this level's encoder states: see ``transformer_decoder.remember``."""
         return remember(self.layers, source, bias)
 
     def forward(

@@ -49,7 +49,7 @@ class GlobalAttention(nn.Module):
         self.combine = nn.Linear(2 * hidden_size, hidden_size, bias=False)  # W_c
 
     def remember(self, states: Tensor, padding_mask: Tensor) -> AttentionMemory:
-        """What ``forward`` attends to, made once a batch.
+        """The keys that ``forward`` attends to, made once a batch.
 
         Args:
             states: encoder outputs, shape (B, S, H).

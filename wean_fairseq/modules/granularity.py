@@ -22,7 +22,7 @@ GRANULARITY_MASKS = ("resonance", "scope", "product", "mean")  # R, S, R * S and
 
 
 def resonance(query: Tensor, key: Tensor) -> Tensor:
-    """How well two granularities go together; not symmetric, and at least 1/2 of a granularity with itself.
+    """The resonance of two granularities; not symmetric, and at least 1/2 of a granularity with itself.
 
     Args:
         query: z_i, in [0, 1].

@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 class Chunks(NamedTuple):
-    """Where the chunks of a batch of texts are.
+    """The places of the chunks of a batch of texts.
 
     Attributes:
         text: which text each chunk belongs to, (R,).

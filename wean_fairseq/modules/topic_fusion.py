@@ -1,4 +1,4 @@
-"""What a decoder layer reads about the topics: their word vectors and their BERT states (PC-SAN, section 3.2, eq. 3).
+"""The topics as a decoder layer reads them: their word vectors and their BERT states (PC-SAN, section 3.2, eq. 3).
 
 H_j = [G ; B_j]. The paper does not say along which dimension the two are joined, and needs a map where it is the
 features, because its decoder is as wide as one of them; so there are three readings.
@@ -54,5 +54,5 @@ class TopicFusion(nn.Module):
         return joined if self.proj is None else self.proj(joined)
 
     def positions(self, of_topics: Tensor) -> Tensor:
-        """What is known of each topic, for each position of ``forward``'s result: (B, S) -> (B, S or 2 S)."""
+        """The facts about each topic, for each position of ``forward``'s result: (B, S) -> (B, S or 2 S)."""
         return torch.cat([of_topics, of_topics], dim=1) if self.kind == "sequence" else of_topics

@@ -30,7 +30,7 @@ Keyed = dict[str, Tensor]
 
 
 class Attended(NamedTuple):
-    """What attention gives: ``output`` (B, T, D); if wanted, ``log_weights`` (B, A, T, S), float32."""
+    """The result of attention: ``output`` (B, T, D); if wanted, ``log_weights`` (B, A, T, S), float32."""
 
     output: Tensor
     log_weights: Tensor | None
@@ -91,7 +91,7 @@ class MultiHeadAttention(nn.Module):
         return attention_log_weights(self._split_heads(self.query_proj(states)), memory["keys"], bias)
 
     def read(self, log_weights: Tensor, values: Tensor) -> Attended:
-        """What weights (B, A, T, S), with dropout on them, make of values (B, A, S, d)."""
+        """The values (B, A, S, d) weighted by (B, A, T, S), with dropout on the weights."""
         weights = functional.dropout(log_weights.exp(), self.dropout, self.training)
         return Attended(self._output(weights.to(values.dtype) @ values), log_weights)
 

@@ -144,7 +144,7 @@ class DecoderLayer(nn.Module):
         return Decoded(states, found.output, found.log_weights), LayerState(words, sums)
 
     def query_input(self, states: Tensor, source: Keyed, sums: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """What the queries of the self-attention are made of, and the sums after these words.
+        """The input of the self-attention's queries, and the sums after these words.
 
         That is the states; a paper may put more beside them.
         """

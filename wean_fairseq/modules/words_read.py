@@ -19,7 +19,7 @@ from .steps import State
 
 @dataclass(frozen=True)
 class SharedWords(State):
-    """What is kept of the words of a sentence, by name: (B, ..., W, ...), the words in ``axis``."""
+    """The tensors kept of the words of a sentence, by name: (B, ..., W, ...), the words in ``axis``."""
 
     kept: dict[str, Tensor]
     axis: int = 2

@@ -71,7 +71,7 @@ class AdamW(FairseqOptimizer):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None) -> None:
-        """As fairseq's, but the weight decay is the command line's: an override would reach biases too."""
+        """Load the state, but take the weight decay of the command line: an override would reach biases too."""
         super().load_state_dict(state_dict, optimizer_overrides)
         for group, decay in zip(self.param_groups, self._decays, strict=True):
             group["weight_decay"] = decay

@@ -149,7 +149,7 @@ class Report:
         return blocks
 
     def _inside_blocks(self, experiment: Experiment) -> list[Block]:
-        """What was dumped, and what the checkpoints show, of the first run's systems."""
+        """Dumps and checkpoints of the first run's systems."""
         run = experiment.runs[0]
         seed = _seed_suffix(experiment, run)
         blocks: list[Block] = []
@@ -179,7 +179,7 @@ def _seed_suffix(experiment: Experiment, run: Run) -> str:
 
 
 def _common_metric(histories: Sequence[TrainingLog]) -> str:
-    """What most logs have at validation, BLEU before losses."""
+    """The metric that most logs have at validation, BLEU before losses."""
     counts = {
         metric: sum(metric in history.valid[-1].values for history in histories if history.valid) for metric in _CURVES
     }
@@ -197,7 +197,7 @@ def _costs(experiment: Experiment) -> list[Block]:
 
 
 def _reading_notes(tests: Sequence[ScoredSet]) -> list[str]:
-    """How to read the tables of scores."""
+    """Notes on reading the tables of scores."""
     items = []
     baseline = scores.baseline_of(tests[0])
     if any(test.evaluation.comparisons for test in tests):

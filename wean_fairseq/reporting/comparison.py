@@ -40,7 +40,7 @@ def _keys(table: Table, entry: Entry) -> list[str]:
 
 
 def _experiment_names(entry: Entry) -> list[str]:
-    """What the experiment and its data are called, as patterns of a published table may say it."""
+    """Names of the experiment and its data, as patterns of a published table may say them."""
     run = entry.experiment.runs[0]
     test = run.sets.get(entry.name) or entry.tests[0]
     path = run.path.resolve()
@@ -140,7 +140,7 @@ def _copy_row(table: Table, entries: Sequence[Entry]) -> list[list[Cell]]:
 
 
 def _our_data(test: ScoredSet) -> str:
-    """What our rows are scored on, which need not be what the paper's are."""
+    """The data of our rows, which need not be the paper's."""
     script = test.manifest.get("script")
     size = f"{test.evaluation.data['sentences']:,} sentences of {test.name}"
     return f"{size}, prepared by preprocess/{script}.py" if script else size

@@ -1,4 +1,4 @@
-"""What a reader must know before any number: which data, which settings, what is missing or stands in."""
+"""Facts that a reader must know before any number: which data, which settings, what is missing or stands in."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ def summary(experiment: Experiment) -> str:
 
 
 def warnings(experiment: Experiment) -> Iterator[ListBlock]:
-    """What a reader must know before any number."""
+    """Warnings that a reader must know before any number."""
     items = []
     for run in experiment.runs:
         prefix = f"Seed {run.seed}: " if len(experiment.runs) > 1 else ""
@@ -89,7 +89,7 @@ def data_table(experiment: Experiment) -> TableBlock:
 
 
 def settings(experiment: Experiment) -> Iterator[ListBlock]:
-    """What the recipe was given; of paths only the end, since a report goes to others."""
+    """The settings of the recipe; of paths only the end, since a report goes to others."""
     settings = experiment.runs[0].settings
     items = [f"{name}={_shorten(value)}" for name, value in settings.items()]
     items += [f"seeds: {', '.join(experiment.seeds)}"] if experiment.seeds else []

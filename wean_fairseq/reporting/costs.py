@@ -82,7 +82,7 @@ def cost_table(run: Run) -> TableBlock | None:
 
 
 def _baseline(systems: list[System]) -> System:
-    """What costs are relative to: the Transformer, or the first system."""
+    """The system that costs are relative to: the Transformer, or the first one."""
     return next((system for system in systems if system.name == "transformer"), systems[0])
 
 

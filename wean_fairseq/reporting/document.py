@@ -1,4 +1,4 @@
-"""What a report consists of, whatever it is written as: sections of tables, figures, samples and sentences.
+"""The parts of a report, whatever it is written as: sections of tables, figures, samples and sentences.
 
 Everything here is plain text; `page` and `markdown` escape it.
 """

@@ -1,4 +1,4 @@
-"""What a model did with some sentences, as figures need it; copy provenance is read back from its dump.
+"""Attention, coverage and copying of some sentences, as figures need them; copy provenance is read back from its dump.
 
 A dump of granularities is read by `wean_fairseq.evaluation.granularity.read_dump`.
 """
@@ -21,7 +21,7 @@ class Attention(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """What is left of each topic after each output word: ``left[output word][topic]``.
+    """The rest of each topic after each output word: ``left[output word][topic]``.
 
     Attributes:
         topics: the topic words.
@@ -45,7 +45,7 @@ class CopiedWord(NamedTuple):
 
 
 class Provenance(NamedTuple):
-    """Where the words of an output came from."""
+    """The origin of the words of an output."""
 
     source: list[str]
     output: list[CopiedWord]

@@ -65,7 +65,7 @@ def attention(sentences: Sequence[Attention]) -> Any:
 
 
 def provenance(sentences: Sequence[Provenance]) -> Any:
-    """How probably each output word was copied, and from where: a sentence a panel.
+    """The probability that each output word was copied, and its source: a sentence a panel.
 
     The shade at (output word, source word) is the probability that it was copied from there; the share that was
     generated instead stands in a column of its own on the left.
@@ -87,7 +87,7 @@ def provenance(sentences: Sequence[Provenance]) -> Any:
 
 
 def coverage(sentences: Sequence[Coverage]) -> Any:
-    """What is left of each topic while the words are written: a text a panel, a topic a line."""
+    """The rest of each topic while the words are written: a text a panel, a topic a line."""
     from matplotlib import pyplot as plt
 
     longest = max(len(sentence.output) for sentence in sentences)

@@ -44,7 +44,7 @@ class Example(NamedTuple):
 
 
 def from_dumps(stem: str, system: System, seed: str, write: Write) -> Iterator[Block]:
-    """What was dumped while a system decoded.
+    """Figures of the dumps of a system's decoding.
 
     Raises:
         UserError: if a dump is broken.
@@ -81,7 +81,7 @@ def _granularity_table(system: System, sentences: Sequence[granularity.Sentence]
 
 
 def from_checkpoints(title: str, run: Run, seed: str, write: Write) -> Iterator[Block]:
-    """What the checkpoints of a run show: layers of BERT, attention on one sentence, neighbours of some words."""
+    """Figures of the checkpoints of a run: layers of BERT, attention on one sentence, neighbours of some words."""
     checkpoints = {system.name: file for system in run.systems.values() if (file := checkpoint_of(system)) is not None}
     for name, file in checkpoints.items():
         weights = _mixture(str(file))
@@ -201,7 +201,7 @@ def _embedding_of(checkpoint: Path, dictionary: Path) -> str:
 
 
 def _hide_path(error: Exception, file: Path) -> str:
-    """What went wrong; a report goes to others, who have other directories."""
+    """An error's message without the directory: a report goes to others, who have other ones."""
     return str(error).replace(str(file), file.name).replace(f"{file.parent}/", "")
 
 

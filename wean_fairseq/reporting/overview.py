@@ -44,13 +44,13 @@ def shared_tests(experiments: Sequence[Experiment]) -> list[list[Entry]]:
 
 
 def title_of(entries: Sequence[Entry]) -> str:
-    """What a group is called."""
+    """The title of a group."""
     number = entries[0].tests[0].evaluation.data["sentences"]
     return f"All systems on the same {number:,} sentences"
 
 
 def reading(entries: Sequence[Entry]) -> ListBlock:
-    """How to read the group's table."""
+    """Notes on reading the group's table."""
     items = [_CAUTION, "Ranges and paired tests are in the experiments' own sections. – = not scored, or not known."]
     if any(test.evaluation.comparisons for entry in entries for test in entry.tests):
         items.append("* = differs from the first system of its own experiment in both paired tests (p < 0.05).")
@@ -132,7 +132,7 @@ def _comparable_entries(entries: Sequence[Entry], key: str) -> list[Entry]:
 
 
 def _copied(entries: Sequence[Entry], key: str) -> float | None:
-    """What a copy of the source scores: the same in every experiment that has it, as the text is the same."""
+    """The score of a copy of the source: the same in every experiment that has it, as the text is the same."""
     found = (mean_of(entry.tests, COPY_ROW, key) for entry in entries)
     return next((score for score in found if score is not None), None)
 

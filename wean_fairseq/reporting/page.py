@@ -30,7 +30,7 @@ def render_page(document: Document) -> str:
 
 
 def _make_printable(value: object) -> object:
-    """What the page shows of a value: nothing endless, no control characters, which HTML forbids even as references."""
+    """A value as the page shows it: nothing endless, no control characters, which HTML forbids even as references."""
     return printable(limited(value)) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 

@@ -31,7 +31,7 @@ pieces. For a folder of wean-export it is running text.
 
 
 class Drawing(NamedTuple):
-    """What to draw: a function of no arguments that makes the figure, and what its labels say."""
+    """A figure to draw: a function of no arguments that makes it, and the texts of its labels."""
 
     draw: Callable[[], Any]
     texts: Iterable[str]

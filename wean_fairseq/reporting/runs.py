@@ -159,7 +159,7 @@ def _read_settings(run: Run) -> None:
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    """What the preparation of a text wrote down; nothing where it wrote nothing that can be read."""
+    """The manifest of a prepared text; nothing where none can be read."""
     try:
         content = json.loads(read_regular(folder / "manifest.json"))
     except (OSError, ValueError, RecursionError):

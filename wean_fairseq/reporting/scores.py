@@ -66,7 +66,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Metric:
-    """What is known of a key of the JSON: the preset it belongs to, its short name, and whether more is better."""
+    """The description of a key of the JSON: the preset it belongs to, its short name, and whether more is better."""
 
     group: str
     label: str
@@ -119,7 +119,7 @@ def _title(folder: Path, folders: Sequence[Path]) -> str:
 
 
 def _identity(run: Run) -> tuple[Any, ...]:
-    """What runs of one experiment share; without settings a run stands alone, unless its directory names the seed."""
+    """The identity of an experiment; without settings a run stands alone, unless its directory names the seed."""
     path = run.path.resolve()
     place = str(path.parent if is_seed_folder(path) else path)
     references = tuple(
@@ -201,7 +201,7 @@ def keys_of(tests: Sequence[ScoredSet]) -> list[str]:
 
 
 def signature_of(tests: Sequence[ScoredSet], key: str) -> str:
-    """How a metric was computed; nothing where it was not."""
+    """The signature of a metric; nothing where it was not computed."""
     return next((test.evaluation.signatures[key] for test in tests if key in test.evaluation.signatures), "")
 
 

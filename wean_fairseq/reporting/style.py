@@ -1,4 +1,4 @@
-"""How every figure looks: colours that everybody can tell apart, Chinese that comes out right, PNG and SVG of each.
+"""The style of every figure: colours that everybody can tell apart, Chinese that comes out right, PNG and SVG of each.
 
 Legends and sizes are meant for print at the width of a page's column: nothing is smaller than about 7 points there.
 """

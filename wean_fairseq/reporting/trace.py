@@ -67,7 +67,7 @@ def attention(model: TextModel, lines: Sequence[str], beam: int | None = None) -
 def coverage(
     model: TextModel, lines: Sequence[str], beam: int | None = None, length: int | None = None
 ) -> list[Coverage]:
-    """What is left of each topic after each word of the best text.
+    """The rest of each topic after each word of the best text.
 
     C_t = 1 - sum_{i<=t} alpha_i / phi of MTA-LSTM (Feng et al., IJCAI 2018), or d_t of SC-LSTM.
 
@@ -96,7 +96,7 @@ def coverage(
 
 
 def provenance(model: TextModel, lines: Sequence[str], beam: int | None = None) -> list[Provenance]:
-    """Where the words of the best output of every line came from.
+    """The origin of the words of the best output of every line.
 
     Raises:
         UserError: if the model does not copy, or a line is empty.

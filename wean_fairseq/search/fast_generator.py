@@ -40,7 +40,7 @@ class _Beams:
 
 @dataclass
 class _Search:
-    """What stays for a whole batch."""
+    """The parts of a search that stay for a whole batch."""
 
     decoder: StepDecoder[Any, Any]
     scores: VocabularyScores

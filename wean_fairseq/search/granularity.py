@@ -1,4 +1,4 @@
-"""How fine the words of each sentence are to a model, as JSON lines: the z of ``--granularity-dump FILE``."""
+"""The granularities of the words of each sentence, as JSON lines: the z of ``--granularity-dump FILE``."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ class GranularityWriter(OutputWriter):
 def granularities(
     model: Any, slot_map: SlotMap, row: int, output: Tensor
 ) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
-    """How fine the words of a sentence and of an output are.
+    """The granularities of the words of a sentence and of an output.
 
     Args:
         model: a model whose encoder and decoder return ``granularity`` (B, L, T).

@@ -19,7 +19,7 @@ class Finished(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """What a step added."""
+    """The words and totals that a step added."""
 
     words: Tensor  # (N',)
     totals: Tensor  # (N',)

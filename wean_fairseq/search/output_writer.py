@@ -43,5 +43,5 @@ def words_of(tokens: Tensor, dictionary: ExtendedDictionary) -> list[str]:
 
 
 def read_words(tokens: Tensor) -> Tensor:
-    """What a decoder reads to write tokens (..., T): fairseq starts from the end symbol, which comes last."""
+    """The input of a decoder that writes tokens (..., T): fairseq starts from the end symbol, which comes last."""
     return tokens.roll(1, dims=-1)

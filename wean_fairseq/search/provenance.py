@@ -1,4 +1,4 @@
-"""Where each word of an output came from, as JSON lines: the copy provenance of ``--copy-provenance FILE``."""
+"""The origin of each word of an output, as JSON lines: the copy provenance of ``--copy-provenance FILE``."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ class ProvenanceWriter(OutputWriter):
 
 @torch.no_grad()
 def origins(model: Any, slot_map: SlotMap, row: int, output: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the words of an output came from.
+    """The origin of the words of an output.
 
     Args:
         model: a model whose decoder has ``distribution``.

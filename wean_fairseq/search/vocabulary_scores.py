@@ -164,12 +164,12 @@ class VocabularyScores:
         self._maxima = self._memory.new_empty(rows, self.num_chunks, self.width // BLOCK)
 
     def _memory_places(self, words: Tensor) -> Tensor:
-        """Where the scores of words (N, M) are in the memory: (N, M)."""
+        """Places of the scores of words (N, M) in the memory: (N, M)."""
         row = torch.arange(len(words), device=words.device).unsqueeze(1)
         return (words // self.width * len(words) + row) * self.width + words % self.width
 
     def _blocks(self, rows: Tensor, blocks: Tensor) -> Tensor:
-        """What is in the memory of blocks of hypotheses, two shapes that broadcast to (..., M): (..., M, BLOCK)."""
+        """The memory of blocks of hypotheses, two shapes that broadcast to (..., M): (..., M, BLOCK)."""
         each = self.width // BLOCK
         chunk = blocks // each
         return self._scores.view(-1, BLOCK)[(chunk * self._scores.size(1) + rows) * each + blocks % each]

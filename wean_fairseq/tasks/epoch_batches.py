@@ -38,7 +38,7 @@ class EpochBatches(EpochBatchIterator):
 
     @property
     def first_batch(self) -> Any:
-        """As fairseq's.
+        """The first batch of the epoch.
 
         Raises:
             UserError: if there is none.
@@ -48,7 +48,7 @@ class EpochBatches(EpochBatchIterator):
         return super().first_batch
 
     def state_dict(self) -> dict[str, Any]:
-        """As fairseq's, with what the epoch's batches are if it is not at its beginning."""
+        """The state of fairseq's iterator, with the composition of the epoch's batches inside an epoch."""
         state: dict[str, Any] = super().state_dict()
         return {**state, "made_of": self._composition()} if state["iterations_in_epoch"] else state
 
@@ -92,7 +92,7 @@ class AnnouncedBatches(EpochBatches):
         self._announce = announce
 
     def next_epoch_itr(self, *args: Any, **kwargs: Any) -> Iterator[dict[str, Any]]:
-        """As fairseq's, for one pass."""
+        """The iterator of one pass."""
         for batch in super().next_epoch_itr(*args, **kwargs):
             self._announce(batch)
             yield batch

@@ -108,11 +108,11 @@ class GuardedTask(TranslationTask):
                 )
 
     def get_batch_iterator(self, dataset: FairseqDataset, *args: Any, **kwargs: Any) -> Any:
-        """As fairseq's, but its checkpoints tell which batches they are in the middle of."""
+        """The batches of fairseq; their checkpoints tell which batches they are in the middle of."""
         return EpochBatches(super().get_batch_iterator(dataset, *args, **kwargs))
 
     def train_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """As fairseq's.
+        """Take a training step with random numbers of the update, and check its loss.
 
         Raises:
             Diverged: naming the batch, before an update is made with it.
@@ -127,7 +127,7 @@ class GuardedTask(TranslationTask):
         return result
 
     def valid_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """As fairseq's.
+        """Take a validation step, and check its loss.
 
         Raises:
             Diverged: in training, naming the batch, before the model is kept as the best.
@@ -138,7 +138,7 @@ class GuardedTask(TranslationTask):
         return result
 
     def get_checkpoint_dict(self) -> dict[str, Any]:
-        """What fairseq has to be told when a training is started again."""
+        """The state that a resumed training needs."""
         return {type(self).__name__: {"patience": stopping.patience()}}
 
     def set_checkpoint_dict(self, state: dict[str, Any]) -> None:
@@ -152,7 +152,7 @@ class GuardedTask(TranslationTask):
         return {**super().state_dict(), "dictionaries": described, "trained_on": self._data}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """As fairseq's.
+        """Load the state that a checkpoint holds, and check its dictionaries.
 
         Raises:
             UserError: if the model was trained with other dictionaries.

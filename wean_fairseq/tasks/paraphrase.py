@@ -193,7 +193,7 @@ class ParaphraseTask(SearchingTask):
     def filter_indices_by_size(
         self, indices: Any, dataset: FairseqDataset, max_positions: Any = None, ignore_invalid_inputs: bool = False
     ) -> Any:
-        """As fairseq's.
+        """Leave out sentences that are too long, as fairseq does, where that is allowed.
 
         Raises:
             UserError: if a sentence is too long and may not be left out.
@@ -210,7 +210,7 @@ class ParaphraseTask(SearchingTask):
         return super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
 
     def train_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """As fairseq's, for a batch of the data set, whose unknown words become slots."""
+        """Take a step as fairseq does, with the unknown words of the batch as slots."""
         mapped, _ = self.map_slots(sample)
         if kwargs.get("ignore_grad") and self.cfg.granularity_labels:
             # What fairseq gives a process that has no batch is one of the validation data, which may have no labels.
@@ -218,7 +218,7 @@ class ParaphraseTask(SearchingTask):
         return super().train_step(mapped, *args, **kwargs)
 
     def valid_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """As fairseq's, for a batch of the data set, whose unknown words become slots."""
+        """Take a step as fairseq does, with the unknown words of the batch as slots."""
         mapped, _ = self.map_slots(sample)
         return super().valid_step(mapped | {"spelt": sample}, *args, **kwargs)
 
@@ -342,7 +342,7 @@ class ParaphraseTask(SearchingTask):
             )
 
     def get_batch_iterator(self, dataset: FairseqDataset, *args: Any, **kwargs: Any) -> Any:
-        """As fairseq's, but no batch is dropped for its size, and ``--length-policy drop`` is applied to training.
+        """Batches as fairseq makes them, none dropped for size, and ``--length-policy drop`` is applied to training.
 
         fairseq drops the last batch of any data set whose size is no multiple of --required-batch-size-multiple.
 

@@ -62,7 +62,7 @@ class SearchingTask(GuardedTask):
         extra_gen_cls_kwargs: dict[str, Any] | None = None,
         prefix_allowed_tokens_fn: Any = None,
     ) -> Any:
-        """As fairseq's, with ``--search-preset``, a working ``--replace-unk`` and the faster search where there is one.
+        """Build the search: ``--search-preset``, a working ``--replace-unk`` and the faster search where there is one.
 
         Raises:
             UserError: if a generation option is out of range, contradicts the preset or ``--bf16-scores``, or those the
@@ -114,7 +114,7 @@ class SearchingTask(GuardedTask):
     def inference_step(
         self, generator: Any, models: list[torch.nn.Module], sample: dict[str, Any], *args: Any, **kwargs: Any
     ) -> list[list[dict[str, Any]]]:
-        """As fairseq's; diverse beams, which take a sentence's number in the data for its row, get batches without."""
+        """Search; diverse beams, which take a sentence's number in the data for its row, get batches without."""
         if isinstance(getattr(generator, "search", None), DiverseBeamSearch):
             sample = {name: value for name, value in sample.items() if name != "id"}
         found: list[list[dict[str, Any]]] = super().inference_step(generator, models, sample, *args, **kwargs)

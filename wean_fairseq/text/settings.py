@@ -26,7 +26,7 @@ _OPTION = r"\b{}=('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
 
 @dataclass(frozen=True)
 class TextSettings:
-    """How text is cut into tokens.
+    """Settings of the steps from text to tokens.
 
     Attributes:
         unit: what a token is, one of ``steps.UNITS``.
@@ -189,7 +189,7 @@ def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
 
 
 def read_text_settings(folder: Path) -> TextSettings | None:
-    """How a script of ``preprocess/`` made the text in ``folder``; ``None`` where no such script did.
+    """The settings of the text that ``preprocess/`` made in ``folder``; ``None`` where no such script did.
 
     Raises:
         UserError: if the manifest is damaged.

@@ -1,4 +1,4 @@
-"""What a training goes on from: the last checkpoint, else the newest intact one, loudly; else an error."""
+"""The checkpoint that a training resumes from: the last one, else the newest intact one, loudly; else an error."""
 
 import logging
 import os

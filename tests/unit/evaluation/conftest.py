@@ -1,4 +1,4 @@
-"""What the tests of the evaluation share."""
+"""Fixtures of the tests of the evaluation."""
 
 from pathlib import Path
 

@@ -25,7 +25,7 @@ done training in 60.0 seconds
 
 
 def generated(outputs: list[str], sources: list[str]) -> str:
-    """What fairseq-generate prints, out of order as it does."""
+    """Output as fairseq-generate prints it, out of order."""
     numbered = list(enumerate(zip(sources, outputs, strict=True)))
     return "".join(
         f"S-{n}\t{source}\nH-{n}\t-0.5\t{text}\nD-{n}\t-0.5\t{text}\n" for n, (source, text) in numbered[::-1]

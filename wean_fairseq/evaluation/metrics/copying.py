@@ -1,4 +1,4 @@
-"""How much a system copies and how long it writes: without these numbers quality scores of paraphrases mislead.
+"""Copying and length: without these numbers quality scores of paraphrases mislead.
 
 None of the four papers reports them; see the copy-the-source rows in ``docs/evaluation.md`` for why they are needed.
 """

@@ -1,4 +1,4 @@
-"""How varied the wording is: corpus distinct-n (Li et al., 2016) and the per-essay diversity of PC-SAN (eq. 14)."""
+"""Diversity of the wording: corpus distinct-n (Li et al., 2016) and the per-essay diversity of PC-SAN (eq. 14)."""
 
 from typing import Any
 

@@ -62,6 +62,6 @@ class DnpgEncoder(SourceEncoder):
 
 
 def encoded_levels(encoder_out: dict[str, Tensor]) -> EncodedLevels:
-    """What the decoder's network reads of ``encoder_out``."""
+    """The part of ``encoder_out`` that the decoder's network reads."""
     labels = Labels(encoder_out["labels"], encoder_out["expected_labels"])
     return EncodedLevels(encoder_out["phrase_states"], encoder_out["sentence_states"], labels)

@@ -104,7 +104,7 @@ def _check(cfg: GranularityTransformerConfig) -> None:
 def _layer_makers(
     cfg: GranularityTransformerConfig,
 ) -> tuple[Callable[..., EncoderLayer], Callable[..., DecoderLayer]]:
-    """What makes the layers of encoder and decoder."""
+    """Functions that make the layers of encoder and decoder."""
     normalize = str(cfg.ga_normalize) == "softmax"
     padded = str(cfg.ga_length) == "padded"
     encoder: dict[str, Callable[..., GranularityAttention]] = {}

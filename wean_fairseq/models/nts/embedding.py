@@ -41,7 +41,7 @@ class WordEmbedding(nn.Embedding):
 
 @dataclass(frozen=True)
 class VectorFiles:
-    """What one side's words start from.
+    """The files that the embedding of one side starts from.
 
     Args:
         shared: file of vectors that fill the first E - ``local_dim`` numbers of a word (NTS: "global"); or none.

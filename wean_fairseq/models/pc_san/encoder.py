@@ -20,7 +20,7 @@ from ..topics import TopicEncoder
 
 
 class Bert(Protocol):
-    """What the task knows about the BERT whose states are in its batches."""
+    """The BERT whose states are in the batches, as the task knows it."""
 
     num_layers: int
     dim: int

@@ -62,7 +62,7 @@ class PcSanModel(LossModel):
         return model
 
     def load_state_dict(self, state_dict: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """As fairseq's, but refuse what was trained with another BERT.
+        """Load the parameters, but refuse those of a training with another BERT.
 
         Raises:
             UserError: naming both.

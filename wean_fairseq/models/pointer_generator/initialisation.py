@@ -1,4 +1,4 @@
-"""How the weights of Pointer-generator start in the authors' release, TensorFlow's defaults where it sets nothing."""
+"""Initial weights of Pointer-generator as in the authors' release, TensorFlow's defaults where it sets nothing."""
 
 import torch
 from torch import nn

@@ -51,7 +51,7 @@ class PpgMemory(Memory):
 
 @dataclass(frozen=True)
 class ChunkMemory(State):
-    """What a chunk is written from, a row a chunk."""
+    """The memory of a chunk while it is written, a row a chunk."""
 
     states: Tensor  # h_0 ... h_m, (R, 1 + M, 2H)
     keys: Tensor  # their part of the attention, (R, 1 + M, A)
@@ -69,7 +69,7 @@ class PpgState(State):
 
 
 class _Written(NamedTuple):
-    """What was computed for the steps of each chunk."""
+    """The tensors of the steps of each chunk."""
 
     readout: Tensor  # what words are scored from, (R, L, E)
     topic_weights: Tensor  # the attention that h_0 got, float32, (R, L)

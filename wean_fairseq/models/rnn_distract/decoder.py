@@ -27,7 +27,7 @@ from ..base import StepDecoder, WordScores
 
 
 class SearchWeights(NamedTuple):
-    """How much each distance counts in beam search; 0 = nothing."""
+    """Weights of the distances in beam search; 0 = not counted."""
 
     attention: float
     content: float

@@ -124,6 +124,6 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
         return KeywordState(torch.stack(hidden, dim=1), torch.stack(cell, dim=1), torch.cat(outputs, dim=-1), keywords)
 
     def _gates(self, layer: int, inputs: Tensor) -> Tensor:
-        """What goes into a layer's gates from below, biases included: (..., E or H) -> (..., 4H)."""
+        """The input's part of a layer's gates, biases included: (..., E or H) -> (..., 4H)."""
         weight, *biases = (getattr(self.lstm, f"{name}_l{layer}") for name in ("weight_ih", "bias_ih", "bias_hh"))
         return linear(inputs, weight, biases[0] + biases[1])
