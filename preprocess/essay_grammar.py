@@ -15,8 +15,7 @@ the roles in the order of `ROLES`; the first one, if it is a topic, replaces the
 
 from typing import NamedTuple
 
-from essay_chinese import CHINESE
-from essay_english import ENGLISH
+from corpus.grammar import read_grammar
 
 PLAIN = ("opening", "more", "closing")
 ROLES = ("scene", "people", "deed", "thing", "feeling")
@@ -62,4 +61,5 @@ def parse_domains(text: str) -> dict[str, Domain]:
     return domains
 
 
-LANGUAGES = {"en": parse_domains(ENGLISH), "zh": parse_domains(CHINESE)}
+GRAMMAR = read_grammar("essays")
+LANGUAGES = {"en": parse_domains(GRAMMAR["english"]), "zh": parse_domains(GRAMMAR["chinese"])}

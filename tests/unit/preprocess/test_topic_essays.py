@@ -17,14 +17,13 @@ from random import Random
 import essay_grammar
 import pytest
 import topic_essays as generator
-from essay_chinese import CHINESE
-from essay_english import ENGLISH
+from essay_grammar import GRAMMAR
 
 PREPROCESS = Path(__file__).resolve().parents[3] / "preprocess"
 
 SPLITS = ("train", "valid", "test")
 ROLES = ("scene", "people", "deed", "thing", "feeling")
-TEXTS = {"en": ENGLISH, "zh": CHINESE}
+TEXTS = {"en": GRAMMAR["english"], "zh": GRAMMAR["chinese"]}
 SMALL = ("--train", 40, "--valid", 9, "--test", 11)
 
 
