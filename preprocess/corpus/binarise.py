@@ -8,7 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from corpus.errors import InputError
-from corpus.output import MANIFEST, SPLITS, remove, sha256
+from corpus.output import MANIFEST, SPLITS, remove
+from wean_fairseq.storage.files import sha256_of
 
 
 def binarise(text: Path, folder: Path, sizes: dict[str, int], *, workers: int = 1, overwrite: bool = False) -> bool:
@@ -28,7 +29,7 @@ def binarise(text: Path, folder: Path, sizes: dict[str, int], *, workers: int = 
     Raises:
         InputError: if the folder cannot be written or the command fails, with its last line.
     """
-    made_from = {"text_manifest_sha256": sha256(text / MANIFEST), **sizes}
+    made_from = {"text_manifest_sha256": sha256_of(text / MANIFEST), **sizes}
     if folder.exists() and not _may_replace(folder, made_from, overwrite):
         return False
     part = folder.parent / f".{folder.name}.partial"

@@ -12,9 +12,7 @@ Everything is written to ``.<name>.partial`` beside ``path``, which takes its fi
 error. What a killed run left there is removed by the next one; two runs at once are refused.
 """
 
-import errno
 import fcntl
-import hashlib
 import json
 import os
 import shutil
@@ -26,6 +24,7 @@ from types import TracebackType
 from typing import Any, Self, TextIO
 
 from corpus.errors import InputError
+from wean_fairseq.storage.files import HashedFile, sha256_of, write_whole
 
 SPLITS = ("train", "valid", "test")
 SIDES = ("src", "tgt")
@@ -115,7 +114,7 @@ class Output:
         if not path.is_file():
             raise InputError(f"there is no file {path}.")
         try:
-            entry = {"file": path.name, "bytes": path.stat().st_size, "sha256": sha256(path)}
+            entry = {"file": path.name, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror}.") from error
         self.sources.append(entry)
@@ -134,7 +133,7 @@ class Output:
     def manifest(self) -> dict[str, Any]:
         """The content of manifest.json: nothing in it depends on the machine, the folders or the time."""
         files = {
-            path.name: {"lines": count_lines(path), "bytes": path.stat().st_size, "sha256": sha256(path)}
+            path.name: {"lines": count_lines(path), "bytes": path.stat().st_size, "sha256": sha256_of(path)}
             for path in sorted(self.folder.iterdir())
         }
         counts = {name: split.counts() for name, split in self.splits.items()}
@@ -237,11 +236,11 @@ def finished_before(path: Path, head: dict[str, Any], sources: Sequence[Path]) -
     manifest = read_manifest(path)
     if {name: manifest.get(name) for name in head} != json.loads(json.dumps(head)):
         return False
-    checksums = [sha256(source) for source in dict.fromkeys(sources) if source.is_file()]
+    checksums = [sha256_of(source) for source in dict.fromkeys(sources) if source.is_file()]
     if checksums != [entry["sha256"] for entry in manifest["sources"]]:
         return False
     for name, entry in manifest["files"].items():
-        if not (path / name).is_file() or sha256(path / name) != entry["sha256"]:
+        if not (path / name).is_file() or sha256_of(path / name) != entry["sha256"]:
             raise InputError(f"{path / name} was changed or removed since it was written: pass --overwrite to redo it.")
     return True
 
@@ -269,34 +268,15 @@ def count_lines(path: Path) -> int:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
 
 
-def sha256(path: Path) -> str:
-    """Checksum of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _split_order(name: str) -> tuple[int, str]:
     return (SPLITS.index(name) if name in SPLITS else len(SPLITS)), name
 
 
 def write_atomically(path: Path, lines: Iterable[str]) -> None:
-    """Write a single file under another name first, so that it is never half there.
+    """Write a single file that is there whole or not at all; see ``write_whole``."""
 
-    A symbolic link stays, and what it leads to is written; a device or a pipe is written to as it is.
-    """
-    if path.exists() and not path.is_file():
-        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)  # fails for a pipe that nobody reads
-        os.set_blocking(descriptor, True)
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            file.writelines(lines)
-        return
-    path = Path(os.path.realpath(path))
-    if path.is_symlink():
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
-    part = path.with_name(f".{path.name}.partial")
-    try:
-        with part.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(lines)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    def write(file: HashedFile) -> None:
+        for line in lines:
+            file.write(line.encode())
+
+    write_whole(path, write)
