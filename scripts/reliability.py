@@ -35,6 +35,8 @@ MEANINGS = {
     "checkpoints of before stayed byte for byte",
     "hostile checkpoints tried": "code, interpolations and odd types wherever fairseq evaluates an option, given to "
     "every tool that reads checkpoints: an audit hook saw nothing compiled, executed, started or written",
+    "members of other types": "each member of a checkpoint in turn replaced by something of another type, or left out, "
+    "and given to every tool that reads checkpoints: one sentence, or the tool had no need of it",
     "resumes with other options": "inside an epoch and at its end, watched pair by pair: each pair is in the epoch "
     "once, or the epoch begins anew and says so",
     "second trainings in a folder": "also after SIGKILL to `examples/train_until_done.sh`, whose training lives on: "

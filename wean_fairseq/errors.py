@@ -5,15 +5,18 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from traceback import walk_tb
 from types import TracebackType
 
 # What PyTorch says where the process at the other end of a connection is gone, or silent for too long.
 _LOST = ("closed by peer", "reset by peer", "Broken pipe", "imed out", "Connection refused")
-
-
-# What says that memory is at its end, and what fairseq says of options that it does not take, in its own words.
+# What says that memory is at its end.
 _NO_MEMORY = re.compile(r"allocate memory|out of memory|unable to mmap|DefaultCPUAllocator", re.IGNORECASE)
-_OF_OPTIONS = re.compile(r"--[a-z]|Seed must be|min_len cannot|post_process option|Model file not found|Pass-through")
+# What fairseq says of options that it does not take. NumPy has the words for the seed that fairseq gives it.
+_REFUSING = {"fairseq", "fairseq_cli", "numpy"}
+_OF_OPTIONS = re.compile(
+    r"(?:^|[\s(])--[a-z]|Seed must be|min_len cannot|post_process option|Model file not found|Pass-through"
+)
 
 
 class UserError(ValueError):
@@ -42,9 +45,7 @@ def install_error_reports() -> None:
     previous = sys.excepthook
 
     def report(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-        if type(error) is Exception and isinstance(error.__context__, UserError):
-            error = error.__context__  # the trainer wraps what goes wrong while it loads a checkpoint
-        sentence = None if os.environ.get("WEAN_TRACEBACK") else _sentence(error)
+        sentence = None if os.environ.get("WEAN_TRACEBACK") else sentence_of(error)
         if sentence is None:
             previous(kind, error, traceback)
         else:
@@ -53,16 +54,19 @@ def install_error_reports() -> None:
     sys.excepthook = report
 
 
-def _sentence(error: BaseException) -> str | None:
+def sentence_of(error: BaseException) -> str | None:
     """The sentence to show instead of a traceback; ``None`` for an error that is not a user's, nor the network's."""
+    if type(error) is Exception and isinstance(error.__context__, UserError):
+        error = error.__context__  # the trainer wraps what goes wrong while it loads a checkpoint
     if isinstance(error, UserError):
         return str(error)
     said = " ".join(str(error).split())
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _NO_MEMORY.search(said)):
         return f"there is not enough memory ({said[:200] or 'none is left'}): make batches smaller, or allow more."
-    if isinstance(error, AssertionError | ValueError | NotImplementedError | OSError) and _OF_OPTIONS.search(said):
+    module, function = _raised_by(error)
+    if _refuses_options(error) and module in _REFUSING and _OF_OPTIONS.search(said):
         return f"{said.rstrip('.!')}."
-    if isinstance(error, KeyError) and _raising_function(error) in ("validate", "get_valid_stats"):
+    if isinstance(error, KeyError) and function in ("validate", "get_valid_stats"):
         return f"--best-checkpoint-metric {error.args[0]} is nothing that a validation tells: see its line in the log."
     torch = sys.modules.get("torch")  # a process that has not imported it is alone
     among_others = torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized()
@@ -75,9 +79,16 @@ def _sentence(error: BaseException) -> str | None:
     return None
 
 
-def _raising_function(error: BaseException) -> str:
-    """The function that raised an error."""
-    traceback = error.__traceback__
-    while traceback is not None and traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    return "" if traceback is None else traceback.tb_frame.f_code.co_name
+def _refuses_options(error: BaseException) -> bool:
+    """Whether an error is of a kind that fairseq raises for options; those of the operating system have numbers."""
+    if isinstance(error, OSError):
+        return error.errno is None
+    return isinstance(error, AssertionError | ValueError | NotImplementedError)
+
+
+def _raised_by(error: BaseException) -> tuple[str, str]:
+    """The package and the function that raised an error."""
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    if not frames:
+        return "", ""
+    return frames[-1].f_globals.get("__name__", "").partition(".")[0], frames[-1].f_code.co_name

@@ -193,8 +193,8 @@ def prepare(
     """Write the output directory, unless it is there already from the same options and the same files."""
     if options.lowercase and options.truecase:
         raise InputError("--lowercase and --truecase exclude one another.")
-    if options.unknown and (options.unit != "words" or options.bpe):
-        raise InputError("--unknown is for words as they are: leave out --unit and --bpe, which would take it apart.")
+    if options.unknown and (options.unit != "words" or options.bpe or options.truecase):
+        raise InputError("--unknown is for words as they are: leave out --unit, --bpe and --truecase, which change it.")
     sources = list(dict.fromkeys(sources + [options.wordpiece_vocab] * (options.wordpiece_vocab is not None)))
     output = Output(
         options.output,

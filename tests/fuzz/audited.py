@@ -1,4 +1,4 @@
-"""Tools on hostile checkpoints in a process that watches what Python does: ``python -m tests.fuzz.audited``.
+"""Tools on hostile or wrong checkpoints in a process that watches what Python does: ``python -m tests.fuzz.audited``.
 
 An audit hook is told by the interpreter itself of everything that is compiled, executed, started, connected to or
 written, whatever function was called to get there. It cannot be taken back, hence the process of its own.
@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+import traceback
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,10 +27,11 @@ from omegaconf import DictConfig, OmegaConf
 from safetensors.torch import save_file
 
 import wean_fairseq  # noqa: F401 - the plugin is what is tested
-from tests.fuzz.hostile_options import ACTIONS, CONTAINERS, MARK, PLAIN, WITHOUT_CALLS, Variant, variants
+from tests.fuzz.hostile_options import ACTIONS, CONTAINERS, MARK, PLAIN, WITHOUT_CALLS, variants
+from tests.fuzz.wrong_types import wrong_members
 from wean_fairseq.checkpoints import cli as checkpoints_cli
 from wean_fairseq.checkpoints import options as checkpoint_options
-from wean_fairseq.errors import UserError
+from wean_fairseq.errors import UserError, sentence_of
 from wean_fairseq.evaluation import layer_mixture, neighbours
 from wean_fairseq.inspection import cli as inspection_cli
 from wean_fairseq.reporting import plot_cli, report_cli
@@ -110,7 +112,7 @@ def _configuration(parser: Callable[[], Any], *line: str) -> DictConfig:
 TASK = ["-s", "src", "-t", "tgt", "--dataset-impl", "raw", "--cpu", "--no-progress-bar", "--batch-size", "2"]
 TASK += ["--num-workers", "0"]  # another process would be seen
 TRAINING = ["--task", "paraphrase", "--arch", "wean_lstm", "--criterion", "query_embedding", "--optimizer", "adam"]
-TRAINING += ["--embed-dim", "8", "--hidden-size", "8", "--lr", "0.1", "--max-update", "1", "--no-save"]
+TRAINING += ["--embed-dim", "8", "--hidden-size", "8", "--lr", "0.1", "--max-update", "1"]
 
 
 def _decode(tool: Any, parser: Callable[[], Any], *more: str) -> Callable[[Path, Path], int]:
@@ -126,7 +128,7 @@ def _decode(tool: Any, parser: Callable[[], Any], *more: str) -> Callable[[Path,
 
 def _train(option: str) -> Callable[[Path, Path], int]:
     def call(path: Path, data: Path) -> int:
-        cfg = copy.deepcopy(_configuration(options.get_training_parser, str(data), *TASK, *TRAINING))
+        cfg = copy.deepcopy(_configuration(options.get_training_parser, str(data), *TASK, *TRAINING, "--no-save"))
         cfg.checkpoint.save_dir = str(path.parent / "saved")
         if option == "last":
             Path(cfg.checkpoint.save_dir).mkdir(exist_ok=True)
@@ -144,16 +146,17 @@ def _export(path: Path, data: Path) -> int:
 
 
 def _exported(path: Path, data: Path) -> int:
-    """An export whose ``config.json`` has the hostile configuration, as far as JSON can hold it."""
+    """An export whose ``config.json`` has the checkpoint's configuration and state, as far as JSON can hold it."""
     state = torch.load(path, weights_only=True)
     folder = path.parent / "exported"
     folder.mkdir(exist_ok=True)
-    save_file({name: tensor.clone() for name, tensor in state["model"].items()}, folder / "model.safetensors")
-    cfg = state["cfg"] if state["args"] is None else state["args"]
-    config = {"format": 1, "cfg": cfg, "same_as": {}, "optimizer_history": state["optimizer_history"]}
+    config = {name: state[name] for name in ("cfg", "optimizer_history", "task_state") if name in state}
+    if state.get("args") is not None:
+        config["cfg"] = state["args"]
     try:
-        text = json.dumps({**config, "task_state": {}}, default=_as_json)
-    except ValueError as error:  # containers without an end
+        save_file({name: tensor.clone() for name, tensor in state["model"].items()}, folder / "model.safetensors")
+        text = json.dumps({**config, "format": 1, "same_as": {}}, default=_as_json)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:  # no end, or no tensors
         raise UserError(str(error)) from error
     (folder / "config.json").write_text(text)
     return TOOLS["fairseq-generate"](folder / "model.safetensors", data)
@@ -164,6 +167,8 @@ def _as_json(value: Any) -> Any:
         return OmegaConf.to_container(value)
     if isinstance(value, Namespace):
         return vars(value)
+    if torch.is_tensor(value):
+        return value.tolist()
     return value.decode() if isinstance(value, bytes | bytearray) else list(value)
 
 
@@ -177,7 +182,10 @@ def _report(path: Path, data: Path) -> int:
     os.replace(path, folder / "system" / "checkpoint_best.pt")
     report_cli.main([str(folder), "--output", str(path.parent / "report")])
     said = (path.parent / "report" / "report.md").read_text(encoding="utf-8")
-    raise UserError(said) if "is refused, and nothing in it was run" in said else AssertionError(said)
+    for line in said.splitlines():
+        if "is refused, and nothing in it was run" in line:
+            raise UserError(line)
+    return 0
 
 
 def _plot(figure: str, *more: str) -> Callable[[Path, Path], int]:
@@ -228,19 +236,20 @@ def _out_of_time(*_: object) -> None:
 def attempt(watch: Watch, tool: str, path: Path, data: Path) -> dict[str, Any]:
     """What a tool made of a file: how it ended, what it said, and what was seen meanwhile."""
     said = io.StringIO()
+    refusal = ""
     signal.alarm(LIMIT)
     try:
         with watch.on() as seen, contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             status = TOOLS[tool](path, data)
         ended = "refused" if status == 2 else "done"
-    except UserError as error:
-        ended = "refused"
-        said.write(str(error))
+        refusal = said.getvalue() if status == 2 else ""
     except BaseException as error:  # noqa: BLE001 - whatever it is, the test is told of it
-        ended = f"{type(error).__name__}: {error}"
+        refusal = sentence_of(error) or ""
+        ended = "refused" if refusal else f"{type(error).__name__}: {error}"
+        said.write(refusal or traceback.format_exc())
     finally:
         signal.alarm(0)
-    return {"ended": ended, "said": said.getvalue()[-2000:], "seen": seen}
+    return {"ended": ended, "refusal": refusal, "said": said.getvalue()[-2000:], "seen": seen}
 
 
 def control(watch: Watch) -> dict[str, list[str]]:
@@ -255,15 +264,21 @@ def control(watch: Watch) -> dict[str, list[str]]:
     return found
 
 
-def write(variant: Variant, state: dict[str, Any], path: Path) -> None:
-    """A checkpoint with a hostile configuration."""
-    torch.save({**state, "cfg": variant.cfg, "args": variant.args}, path)
+def checkpoints(given: Namespace, state: dict[str, Any], tool: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What is done to a checkpoint, and the content that it has then."""
+    if given.kind == "types":
+        yield from wrong_members(state, given.number, f"{given.seed} {tool}")  # others for each tool
+        return
+    for variant in variants(
+        state["cfg"], given.number, given.seed, tuple(CONTAINERS) if given.kind == "options" else PLAIN
+    ):
+        yield variant.name, {**state, "cfg": variant.cfg, "args": variant.args}
 
 
 def main() -> None:
     """Read from standard input what ``test_hostile_options.audited`` gives, and print what was found."""
     given = Namespace(**json.load(sys.stdin))
-    if not given.checked:  # as if nobody knew which options fairseq evaluates
+    if given.kind == "unchecked options":  # as if nobody knew which options fairseq evaluates
         checkpoint_options.EVALUATED.clear()
     signal.signal(signal.SIGALRM, _out_of_time)
     os.chdir(given.folder)
@@ -271,12 +286,10 @@ def main() -> None:
     watch = Watch()
     results = []
     for tool in given.tools:
-        for variant in variants(
-            state["cfg"], given.number, given.seed, PLAIN if not given.checked else tuple(CONTAINERS)
-        ):
+        for name, content in checkpoints(given, state, tool):
             path = Path(given.folder, "hostile.pt")
-            write(variant, state, path)
-            results.append({"tool": tool, "variant": variant.name, **attempt(watch, tool, path, Path(given.data))})
+            torch.save(content, path)
+            results.append({"tool": tool, "variant": name, **attempt(watch, tool, path, Path(given.data))})
     marks = [str(path) for path in Path(given.folder).rglob(f"*{MARK}*")]
     print(json.dumps({"results": results, "marks": marks, "control": control(watch)}))
 

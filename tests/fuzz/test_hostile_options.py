@@ -9,15 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
-from fairseq import options, tasks
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from omegaconf import OmegaConf
 
 from tests.fuzz.audited import TASK, TOOLS, TRAINING
 from tests.fuzz.hostile_options import ACTIONS, CONTAINERS, PLACES, WITHOUT_CALLS
 from tests.fuzz.text import budgets
-from tests.integration.commands import ENVIRONMENT, ROOT
+from tests.integration.commands import ENVIRONMENT, ROOT, USER_DIR, run
 from tests.model_contract import make_dictionary
 
 
@@ -35,25 +31,19 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def checkpoint(data: Path) -> Path:
-    """A model with random weights, saved as fairseq-train saves it."""
-    parser = options.get_training_parser()
-    cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, input_args=[str(data), *TASK, *TRAINING]))
-    task = tasks.setup_task(cfg.task)
-    state = {"args": None, "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)}
-    state |= {"model": task.build_model(cfg.model).state_dict(), "extra_state": {"train_iterator": {"epoch": 1}}}
-    state["optimizer_history"] = [{"num_updates": 1, "optimizer_name": "FairseqAdam", "lr_scheduler_state": {}}]
-    torch.save({**state, "task_state": task.state_dict()}, data / "good.pt")
-    return data / "good.pt"
+    """A training of one update on three pairs."""
+    run("fairseq-train", data, "--user-dir", USER_DIR, *TASK, *TRAINING, "--save-dir", data / "saved")
+    return data / "saved" / "checkpoint_last.pt"
 
 
-def audited(data: Path, checkpoint: Path, folder: Path, tools: list[str], number: int, checked: bool = True) -> dict:
+def audited(data: Path, checkpoint: Path, folder: Path, tools: list[str], number: int, kind: str = "options") -> dict:
     """What ``audited.py`` found; with every kind of event where Python's own ``eval`` was given the expressions."""
     given = {
         "checkpoint": str(checkpoint),
         "data": str(data),
         "folder": str(folder),
         "tools": tools,
-        "checked": checked,
+        "kind": kind,
     }
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "tests.fuzz.audited"],
@@ -67,7 +57,7 @@ def audited(data: Path, checkpoint: Path, folder: Path, tools: list[str], number
     return found
 
 
-@budgets(len(CONTAINERS), 200)
+@budgets(len(CONTAINERS), 100)
 def test_hostile_configurations_are_refused_and_nothing_is_evaluated(data, checkpoint, tmp_path, examples, reliability):
     found = audited(data, checkpoint, tmp_path, [*TOOLS], examples)
     assert not found["marks"]
@@ -84,10 +74,24 @@ BUILDING = ["fairseq-validate", "fairseq-generate"]  # the task is that of the c
 def test_nothing_is_evaluated_where_nobody_checks_the_option(data, checkpoint, tmp_path, examples, reliability):
     """An arch of fairseq gets code; what it makes of it, other than running it, is its own affair."""
     tools = BUILDING[: 1 if examples == len(PLACES) else 2]
-    found = audited(data, checkpoint, tmp_path, tools, examples, checked=False)
+    found = audited(data, checkpoint, tmp_path, tools, examples, "unchecked options")
     assert not found["marks"]
     assert [result for result in found["results"] if result["seen"]] == []
     literals = [result for result in found["results"] if "nothing else is evaluated" in result["said"]]
     assert len(literals) > len(found["results"]) // 3  # so many got as far as an evaluation
     if examples > len(PLACES):
         reliability.count("hostile checkpoints tried", len(found["results"]))
+
+
+OTHERS = [tool for tool in TOOLS if tool != "fairseq-eval-lm"]  # which is for language models
+
+
+@budgets(12, 120)
+def test_members_of_other_types_are_one_sentence(data, checkpoint, tmp_path, examples, reliability):
+    """Members of a checkpoint of another type, or gone: refused in one sentence, or not needed by the tool."""
+    found = audited(data, checkpoint, tmp_path, OTHERS, examples, "types")
+    assert [result for result in found["results"] if result["ended"] not in ("refused", "done")] == []
+    for result in found["results"]:
+        assert result["ended"] == "done" or len(result["refusal"].splitlines()) == 1, result
+    if examples > 12:
+        reliability.count("members of other types", len(found["results"]))

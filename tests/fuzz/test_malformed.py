@@ -1,11 +1,11 @@
 """What is malformed, or out of range, is one sentence and never a traceback, a silent success or a hang."""
 
-import copy
 import io
 import json
 import resource
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from tests.fuzz.forked import run
+import wean_fairseq.compat
 from tests.fuzz.text import attempt, budgets, call
-from tests.integration.commands import ADAM, TASK, TINY, Result, preprocess, random_sentences, write_pairs
+from tests.fuzz.wrong_types import places_of, spoil
+from tests.integration.commands import ADAM, TASK, TINY, Result, plugged, preprocess, random_sentences, write_pairs
 from tests.model_contract import make_dictionary
 from tests.reliability import Reliability
 from tests.unit.reporting.run_folder import make_run
@@ -42,7 +43,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def trained(data: Path) -> Path:
     """The folder of a training of three updates."""
     folder = data.parent / "trained"
-    result = run("train", data, *MODEL, *RATE, "--save-dir", folder)
+    result = plugged("train", data, *MODEL, *RATE, "--save-dir", folder)
     assert result.code == 0, result.describe()
     return folder
 
@@ -50,7 +51,9 @@ def trained(data: Path) -> Path:
 def assert_refused(result: Result, *said: str) -> None:
     lines = result.err.splitlines()
     sentences = [
-        line for line in lines if line.startswith(("wean_fairseq: error: ", f"{result.arguments[0]}: error: "))
+        line
+        for line in lines
+        if line.startswith(("wean_fairseq: error: ", f"{Path(result.arguments[0]).name}: error: "))
     ]
     assert result.code in (1, 2) and len(sentences) == 1, result.describe()
     assert "Traceback" not in result.err + result.out, result.describe()
@@ -89,7 +92,7 @@ def choices(options: str) -> list[Any]:
 
 @pytest.mark.parametrize("options", choices(OF_TRAINING))
 def test_options_that_no_training_can_have(options: str, data: Path, tmp_path: Path, reliability: Reliability) -> None:
-    assert_refused(run("train", data, *MODEL, *RATE, "--save-dir", tmp_path / "out", *options.split()))
+    assert_refused(plugged("train", data, *MODEL, *RATE, "--save-dir", tmp_path / "out", *options.split()))
     assert not list(tmp_path.glob("out/checkpoint*"))
     reliability.count("options out of range")
 
@@ -99,7 +102,7 @@ def test_options_that_nothing_can_be_searched_with(
     options: str, data: Path, trained: Path, reliability: Reliability
 ) -> None:
     fixed = ["--path", trained / "checkpoint_last.pt", "--cpu", "--batch-size", 8, "--beam", 3, *TASK]
-    assert_refused(run("generate", data, *fixed, "--max-len-b", 9, *options.split()))
+    assert_refused(plugged("generate", data, *fixed, "--max-len-b", 9, *options.split()))
     reliability.count("options out of range")
 
 
@@ -114,8 +117,8 @@ def test_another_schedule_on_resume(
 ) -> None:
     folder = shutil.copytree(trained, tmp_path / "out")
     line = [data, *MODEL, "--lr", 0.01, "--max-update", 4, "--save-dir", folder, "--lr-scheduler", *schedule.split()]
-    assert_refused(run("train", *line), "trained with --lr-scheduler fixed", "--reset-lr-scheduler")
-    result = run("train", *line, "--reset-lr-scheduler")
+    assert_refused(plugged("train", *line), "trained with --lr-scheduler fixed", "--reset-lr-scheduler")
+    result = plugged("train", *line, "--reset-lr-scheduler")
     assert result.code == 0, result.describe()
     reliability.count("options out of range")
 
@@ -125,12 +128,18 @@ def test_diverse_beams(beam: int, data: Path, trained: Path) -> None:
     """fairseq fails where sentences have numbers above the size of their batch; in a batch of all 20 none has."""
     fixed = [data, "--path", trained / "checkpoint_last.pt", "--cpu", "--beam", beam, "--nbest", beam, *TASK]
     fixed += ["--max-len-b", 6, "--diverse-beam-groups", 2]
-    small, whole = (run("generate", *fixed, "--batch-size", size) for size in (3, 20))
+    small, whole = (plugged("generate", *fixed, "--batch-size", size) for size in (3, 20))
     assert (small.code, len(small.hypotheses)) == (0, 20), small.describe()
     assert [found[::2] for found in small.scored_hypotheses] == [found[::2] for found in whole.scored_hypotheses]
     # Scores of other batches differ by rounding.
     expected = [score for _, score, _ in whole.scored_hypotheses]
     assert [score for _, score, _ in small.scored_hypotheses] == pytest.approx(expected, abs=1e-4)
+
+
+def limit_memory(extra: int) -> None:
+    """Leave this process, which has imported everything, so many megabytes."""
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + extra * 2**20,) * 2)
 
 
 MEGABYTES = [pytest.param(size, marks=pytest.mark.slow) for size in (20, 60, 120, 250)]
@@ -140,13 +149,9 @@ MEGABYTES = [pytest.param(size, marks=pytest.mark.slow) for size in (20, 60, 120
 def test_an_address_space_that_is_too_small(extra: int, data: Path, tmp_path: Path, reliability: Reliability) -> None:
     """The model's own size is 200 MB and more, so that every limit is met at another place."""
 
-    def limit() -> None:
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + extra * 2**20,) * 2)
-
     large = ["--hidden-size", 3000, "--embed-dim", 500]
     line = [data, *MODEL, *RATE, *large, "--save-dir", tmp_path / "out", "--num-workers", 0]
-    assert_refused(run("train", *line, prepare=limit), "memory")
+    assert_refused(plugged("train", *line, prepare=partial(limit_memory, extra)), "memory")
     reliability.count("options out of range")
 
 
@@ -185,7 +190,7 @@ def test_malformed_dictionaries_are_one_sentence(wrong: str, data: Path, tmp_pat
     folder = shutil.copytree(data, tmp_path / "bin", ignore=shutil.ignore_patterns("checksums.sha256"))
     for name in ("src", "tgt"):
         (folder / f"dict.{name}.txt").write_bytes(b"w3 1\n" + BAD_LINES[wrong] + b"\n")
-    assert_refused(run("train", folder, *MODEL, *RATE, "--save-dir", tmp_path / "out"), "is no dictionary")
+    assert_refused(plugged("train", folder, *MODEL, *RATE, "--save-dir", tmp_path / "out"), "is no dictionary")
 
 
 # --- word vectors ---------------------------------------------------------------------------------------------------
@@ -216,25 +221,6 @@ ODD: list[Any] = [None, True, -1, 0, 10**400, 1e308, float("nan"), float("inf"),
 ODD += [[[]], {"": {}}, {"score": None}, {"score": "x"}, [None], "9" * 5000, {"a": [1, {"b": None}]}]
 WHOLE = [b"", b"null", b"[]", b"{}", b"1", b'"x"', b"[" * 100_000, b'{"a":' * 100_000, b"9" * 5000, b"\xff\xfe", b"NaN"]
 WHOLE += [b"{", b'{"a": 1', b'{"systems": {}}', b"\x00" * 100, b"{}" * 100]
-
-
-def places_of(content: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The paths to all values of nested lists and dicts."""
-    found = [path] if path else []
-    if isinstance(content, dict):
-        found += [place for name, value in content.items() for place in places_of(value, (*path, name))]
-    if isinstance(content, list):
-        found += [place for number, value in enumerate(content) for place in places_of(value, (*path, number))]
-    return found
-
-
-def spoil(content: Any, place: tuple[Any, ...], value: Any) -> Any:
-    spoilt = copy.deepcopy(content)
-    parent = spoilt
-    for step in place[:-1]:
-        parent = parent[step]
-    parent[place[-1]] = value
-    return spoilt
 
 
 @pytest.fixture(scope="module")
@@ -279,6 +265,12 @@ def test_reports_of_other_content(
 # --- other alphabets than the terminal's ----------------------------------------------------------------------------
 
 
+def speak(encoding: str) -> None:
+    """Give this process the standard output that it has where the locale has this encoding."""
+    sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), encoding, line_buffering=True)
+    wean_fairseq.compat.make_output_printable()
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "koi8-r"])
 def test_output_where_the_locale_lacks_the_characters(
     encoding: str, data: Path, tmp_path: Path, reliability: Reliability
@@ -292,16 +284,10 @@ def test_output_where_the_locale_lacks_the_characters(
     preprocess(tmp_path, tmp_path / "词")
     folder = tmp_path / "出"
 
-    def speak() -> None:
-        import wean_fairseq.compat
-
-        sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), encoding, line_buffering=True)
-        wean_fairseq.compat.make_output_printable()
-
-    result = run("train", tmp_path / "词", *MODEL, *RATE, "--save-dir", folder, prepare=speak)
+    result = plugged("train", tmp_path / "词", *MODEL, *RATE, "--save-dir", folder, prepare=partial(speak, encoding))
     assert result.code == 0, result.describe()
     fixed = ["--path", folder / "checkpoint_last.pt", "--cpu", *TASK, "--batch-size", 4]
-    result = run("generate", tmp_path / "词", *fixed, prepare=speak)
+    result = plugged("generate", tmp_path / "词", *fixed, prepare=partial(speak, encoding))
     assert (result.code, "中文" in result.out, len(result.hypotheses)) == (0, True, 4), result.describe()
     reliability.count("malformed files")
 

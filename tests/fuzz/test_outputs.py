@@ -25,6 +25,7 @@ from wean_fairseq.checkpoints.cli import main_average
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation import curves
 from wean_fairseq.evaluation.cli import main as evaluate
+from wean_fairseq.generation.growing import GrowingFile
 from wean_fairseq.reporting.style import write_figure
 from wean_fairseq.search.output_writer import OutputWriter
 
@@ -65,6 +66,11 @@ def dump(output: Path) -> None:
     writer.write_line({"id": torch.tensor([7])}, 0, {"output": []})
 
 
+def grow(output: Path) -> None:
+    with GrowingFile(str(output), {}, overwrite=True) as file:
+        file.write(["a", "b"], ["c", "d"])
+
+
 TOOLS: dict[str, Callable[[Path, Path], tuple[int, str]]] = {
     "wean-evaluate --json": lambda folder, output: score(folder, "--json", output),
     "wean-evaluate --markdown": lambda folder, output: score(folder, "--markdown", output),
@@ -74,6 +80,7 @@ TOOLS: dict[str, Callable[[Path, Path], tuple[int, str]]] = {
     "pictures": lambda _, output: in_python(lambda: write_figure(Figure(figsize=(1, 1)), output.with_suffix(""))),
     "wean-average": average,
     "--copy-provenance": lambda _, output: in_python(lambda: dump(output)),
+    "wean-generate": lambda _, output: in_python(lambda: grow(output)),
     "undo_text": lambda folder, output: call(
         undo_text.main, "--prepared", folder, "--input", folder / "text", "--output", output
     )[::2],

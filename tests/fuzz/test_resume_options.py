@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,8 @@ import torch
 from fairseq.data import LanguagePairDataset, ListDataset, iterators
 from hypothesis import strategies as st
 
-from tests.fuzz.forked import run
 from tests.fuzz.text import attempt, budgets
-from tests.integration.commands import ADAM, TASK, TINY, preprocess, random_sentences, write_pairs
+from tests.integration.commands import ADAM, TASK, TINY, plugged, preprocess, random_sentences, write_pairs
 from tests.model_contract import make_dictionary
 from tests.reliability import Reliability
 from wean_fairseq.tasks import epoch_batches
@@ -211,7 +211,7 @@ def trained(folder: Path, data: Path, *arguments: object) -> tuple[Counter[int],
     """Which pairs a training is made with, and what it says."""
     log = folder / "pairs"
     log.unlink(missing_ok=True)
-    result = run("train", data, *MODEL, *RATE, "--save-dir", folder, *arguments, prepare=lambda: watch(log))
+    result = plugged("train", data, *MODEL, *RATE, "--save-dir", folder, *arguments, prepare=partial(watch, log))
     assert result.code == 0, result.describe()
     return Counter(pair for line in log.read_text().splitlines() for pair in json.loads(line)), result.out + result.err
 

@@ -5,6 +5,7 @@ import random
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,7 +73,14 @@ def command_line(name: str, *arguments: object) -> list[str]:
     return [str(BIN / name), *map(str, arguments)]
 
 
-def run(name: str, *arguments: object, stdin: str = "", cwd: Path | None = None, expect_success: bool = True) -> Result:
+def run(
+    name: str,
+    *arguments: object,
+    stdin: str = "",
+    cwd: Path | None = None,
+    expect_success: bool = True,
+    prepare: Callable[[], object] = dict,
+) -> Result:
     """Run a command to its end.
 
     Args:
@@ -81,10 +89,11 @@ def run(name: str, *arguments: object, stdin: str = "", cwd: Path | None = None,
         stdin: what is piped in.
         cwd: where to run it.
         expect_success: fail the test with everything the command said if it exits with an error.
+        prepare: is called in the process of a command of fairseq first; see ``warm.run``.
     """
     line = command_line(name, *arguments)
     if name in warm.COMMANDS:
-        result = Result(line, *warm.run(line, stdin, cwd, ENVIRONMENT, TIMEOUT))
+        result = Result(line, *warm.run(line, stdin, cwd, ENVIRONMENT, TIMEOUT, prepare))
     else:
         done = subprocess.run(
             line, input=stdin, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=TIMEOUT, check=False
@@ -92,6 +101,11 @@ def run(name: str, *arguments: object, stdin: str = "", cwd: Path | None = None,
         result = Result(line, done.returncode, done.stdout, done.stderr)
     assert not (expect_success and result.code), result.describe()
     return result
+
+
+def plugged(name: str, *arguments: object, prepare: Callable[[], object] = dict) -> Result:
+    """fairseq's ``name`` command with the plugin, however it ends."""
+    return run(f"fairseq-{name}", *arguments, "--user-dir", USER_DIR, expect_success=False, prepare=prepare)
 
 
 def train(data: Path, save_dir: Path, *arguments: object, model: list[str] | None = None, **kwargs: object) -> Result:

@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from unittest import mock
 
@@ -25,9 +25,22 @@ _FORKS.set_forkserver_preload(
 
 
 def run(
-    line: Sequence[str], stdin: str, cwd: Path | None, environment: Mapping[str, str], timeout: float
+    line: Sequence[str],
+    stdin: str,
+    cwd: Path | None,
+    environment: Mapping[str, str],
+    timeout: float,
+    prepare: Callable[[], object] = dict,
 ) -> tuple[int, str, str]:
     """Run a command of ``COMMANDS`` to its end: its exit status, and what it said on its two streams.
+
+    Args:
+        line: the command and its arguments.
+        stdin: what is piped in.
+        cwd: where it runs.
+        environment: of the process.
+        timeout: in seconds.
+        prepare: is called in the process first, to set limits or watch; it can be pickled.
 
     Raises:
         TimeoutError: if it takes longer than ``timeout`` seconds.
@@ -35,7 +48,9 @@ def run(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "stdin").write_text(stdin, encoding="utf-8")
-        process = _FORKS.Process(target=_execute, args=(list(line), folder, cwd or Path.cwd(), dict(environment)))
+        process = _FORKS.Process(
+            target=_execute, args=(list(line), folder, cwd or Path.cwd(), dict(environment), prepare)
+        )
         with mock.patch.dict(os.environ, environment, clear=True):  # what the imports read
             process.start()
         process.join(timeout)
@@ -46,7 +61,9 @@ def run(
         return int(process.exitcode or 0), *said
 
 
-def _execute(line: list[str], folder: Path, cwd: Path, environment: dict[str, str]) -> None:
+def _execute(
+    line: list[str], folder: Path, cwd: Path, environment: dict[str, str], prepare: Callable[[], object]
+) -> None:
     """In the new process: be the command."""
     for number, stream, flags in (
         (0, "stdin", os.O_RDONLY),
@@ -65,6 +82,7 @@ def _execute(line: list[str], folder: Path, cwd: Path, environment: dict[str, st
     of_fairseq = root.handlers[:]
     root.handlers.clear()
     try:
+        prepare()
         command = importlib.import_module(COMMANDS[Path(line[0]).name])
         if not root.handlers:
             root.handlers[:] = of_fairseq

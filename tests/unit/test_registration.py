@@ -4,6 +4,7 @@ How the import decides is tried on a package in small: the real `registration.py
 with a fairseq and a torch that are a line each.
 """
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -111,6 +112,46 @@ def test_a_host_that_fails_fails_again_and_not_half(small: Path) -> None:
     (small / "fairseq" / "__init__.py").write_text("raise ImportError('broken')", encoding="utf-8")
     attempt = "try:\n    import fairseq\nexcept ImportError as error:\n    print(error)\n"
     assert run(f"import wean_fairseq\n{attempt}{attempt}", small).count("broken") == 2
+
+
+def test_a_registration_that_failed_half_way_is_not_begun_again(small: Path) -> None:
+    """fairseq takes no name twice: the first error is told again, in place of one about duplicates."""
+    registering = "import fairseq\nassert not hasattr(fairseq, 'tag'), 'Cannot register duplicate'\nfairseq.tag = 1\n"
+    (small / "wean_fairseq" / "models" / "family.py").write_text(f"{registering}1 / 0", encoding="utf-8")
+    attempt = "try:\n    import {}\nexcept Exception as error:\n    print(repr(error))\n"
+    said = run(f"import wean_fairseq\n{attempt.format('fairseq')}{attempt.format('wean_fairseq.models')}", small)
+    assert "ZeroDivisionError('division by zero')" in said and "duplicate" not in said
+    assert "ImportError('wean_fairseq was not registered (division by zero): start Python anew.')" in said
+
+
+def test_looking_for_a_module_is_answered_as_without_the_plugin(small: Path) -> None:
+    look = "from importlib.util import find_spec\nfound = find_spec('fairseq')\n"
+    look += "print(found.origin, found.submodule_search_locations, found.loader.get_source('fairseq'))\n"
+    expected = run(look, small)
+    nothing = "print(find_spec('wean_fairseq.nothing'), find_spec('torch'))"
+    shutil.rmtree(small / "torch")
+    assert run(f"import wean_fairseq\n{look}{nothing}", small) == f"wean_fairseq.errors\n{expected}None None\n"
+
+
+def test_threads_that_import_at_once_register_once(small: Path) -> None:
+    """With what takes its time at every place, so that each thread meets the others in the middle."""
+    slow = "import time\ntime.sleep(0.05)\n"
+    for path in small.rglob("*.py"):
+        if path.name not in ("registration.py", "errors.py") and path.parent.name != "wean_fairseq":
+            path.write_text(slow + path.read_text(encoding="utf-8"), encoding="utf-8")
+    names = ["fairseq", "torch", "fairseq.tasks", "wean_fairseq.models", "wean_fairseq.data.text", "wean_fairseq.tasks"]
+    code = (
+        "import sys, threading, traceback\nfrom importlib import import_module\nimport wean_fairseq\n"
+        "failed = []\nthreading.excepthook = lambda args: failed.append(args.exc_value)\n"
+        f"threads = [threading.Thread(target=import_module, args=[name], daemon=True) for name in {names!r} * 2]\n"
+        "for thread in threads: thread.start()\n"
+        "for thread in threads: thread.join(20)\n"
+        "assert not failed and not any(thread.is_alive() for thread in threads), failed\n"
+        "assert not any(type(finder).__name__ == '_RegisteringFinder' for finder in sys.meta_path)"
+    )
+    said = run(code, small).split()
+    assert set(REGISTERED) <= set(said)
+    assert len(said) == len(set(said))
 
 
 def test_text_is_scored_and_reported_without_torch_and_fairseq() -> None:

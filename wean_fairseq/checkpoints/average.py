@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..errors import UserError
 from . import writing
-from .reading import VECTOR_FILES, read_checkpoint, same_tensors
+from .reading import VECTOR_FILES, options_of, read_checkpoint, same_tensors
 from .resume import AVERAGE_OF, is_average, updates_of
 
 # Options that say where a model was trained, not what it is.
@@ -63,7 +63,7 @@ def _mean(total: Tensor, number: int, like: Tensor) -> Tensor:
 
 def _check_same(first: dict[str, Any], other: dict[str, Any], name: str, other_name: str) -> None:
     """Refuse checkpoints of different options, dictionaries or parameters."""
-    options, others = (((state.get("cfg") or {}).get("model") or {}) for state in (first, other))
+    options, others = (options_of(state, "model") for state in (first, other))
     for option in sorted({*options, *others} - _ELSEWHERE):
         if options.get(option) != others.get(option):
             raise UserError(

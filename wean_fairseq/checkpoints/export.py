@@ -17,7 +17,7 @@ from ..storage.files import copy_into, read_regular, sha256_of, write_text, writ
 from ..storage.manifest import Damaged, Manifest, check_file
 from ..text.settings import Text, prepared_text, settings_of
 from . import dictionaries
-from .reading import checked_options, read_checkpoint, same_tensors
+from .reading import check_members, checked_options, read_checkpoint, same_tensors
 
 WEIGHTS, CONFIG, TEXT = "model.safetensors", "config.json", "text.json"
 _ADVICE = "export the model again"
@@ -61,14 +61,15 @@ def export(
         if path.exists() and not (path.is_dir() and not any(path.iterdir())):
             raise UserError(f"{path} is a file or has files already: delete it, or choose another directory.")
     state = read_checkpoint(checkpoint)
-    if not state.get("cfg"):
+    cfg = state["cfg"] or {}
+    if not (all(isinstance(cfg.get(name), dict) for name in ("task", "model")) and state.get("optimizer_history")):
         raise UserError(f"{checkpoint} holds no configuration: only models with one can be exported.")
-    task_cfg = state["cfg"]["task"]
-    data = Path(str(data or task_cfg["data"]).split(":")[0])
+    task_cfg = cfg["task"]
+    data = Path(str(data or task_cfg.get("data")).split(":")[0])
     task_cfg |= _sides(task_cfg, data)
     sources = _dictionary_files(task_cfg, data, state, str(checkpoint))
     prepared = prepared_text(data, text)
-    _set_search(state["cfg"], search or {})
+    _set_search(cfg, search or {})
     try:
         partial.mkdir(parents=True, exist_ok=True)
         if prepared is not None:
@@ -212,6 +213,7 @@ def read_export(path: str | Path) -> dict[str, Any]:
             "task_state": config["task_state"],
             "extra_state": {"train_iterator": {"epoch": 1}},
         }
+        check_members(config_file, state)
     except UserError:
         raise
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -6,6 +6,7 @@ wholly their own.
 
 import copy
 import logging
+import traceback
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,18 +17,22 @@ from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from omegaconf import OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
 
 from ..errors import UserError
 from ..options import check_training
 from ..storage.files import remove_partial
 from ..storage.manifest import NAME as MANIFEST
-from ..storage.manifest import Manifest
+from ..storage.manifest import Damaged, Manifest
 from . import stopping, training_lock, writing
 from .export import read_model
-from .reading import read_checkpoint
+from .reading import options_of, read_checkpoint
 from .resume import LAST, Choice, choose, is_named, is_training_file, others_of
 
 logger = logging.getLogger(__name__)
+# The functions that get what a checkpoint holds of the optimiser, the schedule, the meters, the batches and the task.
+_RESTORES = {"load_state_dict", "set_checkpoint_dict"}
+
 _load_checkpoint = checkpoint_utils.load_checkpoint
 _load_model_ensemble_and_task = checkpoint_utils.load_model_ensemble_and_task
 _torch_persistent_save = checkpoint_utils.torch_persistent_save
@@ -87,7 +92,10 @@ def load_checkpoint_to_cpu(
     if state["cfg"] is not None:
         state["cfg"] = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
         overwrite_args_by_name(state["cfg"], arg_overrides or {})
-    state = cast("dict[str, Any]", checkpoint_utils._upgrade_state_dict(state))
+    try:
+        state = cast("dict[str, Any]", checkpoint_utils._upgrade_state_dict(state))
+    except (LookupError, TypeError, AttributeError) as error:
+        raise Damaged(f"{path} is damaged, or was not written by fairseq-train: it lacks {error}.") from error
     state["task_state"] = {**(state.get("task_state") or {}), "checkpoint": str(path)}
     return state
 
@@ -118,6 +126,11 @@ def load_checkpoint(cfg: CheckpointConfig, trainer: Any, **passthrough_args: Any
     except Exception as error:
         if "Cannot load model parameters" in str(error) and not isinstance(error.__context__, UserError):
             raise _other_model(str(path), error.__context__ or error) from error
+        if not _RESTORES.isdisjoint(frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__)):
+            raise UserError(
+                f"{path} cannot be gone on from ({_in_short(error)}): give the options that it was trained with; if "
+                "they are the same, it is damaged, and another one is needed."
+            ) from error
         raise
     if names_one:  # what is begun with it is not done, whatever it was the end of
         stopping.forget_patience()
@@ -131,7 +144,7 @@ def load_model_ensemble_and_task(filenames: list[str], *args: Any, **kwargs: Any
 
     Raises:
         UserError: if a checkpoint has other parameters than its configuration, the data and the options call for, or
-            parameters that are not finite.
+            parameters that are not finite, or a configuration that no model can be made of.
     """
     try:
         models, cfg, task = _load_model_ensemble_and_task(filenames, *args, **kwargs)
@@ -139,6 +152,11 @@ def load_model_ensemble_and_task(filenames: list[str], *args: Any, **kwargs: Any
         if str(error).startswith("Error(s) in loading state_dict"):
             raise _other_model(", ".join(filenames), error) from error
         raise
+    except (AssertionError, LookupError, TypeError, AttributeError, OmegaConfBaseException) as error:
+        raise UserError(
+            f"{', '.join(filenames)} cannot be made a model of ({_in_short(error)}): give the --user-dir that it was "
+            "trained with; if it is this one, the file is damaged."
+        ) from error
     for filename, model in zip(filenames, models, strict=True):
         _check_finite(filename, model)
     return models, cfg, task
@@ -200,7 +218,7 @@ def _check_fits(choice: Choice | None, trainer: Any) -> None:
         if not (is_named(trainer.cfg.checkpoint) or trainer.cfg.checkpoint.finetune_from_model):
             trainer.task.resume_from(choice.state.get("task_state") or {})
     reset = trainer.cfg.checkpoint.reset_lr_scheduler or trainer.cfg.checkpoint.reset_optimizer
-    before = ((choice.state.get("cfg") or {}).get("lr_scheduler") or {}).get("_name")
+    before = options_of(choice.state, "lr_scheduler").get("_name")
     now = trainer.cfg.lr_scheduler._name
     if before not in (None, now) and not (reset or trainer.cfg.checkpoint.finetune_from_model):
         raise UserError(
@@ -210,18 +228,22 @@ def _check_fits(choice: Choice | None, trainer: Any) -> None:
 
 
 def _other_model(path: str, error: BaseException) -> UserError:
-    lines = [line.strip() for line in str(error).splitlines()]
-    difference = lines[1] if len(lines) > 1 else lines[0]
-    difference = difference.rstrip(".") if len(difference) < 240 else difference[:240] + "..."
     return UserError(
-        f"{path}{_arch_of(path)} has other parameters than the model that the options ask for ({difference}): give the "
-        "options and the dictionary that it was trained with, or choose another checkpoint or --save-dir."
+        f"{path}{_arch_of(path)} has other parameters than the model that the options ask for ({_in_short(error)}): "
+        "give the options and the dictionary that it was trained with, or choose another checkpoint or --save-dir."
     )
+
+
+def _in_short(error: BaseException) -> str:
+    """The line of an error that says most, cut to a readable length; torch's first one is a title."""
+    lines = [line.strip() for line in str(error).splitlines()] or [type(error).__name__]
+    said = lines[1] if len(lines) > 1 else lines[0]
+    return said.rstrip(".") if len(said) < 240 else said[:240] + "..."
 
 
 def _arch_of(path: str) -> str:
     try:
-        cfg = read_checkpoint(path, lazily=True).get("cfg") or {}
+        name = options_of(read_checkpoint(path, lazily=True), "model").get("_name")
     except UserError:  # several files
         return ""
-    return f" is of --arch {cfg['model']['_name']} and" if "_name" in (cfg.get("model") or {}) else ""
+    return "" if name is None else f" is of --arch {name} and"

@@ -23,6 +23,7 @@ from ..errors import UserError
 from ..storage.files import is_whole_archive
 from ..storage.manifest import Damaged, check_file, remember_intact, seen_intact
 from .options import Refused, plain
+from .structure import wrong_member, wrong_option
 
 # What pickles of torch.save name, besides the types of compat.safe_globals.
 _ORDINARY = re.compile(
@@ -117,7 +118,19 @@ def _read(path: Path, lazily: bool) -> dict[str, Any]:
         raise Damaged(f"{path} is not a checkpoint of fairseq-train, which holds a model: name one that is.")
     content["cfg"] = checked_options(path, content.get("cfg"), dict)
     content["args"] = checked_options(path, content.get("args"), Namespace)
+    check_members(path, content)
     return content
+
+
+def check_members(path: Path, content: dict[str, Any]) -> None:
+    """Refuse a checkpoint, or what an export holds, whose members or options are not of the types that fairseq writes.
+
+    Raises:
+        Damaged: naming the member.
+    """
+    wrong = wrong_member(content) or wrong_option(content["cfg"] or {})
+    if wrong is not None:
+        raise Damaged(f"{path} is damaged, or was not written by fairseq-train: its {wrong} is not what it must be.")
 
 
 def _refusal(path: Path) -> UserError:
@@ -193,6 +206,12 @@ def checked_options(path: Path, options: Any, kind: type) -> Any:
             f"{path} is refused, and nothing in it was run: its configuration {error}; do not use it, and get the "
             "model again from somebody you trust."
         ) from error
+
+
+def options_of(content: dict[str, Any], section: str) -> dict[str, Any]:
+    """A section of a checkpoint's configuration, of an old arch too; empty if there is none."""
+    options = (content.get("cfg") or {}).get(section) or {}
+    return vars(options) if isinstance(options, Namespace) else options
 
 
 def same_tensors(tensors: dict[str, Tensor]) -> dict[str, str]:

@@ -32,8 +32,8 @@ _EPILOG = """examples:
   wean-generate --model checkpoints/checkpoint_best.pt --data data-bin --input sentences.txt --jsonl > outputs.jsonl
 
 One line out for every line in, in their order; an empty line stays empty. With --nbest the outputs of a line stand side
-by side with tabs between them, with --scores a score (base 2, as fairseq prints it) before each. What was
-stopped goes on where it was when the same command is given again.
+by side with tabs between them, with --scores a score (base 2, as fairseq prints it) before each. A file that was
+stopped goes on where it was when the same command is given again without --overwrite.
 """
 
 
@@ -80,31 +80,41 @@ def rewrite(args: argparse.Namespace) -> None:
     """
     if args.input != "-" and not Path(args.input).exists():
         raise UserError(f"there is no file {args.input}: give --input a file of text.")
-    with GrowingFile(args.output, _output_options(args), overwrite=args.overwrite) as output:
-        options = {name: value for name in ("search_preset", "bert") if (value := getattr(args, name)) is not None}
-        model = load(args.model, args.data, text=args.text, device="cpu" if args.cpu else None, **options)
-        typed = args.input == "-" and sys.stdin is not None and sys.stdin.isatty()
-        buffer_size = args.buffer_size or (1 if typed else _BUFFER)
-        begun = output.done
-        started = time.monotonic()
-        cut: list[int] = []
-        with tqdm(total=_count(args.input), desc="wean-generate", unit=" lines", disable=None, initial=begun) as bar:
-            for lines in output.remaining(read_typed_lines(args.input, buffer_size)):
-                first = output.done + 1
-                found = model.explain(
-                    lines,
-                    args.nbest,
-                    beam=args.beam,
-                    length=args.length,
-                    batch_size=args.batch_size,
-                    details=args.jsonl,
-                    cut=True,
-                    first=first,
-                )
-                output.write(lines, [_line(args, number, item) for number, item in enumerate(found, first)])
-                cut += [number for number, item in enumerate(found, first) if item.cut]
-                bar.update(len(lines))
-        _print_summary(model, output.done - begun, time.monotonic() - started, cut)
+    output = GrowingFile(args.output, _output_options(args), overwrite=args.overwrite)
+    try:
+        with output:
+            _rewrite(args, output)
+    except KeyboardInterrupt:
+        print_message("wean-generate", f"stopped{output.prospect}")
+        raise
+
+
+def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
+    """Read and write until the end of the input."""
+    options = {name: value for name in ("search_preset", "bert") if (value := getattr(args, name)) is not None}
+    model = load(args.model, args.data, text=args.text, device="cpu" if args.cpu else None, **options)
+    typed = args.input == "-" and sys.stdin is not None and sys.stdin.isatty()
+    buffer_size = args.buffer_size or (1 if typed else _BUFFER)
+    begun = output.done
+    started = time.monotonic()
+    cut: list[int] = []
+    with tqdm(total=_count(args.input), desc="wean-generate", unit=" lines", disable=None, initial=begun) as bar:
+        for lines in output.remaining(read_typed_lines(args.input, buffer_size)):
+            first = output.done + 1
+            found = model.explain(
+                lines,
+                args.nbest,
+                beam=args.beam,
+                length=args.length,
+                batch_size=args.batch_size,
+                details=args.jsonl,
+                cut=True,
+                first=first,
+            )
+            output.write(lines, [_line(args, number, item) for number, item in enumerate(found, first)])
+            cut += [number for number, item in enumerate(found, first) if item.cut]
+            bar.update(len(lines))
+    _print_summary(model, output.done - begun, time.monotonic() - started, cut)
 
 
 def _output_options(args: argparse.Namespace) -> dict[str, Any]:
@@ -183,9 +193,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
-        print_message(
-            "wean-generate", "stopped; the same command goes on from here" if args.output != "-" else "stopped"
-        )
         return 130
     return 0
 

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from ..errors import UserError
-from ..storage.files import write_text
+from ..storage.files import followed, is_special, open_special, write_text
 
 
 class GrowingFile:
@@ -28,6 +28,7 @@ class GrowingFile:
         overwrite: replace an older file, and begin anew.
 
     Attributes:
+        path: of the file; ``None`` = it is none.
         done: lines of the input whose outputs are there already.
 
     Raises:
@@ -35,9 +36,7 @@ class GrowingFile:
     """
 
     def __init__(self, given: str, asked: dict[str, Any], *, overwrite: bool = False) -> None:
-        self.path = (
-            None if given == "-" or (os.path.lexists(given) and not Path(given).is_file()) else Path(given).resolve()
-        )
+        self.path: Path | None = None
         self._given = given
         self._asked = asked
         self._overwrite = overwrite
@@ -49,12 +48,13 @@ class GrowingFile:
     def __enter__(self) -> Self:
         """Open it, and see how far it is."""
         try:
-            if self.path is not None:
-                self._resume(self.path)
-            elif self._given == "-":
+            if self._given == "-":
                 self._file = sys.stdout.buffer
+            elif is_special(place := followed(Path(self._given))):
+                self._file = open_special(place)
             else:
-                self._file = Path(self._given).open("wb")
+                self.path = place.resolve()
+                self._resume(self.path)
         except OSError as error:
             raise self._unwritable(error) from error
         return self
@@ -82,6 +82,15 @@ class GrowingFile:
         if asked != self._asked or size > os.fstat(file.fileno()).st_size:
             raise self._mismatch("another model or other options")
         file.truncate(size)
+
+    @property
+    def prospect(self) -> str:
+        """The use of what is done if the work stops now, to be added to a sentence."""
+        if self.path is None or not self.done:
+            return ""
+        if self._overwrite:
+            return "; the same command begins anew"
+        return f"; the outputs of {self.done:,} lines are kept, and the same command goes on from there"
 
     def remaining(self, buffers: Iterable[list[str]]) -> Iterator[list[str]]:
         """The lines of the input, in buffers, whose outputs are not there yet.
@@ -160,7 +169,4 @@ class GrowingFile:
         )
 
     def _unwritable(self, error: OSError) -> UserError:
-        done = f"; the outputs of {self.done:,} lines are kept, and the same command goes on from there" * bool(
-            self.done
-        )
-        return UserError(f"{self._given} cannot be written ({error.strerror or error}){done}.")
+        return UserError(f"{self._given} cannot be written ({error.strerror or error}){self.prospect}.")

@@ -35,7 +35,7 @@ def load(
     Raises:
         UserError: if something is missing or does not fit together.
     """
-    from fairseq import checkpoint_utils, tasks
+    from fairseq import checkpoint_utils
     from fairseq.dataclass.configs import GenerationConfig
     from omegaconf import OmegaConf
 
@@ -50,8 +50,7 @@ def load(
     overrides = {"dataset_impl": "raw", "eval_bleu": False, **given, **options}
     with quiet():
         state = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
-        task = tasks.setup_task(state["cfg"].task, from_checkpoint=True)
-        models, _, task = checkpoint_utils.load_model_ensemble_and_task([path], task=task, state=state)
+        models, _, task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
     generation: Any = state["cfg"].get("generation")
     search = OmegaConf.to_container(generation) if generation else vars(GenerationConfig())
     assert isinstance(search, dict)

@@ -107,7 +107,7 @@ def write_whole(
     Raises:
         OSError: if it cannot be written, whatever ``write`` made of that.
     """
-    path = _resolve_links(path)
+    path = followed(path)
     if is_special(path):
         return _write_in_place(path, write)
     partial = path.with_name(path.name + _PARTIAL)
@@ -129,6 +129,19 @@ def write_whole(
     return digest
 
 
+def followed(path: Path) -> Path:
+    """The place that symbolic links lead to, or the last one that stands for an open file.
+
+    Raises:
+        OSError: if they lead in a circle.
+    """
+    for _ in range(_LINKS):
+        if not path.is_symlink() or _is_open_file(path):
+            return path
+        path = path.parent / path.readlink()
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+
+
 def is_special(path: Path) -> bool:
     """Whether a path is there and is neither a file nor a link to one that could be replaced.
 
@@ -146,24 +159,23 @@ def _is_open_file(path: Path) -> bool:
     return path.is_symlink() and os.path.realpath(path.parent) == f"/proc/{os.getpid()}/fd"
 
 
-def _resolve_links(path: Path) -> Path:
-    """The place that symbolic links lead to, or the last one that stands for an open file."""
-    for _ in range(_LINKS):
-        if not path.is_symlink() or _is_open_file(path):
-            return path
-        path = path.parent / path.readlink()
-    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+def open_special(path: Path) -> BinaryIO:
+    """Open for writing what has no content to be replaced: a device, a pipe, an open file; nobody is waited for.
 
-
-def _write_in_place(path: Path, write: Callable[[HashedFile], object]) -> str:
-    """Write to what has no content to be replaced: a device, a pipe, an open file; nobody is waited for."""
+    Raises:
+        OSError: if it cannot be written, as a pipe that nobody reads.
+    """
     if _is_open_file(path):
         sys.stdout.flush()  # what was printed before comes before
         descriptor = os.dup(int(path.name))
     else:
-        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)  # fails for a pipe that nobody reads
+        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
         os.set_blocking(descriptor, True)
-    file = HashedFile(os.fdopen(descriptor, "wb"))
+    return os.fdopen(descriptor, "wb")
+
+
+def _write_in_place(path: Path, write: Callable[[HashedFile], object]) -> str:
+    file = HashedFile(open_special(path))
     try:
         write(file)
         digest = file.finish()

@@ -6,6 +6,7 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 
+from tests.fuzz.wrong_types import GONE, places_of, spoil
 from tests.model_contract import make_dictionary
 from wean_fairseq.checkpoints import cli, dictionaries, host
 from wean_fairseq.checkpoints.average import average, newest
@@ -161,6 +162,21 @@ def test_an_export_without_checksums_is_refused_where_it_is_no_export(exported, 
     (exported / name).write_bytes((exported / name).read_bytes()[:-20])
     with pytest.raises(Damaged, match="is damaged, or was not written by wean-export"):
         read_export(exported / "model.safetensors")
+
+
+def test_members_of_an_export_of_other_types_are_one_sentence(exported):
+    (exported / "checksums.sha256").unlink()
+    config = json.loads((exported / "config.json").read_text(encoding="utf-8"))
+    refused = []
+    for place in places_of(config):
+        for value in (None, 7, "text", [1], {"a": 1}, GONE):
+            (exported / "config.json").write_text(json.dumps(spoil(config, place, value)), encoding="utf-8")
+            try:
+                read_export(exported / "model.safetensors")
+            except UserError as error:
+                refused.append((place[0], str(error)))
+    assert {name for name, _ in refused} == {"cfg", "same_as", "optimizer_history", "task_state"}
+    assert not any("\n" in sentence for _, sentence in refused)
 
 
 def test_code_in_the_configuration_of_an_export_is_refused(exported):

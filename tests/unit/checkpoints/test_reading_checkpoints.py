@@ -3,6 +3,7 @@
 import argparse
 import os
 import pickle
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -228,3 +229,28 @@ def test_a_missing_file_is_one_sentence(tmp_path):
 def test_tied_tensors_are_found_and_others_are_not():
     one, other = torch.ones(2, 2), torch.ones(2, 2)
     assert same_tensors({"a": one, "b": other, "c": one, "d": one.t(), "e": one[0]}) == {"c": "a"}
+
+
+@pytest.mark.parametrize(
+    ("named", "member"),
+    {
+        "model.weight": {"model": {"weight": [1.0]}},
+        "model": {"model": {3: torch.ones(1)}},
+        "cfg.task": {"cfg": {"task": "paraphrase"}},
+        "task._name": {"cfg": {"task": {"_name": 7}}},
+        "task.max_pair_length": {"cfg": {"task": {"_name": "paraphrase", "max_pair_length": "long"}}},
+        "model.hidden_size": {"cfg": {"model": {"_name": "wean_lstm", "hidden_size": None}}},
+        "common.seed": {"cfg": {"common": {"seed": [1]}}},
+        "optimizer_history": {"optimizer_history": []},
+        "optimizer_history[0].num_updates": {"optimizer_history": [{"num_updates": True}]},
+        "extra_state.train_iterator.epoch": {"extra_state": {"train_iterator": {"iterations_in_epoch": 3}}},
+        "extra_state.best": {"extra_state": {"best": "2.9"}},
+        "task_state.dictionaries.src.sorted": {"task_state": {"dictionaries": {"src": {"size": 9, "words": "0"}}}},
+        "last_optimizer_state": {"last_optimizer_state": [1]},
+        "criterion": {"criterion": 1},
+    }.items(),
+)
+def test_a_member_of_another_type_is_damage_and_named(tmp_path, named, member):
+    torch.save(state(**member), tmp_path / "c.pt")
+    with pytest.raises(Damaged, match=rf"was not written by fairseq-train: its {re.escape(named)} is not what"):
+        read_checkpoint(tmp_path / "c.pt")

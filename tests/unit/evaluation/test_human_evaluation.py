@@ -258,6 +258,9 @@ def test_a_study_is_not_overwritten_and_a_wrong_key_is_named(tmp_path: Path) -> 
     design = study(tmp_path)
     with pytest.raises(UserError, match="there is a study in this folder already"):
         write_sheets(design, tmp_path)
+    (tmp_path / "key.json").unlink()  # kept from the raters, whose sheets may be filled in
+    with pytest.raises(UserError, match=r"rater-1\.csv exists: there is a study in this folder already"):
+        write_sheets(design, tmp_path)
     (tmp_path / "other.json").write_text("[]", encoding="utf-8")
     with pytest.raises(UserError, match="is not a key written by wean-evaluate sheet"):
         Design.from_file(tmp_path / "other.json")

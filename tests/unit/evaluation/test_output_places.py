@@ -46,3 +46,9 @@ def test_an_input_is_never_overwritten(command, arguments, folder, capsys):
 def test_a_place_that_cannot_be_written_is_named_before_anything_is_read(command, arguments, folder, capsys):
     assert command([argument.format(folder) for argument in arguments]) == 2
     assert "is a directory" in capsys.readouterr().err
+
+
+def test_a_place_for_sheets_is_looked_at_before_the_outputs(folder, capsys):
+    arguments = ["sheet", "--hyp", f"A={folder}/missing", "--out", f"{folder}/old.json"]
+    assert main(arguments) == 2
+    assert "old.json is no folder" in capsys.readouterr().err

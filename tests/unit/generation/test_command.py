@@ -87,7 +87,8 @@ def test_what_was_stopped_goes_on(
     with monkeypatch.context() as patch:
         stop_after(model, 2, patch, KeyboardInterrupt())
         assert generate("--input", given, "--output", out, "--buffer-size", 4) == 130
-    assert "the same command goes on from here" in capsys.readouterr().err
+    said = "stopped; the outputs of 8 lines are kept, and the same command goes on from there\n"
+    assert capsys.readouterr().err.endswith(said)
     assert not out.exists()
     with (tmp_path / "out.txt.part").open("a", encoding="utf-8") as part:
         part.write("half a li")  # that was on its way when the power went
@@ -103,6 +104,48 @@ def test_what_was_stopped_goes_on(
     assert generate("--input", given, "--output", out, "--buffer-size", 3) == 0
     assert sum(seen) == 25 - 8
     assert out.read_text(encoding="utf-8").split("\n") == [*expected, ""]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [(["--output", "out.txt", "--overwrite"], "stopped; the same command begins anew"), ([], "stopped")]
+    + [(["--output", "/dev/null"], "stopped"), (["--output", "pipe"], "stopped")],
+)
+def test_what_is_said_at_ctrl_c_is_true(
+    model: TextModel, given: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments, says
+):
+    """Only a file that is not begun anew is gone on with."""
+    monkeypatch.chdir(given.parent)
+    os.mkfifo("pipe")
+    reader = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
+    stop_after(model, 2, monkeypatch, KeyboardInterrupt())
+    assert generate("--input", given, "--buffer-size", 4, *arguments) == 130
+    assert capsys.readouterr().err.splitlines()[-1] == f"wean-generate: {says}"
+    os.close(reader)
+
+
+def test_standard_output_that_is_a_file_is_added_to(model: TextModel, given: Path, tmp_path: Path):
+    """As in ``{ echo first; wean-generate --output /dev/stdout; } > file``."""
+    out = tmp_path / "out.txt"
+    kept = os.dup(1)
+    try:
+        with out.open("wb") as file:
+            os.dup2(file.fileno(), 1)
+            os.write(1, b"first\n")
+            assert generate("--input", given, "--output", "/dev/stdout") == 0
+            os.write(1, b"last\n")
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+    assert out.read_text(encoding="utf-8").split("\n") == ["first", *model.generate(LINES), "last", ""]
+    assert not list(tmp_path.glob("*.part*"))
+
+
+def test_a_link_to_a_file_that_is_not_there_yet_stays(model: TextModel, given: Path, tmp_path: Path):
+    (tmp_path / "link").symlink_to("out.txt")
+    assert generate("--input", given, "--output", tmp_path / "link") == 0
+    assert (tmp_path / "link").is_symlink()
+    assert len((tmp_path / "out.txt").read_text(encoding="utf-8").splitlines()) == 25
 
 
 def test_nothing_is_overwritten(model: TextModel, given: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

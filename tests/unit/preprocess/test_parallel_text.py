@@ -36,9 +36,9 @@ def test_characters_become_tokens(pair, tmp_path):
     assert (tmp_path / "out" / "train.src").read_text(encoding="utf-8").splitlines()[0] == "T h e C a t s a t ."
 
 
-@pytest.mark.parametrize("taking_apart", [("--unit", "characters"), ("--bpe", "5")])
-def test_an_unknown_word_that_would_be_taken_apart_is_refused(pair, tmp_path, taking_apart):
-    result = run("--output", tmp_path / "out", "--unknown", "B", *taking_apart, "--train", *pair)
+@pytest.mark.parametrize("changing", [("--unit", "characters"), ("--bpe", "5"), ("--truecase",)])
+def test_an_unknown_word_that_would_be_changed_is_refused(pair, tmp_path, changing):
+    result = run("--output", tmp_path / "out", "--unknown", "B", *changing, "--train", *pair)
     assert result.returncode == 2
     assert result.stderr.startswith("parallel_text: error: --unknown is for words as they are: leave out --unit")
     assert not (tmp_path / "out").exists()

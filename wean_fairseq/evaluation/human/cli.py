@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from pathlib import Path
 from typing import Any
 
 from ...console import OneLineParser
@@ -33,6 +34,7 @@ def sheet_parser() -> argparse.ArgumentParser:
 def sheet(argv: list[str]) -> str:
     """Write the sheets of a study."""
     args = sheet_parser().parse_args(argv)
+    check_outputs({"--out": Path(args.out) / "key.json"}, [])
     sources = read_lines(args.src) if args.src else None
     systems = read_systems(args, sources)
     if args.ref:

@@ -88,21 +88,17 @@ def write_sheets(design: Design, folder: PathLike) -> list[Path]:
     Returns:
         the files, the key last. The key names the systems: keep it from the raters.
     """
-    target = Path(folder)
-    key = target / "key.json"
-    if key.exists():
-        raise UserError(f"{key} exists: there is a study in this folder already; choose another --out.")
+    key = Path(folder) / "key.json"
+    sheets = {rater: [key.with_name(f"{rater}.{suffix}") for suffix in ("csv", "html")] for rater in design.raters}
+    written = [path for paths in sheets.values() for path in paths]
+    found = next((path for path in (key, *written) if path.exists()), None)
+    if found is not None:
+        raise UserError(f"{found} exists: there is a study in this folder already; choose another --out.")
     items = {item.name: item for item in design.items}
-    written = []
-    for rater in design.raters:
+    for rater, (table, page) in sheets.items():
         ordered = [items[name] for name in design.orders[rater]]
-        for suffix, text in (
-            ("csv", render_csv(design, rater, ordered)),
-            ("html", render_html(design, rater, ordered)),
-        ):
-            path = target / f"{rater}.{suffix}"
-            write_atomically(path, text)
-            written.append(path)
+        write_atomically(table, render_csv(design, rater, ordered))
+        write_atomically(page, render_html(design, rater, ordered))
     write_atomically(key, design.to_json())
     return [*written, key]
 

@@ -1,0 +1,118 @@
+"""The types of a checkpoint's members and options, so that all that reads one finds what it expects there."""
+
+from argparse import Namespace
+from dataclasses import is_dataclass
+from types import NoneType
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from torch import Tensor
+
+ANY = "any other"  # stands for the members of a dictionary that have no fixed names
+_NUMBER = (int, float)
+_DICTIONARY = {"size": int, "words": str, "sorted": str}
+# What fairseq-train and the tasks here write. A dictionary stands for one that has these members ("?": or has not), a
+# list for one that is not empty and has such values, a tuple for the choice between types.
+_CHECKPOINT = {
+    "model": {ANY: Tensor},
+    "args?": (NoneType, Namespace),
+    "cfg?": (NoneType, {"_name?": (NoneType, str), ANY: (NoneType, Namespace, dict)}),
+    "criterion?": (NoneType, dict),
+    "optimizer_history?": [
+        {"criterion_name?": str, "optimizer_name?": str, "lr_scheduler_state?": dict, "num_updates?": int}
+    ],
+    "last_optimizer_state?": (NoneType, dict),
+    "task_state?": (
+        NoneType,
+        {"dictionaries?": (NoneType, {ANY: _DICTIONARY}), "trained_on?": (NoneType, str)},
+    ),
+    "extra_state?": (
+        NoneType,
+        {
+            "train_iterator?": (
+                NoneType,
+                {"version?": int, "epoch": int, "iterations_in_epoch?": int, "made_of?": {ANY: (int, str)}},
+            ),
+            "previous_training_time?": _NUMBER,
+            "val_loss?": (NoneType, *_NUMBER),
+            "best?": (NoneType, *_NUMBER),
+            "average_of?": list,
+            "ParaphraseTask?": dict,
+            "TopicEssayTask?": dict,
+        },
+    ),
+}
+
+
+def wrong_member(content: Any) -> str | None:
+    """The first member of a checkpoint that is not what fairseq-train writes, such as "extra_state.best"; or ``None``.
+
+    Args:
+        content: of the file, its configuration in plain containers.
+    """
+    return _wrong(content, _CHECKPOINT, "")
+
+
+def _wrong(value: Any, expected: Any, place: str) -> str | None:
+    """The place of what does not fit, at or below ``place``."""
+    if isinstance(expected, tuple):
+        found = [_wrong(value, choice, place) for choice in expected]
+        return None if None in found else found[-1]
+    if isinstance(expected, list):
+        fits = isinstance(value, list) and value
+        parts = [(item, expected[0], f"{place}[{number}]") for number, item in enumerate(value)] if fits else []
+    elif isinstance(expected, dict):
+        fits = isinstance(value, dict) and all(isinstance(name, str) for name in value)
+        parts = _members(value, expected, place) if fits else []
+    else:
+        fits, parts = isinstance(value, expected) and (type(value) is not bool or expected is object), []
+    if not fits:
+        return place
+    return next((wrong for part in parts if (wrong := _wrong(*part)) is not None), None)
+
+
+def _members(content: dict[str, Any], expected: dict[str, Any], place: str) -> list[tuple[Any, Any, str]]:
+    """Each member of a dictionary, with what it is expected to be and its place."""
+    fixed = {name.removesuffix("?"): kind for name, kind in expected.items() if name != ANY}
+    required = {name for name in expected if not name.endswith("?") and name != ANY}
+    return [
+        (content.get(name), fixed.get(name, expected.get(ANY, object)), f"{place}.{name}".lstrip("."))
+        for name in content.keys() | required
+    ]
+
+
+def wrong_option(cfg: dict[str, Any]) -> str | None:
+    """The first option of a configuration that is not of the type that its section has, such as "model.dropout".
+
+    Args:
+        cfg: whose sections are dictionaries, or of an old arch ``Namespace``, of which no types are known.
+    """
+    for section, options in cfg.items():
+        if not isinstance(options, dict):
+            continue
+        if not isinstance(options.get("_name"), str | None):
+            return f"{section}._name"
+        kinds = _kinds(section, options.get("_name"))
+        for name in sorted(options.keys() & kinds.keys()):
+            try:
+                kinds[name] = options[name]
+            except OmegaConfBaseException:
+                return f"{section}.{name}"
+    return None
+
+
+def _kinds(section: str, name: str | None) -> DictConfig:
+    """The options of a section, which take values of their types only; none if nothing is known of them."""
+    from fairseq.dataclass.configs import FairseqConfig
+    from fairseq.models import MODEL_DATACLASS_REGISTRY
+    from fairseq.registry import REGISTRIES
+    from fairseq.tasks import TASK_DATACLASS_REGISTRY
+
+    named = {"model": MODEL_DATACLASS_REGISTRY, "task": TASK_DATACLASS_REGISTRY}
+    named |= {registry: found["dataclass_registry"] for registry, found in REGISTRIES.items()}
+    if section in named:
+        kind = named[section].get(name)
+    else:
+        kind = getattr(FairseqConfig.__dataclass_fields__.get(section), "type", None)
+    return OmegaConf.structured(kind()) if is_dataclass(kind) else OmegaConf.create()
