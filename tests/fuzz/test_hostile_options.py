@@ -57,7 +57,7 @@ def audited(data: Path, checkpoint: Path, folder: Path, tools: list[str], number
     return found
 
 
-@budgets(len(CONTAINERS), 100)
+@budgets(len(CONTAINERS), 60)
 def test_hostile_configurations_are_refused_and_nothing_is_evaluated(data, checkpoint, tmp_path, examples, reliability):
     found = audited(data, checkpoint, tmp_path, [*TOOLS], examples)
     assert not found["marks"]
@@ -70,7 +70,7 @@ def test_hostile_configurations_are_refused_and_nothing_is_evaluated(data, check
 BUILDING = ["fairseq-validate", "fairseq-generate"]  # the task is that of the checkpoint, or of the command line
 
 
-@budgets(len(PLACES), 400)
+@budgets(len(PLACES), 150)
 def test_nothing_is_evaluated_where_nobody_checks_the_option(data, checkpoint, tmp_path, examples, reliability):
     """An arch of fairseq gets code; what it makes of it, other than running it, is its own affair."""
     tools = BUILDING[: 1 if examples == len(PLACES) else 2]
@@ -86,7 +86,7 @@ def test_nothing_is_evaluated_where_nobody_checks_the_option(data, checkpoint, t
 OTHERS = [tool for tool in TOOLS if tool != "fairseq-eval-lm"]  # which is for language models
 
 
-@budgets(12, 120)
+@budgets(12, 50)
 def test_members_of_other_types_are_one_sentence(data, checkpoint, tmp_path, examples, reliability):
     """Members of a checkpoint of another type, or gone: refused in one sentence, or not needed by the tool."""
     found = audited(data, checkpoint, tmp_path, OTHERS, examples, "types")

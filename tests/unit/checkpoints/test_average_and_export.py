@@ -65,6 +65,9 @@ def test_an_average_is_the_mean(tmp_path, dtype):
     assert check_file(tmp_path / "average.pt", "unused")
 
 
+OTHER_WORDS = {"dictionaries": {"src": {"size": 4, "words": "other", "sorted": "other"}}}
+
+
 @pytest.mark.parametrize(
     ("other", "message"),
     [
@@ -73,7 +76,7 @@ def test_an_average_is_the_mean(tmp_path, dtype):
         ({"options": {"more": True}}, "more is None in the one and True in the other"),
         ({"number": 4}, "decoder.number holds whole numbers, and they differ"),
         ({"dtype": torch.float16}, "they differ in decoder.embed"),
-        ({"task_state": {"dictionaries": {"src": {}}}}, "they were trained with different dictionaries"),
+        ({"task_state": OTHER_WORDS}, "they were trained with different dictionaries"),
     ],
 )
 def test_checkpoints_of_different_models_are_not_averaged(tmp_path, other, message):
