@@ -28,6 +28,7 @@ from . import stopping, training_lock, writing
 from .export import read_model
 from .reading import options_of, read_checkpoint
 from .resume import LAST, Choice, choose, is_named, is_training_file, others_of
+from .structure import wrong_in_optimizer
 
 logger = logging.getLogger(__name__)
 # The functions that get what a checkpoint holds of the optimiser, the schedule, the meters, the batches and the task.
@@ -127,11 +128,11 @@ def load_checkpoint(cfg: CheckpointConfig, trainer: Any, **passthrough_args: Any
         if "Cannot load model parameters" in str(error) and not isinstance(error.__context__, UserError):
             raise _other_model(str(path), error.__context__ or error) from error
         if not _RESTORES.isdisjoint(frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__)):
-            raise UserError(
-                f"{path} cannot be gone on from ({_in_short(error)}): give the options that it was trained with; if "
-                "they are the same, it is damaged, and another one is needed."
-            ) from error
+            raise _cannot_go_on(path, _in_short(error)) from error
         raise
+    wrong = wrong_in_optimizer(trainer.optimizer.optimizer) if path is not None else None
+    if wrong is not None:
+        raise _cannot_go_on(path, f"{wrong} of the optimiser is not what it must be")
     if names_one:  # what is begun with it is not done, whatever it was the end of
         stopping.forget_patience()
     elif stopping.stop_if_done(trainer) and is_older:
@@ -225,6 +226,13 @@ def _check_fits(choice: Choice | None, trainer: Any) -> None:
             f"{choice.path} was trained with --lr-scheduler {before}, and this is {now}: give that one, or add "
             "--reset-lr-scheduler to begin a new schedule."
         )
+
+
+def _cannot_go_on(path: str | None, why: str) -> UserError:
+    return UserError(
+        f"{path} cannot be gone on from ({why}): give the options that it was trained with; if they are the same, it "
+        "is damaged, and another one is needed."
+    )
 
 
 def _other_model(path: str, error: BaseException) -> UserError:

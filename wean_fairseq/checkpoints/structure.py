@@ -8,6 +8,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
+from torch.optim import Optimizer
 
 ANY = "any other"  # stands for the members of a dictionary that have no fixed names
 _NUMBER = (int, float)
@@ -116,3 +117,36 @@ def _kinds(section: str, name: str | None) -> DictConfig:
     else:
         kind = getattr(FairseqConfig.__dataclass_fields__.get(section), "type", None)
     return OmegaConf.structured(kind()) if is_dataclass(kind) else OmegaConf.create()
+
+
+def wrong_in_optimizer(optimizer: Optimizer) -> str | None:
+    """The first part of an optimiser's state, as it was loaded, with which it could take no step; or ``None``.
+
+    Its options have the types of their defaults, and an entry has the same type for all parameters that have one.
+    """
+    for group in optimizer.param_groups:
+        for name, default in getattr(optimizer, "defaults", {}).items():  # one of several optimisers has none
+            if not _alike(group.get(name), default):
+                return name
+    kinds: dict[str, type] = {}
+    names: set[frozenset[str]] = set()
+    for entries in getattr(optimizer, "state", {}).values():
+        if not isinstance(entries, dict):
+            return "state"
+        names.add(frozenset(entries))
+        for name, value in entries.items():
+            if kinds.setdefault(name, type(value)) is not type(value):
+                return str(name)
+    lacking = (more - fewer for more in names for fewer in names if fewer < more and fewer)
+    return next((str(min(missing)) for missing in lacking), None)
+
+
+def _alike(value: Any, default: Any) -> bool:
+    if default is None:
+        return True
+    if isinstance(default, list | tuple):
+        fits = isinstance(value, list | tuple) and len(value) == len(default)
+        return fits and all(map(_alike, value, default))
+    if type(default) in _NUMBER:
+        return type(value) in _NUMBER or (isinstance(value, Tensor) and value.numel() == 1)
+    return isinstance(value, type(default))

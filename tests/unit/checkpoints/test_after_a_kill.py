@@ -193,6 +193,7 @@ def load(tmp_path, monkeypatch):
         cfg = settings(max_update=10, patience=2)
         trainer = SimpleNamespace(cfg=cfg, get_num_updates=lambda: 10, checkpoint_suffix="")
         trainer.should_save_checkpoint_on_current_rank = True
+        trainer.optimizer = SimpleNamespace(optimizer=SimpleNamespace(param_groups=[], state={}))
         host.load_checkpoint(checkpoint, trainer)
         return cfg.optimization.max_epoch, stopping.patience()["num_runs"]
 
