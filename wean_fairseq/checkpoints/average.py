@@ -70,8 +70,8 @@ def _check_same(first: dict[str, Any], other: dict[str, Any], name: str, other_n
                 f"{name} and {other_name} cannot be averaged: {option.lstrip('_')} is {options.get(option)} in the one "
                 f"and {others.get(option)} in the other; average checkpoints of trainings with the same options."
             )
-    dictionaries, others = ((state.get("task_state") or {}).get("dictionaries") for state in (first, other))
-    if None not in (dictionaries, others) and dictionaries != others:
+    dictionaries, other_words = ((state.get("task_state") or {}).get("dictionaries") for state in (first, other))
+    if None not in (dictionaries, other_words) and dictionaries != other_words:
         raise UserError(f"{name} and {other_name} cannot be averaged: they were trained with different dictionaries.")
     shapes, others = (_shapes(state["model"]) for state in (first, other))
     differing = sorted(key for key in {*shapes, *others} if shapes.get(key) != others.get(key))

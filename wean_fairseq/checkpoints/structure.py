@@ -61,7 +61,7 @@ def _wrong(value: Any, expected: Any, place: str) -> str | None:
         found = [_wrong(value, choice, place) for choice in expected]
         return None if None in found else found[-1]
     if isinstance(expected, list):
-        fits = isinstance(value, list) and value
+        fits = isinstance(value, list) and len(value) > 0
         parts = [(item, expected[0], f"{place}[{number}]") for number, item in enumerate(value)] if fits else []
     elif isinstance(expected, dict):
         fits = isinstance(value, dict) and all(isinstance(name, str) for name in value)
@@ -116,7 +116,8 @@ def _kinds(section: str, name: str | None) -> DictConfig:
         kind = named[section].get(name)
     else:
         kind = getattr(FairseqConfig.__dataclass_fields__.get(section), "type", None)
-    return OmegaConf.structured(kind()) if is_dataclass(kind) else OmegaConf.create()
+    options: DictConfig = OmegaConf.structured(kind) if is_dataclass(kind) else OmegaConf.create()
+    return options
 
 
 def wrong_in_optimizer(optimizer: Optimizer) -> str | None:
@@ -127,7 +128,7 @@ def wrong_in_optimizer(optimizer: Optimizer) -> str | None:
     for group in optimizer.param_groups:
         for name, default in getattr(optimizer, "defaults", {}).items():  # one of several optimisers has none
             if not _alike(group.get(name), default):
-                return name
+                return str(name)
     kinds: dict[str, type] = {}
     names: set[frozenset[str]] = set()
     for entries in getattr(optimizer, "state", {}).values():
