@@ -22,7 +22,6 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import harness  # noqa: E402 - the files beside this one, wherever it is called from
 import torch  # noqa: E402
-from fairseq.tasks import FairseqTask  # noqa: E402
 from training_step import add_run_options, shown, size_line  # noqa: E402
 from workload import ADAM, TOY, Size, TrainingStep, Variant, built_steps, use_plugin  # noqa: E402
 
@@ -128,11 +127,6 @@ class SearchStep(TrainingStep):
         super().__init__(variant, size, data_dir, batches, seed)
         self.model.eval()
         self.set_length(size.target_length)
-
-    def setup_task(self, cfg: Any) -> FairseqTask:
-        """The task, which builds the generator too."""
-        self.task = super().setup_task(cfg)
-        return self.task
 
     def set_length(self, length: int) -> None:
         """Let every output have ``length`` words, end symbol included."""

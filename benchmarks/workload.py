@@ -56,11 +56,12 @@ class Variant:
         """The options that a user would give to fairseq-train."""
         if self.arch == "lstm":
             names = "encoder-embed-dim encoder-hidden-size decoder-embed-dim decoder-hidden-size decoder-out-embed-dim"
+            task = "translation"
         else:
-            names = "embed-dim hidden-size"
+            names, task = "embed-dim hidden-size", "paraphrase"
         widths = [word for name in names.split() for word in (f"--{name}", str(size.dim))]
         layers = ["--encoder-layers", str(size.layers), "--decoder-layers", str(size.layers)]
-        parts = ["--arch", self.arch, "--criterion", self.criterion, "--dropout", str(size.dropout)]
+        parts = ["--task", task, "--arch", self.arch, "--criterion", self.criterion, "--dropout", str(size.dropout)]
         return ["--cpu", *parts, *widths, *layers, *ADAM, *self.flags]
 
 
@@ -90,9 +91,9 @@ class TrainingStep:
         words = [str(data_dir), "--source-lang", "src", "--target-lang", "tgt", *variant.command(size)]
         cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, input_args=words))
         torch.manual_seed(seed)
-        task = self.setup_task(cfg.task)
-        self.model = task.build_model(cfg.model).to(self.device).train()
-        self.criterion = criterions.build_criterion(cfg.criterion, task).to(self.device)
+        self.task = self.setup_task(cfg.task)
+        self.model = self.task.build_model(cfg.model).to(self.device).train()
+        self.criterion = criterions.build_criterion(cfg.criterion, self.task).to(self.device)
         self.optimizer = optim.build_optimizer(cfg.optimizer, list(self.model.parameters()))
         self.clip_norm = cfg.optimization.clip_norm
 
@@ -109,9 +110,13 @@ class TrainingStep:
         sample = self.sample(index)
         marks = [time.process_time()]
         self.optimizer.zero_grad()
-        loss, sample_size, _ = self.criterion(self.model, sample)
-        marks.append(time.process_time())
-        self.optimizer.backward(loss)
+
+        def criterion(model: torch.nn.Module, sample: dict[str, Any]) -> Any:
+            result = self.criterion(model, sample)
+            marks.append(time.process_time())
+            return result
+
+        _, sample_size, _ = self.task.train_step(sample, self.model, criterion, self.optimizer, index)
         marks.append(time.process_time())
         self.average(sample_size)
         self.optimizer.clip_grad_norm(self.clip_norm)

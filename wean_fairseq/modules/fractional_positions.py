@@ -10,6 +10,7 @@ import math
 
 from torch import Tensor, nn
 
+from .dropout import Dropout
 from .sinusoidal_positions import sinusoid
 
 
@@ -30,7 +31,7 @@ class FractionalEmbedding(nn.Module):
             raise ValueError(f"sinusoidal positions need an even width, but it is {words.embedding_dim}.")
         self.words = words
         self.scale = math.sqrt(words.embedding_dim)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         nn.init.normal_(words.weight, std=1 / self.scale)
         if words.padding_idx is not None:
             nn.init.zeros_(words.weight[words.padding_idx].detach())

@@ -1,7 +1,8 @@
 """The three matrix products of an output layer: scores, gradient of the queries, gradient of the candidates' rows.
 
-They are most of a training step, so that it matters which library of PyTorch computes them. On a CPU, PyTorch hands
-float32 products to MKL, which keeps to AVX2 on AMD processors. oneDNN, which is in PyTorch as well, uses AVX-512 there.
+These and those of the layers are most of a training step, so that it matters which library of PyTorch computes them. On
+a CPU, PyTorch hands float32 products to MKL, which keeps to AVX2 on AMD processors. oneDNN, which is in PyTorch as
+well, uses AVX-512 there.
 The documented way to it is ``torch.backends.mkldnn.matmul.fp32_precision = "bf16"``, which allows oneDNN to round the
 factors to bfloat16. It does so where that is faster, on processors with matrix instructions for bfloat16 (AMX, and
 some of ARM), and computes in full float32 elsewhere. Which of the two it is, products of integers show, once a process.
@@ -24,6 +25,7 @@ _PROBE_SIZES = (128, 256, 1024)
 # Sums of eight odd numbers below 2^20: exact in float32 in any order, and wrong if a factor loses a digit.
 _PROBE_TERMS = 8
 
+_CPU = torch.device("cpu")
 _rounded = ContextVar("rounded", default=False)
 
 
@@ -72,8 +74,10 @@ def _settings() -> Any:
 _onednn = _Onednn()
 
 
-def exact_products(device: torch.device) -> AbstractContextManager[None]:
+def exact_products(device: torch.device = _CPU) -> AbstractContextManager[None]:
     """Within it, float32 matrix products on a CPU are oneDNN's, if those are exact; otherwise nothing changes.
+
+    Whole training steps are computed within it, backward included.
 
     The setting is the process's: products of other threads go the same way meanwhile, and are as exact.
     """

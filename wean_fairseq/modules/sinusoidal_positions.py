@@ -8,6 +8,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from .dropout import Dropout
 from .words_read import WordsRead
 
 LONGEST_WAVE = 10000.0
@@ -33,7 +34,7 @@ class SinusoidalEmbedding(nn.Module):
         self.scale = math.sqrt(words.embedding_dim)
         # A formula's values, not a state: they are in no checkpoint.
         self.register_buffer("positions", sinusoid(torch.arange(max_positions), words.embedding_dim), persistent=False)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Tensor, read: WordsRead | None = None) -> Tensor:
         """Embed tokens (N, T), which come after those ``read``: (N, T, D).

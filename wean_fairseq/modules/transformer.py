@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from .dropout import Dropout, dropout
 from .query_embedding import OutputLayer, Product
 from .words_read import WordsRead
 
@@ -73,16 +74,21 @@ class MultiHeadAttention(nn.Module):
             memory: what is attended to: ``project`` of (B, S, D).
             bias: added to the scores, broadcast to (B, A, T, S); -inf where nothing may be read. No row may be all
                 -inf.
-            with_weights: return the weights, before dropout; costs the fused kernel.
+            with_weights: return the weights, before dropout; costs the fused kernel, where there is one worth it.
         """
-        if with_weights:
-            return self.read(self.log_weights(states, memory, bias), memory["values"])
+        # A CPU's fused kernel knows no dropout, and multiplies the matrices of the heads, which are small, one by one.
+        if with_weights or states.device.type == "cpu":
+            attended = self.read(self.log_weights(states, memory, bias), memory["values"])
+            return attended if with_weights else Attended(attended.output, None)
         query = self._split_heads(self.query_proj(states))  # (B, A, T, d)
         if bias is not None:
             bias = bias.to(query.dtype)
-        dropout = self.dropout if self.training else 0.0
         heads = functional.scaled_dot_product_attention(
-            query, memory["keys"], memory["values"], attn_mask=bias, dropout_p=dropout
+            query,
+            memory["keys"],
+            memory["values"],
+            attn_mask=bias,
+            dropout_p=self.dropout if self.training else 0.0,
         )
         return Attended(self._output(heads), None)
 
@@ -92,7 +98,7 @@ class MultiHeadAttention(nn.Module):
 
     def read(self, log_weights: Tensor, values: Tensor) -> Attended:
         """The values (B, A, S, d) weighted by (B, A, T, S), with dropout on the weights."""
-        weights = functional.dropout(log_weights.exp(), self.dropout, self.training)
+        weights = dropout(log_weights.exp(), self.dropout, self.training)
         return Attended(self._output(weights.to(values.dtype) @ values), log_weights)
 
     def _output(self, heads: Tensor) -> Tensor:
@@ -139,7 +145,7 @@ class EncoderLayer(nn.Module):
         self.self_norm = nn.LayerNorm(dim, NORM_EPS)
         self.feed_forward = FeedForward(dim, inner_dim)
         self.output_norm = nn.LayerNorm(dim, NORM_EPS)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, states: Tensor, bias: Tensor | None) -> Tensor:
         """One layer.
@@ -175,7 +181,7 @@ class PositionedEmbedding(nn.Module):
         self.positions = nn.Embedding(max_positions, words.embedding_dim)
         self.segment = nn.Parameter(torch.zeros(words.embedding_dim))
         self.norm = nn.LayerNorm(words.embedding_dim, NORM_EPS)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Tensor, read: WordsRead | None = None) -> Tensor:
         """Embed tokens (N, T), which come after those ``read``: (N, T, D).

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
+from .dropout import Dropout
 from .sinusoidal_positions import SinusoidalEmbedding
 from .steps import Memory, State, fold_hypotheses
 from .transformer import (
@@ -106,7 +107,7 @@ class DecoderLayer(nn.Module):
         self.cross_norm = nn.LayerNorm(dim, NORM_EPS)
         self.feed_forward = FeedForward(dim, inner_dim)
         self.output_norm = nn.LayerNorm(dim, NORM_EPS)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def remember(self, source: Tensor, bias: Tensor) -> Keyed:
         """The source as the steps read it: encoder states (B, S, D), and the bias of the attention to them."""

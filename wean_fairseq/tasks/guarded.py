@@ -17,6 +17,7 @@ from .. import precision
 from ..checkpoints import dictionaries, stopping
 from ..data.integrity import check_binary, check_data, checksum_of, record_once
 from ..divergence import check_loss
+from ..modules.output_matmul import exact_products
 from .epoch_batches import EpochBatches
 
 logger = logging.getLogger(__name__)
@@ -121,7 +122,8 @@ class GuardedTask(TranslationTask):
         if update != self._update:  # not for every batch of an update of several
             _seed_like_torch()
         self._update = update
-        result = super().train_step(sample, *args, **kwargs)
+        with exact_products():
+            result = super().train_step(sample, *args, **kwargs)
         if not kwargs.get("ignore_grad"):
             check_loss(result[0], sample, self.cfg.loss_limit, f"update {self._update}")
         return result
@@ -132,7 +134,8 @@ class GuardedTask(TranslationTask):
         Raises:
             Diverged: in training, naming the batch, before the model is kept as the best.
         """
-        result = super().valid_step(sample, *args, **kwargs)
+        with exact_products():
+            result = super().valid_step(sample, *args, **kwargs)
         if self._update is not None:
             check_loss(result[0], sample, self.cfg.loss_limit, f"the validation after update {self._update}")
         return result

@@ -4,8 +4,10 @@ import contextlib
 
 import pytest
 import torch
+from fairseq.tasks.translation import TranslationTask
 
 from wean_fairseq.modules import output_matmul, product_cross_entropy
+from wean_fairseq.tasks.guarded import GuardedConfig, GuardedTask
 
 N, V, D = 19, 203, 33
 U = 2.0**-8  # unit roundoff of bfloat16
@@ -214,3 +216,23 @@ def test_bfloat16_is_on_inside_and_off_outside():
             within, _ = loss_and_gradients(*arguments)
     after, _ = loss_and_gradients(*arguments)
     assert before == after == within != inside
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("name", ["train_step", "valid_step"])
+def test_whole_steps_of_a_task_are_computed_by_onednn_where_it_is_exact(monkeypatch, name, exact):
+    """Backward is part of fairseq's ``train_step``."""
+    found = []
+
+    def step(task, sample):
+        found.append(torch.backends.mkldnn.matmul.fp32_precision)
+        return torch.tensor(1.0), 1, {}
+
+    monkeypatch.setattr(TranslationTask, name, step)
+    monkeypatch.setattr(output_matmul, "onednn_is_exact", lambda: exact)
+    task = GuardedTask.__new__(GuardedTask)
+    task.cfg, task._update = GuardedConfig(), None
+    before = torch.backends.mkldnn.matmul.fp32_precision
+    getattr(task, name)({"ntokens": 1})
+    assert found == ["bf16" if exact else before]
+    assert torch.backends.mkldnn.matmul.fp32_precision == before

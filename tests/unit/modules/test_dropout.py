@@ -1,0 +1,52 @@
+"""Dropout from 16 random bits a number: how often, how much, and the same mask backwards."""
+
+import pytest
+import torch
+
+from wean_fairseq.modules.dropout import LEVELS, Dropout, dropout
+
+
+@pytest.mark.parametrize("probability", [0.1, 0.4, 0.9])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_numbers_are_dropped_or_divided_by_the_probability_of_being_kept(probability, dtype):
+    torch.manual_seed(1)
+    count = 200_003  # no multiple of four
+    values = torch.full((count,), 2.0, dtype=dtype, requires_grad=True)
+    dropped = dropout(values, probability, training=True)
+    kept = dropped != 0
+    # Four standard deviations of a binomial's share.
+    assert kept.double().mean().item() == pytest.approx(
+        1 - probability, abs=4 * (probability * (1 - probability) / count) ** 0.5
+    )
+    torch.testing.assert_close(
+        dropped[kept].double(),
+        torch.full((1,), 2 / (1 - probability)).double().expand(int(kept.sum())),
+        rtol=0.004,
+        atol=0,
+    )
+    dropped.sum().backward()
+    torch.testing.assert_close(values.grad, dropped.detach() / 2, rtol=0.008, atol=0)
+
+
+def test_every_place_of_four_is_dropped_alike():
+    """Four numbers share one drawn integer; each gets bits of its own."""
+    torch.manual_seed(2)
+    kept = (dropout(torch.ones(100_000, 4), 0.3, training=True) != 0).double()
+    torch.testing.assert_close(kept.mean(dim=0), torch.full((4,), 0.7).double(), rtol=0, atol=0.006)
+    covariance = torch.cov(kept.t())
+    assert (covariance - covariance.diag().diag()).abs().max() < 0.003
+
+
+def test_the_seed_decides():
+    def draw(seed):
+        torch.manual_seed(seed)
+        return dropout(torch.ones(7, 3), 0.5, training=True)
+
+    assert torch.equal(draw(3), draw(3)) and not torch.equal(draw(3), draw(4))
+
+
+def test_nothing_is_dropped_in_evaluation_nor_with_probability_0_and_all_with_1():
+    values = torch.randn(5, 3)
+    assert Dropout(0.5).eval()(values) is values
+    assert torch.equal(dropout(values, 0.4 / LEVELS, training=True), values)
+    assert not dropout(values, 1.0, training=True).any()
