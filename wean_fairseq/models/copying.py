@@ -7,7 +7,8 @@ their number.
 Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``V`` base vocabulary, ``K`` slots.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -24,7 +25,19 @@ from ..modules import (
     nothing_to_copy,
     repeat_for_hypotheses,
 )
-from ..modules.copying import NEVER, CopyMixture, log_add, mix, scatter_logsumexp, word_numbers
+from ..modules.chunked_loss import Readings, TokenLoss, product_token_loss, read_scores
+from ..modules.copying import (
+    NEVER,
+    Copying,
+    CopyMixture,
+    log_add,
+    mix,
+    mixture_sums,
+    scatter_logsumexp,
+    word_numbers,
+    words_to_read,
+)
+from ..modules.query_embedding import Product
 from .base import LossModel, StateT, StepDecoder, WordScores
 from .word_layers import num_base_words
 
@@ -110,10 +123,30 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
     def step_loss(self, step: Step, memory: CopyMemoryT, target: Tensor, label_smoothing: float) -> MixtureLoss:
         """See ``StepDecoder``; targets (B, T) may be slots."""
         target = self.known_targets(target)
-        if self.copies:
-            return self.choices(step, memory).loss(target, self.padding_idx, label_smoothing)
-        sums = super().step_loss(step, memory, target, label_smoothing)
-        return MixtureLoss(sums.loss, sums.nll_loss, {})
+        if not self.copies:
+            sums = super().step_loss(step, memory, target, label_smoothing)
+            return MixtureLoss(sums.loss, sums.nll_loss, {})
+        assert step.copying is not None
+        row, column = target.ne(self.padding_idx).nonzero(as_tuple=True)  # of each token, (N,)
+        features, kept, source = step.features[row, column], target[row, column], memory.source[row]
+        copying = [part[row, column].unsqueeze(1) for part in step.copying if part is not None]  # (N, 1, ...)
+        inputs = (kept, source, memory.no_copy[row], *copying)
+
+        def sums_of(read: Readings, target: Tensor, source: Tensor, no_copy: Tensor, *copying: Tensor) -> Tensor:
+            scores, gate = (*copying, None)[:2]
+            one = replace(step, copying=Copying(scores, gate))
+            mixture = self.mixture(one, read.log_sum.unsqueeze(1), no_copy)
+            return mixture_sums(mixture, read.picked, read.total, target, source, self.num_base, label_smoothing)
+
+        loss, nll, copied = self._token_loss(features, words_to_read(kept, source, self.num_base), sums_of, inputs)
+        return MixtureLoss(loss, nll.detach(), {"copied": copied.detach()})
+
+    def _token_loss(self, features: Tensor, words: Tensor, loss_of: TokenLoss, inputs: Sequence[Tensor]) -> Tensor:
+        """See ``product_token_loss``, for tokens with features (N, D), however words are scored."""
+        parts = self.output.parts(features, self.word_embeddings)
+        if isinstance(parts, Product):
+            return product_token_loss(parts, words, loss_of, inputs, self.output.chunk_size)
+        return loss_of(read_scores(self.output.scores(features, self.word_embeddings).float(), words), *inputs)
 
     def known_targets(self, target: Tensor) -> Tensor:
         """Targets of any shape as this decoder can write them."""

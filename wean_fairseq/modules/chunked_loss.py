@@ -8,7 +8,7 @@ size tokens x vocabulary outlives its chunk and no score is computed twice. What
 Legend: ``N`` tokens (padding already removed), ``V`` candidates, ``D`` query width, ``H`` hidden width of the scorer.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -89,6 +89,59 @@ def additive_cross_entropy(
     return _loss_sums(_AdditiveCrossEntropy, inputs, target, label_smoothing, chunk_size)
 
 
+class Readings(NamedTuple):
+    """What a loss reads of the scores of tokens, float32.
+
+    Attributes:
+        log_sum: log of the summed exponentials, (n,).
+        total: the sum, (n,).
+        picked: scores of some words, (n, M).
+    """
+
+    log_sum: Tensor
+    total: Tensor
+    picked: Tensor
+
+
+# Sums over tokens, of which the first is minimised and the others carry no gradient, from readings and what else there
+# is of each token.
+TokenLoss = Callable[..., Tensor]
+
+
+def read_scores(scores: Tensor, words: Tensor) -> Readings:
+    """The readings of scores (n, V) that picks words (n, M)."""
+    return Readings(torch.logsumexp(scores, dim=1), scores.sum(dim=1), scores.gather(1, words))
+
+
+def product_token_loss(
+    parts: tuple[Tensor, Tensor, Tensor | None],
+    words: Tensor,
+    loss_of: TokenLoss,
+    inputs: Sequence[Tensor],
+    chunk_size: int | None = None,
+) -> Tensor:
+    """A loss of scores that are one matrix product, which it reads but in a few places.
+
+    Args:
+        parts: queries (N, D), candidates' rows (V, D), and a bias (V,) or ``None``.
+        words: places of the scores that it reads, (N, M).
+        loss_of: the sums, from the ``Readings`` of some tokens and their rows of ``inputs``.
+        inputs: (N, ...) each.
+        chunk_size: tokens per chunk; ``None`` chooses by memory.
+
+    Returns:
+        The sums, (k,); a gradient goes through the first alone.
+    """
+    tensors = [part for part in (*parts, *inputs) if part is not None]
+    wants_grad = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    device = words.device
+    with torch.autocast(device.type, enabled=False), exact_products(device):
+        loss, others = _ProductTokenLoss.apply(  # type: ignore[no-untyped-call]
+            *parts, words, loss_of, chunk_size, wants_grad, *inputs
+        )
+    return torch.cat([loss.unsqueeze(0), others])
+
+
 def _loss_sums(
     function: type[torch.autograd.Function],
     inputs: tuple[Tensor | None, ...],
@@ -141,6 +194,56 @@ class _ProductCrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_loss: Tensor, _grad_nll: Tensor) -> tuple[Tensor | None, ...]:
         return (*_scaled_gradients(ctx, grad_loss), None, None, None, None)
+
+
+class _ProductTokenLoss(torch.autograd.Function):
+    """``product_token_loss``; the gradients are made in forward and scaled in backward."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        words: Tensor,
+        loss_of: TokenLoss,
+        chunk_size: int | None,
+        wants_grad: bool,
+        *inputs: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        wanted = [wants_grad and needed for needed in ctx.needs_input_grad]
+        chunk = chunk_rows(query.size(0), weight.size(0), chunk_size, query.device)
+        products = OutputProducts(query, weight, bias, wanted[:3], chunk)
+        learnt = [number for number, needed in enumerate(wanted[-len(inputs) :]) if needed]
+        gradients = {number: torch.zeros_like(inputs[number]) for number in learnt}
+        sums: Tensor | float = 0.0
+        for rows in _row_chunks(query.size(0), chunk):
+            scores = products.scores(rows)  # (n, V)
+            leaves = [part.requires_grad_(wants_grad) for part in read_scores(scores, words[rows])]
+            given = [part[rows].detach() for part in inputs]
+            leaves += [given[number].requires_grad_() for number in learnt]
+            with torch.set_grad_enabled(wants_grad):
+                loss, *others = loss_of(Readings(*leaves[:3]), *given)
+            sums = sums + torch.stack([loss, *others]).detach()
+            if wants_grad:
+                of_log_sum, of_total, of_picked, *of_inputs = torch.autograd.grad(loss, leaves, allow_unused=True)
+                scores.sub_(leaves[0].detach().unsqueeze(1)).exp_().mul_(of_log_sum.unsqueeze(1))
+                if of_total is not None:
+                    scores += of_total.unsqueeze(1)
+                products.add_gradients(rows, scores.scatter_add_(1, words[rows], of_picked))
+                for number, gradient in zip(learnt, of_inputs, strict=True):
+                    gradients[number][rows] = gradient
+        assert isinstance(sums, Tensor), "a batch without words"
+        ctx.grads = [*products.gradients, *(None,) * 4, *map(gradients.get, range(len(inputs)))]
+        ctx.dtypes = [getattr(one, "dtype", None) for one in (query, weight, bias, *(None,) * 4, *inputs)]
+        loss, logged = sums[0].clone(), sums[1:].clone()
+        ctx.mark_non_differentiable(logged)
+        return loss, logged
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_loss: Tensor, _grad_others: Tensor) -> tuple[Tensor | None, ...]:
+        return tuple(_scaled_gradients(ctx, grad_loss))
 
 
 class _AdditiveCrossEntropy(torch.autograd.Function):

@@ -48,26 +48,6 @@ class CopyDistribution(NamedTuple):
         generated = self.generate.gather(-1, target.masked_fill(~known, 0).unsqueeze(-1)).squeeze(-1)
         return log_add(generated.masked_fill(~known, NEVER), self._copied(target))
 
-    def loss(self, target: Tensor, padding_idx: int, label_smoothing: float = 0.0) -> "MixtureLoss":
-        """Negative log-likelihood, summed over the tokens that are not padding.
-
-        Args:
-            target: shape (B, T).
-            padding_idx: the index in ``target`` that is no token.
-            label_smoothing: mass spread evenly over the other words of the base vocabulary; slots get none, because
-                they stand for other words in every sentence.
-        """
-        keep = target.ne(padding_idx)
-        log_probs = self.target_log_probs(target)
-        nll = -log_probs.masked_select(keep).sum()
-        copied = (self._copied(target) - log_probs.detach()).exp().masked_select(keep).sum().detach()
-        loss = nll
-        if label_smoothing:
-            each = label_smoothing / (self.generate.size(-1) - 1)
-            smooth = -self.log_probs(_slots_in_use(self.source, self.generate.size(-1)))[..., : self.generate.size(-1)]
-            loss = (1 - label_smoothing - each) * nll + each * smooth.sum(-1).masked_select(keep).sum()
-        return MixtureLoss(loss, nll.detach(), {"copied": copied})
-
     def provenance(self, target: Tensor) -> tuple[Tensor, Tensor]:
         """The origin of the words ``target`` (B, T).
 
@@ -152,6 +132,49 @@ def mix(copying: Copying, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
     return CopyMixture(normaliser, copy.masked_fill(hidden, NEVER))
 
 
+def words_to_read(target: Tensor, source: Tensor, num_base: int) -> Tensor:
+    """The words whose scores ``mixture_sums`` reads, slots as any: targets (N,), sources (N, S) -> (N, 1 + S)."""
+    return base_ids(torch.cat([target.unsqueeze(1), source], dim=1), num_base, 0)
+
+
+def mixture_sums(
+    mixture: CopyMixture, scores: Tensor, total: Tensor, target: Tensor, source: Tensor, num_base: int, smoothing: float
+) -> Tensor:
+    """Negative log-likelihood of tokens of which each is a hypothesis of one step, and what is logged.
+
+    A word outside the base vocabulary can only be copied (CopyNet, eq. 7); a copied base word has both ways.
+
+    Args:
+        mixture: of one step, (N, 1, ...).
+        scores: of ``words_to_read``, (N, 1 + S).
+        total: the sum of the scores of all base words, (N,).
+        target: slots included, (N,).
+        source: slots included, (N, S).
+        num_base: ``V``.
+        smoothing: mass spread evenly over the other words of the base vocabulary; slots get none, because they stand
+            for other words in every sentence.
+
+    Returns:
+        Sums over the tokens: the loss, the negative log-likelihood, and the expected copied words, (3,).
+    """
+    copy = mixture.copy.squeeze(1)  # (N, S)
+    generate = scores - mixture.normaliser  # (N, 1 + S)
+    copied = logsumexp(copy.masked_fill(source.ne(target.unsqueeze(1)), NEVER))
+    log_probs = log_add(generate[:, 0].masked_fill(target >= num_base, NEVER), copied)
+    nll = -log_probs.sum()
+    loss = nll
+    if smoothing:
+        each = smoothing / (num_base - 1)
+        # Of a word of the source, all places where it stands count, and it counts once.
+        same = source.unsqueeze(1).eq(source.unsqueeze(2))  # (N, S, S)
+        once = ~same.tril(-1).any(dim=2) & (source < num_base)
+        ways = logsumexp(copy.unsqueeze(1).masked_fill(~same, NEVER))  # (N, S)
+        more = (log_add(generate[:, 1:], ways) - generate[:, 1:]).masked_fill(~once, 0.0)
+        everything = total.sum() - num_base * mixture.normaliser.sum() + more.sum()
+        loss = (1 - smoothing - each) * nll - each * everything
+    return torch.stack([loss, nll, (copied - log_probs).exp().sum()])
+
+
 def word_numbers(source: Tensor) -> Tensor:
     """Numbers from 0 that tell the words of each row of the source (B, S) apart: (B, S)."""
     words, order = source.sort(dim=1)
@@ -229,7 +252,3 @@ def _log(values: Tensor) -> Tensor:
     """Log of values >= 0; 0 gives -inf, with gradient 0."""
     tiny = torch.finfo(values.dtype).tiny
     return values.clamp_min(tiny).log().masked_fill(values == 0, NEVER)
-
-
-def _slots_in_use(source: Tensor, num_base: int) -> int:
-    return max(0, int(source.max()) + 1 - num_base)
