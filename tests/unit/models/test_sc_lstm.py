@@ -23,9 +23,9 @@ class TestScLstmContract(TopicContract):
         "three layers": ("sc_lstm", TINY | {"num_layers": 3}),
     }
 
-    def test_every_parameter_gets_a_gradient(self, model):
+    def test_every_parameter_gets_a_gradient(self, model, case):
         """As in the contract; of the rows of the keywords those of the batch's topics do."""
-        super().test_every_parameter_gets_a_gradient(model)
+        super().test_every_parameter_gets_a_gradient(model, case)
         assert model.decoder.gate.write.weight.grad.any(dim=1).sum() < len(model.decoder.gate.write.weight)
 
 
