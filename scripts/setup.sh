@@ -20,7 +20,7 @@ readonly VENV=.venv
 readonly STATE=$VENV/.setup
 readonly LOG=$VENV/setup.log
 readonly VENV_PYTHON=$VENV/bin/python
-readonly EXTRAS=dev,meteor,zh,stats,bert,vectors,inspect,fkgl
+readonly EXTRAS=dev,meteor,zh,stats,bert,vectors,inspect,fkgl,tensorboard
 readonly SUPPORTED="3.11 3.12 3.13"
 
 say() { printf '[setup%s] %s\n' "${STEP:+ $STEP/4}" "$*"; }

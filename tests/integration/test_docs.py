@@ -6,6 +6,7 @@ those that are cheap are run as well, in test_docs_run.py. Addresses elsewhere a
 
 import contextlib
 import re
+import runpy
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -257,3 +258,10 @@ def test_wrong_commands_are_seen(line: str, said: str):
     found = problems(line, whole=True)
     assert len(found) == 1
     assert said in found[0], found[0]
+
+
+def test_the_site_has_no_links_to_files_that_it_has_not():
+    name = ROOT / "scripts" / "site_links.py"
+    convert = runpy.run_path(str(name))["on_page_markdown"]
+    text = "[recipes](recipes.md), [examples](../examples/README.md#x) and [`LICENSE`](../LICENSE) ![a](../b.png)"
+    assert convert(text) == "[recipes](recipes.md), examples (`examples/README.md`) and `LICENSE` ![a](../b.png)"

@@ -396,7 +396,8 @@ def test_changed_metadata_repeats_the_last_step_only(project):
     project.calls()
     (project.root / "setup.py").write_text("# changed\n")
     assert project.setup().returncode == 0
-    assert [call.split()[-1] for call in project.calls()] == [".[dev,meteor,zh,stats,bert,vectors,inspect,fkgl]"]
+    extras = "dev,meteor,zh,stats,bert,vectors,inspect,fkgl,tensorboard"
+    assert [call.split()[-1] for call in project.calls()] == [f".[{extras}]"]
 
 
 def test_changed_torch_repeats_its_installation_and_the_build(project):

@@ -63,11 +63,13 @@ class Piece:
         text: the words.
         kind: ``copied``, ``new``, ``dropped`` or nothing.
         title: more about them, e.g. how probably they were copied.
+        attached: no space is before them, as before a comma.
     """
 
     text: str
     kind: str = ""
     title: str = ""
+    attached: bool = False
 
 
 @dataclass(frozen=True)

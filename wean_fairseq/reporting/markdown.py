@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -110,13 +110,15 @@ def _samples(block: SamplesBlock) -> Iterator[str]:
         yield ""
         for label, pieces in sample.lines:
             runs = groupby(pieces, key=lambda piece: piece.kind)
-            text = block.glue.join(_render_run(kind, found, block.glue) for kind, found in runs)
-            yield f"- *{escape(label)}*: {text}"
+            text = "".join(_render_run(kind, [*found], block.glue) for kind, found in runs)
+            yield f"- *{escape(label)}*: {text.removeprefix(block.glue)}"
     yield from _notes(block.notes)
 
 
-def _render_run(kind: str, pieces: Iterable[Piece], glue: str) -> str:
+def _render_run(kind: str, pieces: Sequence[Piece], glue: str) -> str:
     """Pieces of one kind; by tags, as Markdown's signs need spaces around them, which Chinese does not have."""
-    text = glue.join(escape_inline(piece.text) for piece in pieces)
+    spaces = ["" if piece.attached else glue for piece in pieces]
+    text = "".join(space + escape_inline(piece.text) for space, piece in zip(spaces, pieces, strict=True))
+    text = text[len(spaces[0]) :]
     tag = {"new": "b", "dropped": "del"}.get(kind)
-    return f"<{tag}>{text}</{tag}>" if tag else text
+    return spaces[0] + (f"<{tag}>{text}</{tag}>" if tag else text)

@@ -1,7 +1,9 @@
 """Outputs beside their source: which words a system copied, which are new, and which of the source it left out."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ..errors import UserError
 from ..evaluation.granularity import spread
@@ -12,6 +14,8 @@ from .runs import Run, ScoredSet
 from .style import printable
 
 LONGEST = 400  # words of a text that are shown
+# Brackets and quotes before a word, and what ends a clause behind it; an abbreviation's full stop is one of these too.
+_ATTACHED = re.compile(r"^([\"“”„«(\[¿¡]*)(.*?\w.*?)([.,;:!?\"“”»)\]…]*)$")
 _COPIED = 0.5  # from this probability on, a word counts as copied
 _OWN_ACCOUNT = (
     "By its own account (--copy-provenance): marked like a word of the source = copied with a probability of at least "
@@ -24,29 +28,36 @@ LEGEND = [
 ]
 
 
-def words_of(text: str, characters: bool) -> list[str]:
-    """The words of a text, or its characters where it is Chinese without spaces."""
-    return list(text.replace(" ", "")) if characters else text.split()
+def words_of(text: str, characters: bool) -> list[Piece]:
+    """The words of a text and the signs that are attached to them, or its characters where it has no spaces."""
+    if characters:
+        return [Piece(character) for character in text.replace(" ", "")]
+    found = []
+    for token in text.split():
+        signs = _ATTACHED.match(token)
+        parts = [*signs[1], signs[2], *signs[3]] if signs else [token]
+        found += [Piece(part, attached=place > 0) for place, part in enumerate(parts)]
+    return found
 
 
-def compare(source: Sequence[str], output: Sequence[str]) -> list[Piece]:
+def compare(source: Sequence[Piece], output: Sequence[Piece]) -> list[Piece]:
     """The words of an output, marked by whether the source has them, and then the source's words that are missing.
 
     A word counts as often as it occurs: the second "the" of an output is new where the source has only one.
     """
-    left = Counter(word.lower() for word in source)
+    left = Counter(word.text.lower() for word in source)
     pieces = []
     for word in output[:LONGEST]:
-        known = left[word.lower()] > 0
-        left[word.lower()] -= known
-        pieces.append(Piece(word, "copied" if known else "new"))
+        known = left[word.text.lower()] > 0
+        left[word.text.lower()] -= known
+        pieces.append(Piece(word.text, "copied" if known else "new", attached=word.attached))
     if len(output) > LONGEST:
         return [*pieces, Piece(f"… ({len(output) - LONGEST} words more)")]
     dropped = []
     for word in reversed(source):
-        if left[word.lower()] > 0:
-            left[word.lower()] -= 1
-            dropped.append(Piece(word, "dropped"))
+        if left[word.text.lower()] > 0:
+            left[word.text.lower()] -= 1
+            dropped.append(Piece(word.text, "dropped"))
     return [*pieces, *reversed(dropped[-LONGEST:])]
 
 
@@ -99,9 +110,9 @@ def _dumps(run: Run, test: ScoredSet) -> Mapping[str, Mapping[int, Provenance]]:
     return found
 
 
-def _plain_pieces(words: Sequence[str]) -> tuple[Piece, ...]:
+def _plain_pieces(words: Sequence[Piece]) -> tuple[Piece, ...]:
     more = [Piece(f"… ({len(words) - LONGEST} words more)")] if len(words) > LONGEST else []
-    return (*(Piece(word) for word in words[:LONGEST]), *more)
+    return (*words[:LONGEST], *more)
 
 
 def _drop_deleted(pieces: Sequence[Piece]) -> list[Piece]:
@@ -110,4 +121,4 @@ def _drop_deleted(pieces: Sequence[Piece]) -> list[Piece]:
 
 def _printable_pieces(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
     """Pieces that every page can show, and none of them endless."""
-    return tuple(Piece(printable(piece.text)[:2000], piece.kind, piece.title) for piece in pieces)
+    return tuple(replace(piece, text=printable(piece.text)[:2000]) for piece in pieces)
