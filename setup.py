@@ -80,8 +80,6 @@ setup(
             "playwright",
             "mkdocs",
             "mkdocstrings-python",
-            "nbclient",
-            "ipykernel",
         ],
     },
     entry_points={

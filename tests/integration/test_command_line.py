@@ -46,22 +46,16 @@ def unknown_as_unk(sentence: str) -> str:
 
 def test_stock_translation_as_users_first_call_it(data, tmp_path):
     first_call = ["--user-dir", USER_DIR, "--arch", "wean_lstm", "--criterion", "query_embedding"]
-    small = ["--max-epoch", 2, "--lr", 0.005, "--batch-size", 64, "--save-dir", tmp_path / "saved"]
-    small += ["--log-format", "json", "--tensorboard-logdir", tmp_path / "tb"]
+    small = ["--max-epoch", 2, "--lr", 0.005, "--batch-size", 64, "--save-dir", tmp_path, "--log-format", "json"]
     result = run("fairseq-train", data, *first_call, *TINY, "--optimizer", "adam", "--cpu", *small)
     first, last = result.logged("valid_loss")
     assert last < first
-    logged = {
-        path.parent.name for path in (tmp_path / "tb").rglob("events.out.tfevents.*") if path.stat().st_size > 200
-    }
-    assert logged == {"train", "valid"}
-    saved = tmp_path / "saved"
-    names = {path.name for path in saved.iterdir()}
+    names = {path.name for path in tmp_path.iterdir()}
     checkpoints = {"checkpoint1.pt", "checkpoint2.pt", "checkpoint_best.pt", "checkpoint_last.pt"}
     assert names == {*checkpoints, "checksums.sha256", ".training.lock"}
-    assert needed_globals(saved / "checkpoint_best.pt") == set()
+    assert needed_globals(tmp_path / "checkpoint_best.pt") == set()
     every = ["--required-batch-size-multiple", 1]  # stock fairseq leaves sentences out otherwise
-    decoded = generate(data, saved / "checkpoint_best.pt", *every, task="translation")
+    decoded = generate(data, tmp_path / "checkpoint_best.pt", *every, task="translation")
     assert sorted(decoded.hypotheses) == list(range(60))
 
 
