@@ -151,7 +151,7 @@ def verdict(claim: dict[str, Any], outcomes: list[Outcome]) -> str:
         return NOT_RUN
     if not any(outcome.there for outcome in outcomes):
         return NOT
-    complete = "complete" in claim or all(outcome.complete for outcome in outcomes)
+    complete = ("complete" in claim or all(outcome.complete for outcome in outcomes)) and "doubt" not in claim
     return HOLDS if complete and all(outcome.there for outcome in outcomes) else IN_PART
 
 
@@ -183,7 +183,9 @@ def row(claim: dict[str, Any], outcomes: list[Outcome]) -> str:
     why = claim.get("cannot") or claim.get("why", "")
     if outcomes and "complete" not in claim:
         ended = all(outcome.complete for outcome in outcomes)
-        why += " Trainings converged." if ended else " Trainings were cut, or how they ended was not recorded."
+        why += (
+            " Trainings ended by `--patience`." if ended else " Trainings were cut, or how they ended was not recorded."
+        )
     elif "complete" in claim:
         why += f" Complete: {claim['complete']}."
     cells = (claim["text"], describe_runs(claim, outcomes), found, f"{SIGNS[judged]} **{judged}**", why)

@@ -48,7 +48,7 @@ class _Named:
 
 
 def parse_args_and_arch(parser: ArgumentParser, input_args: list[str] | None = None, *args: Any, **kwargs: Any) -> Any:
-    """As fairseq's.
+    """Parse a command line as fairseq does; ``--arch NAME --help`` lists the options of that arch.
 
     Raises:
         UserError: if a name is wrong or missing.

@@ -316,9 +316,10 @@ outputs() {
 }
 
 # score SET REFERENCES... -- [ARGUMENTS...]: every system's output on SET against raw references, beside the source; and
-# the curves of their trainings. With several SEEDS also all of them together: mean and standard deviation, one test.
+# the curves of their trainings. With several SEEDS also all of them together, mean and standard deviation, one test: where
+# their test sets are the same, which those that are made from a seed are not.
 score() {
-  local set=$1 references=() systems=() inside=${RUN#"$TABLE/seed$SEED"} seed together
+  local set=$1 references=() systems=() inside=${RUN#"$TABLE/seed$SEED"} seed side together
   [[ -z ${JOB:-} ]] || return 0
   shift
   while (($# > 0)) && [[ $1 != -- ]]; do
@@ -333,6 +334,14 @@ score() {
   curves
   [[ $SEEDS == *' '* ]] || return 0
   together=$TABLE$inside
+  for seed in $SEEDS; do
+    for side in src tgt; do
+      if ! cmp -s "$(read_text "$set")/test.$side" "$(RUN=$TABLE/seed$seed$inside read_text "$set")/test.$side"; then
+        say "the seeds have test sets of their own: their scores stand in $TABLE/seed*, and not together"
+        return 0
+      fi
+    done
+  done
   mkdir -p "$together"
   mapfile -t systems < <(for seed in $SEEDS; do RUN=$TABLE/seed$seed$inside outputs "$set"; done)
   say "scores of the seeds $SEEDS together (also in $together/$set.json)"

@@ -111,11 +111,12 @@ def test_each_seed_has_a_run_and_scores_of_its_own(run, tmp_path):
         assert list(trainings(tmp_path / f"run/seed{seed}")) == ["first"]
 
 
-def test_the_seeds_are_scored_together(tmp_path):
+@pytest.mark.parametrize("references", ["aa", "ab"], ids=["one test set", "one of each seed"])
+def test_the_seeds_are_scored_together(tmp_path, references):
     """Expected by hand: of one word, right in one of two runs, 50 ± 71 % (the standard deviation with n - 1)."""
-    for seed, output in ((4, "a"), (7, "b")):
+    for seed, output, reference in ((4, "a", references[0]), (7, "b", references[1])):
         folder = tmp_path / f"seed{seed}/set"
-        for name, text in (("first/test.txt", output), ("text-test/test.src", "s"), ("text-test/test.tgt", "a")):
+        for name, text in (("first/test.txt", output), ("text-test/test.src", "s"), ("text-test/test.tgt", reference)):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(f"{text}\n", encoding="utf-8")
     score = 'RUN=$RUN/set; score test "$RUN/text-test/test.tgt" -- --metric exact@1'
@@ -124,6 +125,10 @@ def test_the_seeds_are_scored_together(tmp_path):
     environment |= {"SYSTEMS": "first", "PATH": f"{BIN}:{ENVIRONMENT['PATH']}"}
     done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
+    if references == "ab":
+        assert "the seeds have test sets of their own" in done.stdout
+        assert not (tmp_path / "set").exists()
+        return
     scores = json.loads((tmp_path / "set/test.json").read_text(encoding="utf-8"))["systems"]["first"]["exact@1"]
     assert (scores["score"], scores["deviation"]) == (50.0, pytest.approx(100 / 2**0.5))
 

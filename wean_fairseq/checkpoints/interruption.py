@@ -59,7 +59,7 @@ def ends_well(cfg: Any, main: Callable[..., Any]) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, Exception) as error:
-        if not (watch.asked or isinstance(error, KeyboardInterrupt)):
+        if not _came_of_an_interrupt(error):
             raise
         _tell(
             "stopped at once" + ("; the same command goes on from the last checkpoint, if there is one" if loop else "")
@@ -69,6 +69,13 @@ def ends_well(cfg: Any, main: Callable[..., Any]) -> Iterator[None]:
         watch.stop()
         if loop is not None:
             command[_LOOP] = loop
+
+
+def _came_of_an_interrupt(error: BaseException | None) -> bool:
+    """Whether an error is a second Ctrl-C, or came of one: any other is told as it is, also after the first."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _watching(watch: _Watch, loop: Callable[..., Any]) -> Callable[..., Any]:

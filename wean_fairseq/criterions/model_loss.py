@@ -117,7 +117,7 @@ class ModelLossCriterion(FairseqCriterion):
     def _without_first_target(self, sample: dict[str, Any]) -> dict[str, Any]:
         target = sample["target"].clone()
         target[:, 0] = self.padding_idx
-        return {**sample, "target": target, "ntokens": sample["ntokens"] - target.size(0)}
+        return {**sample, "target": target, "ntokens": max(1, int(target.ne(self.padding_idx).sum()))}
 
     def _sums(self, model: BaseFairseqModel, sample: dict[str, Any]) -> LossSums | MixtureLoss:
         if not getattr(model, "computes_loss", False):

@@ -101,11 +101,13 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
 
     Attributes:
         normalises: ``scores`` are log-probabilities, which no temperature can be applied to before they are summed.
+        ranks_hypotheses: ``finish`` adds what is no log-probability, for the fast search alone; no stop rule holds.
     """
 
     output: OutputLayer
     embed_tokens: nn.Embedding
     normalises = False
+    ranks_hypotheses = False
 
     def __init__(self, dictionary: Dictionary) -> None:
         super().__init__(dictionary)

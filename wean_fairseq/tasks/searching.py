@@ -104,6 +104,12 @@ class SearchingTask(GuardedTask):
             prefix_allowed_tokens_fn=prefix_allowed_tokens_fn,
         )
         is_fast = getattr(generator, "is_fast", False) and getattr(args, "prefix_size", 0) == 0
+        ranks = any(getattr(getattr(model, "decoder", None), "ranks_hypotheses", False) for model in models)
+        if ranks and not (is_fast and preset == "fairseq"):
+            raise UserError(
+                "--distract-attention, --distract-content and --distract-state are for plain beam search with one model "
+                "and --search-preset fairseq, without --stock-search: set them to 0, or leave out what contradicts them."
+            )
         if self.cfg.bf16_scores and not is_fast:
             raise UserError(
                 "--bf16-scores is for plain beam search with one model of this package, without --stock-search: "

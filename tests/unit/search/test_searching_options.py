@@ -79,3 +79,22 @@ def test_rounded_scores_are_refused_where_fairseqs_loop_would_search(arch, optio
     assert task.build_generator([model], Namespace()).is_fast
     with pytest.raises(UserError, match="--bf16-scores is for plain beam search"):
         task.build_generator([model], Namespace(**options))
+
+
+@pytest.mark.parametrize(
+    ("settings", "options"),
+    [
+        ({"stock_search": True}, {}),
+        ({"search_preset": "wean"}, {}),
+        ({"search_preset": "copynet"}, {}),
+        ({}, {"no_repeat_ngram_size": 2}),
+        ({}, {"sampling": True}),
+    ],
+)
+def test_a_search_that_cannot_rank_by_distraction_says_so(settings, options):
+    """Instead of searching without it, or ending by a rule that does not hold for it."""
+    model = make_model("rnn_distract", {"distract_content": 0.5})
+    with pytest.raises(UserError, match="--distract-state are for plain beam search with one model"):
+        search(paraphrase_task(**settings), [model], make_sample(model), **options)
+    found, is_fast = search(paraphrase_task(), [model], make_sample(model))
+    assert is_fast and found

@@ -7,7 +7,7 @@ from ..word_layers import OutputLayerConfig
 
 @dataclass
 class RnnDistractConfig(OutputLayerConfig):
-    """Where the paper could not be checked, the authors' release is followed."""
+    """The paper was not at hand: the equations are those of the authors' release."""
 
     embed_dim: int = field(
         default=350, metadata={"help": "width of the embedding that encoder and decoder share, and of the readout"}
@@ -21,7 +21,7 @@ class RnnDistractConfig(OutputLayerConfig):
         default=0.0,
         metadata={
             "help": "in beam search prefer hypotheses whose attention is far from all before: weight of the divergence "
-            "(not with --stock-search)"
+            "(in plain beam search alone)"
         },
     )
     distract_content: float = field(

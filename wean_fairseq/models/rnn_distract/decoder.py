@@ -70,6 +70,7 @@ class RnnDistractDecoder(StepDecoder[DistractMemory, DistractState]):
     Args:
         dictionary: of the target (the same as of the source).
         embed_tokens: the shared embedding, (V, E).
+        hidden_size: ``H``.
         memory_dim: ``M``.
         attention: with the coverage that distracts it.
         output: scores words from the readout, E wide.
@@ -100,6 +101,7 @@ class RnnDistractDecoder(StepDecoder[DistractMemory, DistractState]):
         self.output = output
         self.dropout = nn.Dropout(dropout)
         self.search_weights = search_weights
+        self.ranks_hypotheses = any(search_weights)
 
     def remember(self, encoder_out: dict[str, Tensor]) -> DistractMemory:
         """See ``StepDecoder``; s_0 = tanh(W mean(h) + b)."""
@@ -111,7 +113,7 @@ class RnnDistractDecoder(StepDecoder[DistractMemory, DistractState]):
         """See ``StepDecoder``."""
         sentences, length, width = memory.states.shape
         before = None
-        if any(self.search_weights) and not self.training:
+        if self.ranks_hypotheses and not self.training:
             empty = memory.states.new_zeros
             nothing = empty(sentences, 0, length), empty(sentences, 0, width), empty(sentences, 0, memory.start.size(1))
             before = ReadBefore(*nothing, preference=empty(sentences, dtype=torch.float))
@@ -128,7 +130,7 @@ class RnnDistractDecoder(StepDecoder[DistractMemory, DistractState]):
             attended = attention_weights(scores, memory.padding_mask)  # alpha_t, (N, S)
             content = self.content_distraction(weighted_sum(attended, memory.states), state.content)  # c_t
             hidden = self.content_cell(content, hidden)  # s_t
-            before = state.before
+            before = state.before if words.size(1) == 1 else None  # nothing is ranked with all words at hand
             if before is not None:
                 before = self._look_back(before, attended, content, hidden)
                 assert state.before is not None

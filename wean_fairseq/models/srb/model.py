@@ -58,6 +58,7 @@ class SrbEncoder(SourceEncoder):
 class SrbModel(LossModel):
     """Gated LSTM encoder, LSTM decoder with attention, and the cosine of source and summary in the loss."""
 
+    adds_losses = True
     encoder: SrbEncoder
     decoder: SrbDecoder
 

@@ -1,0 +1,28 @@
+"""How unlike a step of a search is to those before it: closed forms."""
+
+import math
+
+import torch
+
+from wean_fairseq.modules import greatest_likeness, least_divergence
+
+
+def test_the_least_divergence_is_that_of_the_nearest_step():
+    """By hand: KL((1/2, 1/2) || (1/4, 3/4)) = 1/2 log 2 + 1/2 log(2/3); of the same weights it is 0."""
+    now = torch.tensor([[0.25, 0.75, 0.0], [0.25, 0.75, 0.0]])
+    before = torch.tensor([[[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]], [[0.5, 0.5, 0.0], [0.25, 0.75, 0.0]]])
+    expected = torch.tensor([0.5 * math.log(2) + 0.5 * math.log(2 / 3), 0.0])
+    torch.testing.assert_close(least_divergence(now, before), expected, atol=1e-6, rtol=1e-6)
+
+
+def test_a_position_that_is_read_no_more_is_far_but_finite():
+    """In float16 too, in which a small weight is 0."""
+    now, before = torch.tensor([[0.0, 1.0]]).half(), torch.tensor([[[1.0, 0.0]]]).half()
+    assert 50 < least_divergence(now, before).item() < 100
+
+
+def test_the_greatest_likeness_is_the_largest_cosine():
+    """Cosines by hand: 0, -1 and 3/5."""
+    now = torch.tensor([[2.0, 0.0]])
+    before = torch.tensor([[[0.0, 5.0], [-1.0, 0.0], [3.0, 4.0]]])
+    torch.testing.assert_close(greatest_likeness(now, before), torch.tensor([0.6]))
