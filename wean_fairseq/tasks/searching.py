@@ -107,8 +107,9 @@ class SearchingTask(GuardedTask):
         ranks = any(getattr(getattr(model, "decoder", None), "ranks_hypotheses", False) for model in models)
         if ranks and not (is_fast and preset == "fairseq"):
             raise UserError(
-                "--distract-attention, --distract-content and --distract-state are for plain beam search with one model "
-                "and --search-preset fairseq, without --stock-search: set them to 0, or leave out what contradicts them."
+                "--distract-attention, --distract-content and --distract-state are for plain beam search with one "
+                "model and --search-preset fairseq, without --stock-search: set them to 0, or leave out what "
+                "contradicts them."
             )
         if self.cfg.bf16_scores and not is_fast:
             raise UserError(
