@@ -66,6 +66,8 @@ WORDS = {
         Model("nts"),
         Model("enc_dec_a"),
         Model("residual_lstm"),
+        Model("srb"),
+        Model("rnn_distract"),
         Model("paraphrase_transformer"),
         Model("copy_transformer"),
         Model("dnpg"),

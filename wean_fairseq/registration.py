@@ -9,7 +9,8 @@ use the archs, the tasks or the safe checkpoint loader finds them there.
 The means is the import system's own: a finder that stands before the others and asks them, so that it finds what they
 find. Its loader, asked to create the module, registers first (which imports that module too, in the usual way) and then
 hands over what is there. Meanwhile all threads, this one too, import in the usual way: one that waited here would hold
-the lock of a module that is needed for the registration.
+the lock of a module that is needed for the registration. Threads whose first imports are different parts of the package
+and of fairseq can meet in a circle, which Python's import system ends with an error: import once before starting them.
 """
 
 import sys

@@ -52,7 +52,21 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def checkpoint(data: Path, family: str) -> Path:
     """A model with random weights, saved as fairseq-train saves it."""
     parser = options.get_training_parser()
-    given = [str(data), "-s", "src", "-t", "tgt", "--cpu", "--optimizer", "adam", "--lr", "1", *FAMILIES[family][0]]
+    given = [
+        str(data),
+        "-s",
+        "src",
+        "-t",
+        "tgt",
+        "--cpu",
+        "--optimizer",
+        "adam",
+        "--lr",
+        "1",
+        "--criterion",
+        "model_loss",
+    ]
+    given += FAMILIES[family][0]
     cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, input_args=given))
     torch.manual_seed(1)
     task = tasks.setup_task(cfg.task)

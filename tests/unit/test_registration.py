@@ -132,12 +132,15 @@ def test_looking_for_a_module_is_answered_as_without_the_plugin(small: Path) -> 
 
 
 def test_threads_that_import_at_once_register_once(small: Path) -> None:
-    """With what takes its time at every place, so that each thread meets the others in the middle."""
+    """With what takes its time at every place, so that each thread meets the others in the middle.
+
+    All of them import the same: of modules that import one another Python lets no two threads import a part each.
+    """
     slow = "import time\ntime.sleep(0.05)\n"
     for path in small.rglob("*.py"):
         if path.name not in ("registration.py", "errors.py") and path.parent.name != "wean_fairseq":
             path.write_text(slow + path.read_text(encoding="utf-8"), encoding="utf-8")
-    names = ["fairseq", "torch", "fairseq.tasks", "wean_fairseq.models", "wean_fairseq.data.text", "wean_fairseq.tasks"]
+    names = ["wean_fairseq.tasks"] * 6
     code = (
         "import sys, threading, traceback\nfrom importlib import import_module\nimport wean_fairseq\n"
         "failed = []\nthreading.excepthook = lambda args: failed.append(args.exc_value)\n"

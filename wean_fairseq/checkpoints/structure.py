@@ -35,9 +35,9 @@ _CHECKPOINT = {
                 NoneType,
                 {"version?": int, "epoch": int, "iterations_in_epoch?": int, "made_of?": {ANY: (int, str)}},
             ),
-            "previous_training_time?": _NUMBER,
-            "val_loss?": (NoneType, *_NUMBER),
-            "best?": (NoneType, *_NUMBER),
+            "previous_training_time?": (*_NUMBER, Tensor),  # summed over processes
+            "val_loss?": (NoneType, *_NUMBER, Tensor),
+            "best?": (NoneType, *_NUMBER, Tensor),
             "average_of?": list,
             "ParaphraseTask?": dict,
             "TopicEssayTask?": dict,
@@ -127,7 +127,8 @@ def wrong_in_optimizer(optimizer: Optimizer) -> str | None:
     """
     for group in optimizer.param_groups:
         for name, default in getattr(optimizer, "defaults", {}).items():  # one of several optimisers has none
-            if not _alike(group.get(name), default):
+            # Switches that a version of PyTorch has added are not in the checkpoints of another.
+            if not _alike(group.get(name, default if isinstance(default, bool) else None), default):
                 return str(name)
     kinds: dict[str, type] = {}
     names: set[frozenset[str]] = set()

@@ -139,7 +139,8 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
             return mixture_sums(mixture, read.picked, read.total, target, source, self.num_base, label_smoothing)
 
         loss, nll, copied = self._token_loss(features, words_to_read(kept, source, self.num_base), sums_of, inputs)
-        return MixtureLoss(loss, nll.detach(), {"copied": copied.detach()})
+        # A loss of its own: for an empty batch fairseq changes it in place, which one of several views does not allow.
+        return MixtureLoss(loss.clone(), nll.detach(), {"copied": copied.detach()})
 
     def _token_loss(self, features: Tensor, words: Tensor, loss_of: TokenLoss, inputs: Sequence[Tensor]) -> Tensor:
         """See ``product_token_loss``, for tokens with features (N, D), however words are scored."""

@@ -13,6 +13,7 @@ from corpus.reading import read_aligned, read_lines
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wean_fairseq import optional
 from wean_fairseq.text import Text, TextSettings, steps
 from wean_fairseq.text.cleaning import Cleaner, restore_specials
 from wean_fairseq.text.spelling import one_spelling
@@ -205,7 +206,7 @@ def test_missing_library_is_one_sentence(library, monkeypatch, tmp_path):
     def missing(name):
         raise ImportError(name)
 
-    monkeypatch.setattr(steps, "import_module", missing)
+    monkeypatch.setattr(optional, "import_module", missing)
     unit = {"tokenizers": "wordpiece"}.get(library, library)
     with pytest.raises(InputError, match=rf"needs {library}, which is not installed: pip install 'wean-fairseq\["):
         steps.splitter(unit, tmp_path / "vocab.txt")
