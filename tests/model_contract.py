@@ -137,6 +137,13 @@ class ModelContract:
         """Whether the loss does not depend on a parameter, by the mathematics of the case."""
         return False
 
+    def test_the_loss_may_be_changed_in_place(self, model):
+        """fairseq multiplies it by 0 in a process whose share of the batches is empty."""
+        batch = make_batch()
+        loss = model(**batch, **task_inputs(model, batch)).loss
+        loss *= 0
+        loss.backward()
+
     def test_every_parameter_gets_a_gradient(self, model, case):
         batch = make_batch()
         model(**batch, **task_inputs(model, batch)).loss.backward()
