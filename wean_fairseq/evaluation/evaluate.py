@@ -156,6 +156,8 @@ def _cell_from_json(content: Mapping[str, Any]) -> Cell:
 
 def _comparison_from_json(content: Mapping[str, Any]) -> Comparison:
     p_values = {name: _number(value) for name, value in content["p_values"].items()}
+    if not p_values:
+        raise ValueError("a paired test without p-values")
     corrected = {name: _number(value) for name, value in (content.get("corrected") or {}).items()}
     result = PairedResult(_number(content["difference"]), int(content.get("differing", 0)), p_values, corrected or None)
     return Comparison(_text(content["metric"]), _text(content["baseline"]), _text(content["system"]), result)

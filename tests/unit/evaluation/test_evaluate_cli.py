@@ -74,6 +74,7 @@ def test_scores_are_read_back_as_they_were_written(run: Run) -> None:
         {"systems": {"a": {"bleu": {"score": 9.0, "signature": None}}}},
         {"systems": {"a": {"bleu": {"score": 9.0, "signature": "s", "ci": [1.0]}}}},
         {"pairwise": [{"p_values": {"bootstrap": "0"}, "difference": 1}]},
+        {"pairwise": [{"p_values": {}, "difference": 1, "metric": "bleu", "baseline": "a", "system": "b"}]},
         {"data": {"files": {"source": [{"name": "x"}]}}},
     ],
 )
