@@ -178,7 +178,7 @@ class _Launches(TorchDispatchMode):
 
     @contextmanager
     def counted_as(self, name: str, kernels: int) -> Iterator[None]:
-        """What happens within it is so many launches."""
+        """Count all that is done within it as so many launches."""
         self.gpu.launches[name] += kernels
         outer, self.on_host = self.on_host, True
         try:

@@ -22,10 +22,7 @@ from .checkpoints.export import read_model
 from .errors import UserError
 
 _PACKAGE = __name__.partition(".")[0]
-_STOCK_CRITERIONS = (
-    "cross_entropy",
-    "label_smoothed_cross_entropy",
-)  # fairseq's, that any model here can be trained by
+_STOCK_CRITERIONS = ("cross_entropy", "label_smoothed_cross_entropy")  # fairseq's, that can train any model here
 _OUR_CRITERIONS = ("model_loss", "query_embedding")
 _HELP = ("-h", "--help")
 _parse = options.parse_args_and_arch
@@ -33,7 +30,7 @@ _parse = options.parse_args_and_arch
 
 @dataclass
 class _Named:
-    """What a command line names, before anything is known about its options.
+    """The names on a command line, before anything is known about its options.
 
     Attributes:
         arch: and the other options of these names, ``None`` where they are not given.
@@ -90,7 +87,7 @@ def _check(parser: ArgumentParser, named: _Named) -> None:
         raise UserError(f"{parser.prog} needs --arch: {_list(ARCH_MODEL_REGISTRY)}.")
     registries: dict[str, Mapping[str, Any]] = {"task": TASK_REGISTRY}
     registries |= {"arch": ARCH_MODEL_REGISTRY} if trains else {}
-    registries |= {name: registry["registry"] for name, registry in REGISTRIES.items() if name == "criterion"}
+    registries |= {"criterion": REGISTRIES["criterion"]["registry"]}
     for option, registry in registries.items():
         _check_name(option, getattr(named, option), registry)
     if "path" in actions and named.task is None:

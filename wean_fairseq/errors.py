@@ -10,9 +10,9 @@ from types import TracebackType
 
 # What PyTorch says where the process at the other end of a connection is gone, or silent for too long.
 _LOST = ("closed by peer", "reset by peer", "Broken pipe", "imed out", "Connection refused")
-# What says that memory is at its end.
+# Words of an error that memory is at its end.
 _NO_MEMORY = re.compile(r"allocate memory|out of memory|unable to mmap|DefaultCPUAllocator", re.IGNORECASE)
-# What fairseq says of options that it does not take. NumPy has the words for the seed that fairseq gives it.
+# Words of fairseq for options that it does not take. NumPy has the words for the seed that fairseq gives it.
 _REFUSING = {"fairseq", "fairseq_cli", "numpy"}
 _OF_OPTIONS = re.compile(
     r"(?:^|[\s(])--[a-z]|Seed must be|min_len cannot|post_process option|Model file not found|Pass-through"

@@ -265,7 +265,7 @@ def control(watch: Watch) -> dict[str, list[str]]:
 
 
 def checkpoints(given: Namespace, state: dict[str, Any], tool: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What is done to a checkpoint, and the content that it has then."""
+    """A change of a checkpoint, and the content that it has then."""
     if given.kind == "types":
         yield from wrong_members(state, given.number, f"{given.seed} {tool}")  # others for each tool
         return

@@ -68,7 +68,7 @@ def read(model: Any, source: Tensor, previous: Tensor) -> Reading:
 
 
 def preference(reading: Reading, step: int, weights: tuple[float, float, float]) -> float:
-    """How much a search prefers a hypothesis for its last step, ``step`` from 0, over all steps before."""
+    """The preference of a search for a hypothesis by its last step, ``step`` from 0, over all steps before."""
     if step == 0:
         return 0.0
     alpha, content, state = (part[step] for part in reading[1:])

@@ -13,8 +13,8 @@ from torch.optim import Optimizer
 ANY = "any other"  # stands for the members of a dictionary that have no fixed names
 _NUMBER = (int, float)
 _DICTIONARY = {"size": int, "words": str, "sorted": str}
-# What fairseq-train and the tasks here write. A dictionary stands for one that has these members ("?": or has not), a
-# list for one that is not empty and has such values, a tuple for the choice between types.
+# Members that fairseq-train and the tasks here write. A dictionary stands for one that has these members ("?": or has
+# not), a list for one that is not empty and has such values, a tuple for the choice between types.
 _CHECKPOINT = {
     "model": {ANY: Tensor},
     "args?": (NoneType, Namespace),

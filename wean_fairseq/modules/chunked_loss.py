@@ -90,7 +90,7 @@ def additive_cross_entropy(
 
 
 class Readings(NamedTuple):
-    """What a loss reads of the scores of tokens, float32.
+    """The scores of tokens as far as a loss reads them, float32.
 
     Attributes:
         log_sum: log of the summed exponentials, (n,).

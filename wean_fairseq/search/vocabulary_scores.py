@@ -115,13 +115,13 @@ class VocabularyScores:
         """
         num_blocks = self._maxima[0].numel()
         group = len(normaliser) // sentences
-        missing = (self._shift - normaliser).t()  # of log-probabilities, in each chunk: (N, C)
-        totals = _totals(self._maxima, missing, None if sums is None else sums.unsqueeze(1)).view(sentences, -1)
+        taken = (normaliser - self._shift).t()  # for log-probabilities, in each chunk: (N, C)
+        totals = _totals(self._maxima, taken, None if sums is None else sums.unsqueeze(1)).view(sentences, -1)
         first = totals.topk(min(count, totals.size(1)), sorted=False).indices  # (B, m)
         beams, blocks = first // num_blocks, first % num_blocks
         rows = beams + torch.arange(sentences, device=beams.device).unsqueeze(1) * group
-        missing = missing[rows, blocks * BLOCK // self.width]
-        inside = _totals(self._blocks(rows, blocks), missing, None if sums is None else sums[rows])  # (B, m, BLOCK)
+        taken = taken[rows, blocks * BLOCK // self.width]
+        inside = _totals(self._blocks(rows, blocks), taken, None if sums is None else sums[rows])  # (B, m, BLOCK)
         best, places = inside.flatten(1).topk(count)
         chosen = places // BLOCK
         return best, blocks.gather(1, chosen) * BLOCK + places % BLOCK, beams.gather(1, chosen)
@@ -199,11 +199,7 @@ class WholeScores(VocabularyScores):
         self, normaliser: Tensor, sums: Tensor | None, sentences: int, count: int
     ) -> tuple[Tensor, Tensor, Tensor]:
         """See ``VocabularyScores``."""
-        totals = self._scores - normaliser.unsqueeze(1)
-        if sums is not None:
-            totals += sums.unsqueeze(1)
-        totals.nan_to_num_(nan=NEVER, posinf=torch.inf, neginf=-torch.inf)
-        best, places = totals.view(sentences, -1).topk(count)
+        best, places = _totals(self._scores, normaliser, sums).view(sentences, -1).topk(count)
         return best, places % self.num_words, places // self.num_words
 
 
@@ -212,9 +208,12 @@ def scored_by_product(output: Any) -> bool:
     return isinstance(output, OutputLayer) and not isinstance(getattr(output, "score", None), ConcatScore)
 
 
-def _totals(scores: Tensor, missing: Tensor, sums: Tensor | None) -> Tensor:
-    """Sums of log-probabilities with one more word, added in fairseq's order: (..., M), (...), (...) -> (..., M)."""
-    totals = scores + missing.unsqueeze(-1)
+def _totals(scores: Tensor, taken: Tensor, sums: Tensor | None) -> Tensor:
+    """Sums of log-probabilities with one more word, in fairseq's order; ``taken`` from scores makes them logarithms.
+
+    Shapes (..., M), (...), (...) -> (..., M).
+    """
+    totals = scores - taken.unsqueeze(-1)
     if sums is not None:
         totals += sums.unsqueeze(-1)
     return totals.nan_to_num_(nan=NEVER, posinf=torch.inf, neginf=-torch.inf)

@@ -1,4 +1,4 @@
-"""How unlike a step of a search is to those before it: closed forms."""
+"""Distances of a step of a search to those before it: closed forms."""
 
 import math
 
