@@ -6,6 +6,7 @@ python scripts/replication.py --check     # changes nothing, fails if the page i
 """
 
 import argparse
+import csv
 import json
 import math
 import sys
@@ -75,9 +76,9 @@ def read_result(name: str) -> dict[str, Any]:
 
 def compare(check: dict[str, Any]) -> Outcome:
     """Two systems of a result, by a score or by a number of their trainings."""
-    result, (high, low) = read_result(check["result"]), (check["above"], check["below"])
+    result, high, low = read_result(check["result"]), check["above"], check["below"]
     trainings = result.get("trainings", {})
-    trained = {high, low} - {"copy-source"}
+    trained = {check["granularity"]} if "granularity" in check else {high, low} - {"copy-source"}
     complete = all(trainings.get(system, {}).get("end") == "converged" for system in trained)
     if "training" in check:
         more, less = (trainings[system][check["training"]] for system in (high, low))
@@ -86,6 +87,8 @@ def compare(check: dict[str, Any]) -> Outcome:
         wanted = f" (at least {times} times?)" if times > 1 else ""
         there = more > less and more >= times * less
         return Outcome(f"{name}: {high} {more:g}, {low} {less:g}{wanted}", there, check["result"], complete)
+    if "granularity" in check:
+        return compare_words(check, complete)
     metric, other = check["metric"], check.get("than", check["metric"])
     scores = result["evaluation"]["systems"]
     more, less = scores[high][metric], scores[low][other]
@@ -99,6 +102,18 @@ def compare(check: dict[str, Any]) -> Outcome:
         text += " (the other way round)"
     there = higher if different else "as_good" in check
     return Outcome(text, there, check["result"], complete)
+
+
+def compare_words(check: dict[str, Any], complete: bool) -> Outcome:
+    """Mean granularities of two kinds of words, layer by layer, from what ``evaluation.granularity`` printed."""
+    table = ROOT / "results" / f"{check['result']}.{check['granularity']}.granularity.tsv"
+    texts, there = [], []
+    for row in csv.DictReader(table.open(encoding="utf-8"), delimiter="\t"):
+        high, low = (float(row[check[side]]) for side in ("above", "below"))
+        there.append(high - low > 1.96 * float(row["standard_error"]))
+        texts.append(f"layer {row['layer']}: {high:.3f} and {low:.3f}")
+    names = f"{check['above']} and {check['below']}".replace("_", " ")
+    return Outcome(f"z of {names} of {check['granularity']}: {'; '.join(texts)}", all(there), check["result"], complete)
 
 
 def with_interval(cell: dict[str, Any]) -> str:

@@ -20,7 +20,10 @@ _OF_OPTIONS = re.compile(
 
 
 class UserError(ValueError):
-    """Shown without a traceback on the command line (see ``install_error_reports``)."""
+    """Shown without a traceback on the command line (see ``install_error_reports``), on one line whatever it quotes."""
+
+    def __str__(self) -> str:
+        return super().__str__().replace("\r", "\\r").replace("\n", "\\n")
 
 
 def name_some(items: Sequence[object], limit: int = 5) -> str:

@@ -92,8 +92,8 @@ def test_outputs_are_turned_back_line_by_line(examples, reliability):
             )
             for name in ("undone", "joined", "named"):
                 assert lines_written(folder / name) == len(lines)
-            if not options:
-                assert read_plain(folder / "undone") == lines or "&lt;" in "".join(lines)
+            if not options and "&lt;" not in "".join(lines):
+                assert read_plain(folder / "undone") == [" ".join(line.split()) for line in lines]
             wanted = [" ".join(word for word in line.split() if word != "<chunk>") for line in lines]
             assert read_plain(folder / "joined") == wanted
             wanted = [" ".join("Ann Lee" if word == "PERSON@1" else word for word in line.split()) for line in lines]

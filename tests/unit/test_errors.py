@@ -64,3 +64,7 @@ def test_a_users_error_is_its_sentence_where_the_trainer_has_wrapped_it():
             raise Exception("Cannot load model parameters from checkpoint")  # noqa: B904 - as the trainer does
 
     assert sentence_of(raised(load)) == "mend it."
+
+
+def test_a_sentence_stays_on_one_line_whatever_it_quotes():
+    assert str(UserError("a\r\nb is no name.")) == "a\\r\\nb is no name."

@@ -110,3 +110,14 @@ def test_what_was_not_run_and_what_cannot_be_are_said():
 
 def test_the_page_is_that_of_the_results():
     assert replication.main(["--check"]) == 0, "run python scripts/replication.py"
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"), [("0.54", "holds"), ("0.51", "does not hold here"), ("0.4", "does not hold here")]
+)
+def test_granularities_of_words_are_compared_in_every_layer(write, tmp_path, content, expected):
+    """1.96 standard errors of 0.01 are more than the 0.01 of the second case."""
+    write((30, 32), (20, 22), None, "converged")
+    table = f"layer\tfunction\tcontent\tstandard_error\n1\t0.1\t0.2\t0.01\n2\t0.5\t{content}\t0.01\n"
+    (tmp_path / "results" / "made_up.new.granularity.tsv").write_text(table, encoding="utf-8")
+    assert judge({"result": "made_up", "granularity": "new", "above": "content", "below": "function"}) == expected

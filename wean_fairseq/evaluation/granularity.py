@@ -4,15 +4,16 @@
     python -m wean_fairseq.evaluation.granularity z.jsonl --output z.png > z.tsv
 
 Draws a row a layer of the encoder for sentences spread over the file, and prints, tab-separated, the mean z of function
-words and of content words in every layer. Pieces of a word (``@@`` or ``##``) are joined, and the word has their mean.
-A function word is one of a fixed list of English articles, prepositions, pronouns, auxiliaries, conjunctions and
-question words; numbers and punctuation are neither.
+words and of content words in every layer, with the standard error of their difference. Pieces of a word (``@@`` or
+``##``) are joined, and the word has their mean. A function word is one of a fixed list of English articles,
+prepositions, pronouns, auxiliaries, conjunctions and question words; numbers and punctuation are neither.
 """
 
 import argparse
 import sys
 from collections.abc import Sequence
-from statistics import mean
+from math import sqrt
+from statistics import mean, variance
 from typing import Any, NamedTuple, TypeVar
 
 from ..console import exit_status, whole_number
@@ -88,11 +89,15 @@ def sentence_of(pieces: list[str], granularity: dict[str, list[float]]) -> Sente
 
 
 class LayerMeans(NamedTuple):
-    """Mean z in a layer, and how many words it is over; ``None`` where there is none."""
+    """Mean z in a layer, and how many words it is over; ``None`` where there is none.
+
+    ``standard_error`` is that of the difference of the two means, words taken as independent.
+    """
 
     layer: str
     function: float | None
     content: float | None
+    standard_error: float | None
     function_words: int
     content_words: int
 
@@ -115,6 +120,7 @@ def layer_means(sentences: Sequence[Sentence]) -> list[LayerMeans]:
                 layer,
                 mean(function) if function else None,
                 mean(content) if content else None,
+                standard_error(function, content),
                 len(function),
                 len(content),
             )
@@ -122,13 +128,25 @@ def layer_means(sentences: Sequence[Sentence]) -> list[LayerMeans]:
     return rows
 
 
+def standard_error(*groups: Sequence[float]) -> float | None:
+    """Standard error of the difference of two means; ``None`` where a group has fewer than two numbers."""
+    if min(map(len, groups)) < 2:
+        return None
+    return sqrt(sum(variance(group) / len(group) for group in groups))
+
+
 def render(rows: Sequence[LayerMeans]) -> list[str]:
     """Lines of a tab-separated table."""
-    head = "layer function_words content_words difference number_of_function_words number_of_content_words"
+    head = (
+        "layer function_words content_words difference standard_error number_of_function_words number_of_content_words"
+    )
     lines = ["\t".join(head.split())]
     for row in rows:
         difference = None if row.function is None or row.content is None else row.content - row.function
-        values = ["" if value is None else f"{value:.4f}" for value in (row.function, row.content, difference)]
+        values = [
+            "" if value is None else f"{value:.4f}"
+            for value in (row.function, row.content, difference, row.standard_error)
+        ]
         lines.append("\t".join([row.layer, *values, str(row.function_words), str(row.content_words)]))
     return lines
 

@@ -36,8 +36,13 @@ def test_means_are_of_function_and_content_words(dump, capsys):
     """By hand: "is" and "in" are function words, "cat" is content, numbers and what is no word are neither."""
     assert granularity.main([dump]) == 0
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    assert lines[1] == ["1", "0.2000", "0.3000", "0.1000", "2", "1"]
-    assert lines[2] == ["2", "0.1000", "0.7500", "0.6500", "2", "1"]
+    assert lines[1] == ["1", "0.2000", "0.3000", "0.1000", "", "2", "1"]
+    assert lines[2] == ["2", "0.1000", "0.7500", "0.6500", "", "2", "1"]
+
+
+def test_the_standard_error_is_that_of_a_difference_of_means():
+    """By hand: variances 0.02 and 0.08 of two numbers each, so the root of 0.01 + 0.04."""
+    assert granularity.standard_error([0.1, 0.3], [0.2, 0.6]) == pytest.approx(0.05**0.5)
 
 
 def test_a_picture_is_written(dump, tmp_path):
