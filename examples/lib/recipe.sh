@@ -10,6 +10,7 @@
 #   JOBS=N   so many systems at a time, a core or  SEEDS    several seeds, each in RUN/seed<N>
 #            a GPU each                            SBATCH   file to write the trainings to as a Slurm job array
 #   TRAIN_FLAGS  more options of fairseq-train     PATIENCE end a training after so many validations that were no better
+#   SEARCH_FLAGS more options of fairseq-generate; with others than before the test set is decoded anew
 #   RATES, DROPOUTS  values to choose from on validation, for each system (RATES_<system>: for this one)
 
 : "${SMOKE:=0}" "${JOBS:=1}" "${SEEDS:=}" "${SBATCH:=}"
@@ -244,17 +245,21 @@ test_of_text() {
   [[ -e $RUN/text-$1 ]] || ln -s text "$RUN/text-$1"
 }
 
-# decoded SYSTEM SET: whether the outputs are there and no older than the checkpoint.
+# decoded SYSTEM SET: whether the outputs are there, no older than the checkpoint, and of the same SEARCH_FLAGS.
 decoded() {
-  [[ -f $RUN/$1/$2.log && ! $RUN/$1/checkpoint_best.pt -nt $RUN/$1/$2.log ]]
+  local outputs=$RUN/$1/$2 before=''
+  [[ -f $outputs.log && ! $RUN/$1/checkpoint_best.pt -nt $outputs.log ]] || return
+  [[ ! -f $outputs.flags ]] || before=$(<"$outputs.flags")
+  [[ $before == "${SEARCH_FLAGS:-}" ]]
 }
 
 # generate SYSTEM SET [ARGUMENTS...]: $RUN/text-SET -> $RUN/SYSTEM/SET.log, from raw text, because replacing or copying
 # an unknown word needs its spelling.
 generate() {
-  local system=$1 set=$2 folder=$RUN/$1 raw device=()
+  local system=$1 set=$2 folder=$RUN/$1 raw device=() flags
   raw=$(binary_data)-$set
   shift 2
+  read -ra flags <<<"${SEARCH_FLAGS:-}"
   if decoded "$system" "$set"; then
     say "decoding $set with $system: done before"
     return
@@ -270,8 +275,9 @@ generate() {
     --count '^S-' --total "$(wc -l <"$raw/test.src-tgt.src")" -- \
     fairseq-generate "$raw" --user-dir "$ROOT/wean_fairseq" --task "$task" --source-lang src --target-lang tgt \
     --dataset-impl raw --path "$folder/checkpoint_best.pt" --seed "$SEED" "${device[@]}" "${search[@]}" \
-    --batch-size 64 --no-progress-bar "$@" ||
+    --batch-size 64 --no-progress-bar "$@" "${flags[@]}" ||
     stopped "decoding" "$folder/$set.err" "$folder/$set.log.part"
+  printf '%s' "${SEARCH_FLAGS:-}" >"$folder/$set.flags"
   mv "$folder/$set.log.part" "$folder/$set.log"
 }
 

@@ -21,6 +21,7 @@ source "{ROOT}/examples/lib/recipe.sh"
 for system in $SYSTEMS; do
   train "$system" "arch_$system" --lr 0.001 --best-checkpoint-metric bleu
 done
+[[ -z ${{DECODED:-}} ]] || generate first test
 [[ -n ${{JOB:-}} ]] || say "scores of $RUN"
 [[ -n ${{PLAIN:-}} ]] || curves
 """
@@ -49,15 +50,23 @@ with open(options["--log-file"], "a") as log:
 (folder / "checkpoint_best.pt").touch()
 """
 
+GENERATE = """
+import os, sys
+with open(os.environ["DECODED"], "a") as decoded:
+    print(*sys.argv[sys.argv.index("--no-progress-bar") + 1 :], file=decoded)
+print("S-0\\ta")
+"""
+
 
 @pytest.fixture
 def run(tmp_path):
     """Run the recipe with variables; the lines of ``begun`` are the trainings that were started."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    train = programs / "fairseq-train"
-    train.write_text(f"#!{sys.executable}{TRAIN}", encoding="utf-8")
-    train.chmod(0o755)
+    for name, content in (("train", TRAIN), ("generate", GENERATE)):
+        program = programs / f"fairseq-{name}"
+        program.write_text(f"#!{sys.executable}{content}", encoding="utf-8")
+        program.chmod(0o755)
     recipe = tmp_path / "recipe.sh"
     recipe.write_text(RECIPE, encoding="utf-8")
 
@@ -167,6 +176,18 @@ def test_a_training_is_not_gone_on_with_other_options(run, tmp_path):
     assert done.stderr.count("\n") == 1
     assert run(TRAIN_FLAGS="--lr 0.0005", EPOCHS=3).returncode == 0  # more epochs of the same training
     assert len(begun(tmp_path)) == 4
+
+
+def test_a_test_set_is_decoded_anew_with_other_search_flags(run, tmp_path):
+    (tmp_path / "run/bin").mkdir(parents=True)
+    (tmp_path / "run/text-test").mkdir()
+    for name in ("bin/dict.src.txt", "text-test/test.src", "text-test/test.tgt"):
+        (tmp_path / "run" / name).write_text("a 1\n", encoding="utf-8")
+    searches = tmp_path / "searches"
+    for flags in ("", "--beam 2", "--beam 2", "", ""):
+        done = run(DECODED=searches, SEARCH_FLAGS=flags)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert searches.read_text(encoding="utf-8").splitlines() == ["", "--beam 2", ""]
 
 
 def test_the_best_rate_on_validation_is_kept_with_all_that_were_tried(run, tmp_path):
