@@ -9,12 +9,10 @@ import torch
 from torch import Tensor
 
 from ..errors import UserError
+from ..fields import start_files
 from . import writing
-from .reading import VECTOR_FILES, options_of, read_checkpoint, same_tensors
+from .reading import options_of, read_checkpoint, same_tensors
 from .resume import AVERAGE_OF, is_average, updates_of
-
-# Options that say where a model was trained, not what it is.
-_ELSEWHERE = {"data", *VECTOR_FILES}
 
 
 def average(paths: Sequence[str | Path], output: str | Path) -> None:
@@ -64,7 +62,8 @@ def _mean(total: Tensor, number: int, like: Tensor) -> Tensor:
 def _check_same(first: dict[str, Any], other: dict[str, Any], name: str, other_name: str) -> None:
     """Refuse checkpoints of different options, dictionaries or parameters."""
     options, others = (options_of(state, "model") for state in (first, other))
-    for option in sorted({*options, *others} - _ELSEWHERE):
+    elsewhere = {"data", *start_files()}  # say where a model was trained, not what it is
+    for option in sorted({*options, *others} - elsewhere):
         if options.get(option) != others.get(option):
             raise UserError(
                 f"{name} and {other_name} cannot be averaged: {option.lstrip('_')} is {options.get(option)} in the one "

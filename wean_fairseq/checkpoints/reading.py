@@ -48,15 +48,6 @@ _UNREADABLE = (
 _PICKLES = 5  # in a file of torch < 1.6
 _ADVICE = "delete it and use another checkpoint"
 _NO_MEMORY = re.compile("unable to mmap|allocate memory")  # what torch says where a file cannot be had in memory
-# Options of archs that name word vectors to begin a training with.
-VECTOR_FILES = (
-    "topic_vectors",
-    "global_vectors",
-    "local_source_vectors",
-    "local_target_vectors",
-    "encoder_embed_path",
-    "decoder_embed_path",
-)
 
 
 class Hostile(UserError):

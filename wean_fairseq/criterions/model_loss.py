@@ -6,7 +6,7 @@ in use, and so that a model can compute the loss of a large vocabulary in a chea
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from fairseq import utils
@@ -19,6 +19,7 @@ from omegaconf import II
 from torch import Tensor
 
 from ..errors import UserError
+from ..fields import option
 from ..modules import LossSums, MixtureLoss
 from ..modules.output_matmul import bf16_products
 
@@ -29,21 +30,15 @@ _PER_TOKEN = "per_token:"  # marks a sum that a model wants logged as an average
 class ModelLossConfig(FairseqDataclass):
     """The papers here train without label smoothing unless their recipe says so."""
 
-    label_smoothing: float = field(
-        default=0.0,
-        metadata={"help": "probability mass spread over the other words, 0 = none (as label_smoothed_cross_entropy)"},
+    label_smoothing: float = option(
+        0.0, "probability mass spread over the other words, 0 = none (as label_smoothed_cross_entropy)"
     )
-    bf16_output: bool = field(
-        default=False,
-        metadata={
-            "help": "compute the matrix products of the output layer from factors rounded to bfloat16: not exact, "
-            "and for processors with bfloat16 instructions"
-        },
+    bf16_output: bool = option(
+        False,
+        "compute the matrix products of the output layer from factors rounded to bfloat16: not exact, "
+        "and for processors with bfloat16 instructions",
     )
-    skip_first_target: bool = field(
-        default=False,
-        metadata={"help": "leave the first word of targets out of the loss, as C-DNPG's release does"},
-    )
+    skip_first_target: bool = option(False, "leave the first word of targets out of the loss, as C-DNPG's release does")
     sentence_avg: bool = II("optimization.sentence_avg")
 
 

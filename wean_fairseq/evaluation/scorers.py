@@ -5,13 +5,14 @@ and its references have ``<unk>`` for words outside the dictionary: good for wat
 with ``wean-evaluate``.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.scoring import BaseScorer, register_scorer
 
 from ..errors import UserError
+from ..fields import option
 from .metrics import METRICS, EvaluationMetric, Settings, build_metric
 
 
@@ -19,11 +20,9 @@ from .metrics import METRICS, EvaluationMetric, Settings, build_metric
 class WeanScorerConfig(FairseqDataclass):
     """Options of ``--scoring wean``."""
 
-    wean_metrics: str = field(
-        default="bleu", metadata={"help": "metrics of wean-evaluate, separated by commas; the first is the score"}
-    )
-    wean_tokenize: str = field(default="none", metadata={"help": "13a, none, zh or char; none suits tokenised output"})
-    wean_lowercase: bool = field(default=False, metadata={"help": "ignore case"})
+    wean_metrics: str = option("bleu", "metrics of wean-evaluate, separated by commas; the first is the score")
+    wean_tokenize: str = option("none", "13a, none, zh or char; none suits tokenised output")
+    wean_lowercase: bool = option(False, "ignore case")
 
 
 @register_scorer("wean", dataclass=WeanScorerConfig)

@@ -9,9 +9,12 @@ from typing import Any, Generic, Protocol, TypeVar
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder
+from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
+from ..errors import user_errors
 from ..modules import LossSums, Memory, MixtureLoss, OutputLayer, State, Step
+from .checks import check_task
 
 IncrementalState = dict[str, dict[str, Any]]
 RENAMED = {"query_embedding.": "output."}  # parts of decoders by their names in checkpoints of earlier versions
@@ -20,8 +23,26 @@ RENAMED = {"query_embedding.": "output."}  # parts of decoders by their names in
 class LossModel(FairseqEncoderDecoderModel):
     """An encoder, and a decoder with ``loss(prev_output_tokens, encoder_out, target, label_smoothing)``."""
 
+    family: str  # its name, set by register_family
     computes_loss = True  # see criterions/model_loss.py
     adds_losses = False  # to that of the words; fairseq's criterions would leave them out
+    shares_words = True  # source and target have one dictionary
+
+    @classmethod
+    def build_model(cls, cfg: Any, task: FairseqTask) -> Any:
+        """Build the model that ``cfg`` describes for the dictionaries of ``task``.
+
+        Raises:
+            UserError: if the options contradict each other, the dictionaries or the task.
+        """
+        check_task(task, cls.family, cls.shares_words)
+        with user_errors():
+            return cls.build(cfg, task)
+
+    @classmethod
+    def build(cls, cfg: Any, task: FairseqTask) -> Any:
+        """Build the model; a ``ValueError`` becomes a ``UserError``."""
+        raise NotImplementedError
 
     def forward(
         self,
@@ -53,7 +74,19 @@ class LossModel(FairseqEncoderDecoderModel):
 
 
 class SourceEncoder(FairseqEncoder):
-    """An encoder whose outputs have a row a sentence; those called ``final_*`` have the layers before it."""
+    """An encoder whose outputs have a row a sentence; those called ``final_*`` have the layers before it.
+
+    A family's ``forward`` reads ``src_tokens`` (B, S), slots included, padded on either side, and what it needs of the
+    task's further inputs; ``src_lengths`` is ignored, as the lengths are read off the padding. It returns tensors by
+    name; a mask is ``True`` at padding.
+
+    Args:
+        dictionary: of the source.
+    """
+
+    def __init__(self, dictionary: Dictionary) -> None:
+        super().__init__(dictionary)
+        self.padding_idx = dictionary.pad()
 
     def reorder_encoder_out(self, encoder_out: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
         """Pick sentences ``new_order`` (B',) of the batch, for fairseq's beam search.

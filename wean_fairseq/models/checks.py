@@ -7,14 +7,14 @@ from fairseq.tasks import FairseqTask
 from ..errors import UserError
 
 
-def check_joined(task: FairseqTask, arch: str) -> None:
-    """Refuse data with two dictionaries.
+def check_task(task: FairseqTask, arch: str, shares_words: bool) -> None:
+    """Refuse data with two dictionaries where words are shared, and targets padded on the left.
 
     Raises:
         UserError: saying what to do.
     """
     source, target = task.source_dictionary, task.target_dictionary
-    if source != target:
+    if shares_words and source != target:
         raise UserError(
             f"{arch} shares its words between source and target, but the data has two dictionaries "
             f"({len(source)} and {len(target)} entries): run fairseq-preprocess again with --joined-dictionary."

@@ -1,16 +1,37 @@
-"""Archs: options of a registered model under a name of their own."""
+"""Families and their archs: options of a registered model under a name of their own."""
 
 from argparse import Namespace
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
 
-from fairseq.models import register_model_architecture
+from fairseq.models import register_model, register_model_architecture
+
+ModelT = TypeVar("ModelT", bound=type)
 
 
-def register_preset(model: str, name: str, **values: Any) -> None:
-    """Register the arch ``name`` of ``model``, whose defaults differ in ``values``; the command line still wins."""
+def register_family(
+    name: str, config: type, presets: Mapping[str, Mapping[str, Any]] | None = None
+) -> Callable[[ModelT], ModelT]:
+    """Register a model under ``name``, which is an arch too, and its further archs.
 
-    def apply(args: Namespace) -> None:
-        for key, value in values.items():
-            setattr(args, key, getattr(args, key, value))
+    Args:
+        name: of the family.
+        config: its options.
+        presets: arch -> the defaults in which it differs; the command line still wins.
+    """
 
-    register_model_architecture(model, name)(apply)
+    def register(model: ModelT) -> ModelT:
+        register_model(name, dataclass=config)(model)
+        model.family = name
+        for arch, values in (presets or {}).items():
+            register_model_architecture(name, arch)(partial(set_defaults, values))
+        return model
+
+    return register
+
+
+def set_defaults(values: Mapping[str, Any], args: Namespace) -> None:
+    """Set those options that the command line does not."""
+    for key, value in values.items():
+        setattr(args, key, getattr(args, key, value))

@@ -6,7 +6,7 @@ Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``V`` dictionary 
 """
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Optional
 
 import torch
@@ -15,6 +15,7 @@ from fairseq.dataclass import FairseqDataclass
 from torch import Tensor, nn
 
 from ..data import load_word_vectors
+from ..fields import option
 from ..modules import LossSums, MixtureLoss, QueryEmbedding
 from .base import LossModel, MemoryT, SourceEncoder, StateT, StepDecoder, init_uniform_
 from .checks import check_at_least, check_init_range
@@ -26,26 +27,20 @@ logger = logging.getLogger(__name__)
 class TopicConfig(FairseqDataclass):
     """The options that all of them have; the defaults are the sizes of MTA-LSTM (Feng et al., IJCAI 2018)."""
 
-    embed_dim: int = field(default=300, metadata={"help": "width of the word embeddings, topics included"})
-    hidden_size: int = field(default=800, metadata={"help": "units of every recurrent layer"})
-    dropout: float = field(
-        default=0.5, metadata={"help": "dropout on the words read and on the output of every layer (authors' code)"}
-    )
-    init_range: float = field(
-        default=0.04, metadata={"help": "weights start uniform in [-x, x]; 0 = PyTorch's defaults"}
-    )
-    topic_vectors: Optional[str] = field(  # fairseq cannot read `str | None`
-        default=None,
-        metadata={"help": "file of word vectors (GloVe or word2vec text) that the word embeddings start from"},
+    embed_dim: int = option(300, "width of the word embeddings, topics included")
+    hidden_size: int = option(800, "units of every recurrent layer")
+    dropout: float = option(0.5, "dropout on the words read and on the output of every layer (authors' code)")
+    init_range: float = option(0.04, "weights start uniform in [-x, x]; 0 = PyTorch's defaults")
+    topic_vectors: Optional[str] = option(  # fairseq cannot read `str | None`
+        None, "file of word vectors (GloVe or word2vec text) that the word embeddings start from", reads_file=True
     )
 
 
 class TopicEncoder(SourceEncoder):
-    """An encoder of topic words."""
+    """A ``SourceEncoder`` of topic words; each source ends with the end symbol."""
 
     def __init__(self, dictionary: Dictionary) -> None:
         super().__init__(dictionary)
-        self.padding_idx = dictionary.pad()
         self.eos_idx = dictionary.eos()
 
 

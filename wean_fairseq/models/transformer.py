@@ -7,7 +7,7 @@ slots.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fairseq.data import Dictionary
@@ -15,6 +15,7 @@ from fairseq.dataclass import ChoiceEnum
 from torch import Tensor
 
 from ..errors import user_errors
+from ..fields import option
 from ..modules import (
     Copying,
     DecoderLayer,
@@ -41,25 +42,19 @@ from .word_layers import OUTPUT_LAYERS, OutputLayerConfig, build_output_layer, n
 class TransformerConfig(OutputLayerConfig):
     """The network of the C-DNPG table: the paper gives layers, width and heads; the rest is from its released code."""
 
-    embed_dim: int = field(default=450, metadata={"help": "width of embeddings and states"})
-    ffn_dim: int = field(default=1024, metadata={"help": "inner width of the feed-forward parts"})
-    encoder_layers: int = field(default=3, metadata={"help": "layers of the encoder"})
-    decoder_layers: int = field(default=3, metadata={"help": "layers of the decoder"})
-    attention_heads: int = field(default=9, metadata={"help": "heads of every attention; must divide --embed-dim"})
-    dropout: float = field(default=0.1, metadata={"help": "dropout on embeddings and on the output of every part"})
-    attention_dropout: float = field(default=0.1, metadata={"help": "dropout on attention weights"})
-    max_positions: int = field(
-        default=512, metadata={"help": "learned positions: tokens of the longest sentence, end symbol included"}
-    )
-    share_embeddings: bool = field(
-        default=False, metadata={"help": "one word embedding for encoder and decoder, as in WEAN, instead of two"}
-    )
-    output_layer: ChoiceEnum(OUTPUT_LAYERS) = field(  # type: ignore[valid-type]
-        default="linear",
-        metadata={
-            "help": "how generated words are scored: linear = the network's own, a hidden layer, then the decoder's "
-            "word embeddings and a bias; query_embedding = by querying the decoder's word embeddings (WEAN)"
-        },
+    embed_dim: int = option(450, "width of embeddings and states")
+    ffn_dim: int = option(1024, "inner width of the feed-forward parts")
+    encoder_layers: int = option(3, "layers of the encoder")
+    decoder_layers: int = option(3, "layers of the decoder")
+    attention_heads: int = option(9, "heads of every attention; must divide --embed-dim")
+    dropout: float = option(0.1, "dropout on embeddings and on the output of every part")
+    attention_dropout: float = option(0.1, "dropout on attention weights")
+    max_positions: int = option(512, "learned positions: tokens of the longest sentence, end symbol included")
+    share_embeddings: bool = option(False, "one word embedding for encoder and decoder, as in WEAN, instead of two")
+    output_layer: ChoiceEnum(OUTPUT_LAYERS) = option(  # type: ignore[valid-type]
+        "linear",
+        "how generated words are scored: linear = the network's own, a hidden layer, then the decoder's "
+        "word embeddings and a bias; query_embedding = by querying the decoder's word embeddings (WEAN)",
     )
 
 
@@ -132,11 +127,7 @@ class TransformerSourceEncoder(SourceEncoder):
         self._max_positions = max_positions
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch.
-
-        Args:
-            src_tokens: shape (B, S), slots included, padded on either side.
-            src_lengths: ignored; the lengths are read off the padding.
+        """Encode a batch, see ``SourceEncoder``.
 
         Returns:
             ``encoder_out`` (B, S, D); ``encoder_padding_mask`` (B, S), ``True`` at padding; ``src_tokens`` as given;

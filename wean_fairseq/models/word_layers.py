@@ -6,12 +6,13 @@ their number.
 Legend: ``V`` base vocabulary.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from torch import nn
 
+from ..fields import option
 from ..modules import QueryEmbedding
 
 OUTPUT_LAYERS = ("linear", "query_embedding")
@@ -21,15 +22,11 @@ OUTPUT_LAYERS = ("linear", "query_embedding")
 class OutputLayerConfig(FairseqDataclass):
     """Options of the layer that scores generated words."""
 
-    output_layer: ChoiceEnum(OUTPUT_LAYERS) = field(  # type: ignore[valid-type]
-        default="linear",
-        metadata={
-            "help": "how generated words are scored: an untied linear map, or by querying the word embeddings (WEAN)"
-        },
+    output_layer: ChoiceEnum(OUTPUT_LAYERS) = option(  # type: ignore[valid-type]
+        "linear", "how generated words are scored: an untied linear map, or by querying the word embeddings (WEAN)"
     )
-    query_score: ChoiceEnum(("dot", "general", "concat")) = field(  # type: ignore[valid-type]
-        default="general",
-        metadata={"help": "score of a query against a word embedding, with --output-layer query_embedding"},
+    query_score: ChoiceEnum(("dot", "general", "concat")) = option(  # type: ignore[valid-type]
+        "general", "score of a query against a word embedding, with --output-layer query_embedding"
     )
 
 

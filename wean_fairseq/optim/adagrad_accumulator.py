@@ -4,7 +4,7 @@ fairseq's ``adagrad`` starts them at zero, and then the first update moves every
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, List  # noqa: UP035 - fairseq's parser knows `List`
 
 import torch
@@ -13,16 +13,15 @@ from fairseq.optim import FairseqOptimizer, register_optimizer
 from omegaconf import II
 
 from ..errors import UserError
+from ..fields import option
 
 
 @dataclass
 class AccumulatorAdagradConfig(FairseqDataclass):
     """The default is the paper's."""
 
-    initial_accumulator_value: float = field(
-        default=0.1, metadata={"help": "where the sum of squared gradients starts (sec. 5)"}
-    )
-    weight_decay: float = field(default=0.0, metadata={"help": "weight decay"})
+    initial_accumulator_value: float = option(0.1, "where the sum of squared gradients starts (sec. 5)")
+    weight_decay: float = option(0.0, "weight decay")
     lr: List[float] = II("optimization.lr")  # noqa: RUF009, UP006 - a string
 
 

@@ -4,7 +4,7 @@ fairseq's ``adam`` decays every parameter, and computes the update of each one b
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, List  # noqa: UP035 - fairseq's parser knows `List`
 
 import torch
@@ -13,18 +13,17 @@ from fairseq.optim import FairseqOptimizer, register_optimizer
 from omegaconf import II
 
 from ..errors import UserError
+from ..fields import option
 
 
 @dataclass
 class AdamWConfig(FairseqDataclass):
     """The defaults are C-DNPG's (Gu et al., COLING 2022)."""
 
-    beta1: float = field(default=0.9, metadata={"help": "decay of the mean of gradients"})
-    beta2: float = field(default=0.999, metadata={"help": "decay of the mean of squared gradients"})
-    eps: float = field(default=1e-8, metadata={"help": "added to the root of the mean of squared gradients"})
-    weight_decay: float = field(
-        default=0.01, metadata={"help": "weight decay; of matrices alone, never of biases and layer norms"}
-    )
+    beta1: float = option(0.9, "decay of the mean of gradients")
+    beta2: float = option(0.999, "decay of the mean of squared gradients")
+    eps: float = option(1e-8, "added to the root of the mean of squared gradients")
+    weight_decay: float = option(0.01, "weight decay; of matrices alone, never of biases and layer norms")
     lr: List[float] = II("optimization.lr")  # noqa: RUF009, UP006 - a string
 
 

@@ -10,7 +10,7 @@ import ast
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, List  # noqa: UP035 - fairseq's parser knows `List`
 
 import torch
@@ -21,15 +21,16 @@ from torch import Tensor
 from torch.optim.adamw import adamw
 
 from ..errors import UserError
+from ..fields import option
 
 
 @dataclass
 class FusedAdamConfig(FairseqDataclass):
     """The options and defaults of fairseq's ``adam``."""
 
-    adam_betas: str = field(default="(0.9, 0.999)", metadata={"help": "betas for Adam optimizer"})
-    adam_eps: float = field(default=1e-8, metadata={"help": "epsilon for Adam optimizer"})
-    weight_decay: float = field(default=0.0, metadata={"help": "weight decay"})
+    adam_betas: str = option("(0.9, 0.999)", "betas for Adam optimizer")
+    adam_eps: float = option(1e-8, "epsilon for Adam optimizer")
+    weight_decay: float = option(0.0, "weight decay")
     lr: List[float] = II("optimization.lr")  # noqa: RUF009, UP006 - a string
 
 

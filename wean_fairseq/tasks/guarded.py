@@ -2,7 +2,7 @@
 
 import logging
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from .. import precision
 from ..checkpoints import dictionaries, stopping
 from ..data.integrity import check_binary, check_data, checksum_of, record_once
 from ..divergence import check_loss
+from ..fields import option
 from ..modules.output_matmul import exact_products
 from .epoch_batches import EpochBatches
 
@@ -28,17 +29,11 @@ _WRITTEN = ("copy_provenance", "granularity_dump")  # options that name files to
 class GuardedConfig(TranslationConfig):
     """The translation task's options, when to stop, and how exactly to compute."""
 
-    loss_limit: float = field(
-        default=1000.0,
-        metadata={
-            "help": "stop when the loss of a batch is not a number or above this, in nats a token; 0 = any number"
-        },
+    loss_limit: float = option(
+        1000.0, "stop when the loss of a batch is not a number or above this, in nats a token; 0 = any number"
     )
-    tf32: bool = field(
-        default=False,
-        metadata={
-            "help": "let a GPU round the factors of float32 products and recurrent networks to TF32: faster, not exact"
-        },
+    tf32: bool = option(
+        False, "let a GPU round the factors of float32 products and recurrent networks to TF32: faster, not exact"
     )
 
 
@@ -63,9 +58,9 @@ class GuardedTask(TranslationTask):
             UserError: if one has changed since its checksum was written.
         """
         if kwargs.get("from_checkpoint"):
-            for option in _WRITTEN:  # a checkpoint does not choose where this computer writes
-                if getattr(cfg, option, None) is not None:
-                    setattr(cfg, option, None)
+            for name in _WRITTEN:  # a checkpoint does not choose where this computer writes
+                if getattr(cfg, name, None) is not None:
+                    setattr(cfg, name, None)
         check_data(sorted(Path(split_paths(cfg.data)[0]).glob("dict.*.txt")))
         return super().setup_task(cfg, **kwargs)
 

@@ -2,7 +2,7 @@
 
 import itertools
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
@@ -14,7 +14,6 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks import register_task
 from fairseq.utils import split_paths
 
-from ..checkpoints.reading import VECTOR_FILES
 from ..data import (
     DEFAULT_SLOTS,
     LENGTH_POLICIES,
@@ -30,6 +29,7 @@ from ..data import (
 )
 from ..data.typed_text import UnknownWords, patch_interactive_reader
 from ..errors import UserError
+from ..fields import option, start_files
 from ..modules import base_ids
 from ..options import check_batches, check_model
 from ..search import GranularityWriter, ProvenanceWriter
@@ -43,53 +43,38 @@ logger = logging.getLogger(__name__)
 class ParaphraseConfig(SearchingConfig):
     """The translation task's options, and those of this task."""
 
-    max_pair_length: int = field(
-        default=0, metadata={"help": "words a side, end symbol apart, that --length-policy acts on; 0 = no limit"}
+    max_pair_length: int = option(0, "words a side, end symbol apart, that --length-policy acts on; 0 = no limit")
+    length_policy: ChoiceEnum(LENGTH_POLICIES) = option(  # type: ignore[valid-type]
+        "drop",
+        "drop: leave longer pairs out of training (WEAN's first release); "
+        "truncate: cut training pairs, and all sources (its second)",
     )
-    length_policy: ChoiceEnum(LENGTH_POLICIES) = field(  # type: ignore[valid-type]
-        default="drop",
-        metadata={
-            "help": "drop: leave longer pairs out of training (WEAN's first release); "
-            "truncate: cut training pairs, and all sources (its second)"
-        },
+    no_source_end: bool = option(False, "leave the end symbol off the sources, as the releases of WEAN and CopyNet do")
+    keep_empty_lines: bool = option(False, "accept empty lines instead of refusing the data")
+    rebuild_batches: bool = option(
+        True,
+        "giving this flag turns it OFF: each epoch's batches are built from its own seed, "
+        "so that a resumed run sees the same ones",
     )
-    no_source_end: bool = field(
-        default=False,
-        metadata={"help": "leave the end symbol off the sources, as the releases of WEAN and CopyNet do"},
+    oov_slots: int = option(
+        -1,
+        "distinct words outside the dictionary that a model can copy from one source; "
+        f"-1 = {DEFAULT_SLOTS} with an arch that copies, else 0",
     )
-    keep_empty_lines: bool = field(default=False, metadata={"help": "accept empty lines instead of refusing the data"})
-    rebuild_batches: bool = field(
-        default=True,
-        metadata={
-            "help": "giving this flag turns it OFF: each epoch's batches are built from its own seed, "
-            "so that a resumed run sees the same ones"
-        },
+    copy_fold_case: bool = option(
+        False, "let unknown words that differ in case alone count as one when they are copied"
     )
-    oov_slots: int = field(
-        default=-1,
-        metadata={
-            "help": "distinct words outside the dictionary that a model can copy from one source; "
-            f"-1 = {DEFAULT_SLOTS} with an arch that copies, else 0"
-        },
+    copy_provenance: Optional[str] = option(  # fairseq cannot read `str | None`
+        None, "write here, as JSON lines, for each output word whether and from where it was copied"
     )
-    copy_fold_case: bool = field(
-        default=False,
-        metadata={"help": "let unknown words that differ in case alone count as one when they are copied"},
+    granularity_dump: Optional[str] = option(
+        None, "write here, as JSON lines, the granularity of each word in every layer (C-DNPG)"
     )
-    copy_provenance: Optional[str] = field(  # fairseq cannot read `str | None`
-        default=None,
-        metadata={"help": "write here, as JSON lines, for each output word whether and from where it was copied"},
-    )
-    granularity_dump: Optional[str] = field(
-        default=None,
-        metadata={"help": "write here, as JSON lines, the granularity of each word in every layer (C-DNPG)"},
-    )
-    granularity_labels: Optional[str] = field(
-        default=None,
-        metadata={"help": "directory with the words' weak labels, which dnpg trains with (preprocess/weak_labels.py)"},
+    granularity_labels: Optional[str] = option(
+        None, "directory with the words' weak labels, which dnpg trains with (preprocess/weak_labels.py)"
     )
     # fairseq's -1 makes it fail on data of several parts (train, train1, ...).
-    upsample_primary: int = field(default=1, metadata={"help": "how often the first part of the data is repeated"})
+    upsample_primary: int = option(1, "how often the first part of the data is repeated")
 
 
 @register_task("paraphrase", dataclass=ParaphraseConfig)
@@ -166,9 +151,9 @@ class ParaphraseTask(SearchingTask):
         self._model_slots = slots
         self.source_dictionary.reserve_slots(slots)
         if from_checkpoint:  # it has what became of these files, which may be gone
-            for option in VECTOR_FILES:
-                if getattr(cfg, option, None):
-                    setattr(cfg, option, None)
+            for file in start_files():
+                if getattr(cfg, file, None):
+                    setattr(cfg, file, None)
         built = super().build_model(cfg, from_checkpoint)
         if self._granularity is not None and not getattr(built, "has_granularity", False):
             raise UserError(

@@ -2,7 +2,7 @@
 
 import logging
 from argparse import Namespace
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from fairseq.dataclass.configs import GenerationConfig
 from fairseq.search import DiverseBeamSearch
 
 from ..errors import UserError
+from ..fields import option
 from ..options import check_generation
 from ..search import FastSequenceGenerator, PaperSequenceGenerator
 from .guarded import GuardedConfig, GuardedTask
@@ -26,26 +27,21 @@ _OTHER_SEARCHES = ("sampling", "match_source_len", "constraints", "print_alignme
 class SearchingConfig(GuardedConfig):
     """The guarded task's options, and how to search."""
 
-    search_preset: ChoiceEnum(SEARCH_PRESETS) = field(  # type: ignore[valid-type]
-        default="fairseq",
-        metadata={
-            "help": "wean: scores are plain sums of log-probabilities (whatever --lenpen says) and a sentence is done "
-            "when its best hypothesis is and --nbest are; copynet: <unk> is never written, its probability goes to the "
-            "other words, and a sentence goes on until no unfinished hypothesis can be one of the --nbest; "
-            "cdnpg-sampling: candidates of a beam are drawn by their scores from the 50 best continuations of each "
-            "hypothesis; fairseq: as the generation options say"
-        },
+    search_preset: ChoiceEnum(SEARCH_PRESETS) = option(  # type: ignore[valid-type]
+        "fairseq",
+        "wean: scores are plain sums of log-probabilities (whatever --lenpen says) and a sentence is done "
+        "when its best hypothesis is and --nbest are; copynet: <unk> is never written, its probability goes to the "
+        "other words, and a sentence goes on until no unfinished hypothesis can be one of the --nbest; "
+        "cdnpg-sampling: candidates of a beam are drawn by their scores from the 50 best continuations of each "
+        "hypothesis; fairseq: as the generation options say",
     )
-    stock_search: bool = field(
-        default=False,
-        metadata={"help": "search with fairseq's own loop: the same outputs, slower, where there is a faster one"},
+    stock_search: bool = option(
+        False, "search with fairseq's own loop: the same outputs, slower, where there is a faster one"
     )
-    bf16_scores: bool = field(
-        default=False,
-        metadata={
-            "help": "score words in bfloat16 in generation, not with --query-score concat nor by dnpg: "
-            "much faster where the hardware has it, and not exact"
-        },
+    bf16_scores: bool = option(
+        False,
+        "score words in bfloat16 in generation, not with --query-score concat nor by dnpg: "
+        "much faster where the hardware has it, and not exact",
     )
 
 

@@ -6,7 +6,7 @@ Legend: ``B`` batch, ``S`` source length, ``T`` target length, ``L`` layers of B
 """
 
 import inspect
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
@@ -26,6 +26,7 @@ from ..data import (
     topic_ids,
 )
 from ..errors import UserError
+from ..fields import option
 from .paraphrase import ParaphraseConfig, ParaphraseTask
 
 
@@ -33,21 +34,13 @@ from .paraphrase import ParaphraseConfig, ParaphraseTask
 class TopicEssayConfig(ParaphraseConfig):
     """The paraphrase task's options, and those of this task."""
 
-    bert: Optional[str] = field(  # fairseq cannot read `str | None`
-        default=None,
-        metadata={"help": "local transformers directory of the BERT that reads the topics; it is never trained"},
+    bert: Optional[str] = option(  # fairseq cannot read `str | None`
+        None, "local transformers directory of the BERT that reads the topics; it is never trained"
     )
-    topic_separator: str = field(
-        default="[PAD]", metadata={"help": "token between two topics where BERT reads them; empty = none"}
-    )
-    bert_cache: Optional[str] = field(
-        default=None, metadata={"help": "where BERT's features of the topics are kept (default: beside the data)"}
-    )
-    max_topics: int = field(default=5, metadata={"help": "most topic words of an essay"})
-    essay_length: int = field(
-        default=0,
-        metadata={"help": "words to write, end symbol included, for archs that plan by length (in generation)"},
-    )
+    topic_separator: str = option("[PAD]", "token between two topics where BERT reads them; empty = none")
+    bert_cache: Optional[str] = option(None, "where BERT's features of the topics are kept (default: beside the data)")
+    max_topics: int = option(5, "most topic words of an essay")
+    essay_length: int = option(0, "words to write, end symbol included, for archs that plan by length (in generation)")
 
 
 @register_task("topic_essay", dataclass=TopicEssayConfig)

@@ -29,7 +29,6 @@ class CopyNetEncoder(SourceEncoder):
         self, dictionary: Dictionary, embed_tokens: nn.Embedding, hidden_size: int, location_width: int, dropout: float
     ) -> None:
         super().__init__(dictionary)
-        self.padding_idx = dictionary.pad()
         self.num_base = num_base_words(dictionary)
         self.unk_index = dictionary.unk()
         self.embed_tokens = embed_tokens
@@ -40,11 +39,7 @@ class CopyNetEncoder(SourceEncoder):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch.
-
-        Args:
-            src_tokens: shape (B, S), slots included, padded on either side.
-            src_lengths: ignored; the lengths are read off the padding.
+        """Encode a batch, see ``SourceEncoder``.
 
         Returns:
             ``encoder_out`` (B, S, M), in the order of ``src_tokens``; ``encoder_padding_mask`` (B, S);

@@ -1,21 +1,20 @@
 """``copynet``: generating and copying in one softmax (Gu et al., ACL 2016, arXiv 1603.06393)."""
 
 import torch
-from fairseq.models import register_model
 from fairseq.tasks import FairseqTask
 from torch import nn
 
-from ...errors import UserError, user_errors
+from ...errors import UserError
 from ...modules import AdditiveAttention
-from ..checks import check_joined
 from ..copying import CopyingModel
+from ..presets import register_family
 from ..word_layers import build_output_layer, word_embedding
-from .config import CopyNetConfig, register_presets
+from .config import PRESETS, CopyNetConfig
 from .decoder import CopyNetDecoder
 from .encoder import CopyNetEncoder
 
 
-@register_model("copynet", dataclass=CopyNetConfig)
+@register_family("copynet", CopyNetConfig, PRESETS)
 class CopyNetModel(CopyingModel):
     """Bidirectional GRU encoder; a decoder with attentive and selective read that generates and copies."""
 
@@ -23,44 +22,31 @@ class CopyNetModel(CopyingModel):
     decoder: CopyNetDecoder
 
     @classmethod
-    def build_model(cls, cfg: CopyNetConfig, task: FairseqTask) -> "CopyNetModel":
-        """Build the model that ``cfg`` describes for the dictionary of ``task``.
-
-        Raises:
-            UserError: if the options contradict each other, the dictionary or the task.
-        """
-        check_joined(task, "copynet")
+    def build(cls, cfg: CopyNetConfig, task: FairseqTask) -> "CopyNetModel":
+        """See ``LossModel``."""
         system = str(cfg.system)
         if system == "enc_dec" and (cfg.attention_coverage or cfg.location_width):
             raise UserError("enc_dec has no attention: leave --attention-coverage and --location-width out.")
         if cfg.location_width < 0:
             raise UserError(f"--location-width must be 0 (none) or more, but is {cfg.location_width}.")
-        with user_errors():
-            return _build(cls, cfg, task)
-
-
-def _build(cls: type[CopyNetModel], cfg: CopyNetConfig, task: FairseqTask) -> CopyNetModel:
-    dictionary, hidden = task.source_dictionary, cfg.hidden_size
-    copies, attends = str(cfg.system) == "copynet", str(cfg.system) != "enc_dec"
-    embed_tokens = word_embedding(dictionary, cfg.embed_dim)
-    encoder = CopyNetEncoder(dictionary, embed_tokens, hidden, cfg.location_width, cfg.dropout)
-    memory_dim = encoder.memory_dim if attends else hidden
-    input_dim = cfg.embed_dim + memory_dim * (2 if copies else 1)
-    full = str(cfg.readout) == "full"
-    cell = nn.LSTMCell if str(cfg.cell) == "lstm" else nn.GRUCell
-    decoder = CopyNetDecoder(
-        dictionary,
-        embed_tokens,
-        cell=cell(input_dim, hidden),
-        attention=AdditiveAttention(hidden, memory_dim, cfg.attention_dim or hidden) if attends else None,
-        copy_proj=nn.Linear(memory_dim, hidden, bias=False) if copies else None,
-        output=build_output_layer(cfg, hidden + input_dim if full else hidden, cfg.embed_dim, dictionary),
-        full_readout=full,
-        coverage_weight=nn.Parameter(torch.zeros(1)) if cfg.attention_coverage else None,
-        oov_embedding=nn.Parameter(torch.randn(cfg.embed_dim)) if copies and str(cfg.oov_input) == "copy" else None,
-        dropout=cfg.dropout,
-    )
-    return cls(encoder, decoder)
-
-
-register_presets()
+        dictionary, hidden = task.source_dictionary, cfg.hidden_size
+        copies, attends = str(cfg.system) == "copynet", str(cfg.system) != "enc_dec"
+        embed_tokens = word_embedding(dictionary, cfg.embed_dim)
+        encoder = CopyNetEncoder(dictionary, embed_tokens, hidden, cfg.location_width, cfg.dropout)
+        memory_dim = encoder.memory_dim if attends else hidden
+        input_dim = cfg.embed_dim + memory_dim * (2 if copies else 1)
+        full = str(cfg.readout) == "full"
+        cell = nn.LSTMCell if str(cfg.cell) == "lstm" else nn.GRUCell
+        decoder = CopyNetDecoder(
+            dictionary,
+            embed_tokens,
+            cell=cell(input_dim, hidden),
+            attention=AdditiveAttention(hidden, memory_dim, cfg.attention_dim or hidden) if attends else None,
+            copy_proj=nn.Linear(memory_dim, hidden, bias=False) if copies else None,
+            output=build_output_layer(cfg, hidden + input_dim if full else hidden, cfg.embed_dim, dictionary),
+            full_readout=full,
+            coverage_weight=nn.Parameter(torch.zeros(1)) if cfg.attention_coverage else None,
+            oov_embedding=nn.Parameter(torch.randn(cfg.embed_dim)) if copies and str(cfg.oov_input) == "copy" else None,
+            dropout=cfg.dropout,
+        )
+        return cls(encoder, decoder)

@@ -34,11 +34,7 @@ class DnpgEncoder(SourceEncoder):
         self.num_base = num_base_words(dictionary)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch.
-
-        Args:
-            src_tokens: shape (B, S), slots included, padded on either side.
-            src_lengths: ignored; the lengths are read off the padding.
+        """Encode a batch, see ``SourceEncoder``.
 
         Returns:
             ``phrase_states`` (B, S, D_0), ``sentence_states`` (B, S, D_1), ``labels`` and ``expected_labels``

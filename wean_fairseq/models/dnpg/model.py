@@ -3,11 +3,9 @@
 from typing import Any
 
 from fairseq.data import Dictionary
-from fairseq.models import register_model
 from fairseq.tasks import FairseqTask
 from torch import Tensor
 
-from ...errors import user_errors
 from ...modules import (
     DecoderLayer,
     DecoderLevel,
@@ -21,8 +19,9 @@ from ...modules import (
     MixtureLoss,
     init_transformer,
 )
-from ..checks import check_at_least, check_joined
+from ..checks import check_at_least
 from ..copying import CopyingModel
+from ..presets import register_family
 from ..word_layers import build_output_layer, word_embedding
 from .annealing import Annealing
 from .config import DnpgConfig
@@ -43,7 +42,7 @@ _AT_LEAST_ONE = (
 )
 
 
-@register_model("dnpg", dataclass=DnpgConfig)
+@register_family("dnpg", DnpgConfig)
 class DnpgModel(CopyingModel):
     """A separator of levels, an encoder and a decoder for each, and an aggregator of what they write."""
 
@@ -53,20 +52,14 @@ class DnpgModel(CopyingModel):
     decoder: DnpgDecoder
 
     @classmethod
-    def build_model(cls, cfg: DnpgConfig, task: FairseqTask) -> "DnpgModel":
-        """Build the model that ``cfg`` describes for the dictionary of ``task``.
-
-        Raises:
-            UserError: if the options contradict each other or the task.
-        """
-        check_joined(task, "dnpg")
+    def build(cls, cfg: DnpgConfig, task: FairseqTask) -> "DnpgModel":
+        """See ``LossModel``."""
         check_at_least(1, cfg, *_AT_LEAST_ONE)
         annealing = Annealing(cfg)
-        with user_errors():
-            return cls(
-                _build_encoder(cfg, task.source_dictionary, annealing),
-                _build_decoder(cfg, task.source_dictionary, annealing),
-            )
+        return cls(
+            _build_encoder(cfg, task.source_dictionary, annealing),
+            _build_decoder(cfg, task.source_dictionary, annealing),
+        )
 
     def forward(
         self,

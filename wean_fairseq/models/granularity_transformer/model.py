@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from fairseq.models import register_model
 from fairseq.tasks import FairseqTask
 from torch import Tensor
 
@@ -26,10 +25,11 @@ from ...modules import (
     init_granularity,
 )
 from ...modules.transformer_decoder import DecoderState
-from ..checks import check_at_least, check_joined
+from ..checks import check_at_least
 from ..copying import CopyingModel
+from ..presets import register_family
 from ..transformer import TransformerMemory, TransformerSourceEncoder, TransformerTargetDecoder, build_network
-from .config import GranularityTransformerConfig, register_presets
+from .config import PRESETS, GranularityTransformerConfig
 
 
 class GranularityEncoder(TransformerSourceEncoder):
@@ -59,7 +59,7 @@ class GranularityDecoder(TransformerTargetDecoder):
         return replace(step, extra={"granularity": torch.stack(shown, dim=1)} if shown else {}), state
 
 
-@register_model("granularity_transformer", dataclass=GranularityTransformerConfig)
+@register_family("granularity_transformer", GranularityTransformerConfig, PRESETS)
 class GranularityTransformerModel(CopyingModel):
     """C-DNPG; without any granularities the arch ``paraphrase_transformer``, parameter for parameter."""
 
@@ -68,13 +68,8 @@ class GranularityTransformerModel(CopyingModel):
     decoder: GranularityDecoder
 
     @classmethod
-    def build_model(cls, cfg: GranularityTransformerConfig, task: FairseqTask) -> "GranularityTransformerModel":
-        """Build the model that ``cfg`` describes for the dictionary of ``task``.
-
-        Raises:
-            UserError: if the options contradict each other or the task.
-        """
-        check_joined(task, "granularity_transformer")
+    def build(cls, cfg: GranularityTransformerConfig, task: FairseqTask) -> "GranularityTransformerModel":
+        """See ``LossModel``."""
         _check(cfg)
         dictionary = task.source_dictionary
         network = build_network(cfg, dictionary, *_layer_makers(cfg))
@@ -123,6 +118,3 @@ def _layer_maker(start: int, layer: Callable[..., Any], attentions: dict[str, An
     """Makes plain layers, and from number ``start`` on, counted from 1, those with ``attentions``."""
     numbers = itertools.count(1)
     return lambda *sizes: layer(*sizes, **(attentions if next(numbers) >= start else {}))
-
-
-register_presets()

@@ -45,8 +45,6 @@ class MtaLstmEncoder(TopicEncoder):
         """Look up the topics of a batch.
 
         Args:
-            src_tokens: topic words and end symbols, padded on either side, shape (B, S).
-            src_lengths: ignored; the lengths are read off the padding.
             essay_lengths: N, words of each essay with its end symbol, shape (B,); needed with coverage.
 
         Returns:

@@ -1,19 +1,19 @@
 """``mta_lstm``: topic-to-essay generation with neural networks (Feng et al., IJCAI 2018)."""
 
-from fairseq.models import register_model
 from fairseq.tasks import FairseqTask
 from torch import nn
 
 from ...modules import AdditiveAttention, TopicImportance
-from ..checks import check_at_least, check_joined
+from ..checks import check_at_least
+from ..presets import register_family
 from ..topics import TopicDecoder, TopicModel, check_topic_config, initialise
 from ..word_layers import word_embedding
-from .config import MtaLstmConfig, register_presets
+from .config import PRESETS, MtaLstmConfig
 from .decoder import TopicAttentionDecoder, TopicAverageDecoder
 from .encoder import MtaLstmEncoder
 
 
-@register_model("mta_lstm", dataclass=MtaLstmConfig)
+@register_family("mta_lstm", MtaLstmConfig, PRESETS)
 class MtaLstmModel(TopicModel):
     """An LSTM language model that attends to topic words, with a memory of what it has told of each."""
 
@@ -27,13 +27,8 @@ class MtaLstmModel(TopicModel):
         return self.encoder.importance is not None
 
     @classmethod
-    def build_model(cls, cfg: MtaLstmConfig, task: FairseqTask) -> "MtaLstmModel":
-        """Build the model that ``cfg`` describes for the dictionary of ``task``.
-
-        Raises:
-            UserError: if the options make no sense, or contradict the task.
-        """
-        check_joined(task, "mta_lstm")
+    def build(cls, cfg: MtaLstmConfig, task: FairseqTask) -> "MtaLstmModel":
+        """See ``LossModel``."""
         _check(cfg)
         dictionary = task.source_dictionary
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)
@@ -66,6 +61,3 @@ def _build_decoder(cfg: MtaLstmConfig, task: FairseqTask, embed_tokens: nn.Embed
         coverage_loss_weight=cfg.coverage_loss_weight,
         dropout=cfg.dropout,
     )
-
-
-register_presets()

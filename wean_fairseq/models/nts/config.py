@@ -1,12 +1,12 @@
 """Options and presets of ``nts``. The defaults are the setting of NTS (Nisioi et al., ACL 2017, section 2)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Optional
 
 from fairseq.dataclass import ChoiceEnum
 
+from ...fields import option
 from ...modules.global_attention import GLOBAL_SCORES
-from ..presets import register_preset
 from ..word_layers import OutputLayerConfig
 
 
@@ -14,66 +14,45 @@ from ..word_layers import OutputLayerConfig
 class NtsConfig(OutputLayerConfig):
     """Section numbers are those of NTS; the options of the output layer are those of all families here."""
 
-    embed_dim: int = field(default=500, metadata={"help": "width of the word embeddings (sec. 2)"})
-    hidden_size: int = field(default=500, metadata={"help": "units of every layer, and of the attention (sec. 2)"})
-    num_layers: int = field(default=2, metadata={"help": "LSTM layers of the encoder, and of the decoder (sec. 2)"})
-    attention_score: ChoiceEnum(GLOBAL_SCORES) = field(  # type: ignore[valid-type]
-        default="general",
-        metadata={"help": "score of a source position: general = h_t W_a h_i (sec. 2), dot = h_t h_i"},
+    embed_dim: int = option(500, "width of the word embeddings (sec. 2)")
+    hidden_size: int = option(500, "units of every layer, and of the attention (sec. 2)")
+    num_layers: int = option(2, "LSTM layers of the encoder, and of the decoder (sec. 2)")
+    attention_score: ChoiceEnum(GLOBAL_SCORES) = option(  # type: ignore[valid-type]
+        "general", "score of a source position: general = h_t W_a h_i (sec. 2), dot = h_t h_i"
     )
-    dropout: float = field(
-        default=0.3, metadata={"help": "dropout between layers and on the attentional state (sec. 2, OpenNMT)"}
+    dropout: float = option(0.3, "dropout between layers and on the attentional state (sec. 2, OpenNMT)")
+    dropout_input: bool = option(
+        False, "dropout on all that the first layers read as well, the fed state too (authors of EncDecA)"
     )
-    dropout_input: bool = field(
-        default=False,
-        metadata={"help": "dropout on all that the first layers read as well, the fed state too (authors of EncDecA)"},
+    reverse_source: bool = option(False, "read the source from its end to its start (authors of EncDecA)")
+    init_range: float = option(0.1, "weights start uniform in [-x, x] (sec. 2); 0 = PyTorch's defaults")
+    global_vectors: Optional[str] = option(  # fairseq cannot read `str | None`
+        None,
+        "file of word vectors (GloVe or word2vec text) that both embeddings start from (sec. 2.1)",
+        reads_file=True,
     )
-    reverse_source: bool = field(
-        default=False, metadata={"help": "read the source from its end to its start (authors of EncDecA)"}
+    local_source_vectors: Optional[str] = option(
+        None, "the same for the last --local-dim numbers of the encoder's words (sec. 2.1)", reads_file=True
     )
-    init_range: float = field(
-        default=0.1, metadata={"help": "weights start uniform in [-x, x] (sec. 2); 0 = PyTorch's defaults"}
+    local_target_vectors: Optional[str] = option(
+        None, "the same for the last --local-dim numbers of the decoder's words (sec. 2.1)", reads_file=True
     )
-    global_vectors: Optional[str] = field(  # fairseq cannot read `str | None`
-        default=None,
-        metadata={"help": "file of word vectors (GloVe or word2vec text) that both embeddings start from (sec. 2.1)"},
+    local_dim: int = option(0, "how many of the --embed-dim numbers are local vectors (sec. 2.1: 200); 0 = none")
+    missing_vector_std: float = option(
+        0.0,
+        "draw the global numbers of a word that --global-vectors lacks from N(0, x) (sec. 2.1: 0.9); "
+        "0 = they start as other weights",
     )
-    local_source_vectors: Optional[str] = field(
-        default=None, metadata={"help": "the same for the last --local-dim numbers of the encoder's words (sec. 2.1)"}
-    )
-    local_target_vectors: Optional[str] = field(
-        default=None, metadata={"help": "the same for the last --local-dim numbers of the decoder's words (sec. 2.1)"}
-    )
-    local_dim: int = field(
-        default=0, metadata={"help": "how many of the --embed-dim numbers are local vectors (sec. 2.1: 200); 0 = none"}
-    )
-    missing_vector_std: float = field(
-        default=0.0,
-        metadata={
-            "help": "draw the global numbers of a word that --global-vectors lacks from N(0, x) (sec. 2.1: 0.9); "
-            "0 = they start as other weights"
-        },
-    )
-    freeze_vectors: bool = field(
-        default=False,
-        metadata={
-            "help": "do not train the words that --global-vectors has (authors of EncDecA); "
-            "--weight-decay would shrink them all the same"
-        },
+    freeze_vectors: bool = option(
+        False,
+        "do not train the words that --global-vectors has (authors of EncDecA); "
+        "--weight-decay would shrink them all the same",
     )
 
 
-def register_presets() -> None:
-    """Register the archs beside ``nts`` itself."""
-    register_preset("nts", "nts_w2v", local_dim=200, missing_vector_std=0.9)
-    # Zhang and Lapata (EMNLP 2017), in the settings of their release for WikiLarge.
-    register_preset(
-        "nts",
-        "enc_dec_a",
-        embed_dim=300,
-        hidden_size=256,
-        attention_score="dot",
-        dropout=0.2,
-        dropout_input=True,
-        reverse_source=True,
-    )
+# Zhang and Lapata (EMNLP 2017), in the settings of their release for WikiLarge.
+_ENC_DEC_A = {"embed_dim": 300, "hidden_size": 256, "attention_score": "dot", "dropout": 0.2}
+PRESETS = {
+    "nts_w2v": {"local_dim": 200, "missing_vector_std": 0.9},
+    "enc_dec_a": {**_ENC_DEC_A, "dropout_input": True, "reverse_source": True},
+}

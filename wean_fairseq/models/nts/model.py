@@ -1,22 +1,22 @@
 """``nts``: NTS (Nisioi et al., ACL 2017, P17-2014), and EncDecA (Zhang and Lapata, EMNLP 2017, D17-1062)."""
 
-from fairseq.models import register_model
 from fairseq.tasks import FairseqTask
 from torch import nn
 
-from ...errors import UserError, user_errors
+from ...errors import UserError
 from ...modules.global_attention import GlobalAttention
 from ...modules.input_feeding import InputFeedingLstm
 from ..base import LossModel, init_uniform_
-from ..checks import check_at_least, check_init_range, check_joined
+from ..checks import check_at_least, check_init_range
+from ..presets import register_family
 from ..word_layers import build_output_layer
-from .config import NtsConfig, register_presets
+from .config import PRESETS, NtsConfig
 from .decoder import NtsDecoder
 from .embedding import VectorFiles, WordEmbedding, start_from_files
 from .encoder import NtsEncoder
 
 
-@register_model("nts", dataclass=NtsConfig)
+@register_family("nts", NtsConfig, PRESETS)
 class NtsModel(LossModel):
     """LSTM encoder; LSTM decoder with global attention and input feeding; a word embedding for each of them."""
 
@@ -24,19 +24,13 @@ class NtsModel(LossModel):
     decoder: NtsDecoder
 
     @classmethod
-    def build_model(cls, cfg: NtsConfig, task: FairseqTask) -> "NtsModel":
-        """Build the model that ``cfg`` describes for the dictionary of ``task``.
-
-        Raises:
-            UserError: if the options contradict each other or the task, or word vectors cannot be used.
-        """
-        check_joined(task, "nts")
+    def build(cls, cfg: NtsConfig, task: FairseqTask) -> "NtsModel":
+        """See ``LossModel``."""
         check_at_least(1, cfg, "embed_dim", "hidden_size", "num_layers")
         check_at_least(0, cfg, "local_dim", "missing_vector_std")
         check_init_range(cfg)
         _check_vectors(cfg)
-        with user_errors():
-            model = _build(cls, cfg, task)
+        model = _build(cls, cfg, task)
         init_uniform_(model, cfg.init_range)
         sides = (
             (model.encoder.embed_tokens, cfg.local_source_vectors),
@@ -95,6 +89,3 @@ def _build(cls: type[NtsModel], cfg: NtsConfig, task: FairseqTask) -> NtsModel:
         dropout=on_input,
     )
     return cls(encoder, decoder)
-
-
-register_presets()

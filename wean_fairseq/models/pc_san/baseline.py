@@ -10,6 +10,8 @@ from typing import Any
 from fairseq.models import register_model_architecture
 from fairseq.models.transformer import base_architecture
 
+from ..presets import set_defaults
+
 FULL = {"embed_dim": 768, "ffn_embed_dim": 3072, "layers": 6, "attention_heads": 8}
 SMALL = {"embed_dim": 128, "ffn_embed_dim": 512, "layers": 2, "attention_heads": 4}
 
@@ -20,8 +22,7 @@ def register_baseline(name: str, sizes: dict[str, int]) -> None:
     values |= {"dropout": 0.1, "attention_dropout": 0.1, "share_all_embeddings": True}
 
     def apply(args: Namespace) -> None:
-        for key, value in values.items():
-            setattr(args, key, getattr(args, key, value))
+        set_defaults(values, args)
         base_architecture(args)
 
     register_model_architecture("transformer", name)(apply)

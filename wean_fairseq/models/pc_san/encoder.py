@@ -92,8 +92,6 @@ class PcSanEncoder(TopicEncoder):
         """Gather what the decoder layers read.
 
         Args:
-            src_tokens: topics and the end symbol, shape (B, S), padded on either side.
-            src_lengths: ignored; the lengths are read off the padding.
             topic_features: outputs of BERT's layers for each topic, the mean over its pieces, shape (B, S, L, H).
 
         Returns:

@@ -3,11 +3,10 @@
 from typing import Any
 
 from fairseq.data import Dictionary
-from fairseq.models import register_model
 from fairseq.tasks import FairseqTask
 from torch import nn
 
-from ...errors import UserError, user_errors
+from ...errors import UserError
 from ...modules import (
     ContextualDecoderLayer,
     LastLayer,
@@ -21,39 +20,36 @@ from ...modules import (
 )
 from ..base import LossModel
 from ..checks import check_at_least
+from ..presets import register_family
 from ..topics import start_from_vectors
-from .config import PcSanConfig, register_presets
+from .config import PRESETS, PcSanConfig
 from .decoder import PcSanDecoder
 from .encoder import Bert, BertStates, PcSanEncoder
 
 DIGEST = "encoder.bert_states.digest"
 
 
-@register_model("pc_san", dataclass=PcSanConfig)
+@register_family("pc_san", PcSanConfig, PRESETS)
 class PcSanModel(LossModel):
     """Topic vectors and mixtures of a frozen BERT's layers, and a Transformer decoder whose queries know the context.
 
     Each decoder layer reads a mixture of its own. BERT's states come with the batch: see ``PcSanEncoder``.
     """
 
+    shares_words = False
     encoder: PcSanEncoder
     decoder: PcSanDecoder
 
     @classmethod
-    def build_model(cls, cfg: PcSanConfig, task: FairseqTask) -> "PcSanModel":
-        """Build the model that ``cfg`` describes for the dictionaries and the BERT of ``task``.
-
-        Raises:
-            UserError: if the options contradict each other or the task.
-        """
+    def build(cls, cfg: PcSanConfig, task: FairseqTask) -> "PcSanModel":
+        """See ``LossModel``."""
         _check(cfg, task)
         # With one dictionary one embedding serves topics, essay and output, as in the Transformer that PC-SAN is
         # compared with: with two, what a topic has to do with the same word in the essay is learnt word by word.
         words = _embedding(task.target_dictionary, cfg)
         joined = task.source_dictionary == task.target_dictionary
-        with user_errors():
-            encoder = _build_encoder(cfg, task, words if joined else _embedding(task.source_dictionary, cfg))
-            decoder = _build_decoder(cfg, task, words, encoder.bert_states)
+        encoder = _build_encoder(cfg, task, words if joined else _embedding(task.source_dictionary, cfg))
+        decoder = _build_decoder(cfg, task, words, encoder.bert_states)
         model = cls(encoder, decoder)
         initialise(model)
         start_from_vectors(encoder.words, cfg.topic_vectors, task.source_dictionary)
@@ -81,8 +77,6 @@ def _check(cfg: PcSanConfig, task: FairseqTask) -> None:
         )
     if cfg.context_inclusive and str(cfg.context) != "target":
         raise UserError(f"--context-inclusive belongs to --context target, but the context is {cfg.context}.")
-    if getattr(task.cfg, "left_pad_target", False):
-        raise UserError("pc_san reads the target from the left: do not use --left-pad-target.")
 
 
 def _embedding(dictionary: Dictionary, cfg: PcSanConfig) -> nn.Embedding:
@@ -146,6 +140,3 @@ def initialise(model: nn.Module) -> None:
         if isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
             nn.init.zeros_(module.weight[module.padding_idx].detach())
-
-
-register_presets()

@@ -26,7 +26,6 @@ class PointerGeneratorEncoder(SourceEncoder):
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, hidden_size: int) -> None:
         super().__init__(dictionary)
-        self.padding_idx = dictionary.pad()
         self.num_base = num_base_words(dictionary)
         self.embed_tokens = embed_tokens
         self.lstm = nn.LSTM(embed_tokens.embedding_dim, hidden_size, batch_first=True, bidirectional=True)
@@ -39,8 +38,6 @@ class PointerGeneratorEncoder(SourceEncoder):
         The paper's sources have no end symbol; here attention and copying leave it out alike, as padding.
 
         Args:
-            src_tokens: shape (B, S), slots included, padded on either side.
-            src_lengths: ignored; the lengths are read off the padding.
 
         Returns:
             ``encoder_out`` (B, S, 2H), zero at padding; ``no_copy_mask`` (B, S), ``True`` where nothing is attended to

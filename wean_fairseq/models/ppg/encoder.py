@@ -31,11 +31,7 @@ class PpgEncoder(TopicEncoder):
                 weight.requires_grad_(False)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode the topics of a batch.
-
-        Args:
-            src_tokens: topic words and end symbols, padded on either side, shape (B, S).
-            src_lengths: ignored; the lengths are read off the padding.
+        """Encode the topics of a batch, see ``TopicEncoder``.
 
         Returns:
             ``topics`` r (B, k, 2H), zero in slots without one; ``num_topics`` (B,); ``slot`` (B, S), see

@@ -4,32 +4,26 @@ The paper writes poems. The mapping to essays, a chunk of clauses for a line, is
 """
 
 from fairseq.data import Dictionary
-from fairseq.models import register_model
 from fairseq.tasks import FairseqTask
 
 from ...errors import UserError
-from ..checks import check_joined
+from ..presets import register_family
 from ..topics import TopicModel, check_topic_config, initialise
 from ..word_layers import word_embedding
-from .config import PpgConfig, register_presets
+from .config import PRESETS, PpgConfig
 from .decoder import PpgDecoder
 from .encoder import PpgEncoder
 
 
-@register_model("ppg", dataclass=PpgConfig)
+@register_family("ppg", PpgConfig, PRESETS)
 class PpgModel(TopicModel):
     """Encodes each topic and the text so far; writes one chunk from each topic."""
 
     adds_losses = True
 
     @classmethod
-    def build_model(cls, cfg: PpgConfig, task: FairseqTask) -> "PpgModel":
-        """Build the model that ``cfg`` describes for the dictionary of ``task``.
-
-        Raises:
-            UserError: if the options make no sense, or the dictionary has no chunk symbol.
-        """
-        check_joined(task, "ppg")
+    def build(cls, cfg: PpgConfig, task: FairseqTask) -> "PpgModel":
+        """See ``LossModel``."""
         check_topic_config(cfg)
         dictionary = task.source_dictionary
         chunk_index = _chunk_index(dictionary, cfg.chunk_symbol)
@@ -49,6 +43,3 @@ def _chunk_index(dictionary: Dictionary, symbol: str) -> int:
             "preprocess/clause_chunks.py, or name another word with --chunk-symbol."
         )
     return index
-
-
-register_presets()

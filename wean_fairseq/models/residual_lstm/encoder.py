@@ -23,16 +23,11 @@ class ResidualLstmEncoder(SourceEncoder):
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, stack: ResidualLstm) -> None:
         super().__init__(dictionary)
-        self.padding_idx = dictionary.pad()
         self.embed_tokens = embed_tokens
         self.stack = stack
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch.
-
-        Args:
-            src_tokens: shape (B, S), padded on either side.
-            src_lengths: ignored; the lengths are read off the padding.
+        """Encode a batch, see ``SourceEncoder``.
 
         Returns:
             ``final_hidden`` and ``final_cell`` of every layer, each (L, B, H).

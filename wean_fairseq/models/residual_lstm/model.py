@@ -1,19 +1,18 @@
 """``residual_lstm``: stacked residual LSTM networks for paraphrases (Prakash et al., COLING 2016, C16-1275)."""
 
-from fairseq.models import register_model
 from fairseq.tasks import FairseqTask
 
-from ...errors import user_errors
 from ...modules import ResidualLstm
 from ..base import LossModel, init_uniform_
-from ..checks import check_init_range, check_joined
+from ..checks import check_init_range
+from ..presets import register_family
 from ..word_layers import build_output_layer, word_embedding
-from .config import ResidualLstmConfig, register_presets
+from .config import PRESETS, ResidualLstmConfig
 from .decoder import ResidualLstmDecoder
 from .encoder import ResidualLstmEncoder
 
 
-@register_model("residual_lstm", dataclass=ResidualLstmConfig)
+@register_family("residual_lstm", ResidualLstmConfig, PRESETS)
 class ResidualLstmModel(LossModel):
     """LSTM encoder and decoder of equal depth with residuals every few layers, and no attention."""
 
@@ -21,27 +20,18 @@ class ResidualLstmModel(LossModel):
     decoder: ResidualLstmDecoder
 
     @classmethod
-    def build_model(cls, cfg: ResidualLstmConfig, task: FairseqTask) -> "ResidualLstmModel":
-        """Build the model that ``cfg`` describes for the dictionary of ``task``.
-
-        Raises:
-            UserError: if the options contradict each other or the task.
-        """
-        check_joined(task, "residual_lstm")
+    def build(cls, cfg: ResidualLstmConfig, task: FairseqTask) -> "ResidualLstmModel":
+        """See ``LossModel``."""
         check_init_range(cfg)
         dictionary = task.source_dictionary
         sizes = (cfg.embed_dim, cfg.hidden_size, cfg.num_layers, cfg.residual_every, cfg.dropout)
         recurrent = cfg.residual_recurrent
         source_words = word_embedding(dictionary, cfg.embed_dim)
         target_words = source_words if cfg.share_embeddings else word_embedding(dictionary, cfg.embed_dim)
-        with user_errors():
-            encoder = ResidualLstmEncoder(dictionary, source_words, ResidualLstm(*sizes, recurrent=recurrent))
-            output = build_output_layer(cfg, cfg.hidden_size, cfg.embed_dim, dictionary)
-            stack = ResidualLstm(*sizes, recurrent=recurrent)
-            decoder = ResidualLstmDecoder(dictionary, target_words, stack, output)
+        encoder = ResidualLstmEncoder(dictionary, source_words, ResidualLstm(*sizes, recurrent=recurrent))
+        output = build_output_layer(cfg, cfg.hidden_size, cfg.embed_dim, dictionary)
+        stack = ResidualLstm(*sizes, recurrent=recurrent)
+        decoder = ResidualLstmDecoder(dictionary, target_words, stack, output)
         model = cls(encoder, decoder)
         init_uniform_(model, cfg.init_range)
         return model
-
-
-register_presets()

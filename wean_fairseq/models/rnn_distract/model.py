@@ -3,14 +3,13 @@
 from typing import Any
 
 from fairseq.data import Dictionary
-from fairseq.models import register_model
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ...errors import user_errors
 from ...modules import AdditiveAttention, run_over_words
 from ..base import LossModel, SourceEncoder
-from ..checks import check_at_least, check_joined
+from ..checks import check_at_least
+from ..presets import register_family
 from ..word_layers import build_output_layer, word_embedding
 from .config import RnnDistractConfig
 from .decoder import RnnDistractDecoder, SearchWeights
@@ -28,7 +27,6 @@ class RnnDistractEncoder(SourceEncoder):
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, hidden_size: int, dropout: float) -> None:
         super().__init__(dictionary)
-        self.padding_idx = dictionary.pad()
         self.embed_tokens = embed_tokens
         self.gru = nn.GRU(embed_tokens.embedding_dim, hidden_size, batch_first=True, bidirectional=True)
         self.dropout = nn.Dropout(dropout)
@@ -40,7 +38,7 @@ class RnnDistractEncoder(SourceEncoder):
         return {"encoder_out": outputs, "encoder_padding_mask": padding_mask}
 
 
-@register_model("rnn_distract", dataclass=RnnDistractConfig)
+@register_family("rnn_distract", RnnDistractConfig)
 class RnnDistractModel(LossModel):
     """Bidirectional GRU encoder; a decoder that is distracted from what it has read."""
 
@@ -48,27 +46,21 @@ class RnnDistractModel(LossModel):
     decoder: RnnDistractDecoder
 
     @classmethod
-    def build_model(cls, cfg: RnnDistractConfig, task: FairseqTask) -> "RnnDistractModel":
-        """Build the model that ``cfg`` describes for the dictionary of ``task``.
-
-        Raises:
-            UserError: if the options contradict each other, the dictionary or the task.
-        """
-        check_joined(task, "rnn_distract")
+    def build(cls, cfg: RnnDistractConfig, task: FairseqTask) -> "RnnDistractModel":
+        """See ``LossModel``."""
         check_at_least(1, cfg, "embed_dim", "hidden_size")
         check_at_least(0, cfg, "attention_dim", "distract_attention", "distract_content", "distract_state")
         dictionary, hidden = task.source_dictionary, cfg.hidden_size
         attention_dim = cfg.attention_dim or hidden
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)
-        with user_errors():
-            decoder = RnnDistractDecoder(
-                dictionary,
-                embed_tokens,
-                hidden,
-                memory_dim=2 * hidden,
-                attention=AdditiveAttention(hidden, 2 * hidden, attention_dim, coverage=True, query_bias=True),
-                output=build_output_layer(cfg, cfg.embed_dim, cfg.embed_dim, dictionary),
-                dropout=cfg.dropout,
-                search_weights=SearchWeights(cfg.distract_attention, cfg.distract_content, cfg.distract_state),
-            )
+        decoder = RnnDistractDecoder(
+            dictionary,
+            embed_tokens,
+            hidden,
+            memory_dim=2 * hidden,
+            attention=AdditiveAttention(hidden, 2 * hidden, attention_dim, coverage=True, query_bias=True),
+            output=build_output_layer(cfg, cfg.embed_dim, cfg.embed_dim, dictionary),
+            dropout=cfg.dropout,
+            search_weights=SearchWeights(cfg.distract_attention, cfg.distract_content, cfg.distract_state),
+        )
         return cls(RnnDistractEncoder(dictionary, embed_tokens, hidden, cfg.dropout), decoder)

@@ -15,11 +15,7 @@ class ScLstmEncoder(TopicEncoder):
     """Finds the topic words; it has no weights."""
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Find the topics of a batch.
-
-        Args:
-            src_tokens: topic words and end symbols, padded on either side, shape (B, S).
-            src_lengths: ignored; the lengths are read off the padding.
+        """Find the topics of a batch, see ``TopicEncoder``.
 
         Returns:
             ``topic_tokens`` (B, k), ``first_keywords`` d_0 (B, k), float32.

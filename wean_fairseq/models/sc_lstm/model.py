@@ -1,32 +1,27 @@
 """``sc_lstm``: semantically conditioned LSTM (Wen et al., EMNLP 2015, arXiv 1508.01745), keywords for dialogue acts."""
 
-from fairseq.models import register_model
 from fairseq.tasks import FairseqTask
 from torch import nn
 
 from ...modules import KeywordGate
-from ..checks import check_at_least, check_joined
+from ..checks import check_at_least
+from ..presets import register_family
 from ..topics import TopicModel, check_topic_config, initialise
 from ..word_layers import word_embedding
-from .config import ScLstmConfig, register_presets
+from .config import PRESETS, ScLstmConfig
 from .decoder import ScLstmDecoder
 from .encoder import ScLstmEncoder
 
 
-@register_model("sc_lstm", dataclass=ScLstmConfig)
+@register_family("sc_lstm", ScLstmConfig, PRESETS)
 class ScLstmModel(TopicModel):
     """An LSTM language model with a vector of keywords that its cells are told of until they are read out."""
 
     adds_losses = True
 
     @classmethod
-    def build_model(cls, cfg: ScLstmConfig, task: FairseqTask) -> "ScLstmModel":
-        """Build the model that ``cfg`` describes for the dictionary of ``task``.
-
-        Raises:
-            UserError: if the options make no sense, or contradict the task.
-        """
-        check_joined(task, "sc_lstm")
+    def build(cls, cfg: ScLstmConfig, task: FairseqTask) -> "ScLstmModel":
+        """See ``LossModel``."""
         check_topic_config(cfg)
         check_at_least(1, cfg, "num_layers")
         check_at_least(0, cfg, "control_loss_weight")
@@ -43,6 +38,3 @@ class ScLstmModel(TopicModel):
         model = cls(ScLstmEncoder(dictionary), decoder)
         initialise(model, cfg)
         return model
-
-
-register_presets()

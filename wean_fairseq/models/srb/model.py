@@ -3,14 +3,14 @@
 from typing import Any
 
 from fairseq.data import Dictionary
-from fairseq.models import register_model
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ...errors import UserError, user_errors
+from ...errors import UserError
 from ...modules import BilinearAttention, GatedLstm
 from ..base import LossModel, SourceEncoder
-from ..checks import check_at_least, check_joined
+from ..checks import check_at_least
+from ..presets import register_family
 from ..word_layers import build_output_layer, word_embedding
 from .config import SrbConfig
 from .decoder import SrbDecoder
@@ -28,17 +28,12 @@ class SrbEncoder(SourceEncoder):
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, lstm: GatedLstm, dropout: float) -> None:
         super().__init__(dictionary)
-        self.padding_idx = dictionary.pad()
         self.embed_tokens = embed_tokens
         self.lstm = lstm
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch.
-
-        Args:
-            src_tokens: shape (B, S), padded on either side.
-            src_lengths: ignored; the lengths are read off the padding.
+        """Encode a batch, see ``SourceEncoder``.
 
         Returns:
             ``encoder_out`` (B, S, H), zero at padding; ``encoder_padding_mask`` (B, S); ``final_hidden`` and
@@ -54,7 +49,7 @@ class SrbEncoder(SourceEncoder):
         }
 
 
-@register_model("srb", dataclass=SrbConfig)
+@register_family("srb", SrbConfig)
 class SrbModel(LossModel):
     """Gated LSTM encoder, LSTM decoder with attention, and the cosine of source and summary in the loss."""
 
@@ -63,27 +58,21 @@ class SrbModel(LossModel):
     decoder: SrbDecoder
 
     @classmethod
-    def build_model(cls, cfg: SrbConfig, task: FairseqTask) -> "SrbModel":
-        """Build the model that ``cfg`` describes for the dictionary of ``task``.
-
-        Raises:
-            UserError: if the options contradict each other, the dictionary or the task.
-        """
-        check_joined(task, "srb")
+    def build(cls, cfg: SrbConfig, task: FairseqTask) -> "SrbModel":
+        """See ``LossModel``."""
         check_at_least(1, cfg, "embed_dim", "hidden_size")
         if cfg.relevance_weight < 0:
             raise UserError(f"--relevance-weight must be 0 (none) or more, but is {cfg.relevance_weight}.")
         dictionary = task.source_dictionary
-        with user_errors():
-            embed_tokens = word_embedding(dictionary, cfg.embed_dim)
-            lstm = GatedLstm(cfg.embed_dim, cfg.hidden_size, str(cfg.gate_input))
-            decoder = SrbDecoder(
-                dictionary,
-                embed_tokens,
-                lstm=nn.LSTM(cfg.embed_dim, cfg.hidden_size, batch_first=True),
-                attention=BilinearAttention(cfg.hidden_size, cfg.hidden_size, tanh=True, project_keys=True),
-                output=build_output_layer(cfg, cfg.hidden_size, cfg.embed_dim, dictionary),
-                dropout=cfg.dropout,
-                relevance_weight=cfg.relevance_weight,
-            )
+        embed_tokens = word_embedding(dictionary, cfg.embed_dim)
+        lstm = GatedLstm(cfg.embed_dim, cfg.hidden_size, str(cfg.gate_input))
+        decoder = SrbDecoder(
+            dictionary,
+            embed_tokens,
+            lstm=nn.LSTM(cfg.embed_dim, cfg.hidden_size, batch_first=True),
+            attention=BilinearAttention(cfg.hidden_size, cfg.hidden_size, tanh=True, project_keys=True),
+            output=build_output_layer(cfg, cfg.hidden_size, cfg.embed_dim, dictionary),
+            dropout=cfg.dropout,
+            relevance_weight=cfg.relevance_weight,
+        )
         return cls(SrbEncoder(dictionary, embed_tokens, lstm, cfg.dropout), decoder)

@@ -34,7 +34,6 @@ class WeanLstmEncoder(SourceEncoder):
         bidirectional: bool,
     ) -> None:
         super().__init__(dictionary)
-        self.padding_idx = dictionary.pad()
         self.embed_tokens = embed_tokens
         self.directions = 2 if bidirectional else 1
         self.lstm = nn.LSTM(
@@ -47,11 +46,7 @@ class WeanLstmEncoder(SourceEncoder):
         )
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch.
-
-        Args:
-            src_tokens: shape (B, S), padded on either side.
-            src_lengths: ignored; the lengths are read off the padding.
+        """Encode a batch, see ``SourceEncoder``.
 
         Returns:
             ``encoder_out`` (B, S, H), zero at padding, in the order of ``src_tokens``; ``encoder_padding_mask`` (B, S);

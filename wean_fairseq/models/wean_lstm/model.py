@@ -3,20 +3,19 @@
 from typing import Any
 
 from fairseq.data import Dictionary
-from fairseq.models import register_model
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ...errors import UserError, user_errors
+from ...errors import UserError
 from ...modules import BilinearAttention, QueryEmbedding, StateBridge
 from ..base import LossModel
-from ..checks import check_joined
-from .config import WeanLstmConfig, register_presets
+from ..presets import register_family
+from .config import PRESETS, WeanLstmConfig
 from .decoder import WeanLstmDecoder
 from .encoder import WeanLstmEncoder
 
 
-@register_model("wean_lstm", dataclass=WeanLstmConfig)
+@register_family("wean_lstm", WeanLstmConfig, PRESETS)
 class WeanLstmModel(LossModel):
     """LSTM encoder and decoder with attention, and an output layer that queries the word embeddings."""
 
@@ -24,18 +23,44 @@ class WeanLstmModel(LossModel):
     decoder: WeanLstmDecoder
 
     @classmethod
-    def build_model(cls, cfg: WeanLstmConfig, task: FairseqTask) -> "WeanLstmModel":
-        """Build the model that ``cfg`` describes for the dictionary of ``task``.
-
-        Raises:
-            UserError: if the options contradict each other, the dictionary or the task.
-        """
-        check_joined(task, "wean_lstm")
+    def build(cls, cfg: WeanLstmConfig, task: FairseqTask) -> "WeanLstmModel":
+        """See ``LossModel``."""
         _check_candidates(cfg.num_candidates, task.source_dictionary)
         if cfg.loss_chunk_size < 0:
             raise UserError(f"--loss-chunk-size must be 0 (chosen by memory) or more, but is {cfg.loss_chunk_size}.")
-        with user_errors():
-            return _build(cls, cfg, task)
+        dictionary = task.source_dictionary
+        # N(0, 1), PyTorch's default, is what both releases of the authors train from.
+        embed_tokens = nn.Embedding(len(dictionary), cfg.embed_dim, dictionary.pad())
+        encoder = WeanLstmEncoder(
+            dictionary, embed_tokens, cfg.hidden_size, cfg.encoder_layers, cfg.dropout, cfg.encoder_bidirectional
+        )
+        decoder = WeanLstmDecoder(
+            dictionary,
+            embed_tokens,
+            lstm=nn.LSTM(
+                cfg.embed_dim,
+                cfg.hidden_size,
+                cfg.decoder_layers,
+                batch_first=True,
+                dropout=cfg.dropout if cfg.decoder_layers > 1 else 0.0,
+            ),
+            bridge=StateBridge(str(cfg.bridge), cfg.encoder_layers, cfg.decoder_layers, cfg.hidden_size),
+            attention=BilinearAttention(cfg.hidden_size, cfg.hidden_size, tanh=cfg.attention_tanh),
+            output=QueryEmbedding(
+                str(cfg.query_score),
+                cfg.hidden_size,
+                cfg.embed_dim,
+                len(dictionary),
+                unk_index=dictionary.unk(),
+                bias=cfg.query_bias,
+                detach=cfg.detach_query_embedding,
+                num_candidates=cfg.num_candidates + dictionary.nspecial if cfg.num_candidates else None,
+                chunk_size=cfg.loss_chunk_size or None,
+            ),
+            dropout=cfg.dropout,
+            attn_pad_leak=cfg.attn_pad_leak,
+        )
+        return cls(encoder, decoder)
 
     def get_targets(self, sample: dict[str, Any], net_output: Any) -> Tensor:
         """Targets (B, T) for fairseq's own criterions: a word that is no candidate counts as ``<unk>``."""
@@ -49,42 +74,3 @@ def _check_candidates(num_candidates: int, dictionary: Dictionary) -> None:
             f"--num-candidates must be at most {words} (the words of the dictionary) or 0 for all, "
             f"but is {num_candidates}."
         )
-
-
-def _build(cls: type[WeanLstmModel], cfg: WeanLstmConfig, task: FairseqTask) -> WeanLstmModel:
-    dictionary = task.source_dictionary
-    # N(0, 1), PyTorch's default, is what both releases of the authors train from.
-    embed_tokens = nn.Embedding(len(dictionary), cfg.embed_dim, dictionary.pad())
-    encoder = WeanLstmEncoder(
-        dictionary, embed_tokens, cfg.hidden_size, cfg.encoder_layers, cfg.dropout, cfg.encoder_bidirectional
-    )
-    decoder = WeanLstmDecoder(
-        dictionary,
-        embed_tokens,
-        lstm=nn.LSTM(
-            cfg.embed_dim,
-            cfg.hidden_size,
-            cfg.decoder_layers,
-            batch_first=True,
-            dropout=cfg.dropout if cfg.decoder_layers > 1 else 0.0,
-        ),
-        bridge=StateBridge(str(cfg.bridge), cfg.encoder_layers, cfg.decoder_layers, cfg.hidden_size),
-        attention=BilinearAttention(cfg.hidden_size, cfg.hidden_size, tanh=cfg.attention_tanh),
-        output=QueryEmbedding(
-            str(cfg.query_score),
-            cfg.hidden_size,
-            cfg.embed_dim,
-            len(dictionary),
-            unk_index=dictionary.unk(),
-            bias=cfg.query_bias,
-            detach=cfg.detach_query_embedding,
-            num_candidates=cfg.num_candidates + dictionary.nspecial if cfg.num_candidates else None,
-            chunk_size=cfg.loss_chunk_size or None,
-        ),
-        dropout=cfg.dropout,
-        attn_pad_leak=cfg.attn_pad_leak,
-    )
-    return cls(encoder, decoder)
-
-
-register_presets()
