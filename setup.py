@@ -42,7 +42,13 @@ setup(
     license="MIT",
     packages=find_packages(include=["wean_fairseq", "wean_fairseq.*"]),
     package_data={
-        "wean_fairseq": ["py.typed", "evaluation/published/*.toml", "reporting/templates/*", "inspection/static/*"]
+        "wean_fairseq": [
+            "py.typed",
+            "evaluation/*.toml",
+            "evaluation/*/*.toml",
+            "reporting/templates/*",
+            "inspection/static/*",
+        ]
     },
     # 3.11 is the oldest Python that the numpy and scipy pinned in constraints.txt support. On 3.14 the hydra-core 1.3.2
     # that fairseq-fixed asks for fails at once: "badly formed help string" (hydra issue 3121).

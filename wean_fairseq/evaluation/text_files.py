@@ -7,6 +7,7 @@ sentences, which would shift every following line.
 import hashlib
 import json
 import os
+import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Union
@@ -90,6 +91,11 @@ def parse_json(text: str) -> Any:
         return json.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def read_table(name: str) -> dict[str, Any]:
+    """Read a TOML file of this package: facts that its code goes by."""
+    return tomllib.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))
 
 
 def sha256_of(path: PathLike) -> str:

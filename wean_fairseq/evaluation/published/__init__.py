@@ -4,13 +4,12 @@ A number here was computed by its row's scorer on its paper's data; nothing of i
 paper-tables`` prints them beside the results that are kept. The tables are data: a TOML file a paper, read here.
 """
 
-import tomllib
 from dataclasses import dataclass, field
 from math import isnan
-from pathlib import Path
 from typing import Any
 
-_FOLDER = Path(__file__).resolve().parent
+from ..text_files import read_table
+
 _PAPERS = ("wean", "copynet", "cdnpg", "essays")
 
 #: Tables of the four papers that hold no scores, or were not read.
@@ -97,10 +96,6 @@ class Table:
         return tuple(column.label for column in self.columns)
 
 
-def _read(name: str) -> dict[str, Any]:
-    return tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
-
-
 def _tuples(value: Any) -> Any:
     """Lists as tuples, and "no number" as ``None``."""
     if isinstance(value, list):
@@ -128,7 +123,9 @@ def _table(content: dict[str, Any]) -> Table:
 
 
 #: How a number was computed, as far as it is known.
-SCORERS: dict[str, str] = _read("scorers")
+SCORERS: dict[str, str] = read_table("published/scorers.toml")
 
 #: Key -> table, in the order of the papers.
-TABLES: dict[str, Table] = {key: _table(content) for paper in _PAPERS for key, content in _read(paper).items()}
+TABLES: dict[str, Table] = {
+    key: _table(content) for paper in _PAPERS for key, content in read_table(f"published/{paper}.toml").items()
+}
