@@ -1,5 +1,3 @@
 """Criterions; importing one registers it."""
 
 from . import model_loss, query_embedding
-
-__all__ = ["model_loss", "query_embedding"]

@@ -7,26 +7,3 @@ from .pairs import LENGTH_POLICIES, PairLimits, check_data_dir, check_pairs, is_
 from .topic_features import TopicFeatures
 from .topics import SEPARATOR, check_essays, check_known, check_topics, topic_ids
 from .word_vectors import load_word_vectors
-
-__all__ = [
-    "DEFAULT_SLOTS",
-    "LENGTH_POLICIES",
-    "SEPARATOR",
-    "ExtendedDictionary",
-    "LabelledPairs",
-    "PairLimits",
-    "SlotMap",
-    "TopicBert",
-    "TopicFeatures",
-    "check_data_dir",
-    "check_essays",
-    "check_known",
-    "check_pairs",
-    "check_topics",
-    "fill_missing_labels",
-    "is_raw_text",
-    "label_pairs",
-    "limit_pairs",
-    "load_word_vectors",
-    "topic_ids",
-]

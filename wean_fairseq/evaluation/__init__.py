@@ -11,17 +11,3 @@ from .corpus import COPY_ROW, Corpus, read_corpus
 from .evaluate import Evaluation, Resampling, evaluate
 from .output_reader import SystemOutput, read_generated, read_plain
 from .presets import PRESETS, columns_for
-
-__all__ = [
-    "COPY_ROW",
-    "PRESETS",
-    "Corpus",
-    "Evaluation",
-    "Resampling",
-    "SystemOutput",
-    "columns_for",
-    "evaluate",
-    "read_corpus",
-    "read_generated",
-    "read_plain",
-]

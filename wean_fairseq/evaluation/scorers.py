@@ -30,7 +30,6 @@ class WeanScorer(BaseScorer):
     """Scores the strings that fairseq collects with any metric that needs no source."""
 
     def __init__(self, cfg: Any) -> None:
-        """Build the metrics, so that a wrong name fails before anything is generated."""
         super().__init__(cfg)
         settings = Settings(cfg.wean_tokenize, cfg.wean_lowercase)
         names = [name.strip() for name in cfg.wean_metrics.split(",") if name.strip()]

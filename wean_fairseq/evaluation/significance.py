@@ -87,7 +87,6 @@ class Draws:
     """
 
     def __init__(self, num_sentences: int, resamples: int, trials: int, seed: int = DEFAULT_SEED) -> None:
-        """Remember the sizes; nothing is drawn before it is needed."""
         self.num_sentences = num_sentences
         self.resamples = resamples
         self.trials = trials

@@ -16,20 +16,3 @@ from . import (
     srb,
     wean_lstm,
 )
-
-__all__ = [
-    "copy_transformer",
-    "copynet",
-    "dnpg",
-    "granularity_transformer",
-    "mta_lstm",
-    "nts",
-    "pc_san",
-    "pointer_generator",
-    "ppg",
-    "residual_lstm",
-    "rnn_distract",
-    "sc_lstm",
-    "srb",
-    "wean_lstm",
-]

@@ -77,7 +77,6 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
 
     @property
     def normalises(self) -> bool:  # type: ignore[override]
-        """See ``StepDecoder``."""
         return self.copies
 
     def mixture(self, step: Step, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:

@@ -191,17 +191,14 @@ class TransformerTargetDecoder(CopyingDecoder[TransformerMemory, DecoderState]):
 
     @property
     def word_embeddings(self) -> Tensor:
-        """See ``StepDecoder``."""
         return self.network.embedding.words.weight
 
     def remember(self, encoder_out: dict[str, Tensor]) -> TransformerMemory:
-        """See ``StepDecoder``."""
         source = encoder_out["src_tokens"]
         network = self.network.remember(encoder_out["encoder_out"], encoder_out["encoder_padding_mask"])
         return TransformerMemory(source, no_copy_mask(source, self.dictionary), network)
 
     def begin(self, memory: TransformerMemory) -> DecoderState:
-        """See ``StepDecoder``."""
         return self.network.begin(memory.network)
 
     def step(self, words: Tensor, memory: TransformerMemory, state: DecoderState) -> tuple[Step, DecoderState]:

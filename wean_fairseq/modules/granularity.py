@@ -159,7 +159,6 @@ class GranularCrossAttention(GranularityAttention):
     """Attention to another sentence under resonance, as in the authors' code; there is no distance between the two."""
 
     def mask(self, states: Tensor, memory: Keyed, bias: Tensor | None) -> Tensor:
-        """See ``GranularityAttention``."""
         query = self.granularity(states).unsqueeze(1)  # (B, 1, T, 1)
         return resonance(query, memory["granularity"].transpose(2, 3))
 

@@ -208,7 +208,6 @@ class QueryEmbedding(OutputLayer):
         self.detach = detach
 
     def parts(self, query: Tensor, embeddings: Tensor) -> Product | Additive:
-        """See ``OutputLayer``."""
         if self.detach:
             embeddings = embeddings.detach()
         if self.num_candidates < self.num_embeddings:

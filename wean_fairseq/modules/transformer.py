@@ -255,7 +255,6 @@ class TiedOutput(OutputLayer):
         self.bias = nn.Parameter(torch.zeros(num_embeddings))
 
     def parts(self, query: Tensor, embeddings: Tensor) -> Product:
-        """See ``OutputLayer``."""
         return Product(self.transform(query), embeddings, self.bias)
 
 

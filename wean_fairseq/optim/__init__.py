@@ -1,5 +1,3 @@
 """Optimisers; importing one registers it."""
 
 from . import adagrad_accumulator, adamw, fused_adam
-
-__all__ = ["adagrad_accumulator", "adamw", "fused_adam"]

@@ -4,12 +4,3 @@ from .fast_generator import FastSequenceGenerator
 from .generator import PaperSequenceGenerator
 from .granularity import GranularityWriter, granularities
 from .provenance import ProvenanceWriter, origins
-
-__all__ = [
-    "FastSequenceGenerator",
-    "GranularityWriter",
-    "PaperSequenceGenerator",
-    "ProvenanceWriter",
-    "granularities",
-    "origins",
-]

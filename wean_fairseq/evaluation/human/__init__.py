@@ -3,5 +3,3 @@
 from .design import Design, make_design
 from .ratings import analyse, read_ratings
 from .sheets import write_sheets
-
-__all__ = ["Design", "analyse", "make_design", "read_ratings", "write_sheets"]

@@ -34,7 +34,6 @@ class EvaluationSignature(Signature):
     """Signature that prints the options a metric declares in ``signature_items`` before sacreBLEU's version."""
 
     def __init__(self, args: dict[str, Any]) -> None:
-        """Take the metric's attributes, as sacreBLEU passes them."""
         super().__init__(args)
         for key, value in args["signature_items"].items():
             self.update(key, value)
@@ -104,7 +103,6 @@ class OwnMetric(EvaluationMetric):
     _SIGNATURE_TYPE = EvaluationSignature
 
     def __init__(self, label: str, tokenize: str, lowercase: Lowercase, options: SignatureItems | None = None) -> None:
-        """Set the tokenisation and everything that the signature prints."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.label = label
         self.tokenize_name = tokenize

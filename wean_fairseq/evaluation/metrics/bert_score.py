@@ -64,7 +64,6 @@ class BertScore(MeanMetric):
     """
 
     def __init__(self, label: str = "BERTScore", model_folder: str | None = None, layer: int = -1) -> None:
-        """Load the model."""
         if model_folder is None or not Path(model_folder, "config.json").is_file():
             raise UserError(f"{label} needs a folder with a transformers model; give it with --bert-model FOLDER.")
         try:

@@ -116,7 +116,6 @@ class IBleu(SourceMixin, OwnMetric):
     def __init__(
         self, label: str = "iBLEU", tokenize: str = "13a", lowercase: Lowercase = False, alpha: float = 0.9
     ) -> None:
-        """Build the underlying BLEU; alpha goes into the signature."""
         super().__init__(label, tokenize, lowercase, {"smooth": "exp", "alpha": alpha})
         self.alpha = alpha
         self._bleu = Bleu("BLEU", tokenize, lowercase)

@@ -18,7 +18,6 @@ class CopyRate(SourceMixin, MeanMetric):
     higher_is_better = None
 
     def __init__(self, label: str = "copy%", tokenize: str = "13a", lowercase: bool = True) -> None:
-        """Compare tokens, ignoring case by default."""
         super().__init__(label, tokenize, lowercase)
 
     def segment_value(self, hypothesis: str, references: list[list[str]]) -> float:
@@ -37,7 +36,6 @@ class ExactMatch(MeanMetric):
     """
 
     def __init__(self, label: str = "exact@1", k: int = 1, tokenize: str = "none", lowercase: bool = False) -> None:
-        """Set k; it is part of the signature."""
         super().__init__(label, tokenize, lowercase, {"k": k})
         self.wants_nbest = k
 
@@ -56,7 +54,6 @@ class LengthRatio(OwnMetric):
     higher_is_better = None
 
     def __init__(self, label: str = "len/ref", tokenize: str = "13a", lowercase: bool = False) -> None:
-        """Set the tokenisation that defines length."""
         super().__init__(label, tokenize, lowercase)
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
@@ -87,7 +84,6 @@ class Novelty(SourceMixin, OwnMetric):
     higher_is_better = None
 
     def __init__(self, label: str = "novel-1", order: int = 1, tokenize: str = "13a", lowercase: bool = True) -> None:
-        """Set the n-gram order; it is part of the signature."""
         super().__init__(label, tokenize, lowercase, {"order": order})
         self.order = order
 

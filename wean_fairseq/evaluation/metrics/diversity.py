@@ -34,7 +34,6 @@ class Distinct(OwnMetric):
     additive = False
 
     def __init__(self, label: str = "dist-1", order: int = 1, tokenize: str = "13a", lowercase: bool = True) -> None:
-        """Set the n-gram order; it is in the signature."""
         super().__init__(label, tokenize, lowercase, {"order": order, "avg": "corpus"})
         self.order = order
         self._seen: set[tuple[str, ...]] = set()

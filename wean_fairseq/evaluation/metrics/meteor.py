@@ -17,7 +17,6 @@ class _Stemmer:
     """A stemmer that stems each word once (NLTK stems every word of every pair anew)."""
 
     def __init__(self, stem: Any) -> None:
-        """Wrap a stemming function."""
         self.stem = lru_cache(maxsize=2**17)(stem)
 
 
@@ -25,7 +24,6 @@ class _Synonyms:
     """A WordNet that looks each word up once."""
 
     def __init__(self, synsets: Any) -> None:
-        """Wrap a look-up function."""
         self.synsets = lru_cache(maxsize=2**17)(synsets)
 
 

@@ -103,7 +103,6 @@ class Method7Bleu(MeanMetric):
         tokenize: str = "none",
         lowercase: bool = False,
     ) -> None:
-        """Set order and version; both are in the signature."""
         if version not in VERSIONS:
             raise UserError(f"unknown version {version!r} of method 7; choose {' or '.join(VERSIONS)}.")
         super().__init__(
@@ -136,7 +135,6 @@ class Method7SelfBleu(SourceMixin, Method7Bleu):
         lowercase: bool = False,
         defective: bool = False,
     ) -> None:
-        """Set what to compare with; it is in the signature."""
         super().__init__(label, order, version, tokenize, lowercase)
         self.defective = defective
         self.signature_items["against"] = "first-source-token-letters" if defective else "source"
@@ -170,7 +168,6 @@ class Method7IBleu(SourceMixin, Method7Bleu):
         lowercase: bool = False,
         defective: bool = False,
     ) -> None:
-        """Build the self-BLEU; alpha and the defect are in the signature."""
         super().__init__(label, 4, version, tokenize, lowercase)
         self.alpha = alpha
         self._self_bleu = Method7SelfBleu("self", 4, version, tokenize, lowercase, defective)

@@ -47,7 +47,6 @@ class Rouge(MeanMetric):
         beta: float | None = None,
         max_tokens: int | None = None,
     ) -> None:
-        """Choose the variant; everything that changes the number goes into the signature."""
         options: dict[str, str | int | float] = {"rouge": variant, "beta": 1.0 if beta is None else beta}
         if max_tokens is not None:
             options["limit"] = max_tokens

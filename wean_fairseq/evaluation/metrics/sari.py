@@ -106,7 +106,6 @@ class Sari(_SariMetric):
         weight: int | None = None,
         operation: str = "",
     ) -> None:
-        """Set tokenisation, and what the reading of the formula says."""
         options: SignatureItems = {"order": _MAX_ORDER, "del": "f1"}
         options |= {"src": "none"} if legacy else {}
         options |= {"weight": weight} if weight is not None else {}

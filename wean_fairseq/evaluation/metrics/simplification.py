@@ -89,7 +89,6 @@ class _PairFeature(SourceMixin, MeanMetric):
     higher_is_better = None
 
     def __init__(self, label: str) -> None:
-        """Set the label; everything else is fixed."""
         super().__init__(label, "13a", True, {"avg": "sentence"})
 
     def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
@@ -127,7 +126,6 @@ class WordChanges(_PairFeature):
     """
 
     def __init__(self, label: str, deletions: bool) -> None:
-        """Set the direction."""
         super().__init__(label)
         self.deletions = deletions
         self.signature_items["count"] = "deletions" if deletions else "additions"

@@ -20,7 +20,6 @@ class TopicCoverage(SourceMixin, OwnMetric):
     higher_is_better = None  # copying the topics would be perfect, and pointless
 
     def __init__(self, label: str = "topics", tokenize: str = "none", lowercase: bool = True) -> None:
-        """Choose how the output is split into words."""
         super().__init__(label, tokenize, lowercase, {"match": "token", "chinese": "substring"})
 
     def _extract_reference_info(self, refs: Any) -> dict[str, Any]:

@@ -3,5 +3,3 @@
 from .config import CopyTransformerConfig
 from .decoder import GateDecoder, SharedSoftmaxDecoder
 from .model import CopyTransformerModel
-
-__all__ = ["CopyTransformerConfig", "CopyTransformerModel", "GateDecoder", "SharedSoftmaxDecoder"]

@@ -45,7 +45,6 @@ class GateDecoder(TransformerTargetDecoder):
     def copying(
         self, decoded: Decoded, log_attention: Tensor | None, previous: Tensor, memory: TransformerMemory
     ) -> Copying:
-        """See ``TransformerTargetDecoder``."""
         assert log_attention is not None
         embedded = self.network.embedding.words(previous)  # (N, T, D)
         states, context = (part.view_as(embedded) for part in (decoded.states, decoded.context))
@@ -80,14 +79,12 @@ class SharedSoftmaxDecoder(TransformerTargetDecoder):
         init_transformer(self.copy_proj)
 
     def remember(self, encoder_out: dict[str, Tensor]) -> TransformerMemory:
-        """See ``StepDecoder``."""
         keys = torch.tanh(self.copy_proj(encoder_out["encoder_out"]))  # (B, S, D)
         return replace(super().remember(encoder_out), copy_keys=keys)
 
     def copying(
         self, decoded: Decoded, log_attention: Tensor | None, previous: Tensor, memory: TransformerMemory
     ) -> Copying:
-        """See ``TransformerTargetDecoder``."""
         assert memory.copy_keys is not None
         copy = decoded.states @ memory.copy_keys.transpose(1, 2) / math.sqrt(decoded.states.size(-1))  # eq. 8
         return Copying(copy.view(*previous.shape, -1), None)

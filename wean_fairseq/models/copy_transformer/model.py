@@ -24,7 +24,6 @@ class CopyTransformerModel(CopyingModel):
 
     @classmethod
     def build(cls, cfg: CopyTransformerConfig, task: FairseqTask) -> "CopyTransformerModel":
-        """See ``LossModel``."""
         dictionary = task.source_dictionary
         network = build_network(cfg, dictionary)  # before what copies: a seed starts all modes from the same network
         return cls(

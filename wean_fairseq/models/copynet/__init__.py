@@ -4,5 +4,3 @@ from .config import CopyNetConfig
 from .decoder import CopyNetDecoder
 from .encoder import CopyNetEncoder
 from .model import CopyNetModel
-
-__all__ = ["CopyNetConfig", "CopyNetDecoder", "CopyNetEncoder", "CopyNetModel"]

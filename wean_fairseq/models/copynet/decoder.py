@@ -93,7 +93,6 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
         self.dropout = nn.Dropout(dropout)
 
     def remember(self, encoder_out: dict[str, Tensor]) -> CopyNetMemory:
-        """See ``StepDecoder``."""
         source, states, start = encoder_out["src_tokens"], encoder_out["encoder_out"], encoder_out["start_state"]
         if self.attention is None:
             states = start.unsqueeze(1)  # Enc-Dec sees this one vector at every step
@@ -108,7 +107,6 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
         )
 
     def begin(self, memory: CopyNetMemory) -> CopyNetState:
-        """See ``StepDecoder``."""
         unattended = memory.states.new_zeros(memory.source.shape)
         return CopyNetState(memory.start, torch.zeros_like(memory.start), unattended, unattended)
 

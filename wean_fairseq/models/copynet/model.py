@@ -23,7 +23,6 @@ class CopyNetModel(CopyingModel):
 
     @classmethod
     def build(cls, cfg: CopyNetConfig, task: FairseqTask) -> "CopyNetModel":
-        """See ``LossModel``."""
         system = str(cfg.system)
         if system == "enc_dec" and (cfg.attention_coverage or cfg.location_width):
             raise UserError("enc_dec has no attention: leave --attention-coverage and --location-width out.")

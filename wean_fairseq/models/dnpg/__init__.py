@@ -4,5 +4,3 @@ from .config import DnpgConfig
 from .decoder import DnpgDecoder
 from .encoder import DnpgEncoder
 from .model import DnpgModel
-
-__all__ = ["DnpgConfig", "DnpgDecoder", "DnpgEncoder", "DnpgModel"]

@@ -84,7 +84,6 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
 
     @property
     def output(self) -> LevelOutputs:  # type: ignore[override]
-        """See ``StepDecoder``."""
         return LevelOutputs(
             (self.phrase_output, self.sentence_output),
             (self.network.phrase_embedding.words.weight, self.network.sentence_embedding.words.weight),
@@ -96,13 +95,11 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
         return self.network.phrase_embedding.words.weight
 
     def remember(self, encoder_out: dict[str, Tensor]) -> DnpgMemory:
-        """See ``StepDecoder``."""
         source = encoder_out["src_tokens"]
         network = self.network.remember(encoded_levels(encoder_out), encoder_out["encoder_padding_mask"])
         return DnpgMemory(source, no_copy_mask(source, self.dictionary), network, encoder_out["expected_labels"])
 
     def begin(self, memory: DnpgMemory) -> LevelsState:
-        """See ``StepDecoder``."""
         return self.network.begin(memory.network)
 
     def step(self, words: Tensor, memory: DnpgMemory, state: LevelsState) -> tuple[Step, LevelsState]:

@@ -53,7 +53,6 @@ class DnpgModel(CopyingModel):
 
     @classmethod
     def build(cls, cfg: DnpgConfig, task: FairseqTask) -> "DnpgModel":
-        """See ``LossModel``."""
         check_at_least(1, cfg, *_AT_LEAST_ONE)
         annealing = Annealing(cfg)
         return cls(

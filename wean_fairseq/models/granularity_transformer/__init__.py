@@ -2,5 +2,3 @@
 
 from .config import GranularityTransformerConfig
 from .model import GranularityDecoder, GranularityEncoder, GranularityTransformerModel
-
-__all__ = ["GranularityDecoder", "GranularityEncoder", "GranularityTransformerConfig", "GranularityTransformerModel"]

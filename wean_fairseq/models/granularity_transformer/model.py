@@ -51,7 +51,6 @@ class GranularityDecoder(TransformerTargetDecoder):
     """A decoder whose steps have ``granularity`` (N, L, T), if it has any."""
 
     def step(self, words: Tensor, memory: TransformerMemory, state: DecoderState) -> tuple[Step, DecoderState]:
-        """See ``StepDecoder``."""
         step, state = super().step(words, memory, state)
         kept = [layer.words.kept for layer in state.layers]
         queries = words.numel() // len(memory.source)
@@ -69,7 +68,6 @@ class GranularityTransformerModel(CopyingModel):
 
     @classmethod
     def build(cls, cfg: GranularityTransformerConfig, task: FairseqTask) -> "GranularityTransformerModel":
-        """See ``LossModel``."""
         _check(cfg)
         dictionary = task.source_dictionary
         network = build_network(cfg, dictionary, *_layer_makers(cfg))

@@ -4,5 +4,3 @@ from .config import MtaLstmConfig
 from .decoder import TopicAttentionDecoder, TopicAverageDecoder
 from .encoder import MtaLstmEncoder
 from .model import MtaLstmModel
-
-__all__ = ["MtaLstmConfig", "MtaLstmEncoder", "MtaLstmModel", "TopicAttentionDecoder", "TopicAverageDecoder"]

@@ -61,7 +61,6 @@ class TopicAverageDecoder(TopicDecoder[LstmStart, LstmState]):
         return LstmStart(LstmState(hidden, cell))
 
     def begin(self, memory: LstmStart) -> LstmState:
-        """See ``StepDecoder``."""
         return memory.start
 
     def step(self, words: Tensor, memory: LstmStart, state: LstmState) -> tuple[Step, LstmState]:
@@ -122,7 +121,6 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
         self.dropout = nn.Dropout(dropout)
 
     def remember(self, encoder_out: dict[str, Tensor]) -> TopicMemory:
-        """See ``StepDecoder``."""
         topics = encoder_out["topics"]
         return TopicMemory(
             self.attention.project_keys(topics),
@@ -133,7 +131,6 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
         )
 
     def begin(self, memory: TopicMemory) -> TopicState:
-        """See ``StepDecoder``."""
         zero = memory.gates.new_zeros(len(memory.gates), self.lstm.num_layers, self.lstm.hidden_size)
         coverage = torch.ones_like(memory.padding_mask, dtype=torch.float)
         return TopicState(zero, zero, zero[:, -1], coverage)

@@ -28,7 +28,6 @@ class MtaLstmModel(TopicModel):
 
     @classmethod
     def build(cls, cfg: MtaLstmConfig, task: FairseqTask) -> "MtaLstmModel":
-        """See ``LossModel``."""
         _check(cfg)
         dictionary = task.source_dictionary
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)

@@ -4,5 +4,3 @@ from .config import NtsConfig
 from .decoder import NtsDecoder
 from .encoder import NtsEncoder
 from .model import NtsModel
-
-__all__ = ["NtsConfig", "NtsDecoder", "NtsEncoder", "NtsModel"]

@@ -48,12 +48,10 @@ class NtsDecoder(StepDecoder[NtsMemory, FedState]):
         self.dropout = nn.Dropout(dropout)
 
     def remember(self, encoder_out: dict[str, Tensor]) -> NtsMemory:
-        """See ``StepDecoder``."""
         source = self.stack.attention.remember(encoder_out["encoder_out"], encoder_out["encoder_padding_mask"])
         return NtsMemory(source, self.stack.start(encoder_out["final_hidden"], encoder_out["final_cell"]))
 
     def begin(self, memory: NtsMemory) -> FedState:
-        """See ``StepDecoder``."""
         return memory.start
 
     def step(self, words: Tensor, memory: NtsMemory, state: FedState) -> tuple[Step, FedState]:

@@ -25,7 +25,6 @@ class NtsModel(LossModel):
 
     @classmethod
     def build(cls, cfg: NtsConfig, task: FairseqTask) -> "NtsModel":
-        """See ``LossModel``."""
         check_at_least(1, cfg, "embed_dim", "hidden_size", "num_layers")
         check_at_least(0, cfg, "local_dim", "missing_vector_std")
         check_init_range(cfg)

@@ -5,5 +5,3 @@ from .config import PcSanConfig
 from .decoder import PcSanDecoder
 from .encoder import PcSanEncoder
 from .model import PcSanModel
-
-__all__ = ["PcSanConfig", "PcSanDecoder", "PcSanEncoder", "PcSanModel", "baseline"]

@@ -42,7 +42,6 @@ class PcSanModel(LossModel):
 
     @classmethod
     def build(cls, cfg: PcSanConfig, task: FairseqTask) -> "PcSanModel":
-        """See ``LossModel``."""
         _check(cfg, task)
         # With one dictionary one embedding serves topics, essay and output, as in the Transformer that PC-SAN is
         # compared with: with two, what a topic has to do with the same word in the essay is learnt word by word.

@@ -4,10 +4,3 @@ from .config import PointerGeneratorConfig
 from .decoder import PointerGeneratorDecoder
 from .encoder import PointerGeneratorEncoder
 from .model import PointerGeneratorModel
-
-__all__ = [
-    "PointerGeneratorConfig",
-    "PointerGeneratorDecoder",
-    "PointerGeneratorEncoder",
-    "PointerGeneratorModel",
-]

@@ -98,7 +98,6 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
         self.coverage_weight = coverage_weight
 
     def remember(self, encoder_out: dict[str, Tensor]) -> PointerMemory:
-        """See ``StepDecoder``."""
         states = encoder_out["encoder_out"]
         return PointerMemory(
             encoder_out["src_tokens"],
@@ -110,7 +109,6 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
         )
 
     def begin(self, memory: PointerMemory) -> PointerState:
-        """See ``StepDecoder``."""
         context = torch.zeros_like(memory.states[:, 0])
         coverage = torch.zeros_like(memory.no_copy, dtype=torch.float)
         return PointerState(memory.start_hidden, memory.start_cell, context, coverage)

@@ -24,7 +24,6 @@ class PointerGeneratorModel(CopyingModel):
 
     @classmethod
     def build(cls, cfg: PointerGeneratorConfig, task: FairseqTask) -> "PointerGeneratorModel":
-        """See ``LossModel``."""
         if cfg.coverage_weight < 0:
             raise UserError(f"--coverage-weight must be 0 or more, but is {cfg.coverage_weight}.")
         dictionary = task.source_dictionary

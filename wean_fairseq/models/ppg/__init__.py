@@ -4,5 +4,3 @@ from .config import PpgConfig
 from .decoder import PpgDecoder
 from .encoder import PpgEncoder
 from .model import PpgModel
-
-__all__ = ["PpgConfig", "PpgDecoder", "PpgEncoder", "PpgModel"]

@@ -102,11 +102,9 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         self.dropout = nn.Dropout(dropout)
 
     def remember(self, encoder_out: dict[str, Tensor]) -> PpgMemory:
-        """See ``StepDecoder``."""
         return PpgMemory(encoder_out["topics"], (encoder_out["num_topics"] - 1).clamp(min=0), encoder_out["slot"])
 
     def begin(self, memory: PpgMemory) -> PpgState:
-        """See ``StepDecoder``."""
         nothing = memory.last.new_empty(len(memory.last), 0)
         hidden = memory.topics.new_zeros(len(memory.last), self.cell.hidden_size)
         return PpgState(nothing, torch.full_like(memory.last, -1), hidden, None)
@@ -149,7 +147,6 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         return scores.index_copy(-1, ends, _swap_end_scores(step, scores[..., ends]))
 
     def finish(self, step: Step, memory: PpgMemory, scores: WordScores, log_sum: Tensor) -> Tensor:
-        """See ``StepDecoder``."""
         ends = torch.tensor([self.chunk_index, self.eos_idx], device=log_sum.device).expand(len(log_sum), 2)
         scores.put(ends, _swap_end_scores(step, scores.get(ends).unsqueeze(1)).squeeze(1))
         return log_sum
@@ -157,7 +154,6 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
     def step_loss(
         self, step: Step, memory: PpgMemory, target: Tensor, label_smoothing: float
     ) -> LossSums | MixtureLoss:
-        """See ``StepDecoder``."""
         last = step.extra["last_chunk"]
         ended, went_on = last & target.eq(self.eos_idx), last & target.eq(self.chunk_index)
         target = target.masked_fill(ended, self.chunk_index).masked_fill(went_on, self.eos_idx)

@@ -23,7 +23,6 @@ class PpgModel(TopicModel):
 
     @classmethod
     def build(cls, cfg: PpgConfig, task: FairseqTask) -> "PpgModel":
-        """See ``LossModel``."""
         check_topic_config(cfg)
         dictionary = task.source_dictionary
         chunk_index = _chunk_index(dictionary, cfg.chunk_symbol)

@@ -4,5 +4,3 @@ from .config import ResidualLstmConfig
 from .decoder import ResidualLstmDecoder
 from .encoder import ResidualLstmEncoder
 from .model import ResidualLstmModel
-
-__all__ = ["ResidualLstmConfig", "ResidualLstmDecoder", "ResidualLstmEncoder", "ResidualLstmModel"]

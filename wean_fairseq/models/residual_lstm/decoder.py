@@ -29,11 +29,9 @@ class ResidualLstmDecoder(StepDecoder[LstmStart, LstmState]):
         self.stack = stack
 
     def remember(self, encoder_out: dict[str, Tensor]) -> LstmStart:
-        """See ``StepDecoder``."""
         return LstmStart(LstmState(encoder_out["final_hidden"], encoder_out["final_cell"]))
 
     def begin(self, memory: LstmStart) -> LstmState:
-        """See ``StepDecoder``."""
         return memory.start
 
     def step(self, words: Tensor, memory: LstmStart, state: LstmState) -> tuple[Step, LstmState]:

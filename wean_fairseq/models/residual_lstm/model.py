@@ -21,7 +21,6 @@ class ResidualLstmModel(LossModel):
 
     @classmethod
     def build(cls, cfg: ResidualLstmConfig, task: FairseqTask) -> "ResidualLstmModel":
-        """See ``LossModel``."""
         check_init_range(cfg)
         dictionary = task.source_dictionary
         sizes = (cfg.embed_dim, cfg.hidden_size, cfg.num_layers, cfg.residual_every, cfg.dropout)

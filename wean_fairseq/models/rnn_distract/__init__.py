@@ -3,5 +3,3 @@
 from .config import RnnDistractConfig
 from .decoder import RnnDistractDecoder
 from .model import RnnDistractEncoder, RnnDistractModel
-
-__all__ = ["RnnDistractConfig", "RnnDistractDecoder", "RnnDistractEncoder", "RnnDistractModel"]

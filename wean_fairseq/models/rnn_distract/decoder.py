@@ -110,7 +110,6 @@ class RnnDistractDecoder(StepDecoder[DistractMemory, DistractState]):
         return DistractMemory(states, self.attention.project_keys(states), padding_mask, torch.tanh(self.start(mean)))
 
     def begin(self, memory: DistractMemory) -> DistractState:
-        """See ``StepDecoder``."""
         sentences, length, width = memory.states.shape
         before = None
         if self.ranks_hypotheses and not self.training:

@@ -47,7 +47,6 @@ class RnnDistractModel(LossModel):
 
     @classmethod
     def build(cls, cfg: RnnDistractConfig, task: FairseqTask) -> "RnnDistractModel":
-        """See ``LossModel``."""
         check_at_least(1, cfg, "embed_dim", "hidden_size")
         check_at_least(0, cfg, "attention_dim", "distract_attention", "distract_content", "distract_state")
         dictionary, hidden = task.source_dictionary, cfg.hidden_size

@@ -4,5 +4,3 @@ from .config import ScLstmConfig
 from .decoder import ScLstmDecoder
 from .encoder import ScLstmEncoder
 from .model import ScLstmModel
-
-__all__ = ["ScLstmConfig", "ScLstmDecoder", "ScLstmEncoder", "ScLstmModel"]

@@ -75,11 +75,9 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
         self.dropout = nn.Dropout(dropout)
 
     def remember(self, encoder_out: dict[str, Tensor]) -> KeywordMemory:
-        """See ``StepDecoder``."""
         return KeywordMemory(self.gate.pick(encoder_out["topic_tokens"]), encoder_out["first_keywords"])
 
     def begin(self, memory: KeywordMemory) -> KeywordState:
-        """See ``StepDecoder``."""
         outputs = torch.zeros_like(memory.rows.write[:, 0])  # (B, L * H)
         layers = outputs.unflatten(-1, (self.lstm.num_layers, -1))
         return KeywordState(layers, layers, outputs, memory.first)

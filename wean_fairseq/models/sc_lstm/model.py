@@ -21,7 +21,6 @@ class ScLstmModel(TopicModel):
 
     @classmethod
     def build(cls, cfg: ScLstmConfig, task: FairseqTask) -> "ScLstmModel":
-        """See ``LossModel``."""
         check_topic_config(cfg)
         check_at_least(1, cfg, "num_layers")
         check_at_least(0, cfg, "control_loss_weight")

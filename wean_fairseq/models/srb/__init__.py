@@ -3,5 +3,3 @@
 from .config import SrbConfig
 from .decoder import SrbDecoder
 from .model import SrbEncoder, SrbModel
-
-__all__ = ["SrbConfig", "SrbDecoder", "SrbEncoder", "SrbModel"]

@@ -65,12 +65,10 @@ class SrbDecoder(StepDecoder[SrbMemory, LstmState]):
         self.relevance_weight = relevance_weight
 
     def remember(self, encoder_out: dict[str, Tensor]) -> SrbMemory:
-        """See ``StepDecoder``."""
         start = LstmState(encoder_out["final_hidden"], encoder_out["final_cell"])
         return SrbMemory(start, encoder_out["encoder_out"], encoder_out["encoder_padding_mask"])
 
     def begin(self, memory: SrbMemory) -> LstmState:
-        """See ``StepDecoder``."""
         return memory.start
 
     def step(self, words: Tensor, memory: SrbMemory, state: LstmState) -> tuple[Step, LstmState]:

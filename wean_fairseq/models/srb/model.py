@@ -59,7 +59,6 @@ class SrbModel(LossModel):
 
     @classmethod
     def build(cls, cfg: SrbConfig, task: FairseqTask) -> "SrbModel":
-        """See ``LossModel``."""
         check_at_least(1, cfg, "embed_dim", "hidden_size")
         if cfg.relevance_weight < 0:
             raise UserError(f"--relevance-weight must be 0 (none) or more, but is {cfg.relevance_weight}.")

@@ -4,5 +4,3 @@ from .config import WeanLstmConfig
 from .decoder import WeanLstmDecoder
 from .encoder import WeanLstmEncoder
 from .model import WeanLstmModel
-
-__all__ = ["WeanLstmConfig", "WeanLstmDecoder", "WeanLstmEncoder", "WeanLstmModel"]

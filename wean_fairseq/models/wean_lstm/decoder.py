@@ -61,13 +61,11 @@ class WeanLstmDecoder(StepDecoder[WeanMemory, LstmState]):
         self.attn_pad_leak = attn_pad_leak
 
     def remember(self, encoder_out: dict[str, Tensor]) -> WeanMemory:
-        """See ``StepDecoder``."""
         start = LstmState(*self.bridge(encoder_out["final_hidden"], encoder_out["final_cell"]))
         padding_mask = None if self.attn_pad_leak else encoder_out["encoder_padding_mask"]
         return WeanMemory(start, encoder_out["encoder_out"], padding_mask)
 
     def begin(self, memory: WeanMemory) -> LstmState:
-        """See ``StepDecoder``."""
         return memory.start
 
     def step(self, words: Tensor, memory: WeanMemory, state: LstmState) -> tuple[Step, LstmState]:

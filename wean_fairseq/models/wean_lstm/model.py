@@ -24,7 +24,6 @@ class WeanLstmModel(LossModel):
 
     @classmethod
     def build(cls, cfg: WeanLstmConfig, task: FairseqTask) -> "WeanLstmModel":
-        """See ``LossModel``."""
         _check_candidates(cfg.num_candidates, task.source_dictionary)
         if cfg.loss_chunk_size < 0:
             raise UserError(f"--loss-chunk-size must be 0 (chosen by memory) or more, but is {cfg.loss_chunk_size}.")
