@@ -66,12 +66,13 @@ class SrbModel(LossModel):
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)
         lstm = GatedLstm(cfg.embed_dim, cfg.hidden_size, str(cfg.gate_input))
         decoder = SrbDecoder(
-            dictionary,
-            embed_tokens,
+            dictionary=dictionary,
+            embed_tokens=embed_tokens,
             lstm=nn.LSTM(cfg.embed_dim, cfg.hidden_size, batch_first=True),
             attention=BilinearAttention(cfg.hidden_size, cfg.hidden_size, tanh=True, project_keys=True),
             output=build_output_layer(cfg, cfg.hidden_size, cfg.embed_dim, dictionary),
             dropout=cfg.dropout,
+            dropout_input=cfg.dropout,
             relevance_weight=cfg.relevance_weight,
         )
         return cls(SrbEncoder(dictionary, embed_tokens, lstm, cfg.dropout), decoder)

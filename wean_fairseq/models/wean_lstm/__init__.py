@@ -1,6 +1,5 @@
 """WEAN (Ma et al., NAACL 2018) and its Seq2seq baseline."""
 
 from .config import WeanLstmConfig
-from .decoder import WeanLstmDecoder
 from .encoder import WeanLstmEncoder
 from .model import WeanLstmModel

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from ...errors import UserError
 from ...modules import BilinearAttention, QueryEmbedding, StateBridge
+from ..attentive_lstm import AttentiveLstmDecoder
 from ..base import LossModel
 from ..presets import register_family
 from .config import PRESETS, WeanLstmConfig
-from .decoder import WeanLstmDecoder
 from .encoder import WeanLstmEncoder
 
 
@@ -20,7 +20,7 @@ class WeanLstmModel(LossModel):
     """LSTM encoder and decoder with attention, and an output layer that queries the word embeddings."""
 
     encoder: WeanLstmEncoder
-    decoder: WeanLstmDecoder
+    decoder: AttentiveLstmDecoder
 
     @classmethod
     def build(cls, cfg: WeanLstmConfig, task: FairseqTask) -> "WeanLstmModel":
@@ -33,7 +33,7 @@ class WeanLstmModel(LossModel):
         encoder = WeanLstmEncoder(
             dictionary, embed_tokens, cfg.hidden_size, cfg.encoder_layers, cfg.dropout, cfg.encoder_bidirectional
         )
-        decoder = WeanLstmDecoder(
+        decoder = AttentiveLstmDecoder(
             dictionary,
             embed_tokens,
             lstm=nn.LSTM(

@@ -1,4 +1,4 @@
-"""The LSTM decoder of WEAN (Ma et al., NAACL 2018, sections 2.2-2.3): state, context, query, scores.
+"""The LSTM decoder of WEAN (Ma et al., NAACL 2018, sections 2.2-2.3) and of SRB: state, context, query, scores.
 
 There is no input feeding, so in training one fused LSTM call runs over the whole target and the attention works on all
 steps at once; in generation the same calls run over one step.
@@ -13,29 +13,30 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
-from ...modules import BilinearAttention, LstmStart, LstmState, QueryEmbedding, StateBridge, Step, fold_hypotheses
-from ..base import StepDecoder
+from ..modules import BilinearAttention, LstmStart, LstmState, QueryEmbedding, StateBridge, Step, fold_hypotheses
+from .base import StepDecoder
 
 
 @dataclass(frozen=True)
-class WeanMemory(LstmStart):
+class AttentiveMemory(LstmStart):
     """The source as every step sees it."""
 
     keys: Tensor  # (B, S, H)
     padding_mask: Tensor | None  # (B, S); None = padding may be attended to
 
 
-class WeanLstmDecoder(StepDecoder[WeanMemory, LstmState]):
-    """LSTM, attention, and the query that is put to the word embeddings.
+class AttentiveLstmDecoder(StepDecoder[AttentiveMemory, LstmState]):
+    """LSTM, attention, and the query that words are scored by.
 
     Args:
         dictionary: of the target (the same as of the source).
         embed_tokens: the shared embedding, (V, E).
         lstm: ``batch_first``, E -> H.
-        bridge: from the encoder's final states to the first state here.
+        bridge: from the encoder's final states to the first state here; ``None`` = they are the first state.
         attention: over the encoder outputs.
-        output: scores words by querying their embeddings.
+        output: scores words by the query.
         dropout: on the query.
+        dropout_input: on the embeddings.
         attn_pad_leak: do not mask source padding in the attention.
     """
 
@@ -44,11 +45,12 @@ class WeanLstmDecoder(StepDecoder[WeanMemory, LstmState]):
         dictionary: Dictionary,
         embed_tokens: nn.Embedding,
         lstm: nn.LSTM,
-        bridge: StateBridge,
+        bridge: StateBridge | None,
         attention: BilinearAttention,
         output: QueryEmbedding,
         dropout: float,
-        attn_pad_leak: bool,
+        dropout_input: float = 0.0,
+        attn_pad_leak: bool = False,
     ) -> None:
         super().__init__(dictionary)
         self.embed_tokens = embed_tokens
@@ -57,20 +59,27 @@ class WeanLstmDecoder(StepDecoder[WeanMemory, LstmState]):
         self.attention = attention
         self.combine = nn.Linear(2 * lstm.hidden_size, lstm.hidden_size)  # W_c, b_c of eq. 4
         self.dropout = nn.Dropout(dropout)
+        self.dropout_input = nn.Dropout(dropout_input)
         self.output = output
         self.attn_pad_leak = attn_pad_leak
 
-    def remember(self, encoder_out: dict[str, Tensor]) -> WeanMemory:
-        start = LstmState(*self.bridge(encoder_out["final_hidden"], encoder_out["final_cell"]))
+    def remember(self, encoder_out: dict[str, Tensor]) -> AttentiveMemory:
+        final = (encoder_out["final_hidden"], encoder_out["final_cell"])
+        start = LstmState(*(final if self.bridge is None else self.bridge(*final)))
         padding_mask = None if self.attn_pad_leak else encoder_out["encoder_padding_mask"]
-        return WeanMemory(start, encoder_out["encoder_out"], padding_mask)
+        return AttentiveMemory(start, encoder_out["encoder_out"], padding_mask)
 
-    def begin(self, memory: WeanMemory) -> LstmState:
+    def begin(self, memory: AttentiveMemory) -> LstmState:
         return memory.start
 
-    def step(self, words: Tensor, memory: WeanMemory, state: LstmState) -> tuple[Step, LstmState]:
-        """See ``StepDecoder``; the features are the queries, (N, T, H)."""
-        states, last = self.lstm(self.embed_tokens(words), (state.hidden, state.cell))  # (N, T, H)
+    def step(self, words: Tensor, memory: AttentiveMemory, state: LstmState) -> tuple[Step, LstmState]:
+        """The features are the queries, (N, T, H)."""
+        embedded = self.dropout_input(self.embed_tokens(words))
+        states, last = self.lstm(embedded, (state.hidden, state.cell))  # (N, T, H)
+        return self.attend(states, memory), LstmState(*last)
+
+    def attend(self, states: Tensor, memory: AttentiveMemory) -> Step:
+        """The steps of states (N, T, H)."""
         context, weights = self.attention(fold_hypotheses(states, len(memory.keys)), memory.keys, memory.padding_mask)
         query = torch.tanh(self.combine(torch.cat([context.view_as(states), states], dim=-1)))  # (N, T, H), eq. 4
-        return Step(self.dropout(query), weights.reshape(*words.shape, -1)), LstmState(*last)
+        return Step(self.dropout(query), weights.reshape(*states.shape[:2], -1))
