@@ -1,16 +1,18 @@
 """The decoders of ``copy_transformer``: one network, and two ways to weigh generating and copying.
 
+Both are made from the parts of ``TransformerTargetDecoder``.
+
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``D`` width.
 """
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import torch
-from fairseq.data import Dictionary
 from torch import Tensor, nn
 
-from ...modules import CopyGate, Copying, QueryEmbedding, TiedOutput, TransformerDecoder, init_transformer
+from ...modules import CopyGate, Copying, init_transformer
 from ...modules.transformer_decoder import Decoded
 from ..transformer import TransformerMemory, TransformerTargetDecoder
 
@@ -20,26 +22,14 @@ class GateDecoder(TransformerTargetDecoder):
 
     P = (1 - rho_t) P_gen + rho_t P_copy, with rho_t = sigmoid(w . [o_t; c_t; e(y_{t-1})] + b): o_t the output of the
     last layer, c_t what it read from the source. P_copy is the mean over heads of the attention that read it.
-
-    Args:
-        dictionary: as the base class.
-        network: as the base class.
-        output_layer: as the base class.
-        max_positions: as the base class.
     """
 
     copies = True
     loss_needs_attention = True
 
-    def __init__(
-        self,
-        dictionary: Dictionary,
-        network: TransformerDecoder,
-        output_layer: TiedOutput | QueryEmbedding,
-        max_positions: int,
-    ) -> None:
-        super().__init__(dictionary, network, output_layer, max_positions)
-        self.copy_gate = CopyGate(network.embedding.words.embedding_dim)
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.copy_gate = CopyGate(self.word_embeddings.size(1))
         init_transformer(self.copy_gate)
 
     def copying(
@@ -56,25 +46,13 @@ class SharedSoftmaxDecoder(TransformerTargetDecoder):
 
     psi_c(x_j) = tanh(h_j W_c) . o_t / sqrt(D). CopyNet, whose states are bounded by 1, does not divide; a Transformer's
     have length sqrt(D), and without it the copy scores start with a spread of 5.5, where those of words have 0.4.
-
-    Args:
-        dictionary: as the base class.
-        network: as the base class.
-        output_layer: as the base class.
-        max_positions: as the base class.
     """
 
     copies = True
 
-    def __init__(
-        self,
-        dictionary: Dictionary,
-        network: TransformerDecoder,
-        output_layer: TiedOutput | QueryEmbedding,
-        max_positions: int,
-    ) -> None:
-        super().__init__(dictionary, network, output_layer, max_positions)
-        width = network.embedding.words.embedding_dim
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        width = self.word_embeddings.size(1)
         self.copy_proj = nn.Linear(width, width, bias=False)  # W_c
         init_transformer(self.copy_proj)
 

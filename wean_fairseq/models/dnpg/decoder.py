@@ -5,7 +5,6 @@ and the sentence level, ``V`` base vocabulary.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from fairseq.data import Dictionary
@@ -32,13 +31,6 @@ from ...modules.soft_labels import PHRASE, SENTENCE
 from ..copying import CopyingDecoder, CopyMemory, no_copy_mask
 from .annealing import Annealing
 from .encoder import encoded_levels
-
-
-class WeakLabels(NamedTuple):
-    """Levels of the words, 0 or 1, and negative at padding: ``source`` (B, S), ``target`` (B, T)."""
-
-    source: Tensor
-    target: Tensor
 
 
 @dataclass(frozen=True)
@@ -112,32 +104,28 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
         return CopyMixture(torch.zeros_like(log_sum), step.copying.scores)
 
     def loss(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: dict[str, Tensor],
-        target: Tensor,
-        label_smoothing: float,
-        weak_labels: WeakLabels | None = None,
+        self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
     ) -> MixtureLoss:
         """Loss sums against ``target`` (B, T), with the loss of the weak labels where there are some (eq. 10).
 
         Raises:
             UserError: in training without the weak labels that the options ask for.
         """
-        if self.training and weak_labels is None and (self.annealing.uses_labels or self.reads_weak_labels):
+        of_source, of_target = (encoder_out.get(f"{side}_labels") for side in ("source", "target"))
+        if self.training and of_target is None and (self.annealing.uses_labels or self.reads_weak_labels):
             raise UserError(
                 "dnpg is trained with weak labels of the words' levels, and the training data has none: make them with "
                 "preprocess/weak_labels.py and give --granularity-labels, or give --label-weight 0 "
                 "--final-label-weight 0 (and --decoder-labels aggregator) to train without."
             )
-        given = weak_labels.target if weak_labels and self.training and self.reads_weak_labels else None
+        given = of_target if self.training and self.reads_weak_labels else None
         memory = self.remember(encoder_out)
         step, _ = self._step(prev_output_tokens, memory, self.begin(memory), given)
         sums = self.step_loss(step, memory, target, label_smoothing)
-        if weak_labels is None:
+        if of_source is None or of_target is None:
             return sums
-        source = label_loss(memory.expected_labels, weak_labels.source)
-        written = label_loss(step.extra["labels"], weak_labels.target)
+        source = label_loss(memory.expected_labels, of_source)
+        written = label_loss(step.extra["labels"], of_target)
         loss = sums.loss + self.annealing.label_weight * (source + written)
         logged = {"source_label_loss": source.detach(), "target_label_loss": written.detach()}
         return MixtureLoss(loss, sums.nll_loss, sums.logged | logged)

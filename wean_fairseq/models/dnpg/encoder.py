@@ -33,12 +33,23 @@ class DnpgEncoder(SourceEncoder):
         self.noisy_inference = noisy_inference
         self.num_base = num_base_words(dictionary)
 
-    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        source_labels: Tensor | None = None,
+        target_labels: Tensor | None = None,
+        **_unused: Any,
+    ) -> dict[str, Tensor]:
         """Encode a batch, see ``SourceEncoder``.
+
+        Args:
+            source_labels: weak labels for the loss: levels of the source words, 0, 1, negative at padding, (B, S).
+            target_labels: the same of the target, (B, T).
 
         Returns:
             ``phrase_states`` (B, S, D_0), ``sentence_states`` (B, S, D_1), ``labels`` and ``expected_labels``
-            (B, S, 2), see ``Labels``; ``encoder_padding_mask`` (B, S), ``True`` at padding; ``src_tokens`` as given.
+            (B, S, 2), see ``Labels``; ``encoder_padding_mask`` (B, S); ``src_tokens`` and both weak labels as given.
         """
         padding_mask = src_tokens.eq(self.dictionary.pad())
         encoded = self.network(
@@ -47,7 +58,9 @@ class DnpgEncoder(SourceEncoder):
             self.annealing.temperature,
             noisy=self.training or self.noisy_inference,
         )
+        weak = {"source_labels": source_labels, "target_labels": target_labels}
         return {
+            **{name: labels for name, labels in weak.items() if labels is not None},
             "phrase_states": encoded.phrase,
             "sentence_states": encoded.sentence,
             "labels": encoded.labels.used,

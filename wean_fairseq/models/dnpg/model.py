@@ -1,10 +1,7 @@
 """``dnpg``: decomposable neural paraphrase generation (Li et al., ACL 2019, arXiv 1906.09741)."""
 
-from typing import Any
-
 from fairseq.data import Dictionary
 from fairseq.tasks import FairseqTask
-from torch import Tensor
 
 from ...modules import (
     DecoderLayer,
@@ -16,7 +13,6 @@ from ...modules import (
     LevelsDecoder,
     LevelsEncoder,
     LevelSeparator,
-    MixtureLoss,
     init_transformer,
 )
 from ..checks import check_at_least
@@ -25,7 +21,7 @@ from ..presets import register_family
 from ..word_layers import build_output_layer, word_embedding
 from .annealing import Annealing
 from .config import DnpgConfig
-from .decoder import DnpgDecoder, WeakLabels
+from .decoder import DnpgDecoder
 from .encoder import DnpgEncoder
 
 _AT_LEAST_ONE = (
@@ -59,36 +55,6 @@ class DnpgModel(CopyingModel):
             _build_encoder(cfg, task.source_dictionary, annealing),
             _build_decoder(cfg, task.source_dictionary, annealing),
         )
-
-    def forward(
-        self,
-        src_tokens: Tensor,
-        src_lengths: Tensor,
-        prev_output_tokens: Tensor,
-        target: Tensor | None = None,
-        label_smoothing: float = 0.0,
-        source_labels: Tensor | None = None,
-        target_labels: Tensor | None = None,
-        **_unused: Any,
-    ) -> tuple[Tensor, dict[str, Any]] | MixtureLoss:
-        """As ``CopyingModel``, and with the weak labels of the words.
-
-        Args:
-            src_tokens: shape (B, S), slots included.
-            src_lengths: shape (B,).
-            prev_output_tokens: shape (B, T), slots included.
-            target: shape (B, T), slots included.
-            label_smoothing: used with ``target``.
-            source_labels: level of each source word, 0, 1, or negative at padding, (B, S); used with ``target``.
-            target_labels: the same of ``target``, shape (B, T).
-        """
-        encoder_out = self.encoder(src_tokens, src_lengths)
-        if target is None:
-            return self.decoder(prev_output_tokens, encoder_out)
-        labels = None
-        if source_labels is not None and target_labels is not None:
-            labels = WeakLabels(source_labels, target_labels)
-        return self.decoder.loss(prev_output_tokens, encoder_out, target, label_smoothing, labels)
 
 
 def _build_encoder(cfg: DnpgConfig, dictionary: Dictionary, annealing: Annealing) -> DnpgEncoder:

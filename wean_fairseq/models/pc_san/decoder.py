@@ -4,11 +4,11 @@ Legend: ``N`` hypotheses, ``T`` target length, ``S`` source length.
 """
 
 from dataclasses import replace
+from typing import Any
 
-from fairseq.data import Dictionary
 from torch import Tensor
 
-from ...modules import QueryEmbedding, Step, TransformerDecoder
+from ...modules import Step
 from ...modules.transformer_decoder import DecoderState
 from ..transformer import TransformerMemory, TransformerTargetDecoder
 
@@ -17,22 +17,12 @@ class PcSanDecoder(TransformerTargetDecoder):
     """A decoder that copies nothing, and reads every topic from one or two positions.
 
     Args:
-        dictionary: of the essays.
-        network: of ``ContextualDecoderLayer``.
-        output_layer: scores words by the embeddings of ``network``.
-        max_positions: longest essay.
+        parts: those of ``TransformerTargetDecoder``.
         positions_a_topic: 2 where a topic's vector and its BERT states are one after the other.
     """
 
-    def __init__(
-        self,
-        dictionary: Dictionary,
-        network: TransformerDecoder,
-        output_layer: QueryEmbedding,
-        max_positions: int,
-        positions_a_topic: int,
-    ) -> None:
-        super().__init__(dictionary, network, output_layer, max_positions)
+    def __init__(self, *parts: Any, positions_a_topic: int) -> None:
+        super().__init__(*parts)
         self.positions_a_topic = positions_a_topic
 
     def step(self, words: Tensor, memory: TransformerMemory, state: DecoderState) -> tuple[Step, DecoderState]:
