@@ -5,6 +5,8 @@ from typing import Any
 
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 
+from .errors import UserError
+
 
 def option(default: Any, text: str, **metadata: Any) -> Any:
     """A field that fairseq makes a flag of.
@@ -12,9 +14,26 @@ def option(default: Any, text: str, **metadata: Any) -> Any:
     Args:
         default: its value; ``False`` for a boolean, as fairseq turns a ``True`` one into a flag that switches it off.
         text: what ``--help`` says.
-        metadata: what else is known of it; ``reads_file=True`` = it names a file to begin a training with.
+        metadata: what else is known of it. ``least``: the smallest value that ``check_ranges`` takes; ``reads_file=True``:
+            it names a file to begin a training with.
     """
     return field(default=default, metadata={"help": text, **metadata})
+
+
+def check_ranges(config: type, cfg: Any) -> None:
+    """Refuse numbers below what their options take.
+
+    Args:
+        config: declares the options.
+        cfg: their values.
+
+    Raises:
+        UserError: naming the option.
+    """
+    for item in fields(config):
+        least, value = item.metadata.get("least"), getattr(cfg, item.name, None)
+        if least is not None and value is not None and value < least:
+            raise UserError(f"--{item.name.replace('_', '-')} must be {least} or more, but is {value}.")
 
 
 def start_files() -> set[str]:

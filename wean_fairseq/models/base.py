@@ -13,6 +13,7 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ..errors import user_errors
+from ..fields import check_ranges
 from ..modules import LossSums, Memory, MixtureLoss, OutputLayer, State, Step
 from .checks import check_task
 
@@ -24,6 +25,7 @@ class LossModel(FairseqEncoderDecoderModel):
     """An encoder, and a decoder with ``loss(prev_output_tokens, encoder_out, target, label_smoothing)``."""
 
     family: str  # its name, set by register_family
+    options: type  # its config, likewise
     computes_loss = True  # see criterions/model_loss.py
     adds_losses = False  # to that of the words; fairseq's criterions would leave them out
     shares_words = True  # source and target have one dictionary
@@ -36,6 +38,7 @@ class LossModel(FairseqEncoderDecoderModel):
             UserError: if the options contradict each other, the dictionaries or the task.
         """
         check_task(task, cls.family, cls.shares_words)
+        check_ranges(cls.options, cfg)
         with user_errors():
             return cls.build(cfg, task)
 

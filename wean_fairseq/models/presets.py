@@ -23,7 +23,7 @@ def register_family(
 
     def register(model: ModelT) -> ModelT:
         register_model(name, dataclass=config)(model)
-        model.family = name
+        model.family, model.options = name, config
         for arch, values in (presets or {}).items():
             register_model_architecture(name, arch)(partial(set_defaults, values))
         return model

@@ -18,7 +18,6 @@ from ..data import load_word_vectors
 from ..fields import option
 from ..modules import LossSums, MixtureLoss, QueryEmbedding
 from .base import LossModel, MemoryT, SourceEncoder, StateT, StepDecoder, init_uniform_
-from .checks import check_at_least, check_init_range
 
 logger = logging.getLogger(__name__)
 
@@ -27,10 +26,10 @@ logger = logging.getLogger(__name__)
 class TopicConfig(FairseqDataclass):
     """The options that all of them have; the defaults are the sizes of MTA-LSTM (Feng et al., IJCAI 2018)."""
 
-    embed_dim: int = option(300, "width of the word embeddings, topics included")
-    hidden_size: int = option(800, "units of every recurrent layer")
+    embed_dim: int = option(300, "width of the word embeddings, topics included", least=1)
+    hidden_size: int = option(800, "units of every recurrent layer", least=1)
     dropout: float = option(0.5, "dropout on the words read and on the output of every layer (authors' code)")
-    init_range: float = option(0.04, "weights start uniform in [-x, x]; 0 = PyTorch's defaults")
+    init_range: float = option(0.04, "weights start uniform in [-x, x]; 0 = PyTorch's defaults", least=0)
     topic_vectors: Optional[str] = option(  # fairseq cannot read `str | None`
         None, "file of word vectors (GloVe or word2vec text) that the word embeddings start from", reads_file=True
     )
@@ -71,16 +70,6 @@ class TopicModel(LossModel):
 def add_auxiliary(sums: LossSums, name: str, auxiliary: Tensor, weight: float) -> MixtureLoss:
     """Add ``weight`` times an auxiliary loss, and log it under ``name``."""
     return MixtureLoss(sums.loss + weight * auxiliary, sums.nll_loss, {name: auxiliary.detach()})
-
-
-def check_topic_config(cfg: TopicConfig) -> None:
-    """Refuse options that no model can have.
-
-    Raises:
-        UserError: naming the option.
-    """
-    check_at_least(1, cfg, "embed_dim", "hidden_size")
-    check_init_range(cfg)
 
 
 def initialise(model: TopicModel, cfg: TopicConfig) -> None:

@@ -33,7 +33,6 @@ from ..modules import (
 )
 from ..modules.transformer_decoder import Decoded, DecoderState, SourceMemory
 from .base import SourceEncoder
-from .checks import check_at_least
 from .copying import CopyingDecoder, CopyMemory, no_copy_mask
 from .word_layers import OUTPUT_LAYERS, OutputLayerConfig, build_output_layer, num_base_words, word_embedding
 
@@ -42,14 +41,14 @@ from .word_layers import OUTPUT_LAYERS, OutputLayerConfig, build_output_layer, n
 class TransformerConfig(OutputLayerConfig):
     """The network of the C-DNPG table: the paper gives layers, width and heads; the rest is from its released code."""
 
-    embed_dim: int = option(450, "width of embeddings and states")
-    ffn_dim: int = option(1024, "inner width of the feed-forward parts")
-    encoder_layers: int = option(3, "layers of the encoder")
-    decoder_layers: int = option(3, "layers of the decoder")
-    attention_heads: int = option(9, "heads of every attention; must divide --embed-dim")
+    embed_dim: int = option(450, "width of embeddings and states", least=1)
+    ffn_dim: int = option(1024, "inner width of the feed-forward parts", least=1)
+    encoder_layers: int = option(3, "layers of the encoder", least=1)
+    decoder_layers: int = option(3, "layers of the decoder", least=1)
+    attention_heads: int = option(9, "heads of every attention; must divide --embed-dim", least=1)
     dropout: float = option(0.1, "dropout on embeddings and on the output of every part")
     attention_dropout: float = option(0.1, "dropout on attention weights")
-    max_positions: int = option(512, "learned positions: tokens of the longest sentence, end symbol included")
+    max_positions: int = option(512, "learned positions: tokens of the longest sentence, end symbol included", least=1)
     share_embeddings: bool = option(False, "one word embedding for encoder and decoder, as in WEAN, instead of two")
     output_layer: ChoiceEnum(OUTPUT_LAYERS) = option(  # type: ignore[valid-type]
         "linear",
@@ -83,8 +82,6 @@ def build_network(
     Raises:
         UserError: if a size makes no sense, or the heads do not divide the width.
     """
-    sizes = ("embed_dim", "ffn_dim", "encoder_layers", "decoder_layers", "attention_heads", "max_positions")
-    check_at_least(1, cfg, *sizes)
     layer = (cfg.embed_dim, cfg.attention_heads, cfg.ffn_dim, cfg.dropout, cfg.attention_dropout)
     source_words = word_embedding(dictionary, cfg.embed_dim)
     target_words = source_words if cfg.share_embeddings else word_embedding(dictionary, cfg.embed_dim)

@@ -12,15 +12,14 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.optim import FairseqOptimizer, register_optimizer
 from omegaconf import II
 
-from ..errors import UserError
-from ..fields import option
+from ..fields import check_ranges, option
 
 
 @dataclass
 class AccumulatorAdagradConfig(FairseqDataclass):
     """The default is the paper's."""
 
-    initial_accumulator_value: float = option(0.1, "where the sum of squared gradients starts (sec. 5)")
+    initial_accumulator_value: float = option(0.1, "where the sum of squared gradients starts (sec. 5)", least=0)
     weight_decay: float = option(0.0, "weight decay")
     lr: List[float] = II("optimization.lr")  # noqa: RUF009, UP006 - a string
 
@@ -39,8 +38,7 @@ class AccumulatorAdagrad(FairseqOptimizer):
 
     def __init__(self, cfg: AccumulatorAdagradConfig, params: Any) -> None:
         super().__init__(cfg)
-        if cfg.initial_accumulator_value < 0:
-            raise UserError(f"--initial-accumulator-value must be 0 or more, but is {cfg.initial_accumulator_value}.")
+        check_ranges(AccumulatorAdagradConfig, cfg)
         self._optimizer = torch.optim.Adagrad(
             params, initial_accumulator_value=cfg.initial_accumulator_value, **self.optimizer_config
         )

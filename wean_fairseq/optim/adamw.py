@@ -13,7 +13,7 @@ from fairseq.optim import FairseqOptimizer, register_optimizer
 from omegaconf import II
 
 from ..errors import UserError
-from ..fields import option
+from ..fields import check_ranges, option
 
 
 @dataclass
@@ -22,8 +22,8 @@ class AdamWConfig(FairseqDataclass):
 
     beta1: float = option(0.9, "decay of the mean of gradients")
     beta2: float = option(0.999, "decay of the mean of squared gradients")
-    eps: float = option(1e-8, "added to the root of the mean of squared gradients")
-    weight_decay: float = option(0.01, "weight decay; of matrices alone, never of biases and layer norms")
+    eps: float = option(1e-8, "added to the root of the mean of squared gradients", least=0)
+    weight_decay: float = option(0.01, "weight decay; of matrices alone, never of biases and layer norms", least=0)
     lr: List[float] = II("optimization.lr")  # noqa: RUF009, UP006 - a string
 
 
@@ -44,9 +44,7 @@ class AdamW(FairseqOptimizer):
         for name in ("beta1", "beta2"):
             if not 0.0 <= getattr(cfg, name) < 1.0:
                 raise UserError(f"--{name} must be at least 0 and below 1, but is {getattr(cfg, name)}.")
-        for name in ("eps", "weight_decay"):
-            if getattr(cfg, name) < 0:
-                raise UserError(f"--{name.replace('_', '-')} must be 0 or more, but is {getattr(cfg, name)}.")
+        check_ranges(AdamWConfig, cfg)
         params = list(params)
         groups = [[p for p in params if p.ndim > 1], [p for p in params if p.ndim <= 1]]
         self._decays = [decay for group, decay in zip(groups, (cfg.weight_decay, 0.0), strict=True) if group]

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.optim.adamw import adamw
 
 from ..errors import UserError
-from ..fields import option
+from ..fields import check_ranges, option
 
 
 @dataclass
@@ -29,8 +29,8 @@ class FusedAdamConfig(FairseqDataclass):
     """The options and defaults of fairseq's ``adam``."""
 
     adam_betas: str = option("(0.9, 0.999)", "betas for Adam optimizer")
-    adam_eps: float = option(1e-8, "epsilon for Adam optimizer")
-    weight_decay: float = option(0.0, "weight decay")
+    adam_eps: float = option(1e-8, "epsilon for Adam optimizer", least=0)
+    weight_decay: float = option(0.0, "weight decay", least=0)
     lr: List[float] = II("optimization.lr")  # noqa: RUF009, UP006 - a string
 
 
@@ -124,9 +124,7 @@ class FusedAdam(FairseqOptimizer):
 
     def __init__(self, cfg: FusedAdamConfig, params: Iterable[Tensor]) -> None:
         super().__init__(cfg)
-        for name in ("adam_eps", "weight_decay"):
-            if getattr(cfg, name) < 0:
-                raise UserError(f"--{name.replace('_', '-')} must be 0 or more, but is {getattr(cfg, name)}.")
+        check_ranges(FusedAdamConfig, cfg)
         self._optimizer = FairseqRuleAdam(params, **self.optimizer_config)
 
     @property

@@ -29,7 +29,7 @@ from ..data import (
 )
 from ..data.typed_text import UnknownWords, patch_interactive_reader
 from ..errors import UserError
-from ..fields import option, start_files
+from ..fields import check_ranges, option, start_files
 from ..modules import base_ids
 from ..options import check_batches, check_model
 from ..search import GranularityWriter, ProvenanceWriter
@@ -43,7 +43,9 @@ logger = logging.getLogger(__name__)
 class ParaphraseConfig(SearchingConfig):
     """The translation task's options, and those of this task."""
 
-    max_pair_length: int = option(0, "words a side, end symbol apart, that --length-policy acts on; 0 = no limit")
+    max_pair_length: int = option(
+        0, "words a side, end symbol apart, that --length-policy acts on; 0 = no limit", least=0
+    )
     length_policy: ChoiceEnum(LENGTH_POLICIES) = option(  # type: ignore[valid-type]
         "drop",
         "drop: leave longer pairs out of training (WEAN's first release); "
@@ -60,6 +62,7 @@ class ParaphraseConfig(SearchingConfig):
         -1,
         "distinct words outside the dictionary that a model can copy from one source; "
         f"-1 = {DEFAULT_SLOTS} with an arch that copies, else 0",
+        least=-1,
     )
     copy_fold_case: bool = option(
         False, "let unknown words that differ in case alone count as one when they are copied"
@@ -109,10 +112,7 @@ class ParaphraseTask(SearchingTask):
         """
         patch_interactive_reader()
         check_data_dir(cfg.data, cfg.source_lang, cfg.target_lang)
-        if cfg.max_pair_length < 0:
-            raise UserError(f"--max-pair-length must be 0 (no limit) or more, but is {cfg.max_pair_length}.")
-        if cfg.oov_slots < -1:
-            raise UserError(f"--oov-slots must be -1 (as the arch needs), 0 (none) or more, but is {cfg.oov_slots}.")
+        check_ranges(ParaphraseConfig, cfg)
         if str(cfg.length_policy) == "truncate" and not cfg.max_pair_length:
             raise UserError("--length-policy truncate needs --max-pair-length, the number of words to keep.")
         if cfg.no_source_end and (cfg.keep_empty_lines or cfg.granularity_labels):

@@ -26,7 +26,7 @@ from ..data import (
     topic_ids,
 )
 from ..errors import UserError
-from ..fields import option
+from ..fields import check_ranges, option
 from .paraphrase import ParaphraseConfig, ParaphraseTask
 
 
@@ -39,8 +39,10 @@ class TopicEssayConfig(ParaphraseConfig):
     )
     topic_separator: str = option("[PAD]", "token between two topics where BERT reads them; empty = none")
     bert_cache: Optional[str] = option(None, "where BERT's features of the topics are kept (default: beside the data)")
-    max_topics: int = option(5, "most topic words of an essay")
-    essay_length: int = option(0, "words to write, end symbol included, for archs that plan by length (in generation)")
+    max_topics: int = option(5, "most topic words of an essay", least=1)
+    essay_length: int = option(
+        0, "words to write, end symbol included, for archs that plan by length (in generation)", least=0
+    )
 
 
 @register_task("topic_essay", dataclass=TopicEssayConfig)
@@ -73,10 +75,7 @@ class TopicEssayTask(ParaphraseTask):
         Raises:
             UserError: if an option makes no sense, or a directory is not what it must be.
         """
-        if cfg.max_topics < 1:
-            raise UserError(f"--max-topics must be 1 or more, but is {cfg.max_topics}.")
-        if cfg.essay_length < 0:
-            raise UserError(f"--essay-length must be 0 (not given) or more, but is {cfg.essay_length}.")
+        check_ranges(TopicEssayConfig, cfg)
         if cfg.granularity_labels:
             raise UserError("--granularity-labels is for dnpg on the task paraphrase: leave it out.")
         if cfg.bert is None and cfg.bert_cache:

@@ -193,9 +193,9 @@ def test_words_are_scored_by_the_decoders_embeddings(output_layer):
     ("options", "message"),
     [
         ({"attention_heads": 4}, "there are 4 heads and 6 units"),
-        ({"attention_heads": 0}, "--attention-heads must be at least 1, but is 0"),
-        ({"decoder_layers": 0}, "--decoder-layers must be at least 1, but is 0"),
-        ({"max_positions": 0}, "--max-positions must be at least 1, but is 0"),
+        ({"attention_heads": 0}, "--attention-heads must be 1 or more, but is 0"),
+        ({"decoder_layers": 0}, "--decoder-layers must be 1 or more, but is 0"),
+        ({"max_positions": 0}, "--max-positions must be 1 or more, but is 0"),
     ],
 )
 def test_impossible_options_are_refused(options, message):

@@ -303,7 +303,7 @@ def test_the_defaults_are_those_of_the_paper():
         ({"phrase_heads": 3}, "there are 3 heads and 8 units"),
         ({"sentence_dim": 3}, "even width, but it is 3"),
         ({"separator_dim": 5}, "must be even, for its two directions, but is 5"),
-        ({"window": 0}, "--window must be at least 1, but is 0"),
+        ({"window": 0}, "--window must be 1 or more, but is 0"),
         ({"temperature": 0.0}, "--temperature must be above 0"),
         ({"final_temperature": -1.0}, "--final-temperature must be above 0"),
         ({"label_weight": -1.0}, "--label-weight must be 0 or more"),

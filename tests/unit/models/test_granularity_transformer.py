@@ -189,10 +189,10 @@ def test_the_defaults_are_those_of_the_table():
     [
         ({"ga_start_layer": 0}, "--ga-start-layer must be a layer of encoder and decoder, 1 to 2, but is 0"),
         ({"ga_start_layer": 3}, "--ga-variant none"),
-        ({"ga_encoder_length": 0}, "--ga-encoder-length must be at least 1, but is 0"),
-        ({"ga_decoder_length": -1}, "--ga-decoder-length must be at least 1, but is -1"),
+        ({"ga_encoder_length": 0}, "--ga-encoder-length must be 1 or more, but is 0"),
+        ({"ga_decoder_length": -1}, "--ga-decoder-length must be 1 or more, but is -1"),
         ({"attention_heads": 4}, "there are 4 heads and 6 units"),
-        ({"encoder_layers": 0}, "--encoder-layers must be at least 1, but is 0"),
+        ({"encoder_layers": 0}, "--encoder-layers must be 1 or more, but is 0"),
     ],
 )
 def test_impossible_options_are_refused(options, message):

@@ -137,10 +137,10 @@ def test_too_many_topics_and_no_length_are_one_clear_sentence():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"topic_slots": 0}, "--topic-slots must be at least 1"),
-        ({"num_layers": 0}, "--num-layers must be at least 1"),
-        ({"coverage_loss_weight": -0.1}, "--coverage-loss-weight must be at least 0"),
-        ({"hidden_size": 0}, "--hidden-size must be at least 1"),
+        ({"topic_slots": 0}, "--topic-slots must be 1 or more"),
+        ({"num_layers": 0}, "--num-layers must be 1 or more"),
+        ({"coverage_loss_weight": -0.1}, "--coverage-loss-weight must be 0 or more"),
+        ({"hidden_size": 0}, "--hidden-size must be 1 or more"),
         ({"init_range": -1.0}, "--init-range must be 0"),
     ],
 )

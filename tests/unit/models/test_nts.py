@@ -207,9 +207,9 @@ def test_frozen_words_keep_their_vectors_and_others_learn(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_layers": 0}, "--num-layers must be at least 1"),
+        ({"num_layers": 0}, "--num-layers must be 1 or more"),
         ({"init_range": -1.0}, "--init-range must be 0"),
-        ({"missing_vector_std": -0.9}, "--missing-vector-std must be at least 0"),
+        ({"missing_vector_std": -0.9}, "--missing-vector-std must be 0 or more"),
         ({"local_source_vectors": "file"}, "need --local-dim, their width, from 1 to the 6 of --embed-dim"),
         ({"global_vectors": "file", "local_dim": 6}, "--local-dim 6 leaves nothing of --embed-dim 6"),
         ({"freeze_vectors": True, "local_dim": 2, "local_target_vectors": "file"}, "leave the local vectors out"),

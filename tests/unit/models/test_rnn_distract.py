@@ -63,5 +63,5 @@ def test_nothing_is_looked_back_at_without_a_weight():
 
 
 def test_a_negative_weight_is_refused():
-    with pytest.raises(UserError, match="--distract-content must be at least 0"):
+    with pytest.raises(UserError, match="--distract-content must be 0 or more"):
         build_model("rnn_distract", **TINY, distract_content=-1.0)

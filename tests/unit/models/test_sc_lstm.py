@@ -102,9 +102,9 @@ def test_the_sizes_of_mta_lstm():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_layers": 0}, "--num-layers must be at least 1"),
-        ({"control_loss_weight": -1.0}, "--control-loss-weight must be at least 0"),
-        ({"embed_dim": 0}, "--embed-dim must be at least 1"),
+        ({"num_layers": 0}, "--num-layers must be 1 or more"),
+        ({"control_loss_weight": -1.0}, "--control-loss-weight must be 0 or more"),
+        ({"embed_dim": 0}, "--embed-dim must be 1 or more"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options, message):

@@ -32,7 +32,7 @@ class CopyNetConfig(OutputLayerConfig):
     )
     attention_coverage: bool = option(False, "let the attention see how much a position got so far (authors' code)")
     location_width: int = option(
-        0, "append the position of each source word, one-hot of this width; 57 in the authors' code"
+        0, "append the position of each source word, one-hot of this width; 57 in the authors' code", least=0
     )
     oov_input: ChoiceEnum(OOV_INPUTS) = option(  # type: ignore[valid-type]
         "unk", "what the decoder reads for a copied word outside the vocabulary: <unk>, or a learned vector"

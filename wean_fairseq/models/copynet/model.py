@@ -26,8 +26,6 @@ class CopyNetModel(CopyingModel):
         system = str(cfg.system)
         if system == "enc_dec" and (cfg.attention_coverage or cfg.location_width):
             raise UserError("enc_dec has no attention: leave --attention-coverage and --location-width out.")
-        if cfg.location_width < 0:
-            raise UserError(f"--location-width must be 0 (none) or more, but is {cfg.location_width}.")
         dictionary, hidden = task.source_dictionary, cfg.hidden_size
         copies, attends = str(cfg.system) == "copynet", str(cfg.system) != "enc_dec"
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)

@@ -32,9 +32,6 @@ class Annealing(nn.Module):
         for name in ("temperature", "final_temperature"):
             if getattr(cfg, name) <= 0:
                 raise UserError(f"--{name.replace('_', '-')} must be above 0, but is {getattr(cfg, name)}.")
-        for name in ("label_weight", "final_label_weight", "anneal_after"):
-            if getattr(cfg, name) < 0:
-                raise UserError(f"--{name.replace('_', '-')} must be 0 or more, but is {getattr(cfg, name)}.")
         self.first = (cfg.temperature, cfg.label_weight)
         self.final = (cfg.final_temperature, cfg.final_label_weight)
         self.after = cfg.anneal_after

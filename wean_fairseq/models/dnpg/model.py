@@ -15,7 +15,6 @@ from ...modules import (
     LevelSeparator,
     init_transformer,
 )
-from ..checks import check_at_least
 from ..copying import CopyingModel
 from ..presets import register_family
 from ..word_layers import build_output_layer, word_embedding
@@ -23,19 +22,6 @@ from .annealing import Annealing
 from .config import DnpgConfig
 from .decoder import DnpgDecoder
 from .encoder import DnpgEncoder
-
-_AT_LEAST_ONE = (
-    "phrase_dim",
-    "phrase_heads",
-    "sentence_dim",
-    "sentence_heads",
-    "encoder_layers",
-    "decoder_layers",
-    "ffn_factor",
-    "window",
-    "separator_dim",
-    "aggregator_dim",
-)
 
 
 @register_family("dnpg", DnpgConfig)
@@ -49,7 +35,6 @@ class DnpgModel(CopyingModel):
 
     @classmethod
     def build(cls, cfg: DnpgConfig, task: FairseqTask) -> "DnpgModel":
-        check_at_least(1, cfg, *_AT_LEAST_ONE)
         annealing = Annealing(cfg)
         return cls(
             _build_encoder(cfg, task.source_dictionary, annealing),

@@ -31,8 +31,8 @@ class GranularityTransformerConfig(TransformerConfig):
         "N of the scope. true: in the encoder the tokens of the sentence, in the decoder those up to the "
         "query; padded: what the released code pads to, --ga-encoder-length and --ga-decoder-length",
     )
-    ga_encoder_length: int = option(20, "N of the encoder with --ga-length padded")
-    ga_decoder_length: int = option(19, "N of the decoder with --ga-length padded")
+    ga_encoder_length: int = option(20, "N of the encoder with --ga-length padded", least=1)
+    ga_decoder_length: int = option(19, "N of the decoder with --ga-length padded", least=1)
     ga_start_layer: int = option(
         1, "first layer with granularities; 1 as in the released code, 2 is the letter of eq. 4"
     )

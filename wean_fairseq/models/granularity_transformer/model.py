@@ -25,7 +25,6 @@ from ...modules import (
     init_granularity,
 )
 from ...modules.transformer_decoder import DecoderState
-from ..checks import check_at_least
 from ..copying import CopyingModel
 from ..presets import register_family
 from ..transformer import TransformerMemory, TransformerSourceEncoder, TransformerTargetDecoder, build_network
@@ -85,7 +84,6 @@ class GranularityTransformerModel(CopyingModel):
 
 
 def _check(cfg: GranularityTransformerConfig) -> None:
-    check_at_least(1, cfg, "ga_encoder_length", "ga_decoder_length")
     last = min(cfg.encoder_layers, cfg.decoder_layers)
     if not 1 <= cfg.ga_start_layer <= max(last, 1):
         raise UserError(

@@ -19,13 +19,13 @@ class MtaLstmConfig(TopicConfig):
         "mta: attention over the topics with coverage; tat: attention alone; "
         "tav: the mean of the topics starts the decoder",
     )
-    num_layers: int = option(2, "LSTM layers")
-    attention_dim: int = option(0, "hidden width of the attention; 0 = --hidden-size, as in the authors' code")
+    num_layers: int = option(2, "LSTM layers", least=1)
+    attention_dim: int = option(0, "hidden width of the attention; 0 = --hidden-size, as in the authors' code", least=0)
     topic_slots: int = option(
-        5, "most topics of an essay (k), with --topic-mode mta, whose phi has a fixed number of them"
+        5, "most topics of an essay (k), with --topic-mode mta, whose phi has a fixed number of them", least=1
     )
     coverage_loss_weight: float = option(
-        0.1, "weight of sum_j (phi_j - sum_t alpha_tj)^2 (authors' code, not in the paper); 0 = without"
+        0.1, "weight of sum_j (phi_j - sum_t alpha_tj)^2 (authors' code, not in the paper); 0 = without", least=0
     )
 
 

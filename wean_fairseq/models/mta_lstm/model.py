@@ -4,9 +4,8 @@ from fairseq.tasks import FairseqTask
 from torch import nn
 
 from ...modules import AdditiveAttention, TopicImportance
-from ..checks import check_at_least
 from ..presets import register_family
-from ..topics import TopicDecoder, TopicModel, check_topic_config, initialise
+from ..topics import TopicDecoder, TopicModel, initialise
 from ..word_layers import word_embedding
 from .config import PRESETS, MtaLstmConfig
 from .decoder import TopicAttentionDecoder, TopicAverageDecoder
@@ -28,7 +27,6 @@ class MtaLstmModel(TopicModel):
 
     @classmethod
     def build(cls, cfg: MtaLstmConfig, task: FairseqTask) -> "MtaLstmModel":
-        _check(cfg)
         dictionary = task.source_dictionary
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)
         covers = str(cfg.topic_mode) == "mta"
@@ -37,12 +35,6 @@ class MtaLstmModel(TopicModel):
         model = cls(encoder, _build_decoder(cfg, task, embed_tokens))
         initialise(model, cfg)
         return model
-
-
-def _check(cfg: MtaLstmConfig) -> None:
-    check_topic_config(cfg)
-    check_at_least(1, cfg, "num_layers", "topic_slots")
-    check_at_least(0, cfg, "attention_dim", "coverage_loss_weight")
 
 
 def _build_decoder(cfg: MtaLstmConfig, task: FairseqTask, embed_tokens: nn.Embedding) -> TopicDecoder:

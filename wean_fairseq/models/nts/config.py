@@ -14,9 +14,9 @@ from ..word_layers import OutputLayerConfig
 class NtsConfig(OutputLayerConfig):
     """Section numbers are those of NTS; the options of the output layer are those of all families here."""
 
-    embed_dim: int = option(500, "width of the word embeddings (sec. 2)")
-    hidden_size: int = option(500, "units of every layer, and of the attention (sec. 2)")
-    num_layers: int = option(2, "LSTM layers of the encoder, and of the decoder (sec. 2)")
+    embed_dim: int = option(500, "width of the word embeddings (sec. 2)", least=1)
+    hidden_size: int = option(500, "units of every layer, and of the attention (sec. 2)", least=1)
+    num_layers: int = option(2, "LSTM layers of the encoder, and of the decoder (sec. 2)", least=1)
     attention_score: ChoiceEnum(GLOBAL_SCORES) = option(  # type: ignore[valid-type]
         "general", "score of a source position: general = h_t W_a h_i (sec. 2), dot = h_t h_i"
     )
@@ -25,7 +25,7 @@ class NtsConfig(OutputLayerConfig):
         False, "dropout on all that the first layers read as well, the fed state too (authors of EncDecA)"
     )
     reverse_source: bool = option(False, "read the source from its end to its start (authors of EncDecA)")
-    init_range: float = option(0.1, "weights start uniform in [-x, x] (sec. 2); 0 = PyTorch's defaults")
+    init_range: float = option(0.1, "weights start uniform in [-x, x] (sec. 2); 0 = PyTorch's defaults", least=0)
     global_vectors: Optional[str] = option(  # fairseq cannot read `str | None`
         None,
         "file of word vectors (GloVe or word2vec text) that both embeddings start from (sec. 2.1)",
@@ -37,11 +37,14 @@ class NtsConfig(OutputLayerConfig):
     local_target_vectors: Optional[str] = option(
         None, "the same for the last --local-dim numbers of the decoder's words (sec. 2.1)", reads_file=True
     )
-    local_dim: int = option(0, "how many of the --embed-dim numbers are local vectors (sec. 2.1: 200); 0 = none")
+    local_dim: int = option(
+        0, "how many of the --embed-dim numbers are local vectors (sec. 2.1: 200); 0 = none", least=0
+    )
     missing_vector_std: float = option(
         0.0,
         "draw the global numbers of a word that --global-vectors lacks from N(0, x) (sec. 2.1: 0.9); "
         "0 = they start as other weights",
+        least=0,
     )
     freeze_vectors: bool = option(
         False,

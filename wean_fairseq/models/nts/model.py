@@ -7,7 +7,6 @@ from ...errors import UserError
 from ...modules.global_attention import GlobalAttention
 from ...modules.input_feeding import InputFeedingLstm
 from ..base import LossModel, init_uniform_
-from ..checks import check_at_least, check_init_range
 from ..presets import register_family
 from ..word_layers import build_output_layer
 from .config import PRESETS, NtsConfig
@@ -25,9 +24,6 @@ class NtsModel(LossModel):
 
     @classmethod
     def build(cls, cfg: NtsConfig, task: FairseqTask) -> "NtsModel":
-        check_at_least(1, cfg, "embed_dim", "hidden_size", "num_layers")
-        check_at_least(0, cfg, "local_dim", "missing_vector_std")
-        check_init_range(cfg)
         _check_vectors(cfg)
         model = _build(cls, cfg, task)
         init_uniform_(model, cfg.init_range)

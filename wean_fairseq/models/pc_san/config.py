@@ -19,13 +19,13 @@ CONTEXTS = ("target", "source", "none")
 class PcSanConfig(FairseqDataclass):
     """Sections are those of the paper; ``--bert`` is an option of the task."""
 
-    embed_dim: int = option(768, "width of embeddings, topic vectors and states")
-    ffn_dim: int = option(3072, "inner width of the feed-forward parts (not in the paper)")
-    decoder_layers: int = option(6, "layers of the decoder")
-    attention_heads: int = option(8, "heads of every attention; must divide --embed-dim")
+    embed_dim: int = option(768, "width of embeddings, topic vectors and states", least=1)
+    ffn_dim: int = option(3072, "inner width of the feed-forward parts (not in the paper)", least=1)
+    decoder_layers: int = option(6, "layers of the decoder", least=1)
+    attention_heads: int = option(8, "heads of every attention; must divide --embed-dim", least=1)
     dropout: float = option(0.1, "dropout on embeddings and on the output of every part")
     attention_dropout: float = option(0.1, "dropout on attention weights")
-    max_positions: int = option(512, "tokens of the longest essay, end symbol included")
+    max_positions: int = option(512, "tokens of the longest essay, end symbol included", least=1)
     topic_vectors: Optional[str] = option(
         None,
         "word vectors as text (GloVe or word2vec), as wide as --embed-dim, that the embedding of topics, "

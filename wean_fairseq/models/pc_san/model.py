@@ -19,7 +19,6 @@ from ...modules import (
     TransformerDecoder,
 )
 from ..base import LossModel
-from ..checks import check_at_least
 from ..presets import register_family
 from ..topics import start_from_vectors
 from .config import PRESETS, PcSanConfig
@@ -68,7 +67,6 @@ class PcSanModel(LossModel):
 
 
 def _check(cfg: PcSanConfig, task: FairseqTask) -> None:
-    check_at_least(1, cfg, "embed_dim", "ffn_dim", "decoder_layers", "attention_heads", "max_positions")
     if getattr(task, "bert", None) is None and str(cfg.bert_layers) != "none":
         raise UserError(
             "pc_san reads BERT's states of the topics, but the task has no BERT: give --task topic_essay --bert with "

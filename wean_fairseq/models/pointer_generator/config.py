@@ -22,7 +22,7 @@ class PointerGeneratorConfig(OutputLayerConfig):
         "show the attention what it has covered, and penalise attending there again (sec. 2.3); train "
         "without it first, then give this and --finetune-from-model",
     )
-    coverage_weight: float = option(1.0, "weight of the coverage loss, with --coverage (lambda of eq. 13)")
+    coverage_weight: float = option(1.0, "weight of the coverage loss, with --coverage (lambda of eq. 13)", least=0)
     weight_init: ChoiceEnum(WEIGHT_INITS) = option(  # type: ignore[valid-type]
         "see2017", "how weights start: as in the authors' release (made for Adagrad), or PyTorch's defaults"
     )

@@ -2,7 +2,6 @@
 
 from fairseq.tasks import FairseqTask
 
-from ...errors import UserError
 from ...modules import AdditiveAttention
 from ..copying import CopyingModel
 from ..presets import register_family
@@ -24,8 +23,6 @@ class PointerGeneratorModel(CopyingModel):
 
     @classmethod
     def build(cls, cfg: PointerGeneratorConfig, task: FairseqTask) -> "PointerGeneratorModel":
-        if cfg.coverage_weight < 0:
-            raise UserError(f"--coverage-weight must be 0 or more, but is {cfg.coverage_weight}.")
         dictionary = task.source_dictionary
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)
         attention = AdditiveAttention(

@@ -10,10 +10,12 @@ from ..topics import TopicConfig
 class PpgConfig(TopicConfig):
     """The defaults are the sizes known of PPG, not those of MTA-LSTM."""
 
-    embed_dim: int = option(512, "width of the word embeddings, topics included")
-    hidden_size: int = option(512, "units of the decoder, of each direction of both encoders, and of the attention")
+    embed_dim: int = option(512, "width of the word embeddings, topics included", least=1)
+    hidden_size: int = option(
+        512, "units of the decoder, of each direction of both encoders, and of the attention", least=1
+    )
     dropout: float = option(0.0, "dropout on the words read and on the readout")
-    init_range: float = option(0.0, "weights start uniform in [-x, x]; 0 = PyTorch's defaults")
+    init_range: float = option(0.0, "weights start uniform in [-x, x]; 0 = PyTorch's defaults", least=0)
     chunk_symbol: str = option(
         "<chunk>",
         "the word between the chunks of an essay, as preprocess/clause_chunks.py writes it; "

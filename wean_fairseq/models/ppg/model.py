@@ -8,7 +8,7 @@ from fairseq.tasks import FairseqTask
 
 from ...errors import UserError
 from ..presets import register_family
-from ..topics import TopicModel, check_topic_config, initialise
+from ..topics import TopicModel, initialise
 from ..word_layers import word_embedding
 from .config import PRESETS, PpgConfig
 from .decoder import PpgDecoder
@@ -23,7 +23,6 @@ class PpgModel(TopicModel):
 
     @classmethod
     def build(cls, cfg: PpgConfig, task: FairseqTask) -> "PpgModel":
-        check_topic_config(cfg)
         dictionary = task.source_dictionary
         chunk_index = _chunk_index(dictionary, cfg.chunk_symbol)
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)

@@ -23,6 +23,7 @@ class ResidualLstmConfig(OutputLayerConfig):
         0.08,
         "weights start uniform in [-x, x] (not in the paper; the value is that of Sutskever et al. 2014); "
         "0 = PyTorch's defaults",
+        least=0,
     )
 
 

@@ -4,7 +4,6 @@ from fairseq.tasks import FairseqTask
 
 from ...modules import ResidualLstm
 from ..base import LossModel, init_uniform_
-from ..checks import check_init_range
 from ..presets import register_family
 from ..word_layers import build_output_layer, word_embedding
 from .config import PRESETS, ResidualLstmConfig
@@ -21,7 +20,6 @@ class ResidualLstmModel(LossModel):
 
     @classmethod
     def build(cls, cfg: ResidualLstmConfig, task: FairseqTask) -> "ResidualLstmModel":
-        check_init_range(cfg)
         dictionary = task.source_dictionary
         sizes = (cfg.embed_dim, cfg.hidden_size, cfg.num_layers, cfg.residual_every, cfg.dropout)
         recurrent = cfg.residual_recurrent

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from ...modules import AdditiveAttention, run_over_words
 from ..base import LossModel, SourceEncoder
-from ..checks import check_at_least
 from ..presets import register_family
 from ..word_layers import build_output_layer, word_embedding
 from .config import RnnDistractConfig
@@ -47,8 +46,6 @@ class RnnDistractModel(LossModel):
 
     @classmethod
     def build(cls, cfg: RnnDistractConfig, task: FairseqTask) -> "RnnDistractModel":
-        check_at_least(1, cfg, "embed_dim", "hidden_size")
-        check_at_least(0, cfg, "attention_dim", "distract_attention", "distract_content", "distract_state")
         dictionary, hidden = task.source_dictionary, cfg.hidden_size
         attention_dim = cfg.attention_dim or hidden
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)

@@ -10,11 +10,12 @@ from ..topics import TopicConfig
 class ScLstmConfig(TopicConfig):
     """Sizes, dropout and initialisation are those of all families that write from topics."""
 
-    num_layers: int = option(2, "LSTM layers; all of them are read by the output layer")
+    num_layers: int = option(2, "LSTM layers; all of them are read by the output layer", least=1)
     control_loss_weight: float = option(
         0.0,
         "weight of the losses of Wen et al. on the keywords left unread and on reading many at once; "
         "0 = without, as in the code of the MTA-LSTM authors",
+        least=0,
     )
 
 

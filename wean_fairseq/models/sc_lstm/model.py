@@ -4,9 +4,8 @@ from fairseq.tasks import FairseqTask
 from torch import nn
 
 from ...modules import KeywordGate
-from ..checks import check_at_least
 from ..presets import register_family
-from ..topics import TopicModel, check_topic_config, initialise
+from ..topics import TopicModel, initialise
 from ..word_layers import word_embedding
 from .config import PRESETS, ScLstmConfig
 from .decoder import ScLstmDecoder
@@ -21,9 +20,6 @@ class ScLstmModel(TopicModel):
 
     @classmethod
     def build(cls, cfg: ScLstmConfig, task: FairseqTask) -> "ScLstmModel":
-        check_topic_config(cfg)
-        check_at_least(1, cfg, "num_layers")
-        check_at_least(0, cfg, "control_loss_weight")
         dictionary = task.source_dictionary
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)
         decoder = ScLstmDecoder(

@@ -6,10 +6,8 @@ from fairseq.data import Dictionary
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ...errors import UserError
 from ...modules import BilinearAttention, GatedLstm
 from ..base import LossModel, SourceEncoder
-from ..checks import check_at_least
 from ..presets import register_family
 from ..word_layers import build_output_layer, word_embedding
 from .config import SrbConfig
@@ -59,9 +57,6 @@ class SrbModel(LossModel):
 
     @classmethod
     def build(cls, cfg: SrbConfig, task: FairseqTask) -> "SrbModel":
-        check_at_least(1, cfg, "embed_dim", "hidden_size")
-        if cfg.relevance_weight < 0:
-            raise UserError(f"--relevance-weight must be 0 (none) or more, but is {cfg.relevance_weight}.")
         dictionary = task.source_dictionary
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)
         lstm = GatedLstm(cfg.embed_dim, cfg.hidden_size, str(cfg.gate_input))

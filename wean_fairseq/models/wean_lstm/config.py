@@ -37,7 +37,9 @@ class WeanLstmConfig(FairseqDataclass):
         "generate only the n most frequent words, special symbols apart (sec. 2.4); 0 = all; "
         "another word counts as <unk> in training and cannot be scored or forced in decoding",
     )
-    loss_chunk_size: int = option(0, "tokens whose scores are held at a time in training; 0 = chosen by memory")
+    loss_chunk_size: int = option(
+        0, "tokens whose scores are held at a time in training; 0 = chosen by memory", least=0
+    )
 
 
 # Sec. 3.2.3; 2 encoder and 1 decoder layers are the paper's, the tanh is in the authors' LCSTS setting.

@@ -25,8 +25,6 @@ class WeanLstmModel(LossModel):
     @classmethod
     def build(cls, cfg: WeanLstmConfig, task: FairseqTask) -> "WeanLstmModel":
         _check_candidates(cfg.num_candidates, task.source_dictionary)
-        if cfg.loss_chunk_size < 0:
-            raise UserError(f"--loss-chunk-size must be 0 (chosen by memory) or more, but is {cfg.loss_chunk_size}.")
         dictionary = task.source_dictionary
         # N(0, 1), PyTorch's default, is what both releases of the authors train from.
         embed_tokens = nn.Embedding(len(dictionary), cfg.embed_dim, dictionary.pad())
