@@ -14,8 +14,8 @@ def option(default: Any, text: str, **metadata: Any) -> Any:
     Args:
         default: its value; ``False`` for a boolean, as fairseq turns a ``True`` one into a flag that switches it off.
         text: what ``--help`` says.
-        metadata: what else is known of it. ``least``: the smallest value that ``check_ranges`` takes; ``reads_file=True``:
-            it names a file to begin a training with.
+        metadata: what else is known of it. ``least``: the smallest value that ``check_ranges`` takes.
+            ``reads_file=True``: it names a file to begin a training with.
     """
     return field(default=default, metadata={"help": text, **metadata})
 
