@@ -46,6 +46,7 @@ setup(
             "py.typed",
             "evaluation/*.toml",
             "evaluation/*/*.toml",
+            "evaluation/human/*.j2",
             "reporting/templates/*",
             "inspection/static/*",
         ]

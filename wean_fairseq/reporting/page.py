@@ -7,26 +7,23 @@ security policy.
 import base64
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ..templates import render_template
 from .document import Document, FigureBlock
 from .style import limited, printable
 
 
 def render_page(document: Document) -> str:
     """Return the HTML of a report."""
-    environment = Environment(
-        loader=PackageLoader("wean_fairseq.reporting", "templates"),
-        autoescape=True,
+    return render_template(
+        "wean_fairseq.reporting",
+        "report.html.j2",
+        folder="templates",
         finalize=_make_printable,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
+        document=document,
+        embedded=embedded,
     )
-    environment.globals["embedded"] = embedded
-    return environment.get_template("report.html.j2").render(document=document)
 
 
 def _make_printable(value: object) -> object:
