@@ -184,7 +184,7 @@ def safe_globals() -> list[typing.Any]:
     Each was found necessary: argparse.Namespace by the checkpoints of archs without a dataclass; the numpy group by
     ``--eval-bleu``, whose counts are arrays; the rest by resuming with several processes, where rank 0 sends its state.
     """
-    reconstruct = np._core.multiarray._reconstruct
+    reconstruct = np._core.multiarray._reconstruct  # type: ignore[attr-defined]
     return [
         argparse.Namespace,
         reconstruct,
@@ -253,7 +253,8 @@ def _init_from_slurm(cfg: DistributedTrainingConfig, num_pipelines_per_node: int
 
 def _alignment_words(path: str | None) -> dict[str, str] | None:
     """fairseq's reading of ``--replace-unk [FILE]``, whose default value for the bare flag is no file but "@@ "."""
-    return _load_align_dict("" if path == "@@ " else path)
+    words: dict[str, str] | None = _load_align_dict("" if path == "@@ " else path)
+    return words
 
 
 def make_output_printable() -> None:

@@ -71,9 +71,12 @@ class LossModel(FairseqEncoderDecoderModel):
             ``target`` the summed losses.
         """
         encoder_out = self.encoder(src_tokens, src_lengths, **task_inputs)
+        found: tuple[Tensor, dict[str, Any]] | LossSums | MixtureLoss
         if target is None:
-            return self.decoder(prev_output_tokens, encoder_out)
-        return self.decoder.loss(prev_output_tokens, encoder_out, target, label_smoothing)
+            found = self.decoder(prev_output_tokens, encoder_out)
+        else:
+            found = self.decoder.loss(prev_output_tokens, encoder_out, target, label_smoothing)
+        return found
 
 
 class SourceEncoder(FairseqEncoder):

@@ -132,8 +132,7 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
         inputs = (kept, source, memory.no_copy[row], *copying)
 
         def sums_of(read: Readings, target: Tensor, source: Tensor, no_copy: Tensor, *copying: Tensor) -> Tensor:
-            scores, gate = (*copying, None)[:2]
-            one = replace(step, copying=Copying(scores, gate))
+            one = replace(step, copying=Copying(copying[0], copying[1] if len(copying) > 1 else None))
             mixture = self.mixture(one, read.log_sum.unsqueeze(1), no_copy)
             return mixture_sums(mixture, read.picked, read.total, target, source, self.num_base, label_smoothing)
 
@@ -157,7 +156,7 @@ class CopyingModel(LossModel):
     """An encoder and a ``CopyingDecoder``; ``src_tokens``, ``prev_output_tokens`` and ``target`` may hold slots."""
 
     copies_words = True  # the task gives the dictionary slots
-    decoder: CopyingDecoder
+    decoder: CopyingDecoder[Any, Any]
 
     def get_targets(self, sample: dict[str, Any], net_output: Any) -> Tensor:
         """Targets (B, T) for fairseq's own criterions."""

@@ -7,18 +7,18 @@ from typing import Any, TypeVar
 
 from fairseq.models import register_model, register_model_architecture
 
-ModelT = TypeVar("ModelT", bound=type)
+from .base import LossModel
+
+ModelT = TypeVar("ModelT", bound=type[LossModel])
 
 
-def register_family(
-    name: str, config: type, presets: Mapping[str, Mapping[str, Any]] | None = None
-) -> Callable[[ModelT], ModelT]:
+def register_family(name: str, config: type, presets: Mapping[str, Any] | None = None) -> Callable[[ModelT], ModelT]:
     """Register a model under ``name``, which is an arch too, and its further archs.
 
     Args:
         name: of the family.
         config: its options.
-        presets: arch -> the defaults in which it differs; the command line still wins.
+        presets: arch -> the defaults in which it differs, by option; the command line still wins.
     """
 
     def register(model: ModelT) -> ModelT:

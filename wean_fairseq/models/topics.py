@@ -67,7 +67,7 @@ class TopicModel(LossModel):
     decoder: TopicDecoder[Any, Any]
 
 
-def add_auxiliary(sums: LossSums, name: str, auxiliary: Tensor, weight: float) -> MixtureLoss:
+def add_auxiliary(sums: LossSums | MixtureLoss, name: str, auxiliary: Tensor, weight: float) -> MixtureLoss:
     """Add ``weight`` times an auxiliary loss, and log it under ``name``."""
     return MixtureLoss(sums.loss + weight * auxiliary, sums.nll_loss, {name: auxiliary.detach()})
 

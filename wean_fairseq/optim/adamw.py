@@ -3,7 +3,7 @@
 fairseq's ``adam`` decays every parameter, and computes the update of each one by itself in Python.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, List  # noqa: UP035 - fairseq's parser knows `List`
 
@@ -62,7 +62,7 @@ class AdamW(FairseqOptimizer):
         """Arguments of torch's optimiser, for every group; a training that goes on keeps those of its checkpoint."""
         lr = self.cfg.lr
         return {
-            "lr": lr[0] if isinstance(lr, Collection) else lr,
+            "lr": lr[0] if isinstance(lr, Sequence) else lr,
             "betas": (self.cfg.beta1, self.cfg.beta2),
             "eps": self.cfg.eps,
         }

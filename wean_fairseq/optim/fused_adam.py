@@ -9,7 +9,7 @@ eps / sqrt(c), which is what it gets here.
 import ast
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, List  # noqa: UP035 - fairseq's parser knows `List`
 
@@ -102,10 +102,11 @@ class FairseqRuleAdam(torch.optim.Optimizer):
             state["step"] = count + 1
 
 
-def _gradient_of(parameter: Tensor) -> Tensor | None:
+def _gradient_of(parameter: Tensor) -> Tensor:
     """The gradient, laid out in memory as the parameter is: on a CPU the kernel walks over both without a look."""
     grad = parameter.grad
-    if grad is None or grad.stride() == parameter.stride():
+    assert grad is not None
+    if grad.stride() == parameter.stride():
         return grad
     return torch.empty_like(parameter).copy_(grad)
 
@@ -132,7 +133,7 @@ class FusedAdam(FairseqOptimizer):
         """Arguments of the optimiser; a training that goes on keeps those of its checkpoint."""
         lr = self.cfg.lr
         return {
-            "lr": lr[0] if isinstance(lr, Collection) else lr,
+            "lr": lr[0] if isinstance(lr, Sequence) else lr,
             "betas": _betas(self.cfg.adam_betas),
             "eps": self.cfg.adam_eps,
             "weight_decay": self.cfg.weight_decay,

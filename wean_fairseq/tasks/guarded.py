@@ -62,7 +62,8 @@ class GuardedTask(TranslationTask):
                 if getattr(cfg, name, None) is not None:
                     setattr(cfg, name, None)
         check_data(sorted(Path(split_paths(cfg.data)[0]).glob("dict.*.txt")))
-        return super().setup_task(cfg, **kwargs)
+        task: GuardedTask = super().setup_task(cfg, **kwargs)
+        return task
 
     @classmethod
     def load_dictionary(cls, filename: str) -> Dictionary:
@@ -118,7 +119,7 @@ class GuardedTask(TranslationTask):
             _seed_like_torch()
         self._update = update
         with exact_products():
-            result = super().train_step(sample, *args, **kwargs)
+            result: tuple[Any, Any, dict[str, Any]] = super().train_step(sample, *args, **kwargs)
         if not kwargs.get("ignore_grad"):
             check_loss(result[0], sample, self.cfg.loss_limit, f"update {self._update}")
         return result
@@ -130,7 +131,7 @@ class GuardedTask(TranslationTask):
             Diverged: in training, naming the batch, before the model is kept as the best.
         """
         with exact_products():
-            result = super().valid_step(sample, *args, **kwargs)
+            result: tuple[Any, Any, dict[str, Any]] = super().valid_step(sample, *args, **kwargs)
         if self._update is not None:
             check_loss(result[0], sample, self.cfg.loss_limit, f"the validation after update {self._update}")
         return result

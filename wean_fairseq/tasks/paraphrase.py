@@ -154,7 +154,7 @@ class ParaphraseTask(SearchingTask):
             for file in start_files():
                 if getattr(cfg, file, None):
                     setattr(cfg, file, None)
-        built = super().build_model(cfg, from_checkpoint)
+        built: torch.nn.Module = super().build_model(cfg, from_checkpoint)
         if self._granularity is not None and not getattr(built, "has_granularity", False):
             raise UserError(
                 "--granularity-dump is for models whose words have a granularity, such as granularity_transformer, "
@@ -287,7 +287,7 @@ class ParaphraseTask(SearchingTask):
         labels = self.cfg.granularity_labels
         self.datasets[split] = label_pairs(labels, split, languages, limited, pairs, required=training)
 
-    def begin_epoch(self, epoch: int, model: torch.nn.Module) -> None:
+    def begin_epoch(self, epoch: int, model: Any) -> None:
         """Tell the model, whose loss may have a schedule."""
         super().begin_epoch(epoch, model)
         model.set_epoch(epoch)

@@ -120,9 +120,9 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
             state, readout, attended = self._step(word, match, memory, state)
             readouts.append(readout)
             copies.append(state.copy)
-            weights.append(attended)
+            weights += [] if attended is None else [attended]
         features = self.dropout(torch.stack(readouts, dim=1))
-        attention = torch.stack(weights, dim=1) if self.attention is not None else None
+        attention = torch.stack(weights, dim=1) if weights else None
         return Step(features, attention, Copying(torch.stack(copies, dim=1), None)), state
 
     def _step(

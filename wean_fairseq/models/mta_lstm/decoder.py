@@ -56,7 +56,7 @@ class TopicAverageDecoder(TopicDecoder[LstmStart, LstmState]):
         """See ``StepDecoder``: h_0 and c_0 of every layer, tanh of a linear map of the mean topic."""
         count = (~encoder_out["topic_padding_mask"]).sum(dim=1, keepdim=True).clamp(min=1)  # (B, 1)
         mean = encoder_out["topics"].sum(dim=1) / count  # slots without a topic are zero
-        start = torch.tanh(self.start_proj(mean)).unflatten(1, (2, self.lstm.num_layers, -1))  # (B, 2, L, H)
+        start = torch.tanh(self.start_proj(mean)).unflatten(1, (2, self.lstm.num_layers, -1))  # type: ignore[no-untyped-call]  # (B, 2, L, H)
         hidden, cell = start.permute(1, 2, 0, 3).contiguous()
         return LstmStart(LstmState(hidden, cell))
 
@@ -124,7 +124,7 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
         topics = encoder_out["topics"]
         return TopicMemory(
             self.attention.project_keys(topics),
-            linear(topics, self.lstm.weight_ih_l0[:, self.embed_tokens.embedding_dim :]),
+            linear(topics, self.lstm.all_weights[0][0][:, self.embed_tokens.embedding_dim :]),
             encoder_out["topic_padding_mask"],
             encoder_out["importance"] if self.covers else None,
             encoder_out["slot"],
@@ -138,8 +138,8 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
     def step(self, words: Tensor, memory: TopicMemory, state: TopicState) -> tuple[Step, TopicState]:
         """See ``StepDecoder``; the features are the outputs of the top layer, ``extra`` has ``topic_weights``."""
         embedded = self.dropout(self.embed_tokens(words))  # (N, T, E)
-        bias = self.lstm.bias_ih_l0 + self.lstm.bias_hh_l0
-        word_gates = linear(embedded, self.lstm.weight_ih_l0[:, : embedded.size(-1)], bias)  # (N, T, 4H)
+        first_in, _, bias_in, bias_hidden = self.lstm.all_weights[0]
+        word_gates = linear(embedded, first_in[:, : embedded.size(-1)], bias_in + bias_hidden)  # (N, T, 4H)
         outputs, weights = [], []
         for gates in word_gates.unbind(dim=1):
             state, attended = self._step(gates, memory, state)
@@ -171,8 +171,9 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
             weights = attention_weights(scores.float(), memory.padding_mask)
         # The mean of what the topics add to the gates is what the topics' mean adds.
         topic_gates = weighted_sum(weights.to(word_gates.dtype), memory.gates)
-        gates = word_gates + topic_gates + linear(last.hidden[:, 0], self.lstm.weight_hh_l0)
-        hidden, cell = [], []
+        gates = word_gates + topic_gates + linear(last.hidden[:, 0], self.lstm.all_weights[0][1])
+        hidden: list[Tensor] = []
+        cell: list[Tensor] = []
         layers = zip(last.hidden.unbind(dim=1), last.cell.unbind(dim=1), strict=True)
         for layer, (last_hidden, last_cell) in enumerate(layers):
             if layer > 0:
@@ -185,6 +186,5 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
 
     def _upper_gates(self, layer: int, below: Tensor, hidden: Tensor) -> Tensor:
         """Gates of a layer above the first: from the layer below and its own last state, (B, H) twice -> (B, 4H)."""
-        names = ("weight_ih", "bias_ih", "weight_hh", "bias_hh")
-        weight_ih, bias_ih, weight_hh, bias_hh = (getattr(self.lstm, f"{name}_l{layer}") for name in names)
-        return linear(below, weight_ih, bias_ih) + linear(hidden, weight_hh, bias_hh)
+        w_in, w_hidden, b_in, b_hidden = self.lstm.all_weights[layer]
+        return linear(below, w_in, b_in) + linear(hidden, w_hidden, b_hidden)

@@ -1,5 +1,7 @@
 """``mta_lstm``: topic-to-essay generation with neural networks (Feng et al., IJCAI 2018)."""
 
+from typing import Any
+
 from fairseq.tasks import FairseqTask
 from torch import nn
 
@@ -37,7 +39,7 @@ class MtaLstmModel(TopicModel):
         return model
 
 
-def _build_decoder(cfg: MtaLstmConfig, task: FairseqTask, embed_tokens: nn.Embedding) -> TopicDecoder:
+def _build_decoder(cfg: MtaLstmConfig, task: FairseqTask, embed_tokens: nn.Embedding) -> TopicDecoder[Any, Any]:
     dictionary, embed_dim, hidden = task.target_dictionary, cfg.embed_dim, cfg.hidden_size
     if str(cfg.topic_mode) == "tav":
         between = cfg.dropout if cfg.num_layers > 1 else 0.0

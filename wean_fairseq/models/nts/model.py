@@ -32,6 +32,7 @@ class NtsModel(LossModel):
             (model.decoder.embed_tokens, cfg.local_target_vectors),
         )
         for words, local in sides:
+            assert isinstance(words, WordEmbedding)
             files = VectorFiles(cfg.global_vectors, local, cfg.local_dim, cfg.missing_vector_std)
             start_from_files(words, files, task.source_dictionary)
         return model

@@ -29,5 +29,5 @@ class PcSanDecoder(TransformerTargetDecoder):
         """See ``StepDecoder``; ``attention`` (N, T, S) is a topic's share of it, wherever it was read."""
         step, state = super().step(words, memory, state)
         assert step.attention is not None
-        shares = step.attention.unflatten(2, (self.positions_a_topic, -1)).sum(dim=2)
+        shares = step.attention.unflatten(2, (self.positions_a_topic, -1)).sum(dim=2)  # type: ignore[no-untyped-call]
         return replace(step, attention=shares), state

@@ -49,7 +49,8 @@ class BertStates(nn.Module):
 
     def forward(self, words: Tensor, states: Tensor) -> Tensor:
         """Topic vectors (B, S, D) and BERT's states (B, S, L, H) -> (B, N, P, M)."""
-        return self.fusion(words, self.mixture(states))
+        fused: Tensor = self.fusion(words, self.mixture(states))
+        return fused
 
     def check_digest(self, trained: Tensor) -> None:
         """Refuse a checkpoint whose BERT had the digest ``trained`` (32,) if that is not the present one.

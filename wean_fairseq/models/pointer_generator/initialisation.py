@@ -1,7 +1,7 @@
 """Initial weights of Pointer-generator as in the authors' release, TensorFlow's defaults where it sets nothing."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from .decoder import PointerGeneratorDecoder
 from .encoder import PointerGeneratorEncoder
@@ -46,7 +46,7 @@ def _initialise_lstm(lstm: nn.LSTM | nn.LSTMCell) -> None:
             nn.init.ones_(weight[lstm.hidden_size : 2 * lstm.hidden_size])  # forget gates
 
 
-def _init_small_(weight: nn.Parameter) -> None:
+def _init_small_(weight: Tensor) -> None:
     nn.init.trunc_normal_(weight, std=SMALL, a=-2 * SMALL, b=2 * SMALL)
 
 

@@ -153,8 +153,8 @@ class RnnDistractDecoder(StepDecoder[DistractMemory, DistractState]):
                 - self.search_weights.content * greatest_likeness(content, before.content)
                 - self.search_weights.state * greatest_likeness(hidden, before.hidden)
             )
-        grown = (
+        attentions, contents, states = (
             torch.cat([old, new.unsqueeze(1)], dim=1)
             for old, new in ((before.attention, attention), (before.content, content), (before.hidden, hidden))
         )
-        return ReadBefore(*grown, preference=preference)
+        return ReadBefore(attentions, contents, states, preference)

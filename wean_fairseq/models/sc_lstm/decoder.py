@@ -79,7 +79,7 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
 
     def begin(self, memory: KeywordMemory) -> KeywordState:
         outputs = torch.zeros_like(memory.rows.write[:, 0])  # (B, L * H)
-        layers = outputs.unflatten(-1, (self.lstm.num_layers, -1))
+        layers = outputs.unflatten(-1, (self.lstm.num_layers, -1))  # type: ignore[no-untyped-call]
         return KeywordState(layers, layers, outputs, memory.first)
 
     def step(self, words: Tensor, memory: KeywordMemory, state: KeywordState) -> tuple[Step, KeywordState]:
@@ -107,14 +107,15 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
     def _step(self, word_gates: Tensor, read_part: Tensor, rows: KeywordRows, last: KeywordState) -> KeywordState:
         """One step: the word's part of the first layer's gates (N, 4H) and of the reading gate (N, k) -> state."""
         keywords, added = self.gate.step(last.keywords, read_part, last.outputs, rows)
-        hidden, cell, outputs = [], [], []
+        hidden, cell = [], []
+        outputs: list[Tensor] = []
         gates = word_gates
         parts = added.chunk(self.lstm.num_layers, dim=-1)
         layers = zip(last.hidden.unbind(dim=1), last.cell.unbind(dim=1), parts, strict=True)
         for layer, (last_hidden, last_cell, part) in enumerate(layers):
             if layer > 0:
                 gates = self._gates(layer, outputs[-1])
-            gates = gates + linear(last_hidden, getattr(self.lstm, f"weight_hh_l{layer}"))
+            gates = gates + linear(last_hidden, self.lstm.all_weights[layer][1])
             new_hidden, new_cell = lstm_update(gates, last_cell, part)
             hidden.append(new_hidden)
             cell.append(new_cell)
@@ -123,5 +124,5 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
 
     def _gates(self, layer: int, inputs: Tensor) -> Tensor:
         """The input's part of a layer's gates, biases included: (..., E or H) -> (..., 4H)."""
-        weight, *biases = (getattr(self.lstm, f"{name}_l{layer}") for name in ("weight_ih", "bias_ih", "bias_hh"))
-        return linear(inputs, weight, biases[0] + biases[1])
+        weight, _, bias_in, bias_hidden = self.lstm.all_weights[layer]
+        return linear(inputs, weight, bias_in + bias_hidden)

@@ -54,7 +54,7 @@ class WeanLstmEncoder(SourceEncoder):
         """
         padding_mask = src_tokens.eq(self.padding_idx)
         outputs, (hidden, cell) = run_over_words(self.lstm, self.embed_tokens(src_tokens), padding_mask)
-        outputs = outputs.unflatten(2, (self.directions, -1)).sum(dim=2)  # (B, S, directions * H) -> (B, S, H)
+        outputs = outputs.unflatten(2, (self.directions, -1)).sum(dim=2)  # type: ignore[no-untyped-call]  # (B, S, directions * H) -> (B, S, H)
         return {
             "encoder_out": outputs,
             "encoder_padding_mask": padding_mask,
