@@ -57,7 +57,7 @@ def read(path: Path) -> str:
 
 @functools.cache
 def help_text(*line: str) -> str:
-    """What a Python program says to ``--help``, without a process of its own; ``line`` is program and subcommand.
+    """A Python program's answer to ``--help``, without a process of its own; ``line`` is program and subcommand.
 
     Raises:
         AssertionError: if it does not answer.
@@ -190,7 +190,7 @@ def check_own(command: Command) -> None:
 
 
 def check_pip(command: Command) -> None:
-    """What is installed of ours is the checkout, by extras that exist: the project is on no package index."""
+    """Documents install the checkout, by extras that exist: the project is on no package index."""
     for word in command.words:
         assert not re.match(r"wean[-_]fairseq", word), "pip would look for it on the package index"
         for extra in re.findall(r"\.\[([\w,-]+)\]", word):

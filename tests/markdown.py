@@ -118,7 +118,7 @@ def without_blocks(text: str) -> str:
 
 
 def code_spans(text: str) -> list[str]:
-    """What stands between backticks outside of blocks, a line break being a space."""
+    """Texts between backticks outside of blocks, a line break being a space."""
     return [" ".join(match[2].split()) for match in SPAN.finditer(without_blocks(text))]
 
 
@@ -128,7 +128,7 @@ def links(text: str) -> list[str]:
 
 
 def anchors(text: str) -> set[str]:
-    """What a link may name behind ``#``: the headings as GitHub writes them, numbered where they repeat."""
+    """Names that a link may have behind ``#``: the headings as GitHub writes them, numbered where they repeat."""
     seen: Counter[str] = Counter()
     found = set(re.findall(r"<a (?:id|name)=\"([^\"]+)\"", text))
     for heading in HEADING.findall(without_blocks(text)):

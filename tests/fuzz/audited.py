@@ -56,7 +56,7 @@ CHANGED = {
 
 
 class Watch:
-    """What the audit hook has seen while it watched."""
+    """Events that the audit hook has seen while it watched."""
 
     def __init__(self) -> None:
         self.watching = False
@@ -77,7 +77,7 @@ class Watch:
 
     @contextlib.contextmanager
     def on(self) -> Iterator[list[str]]:
-        """What is seen meanwhile."""
+        """Events that are seen meanwhile."""
         self.seen = []
         self.watching = True
         try:
@@ -234,7 +234,7 @@ def _out_of_time(*_: object) -> None:
 
 
 def attempt(watch: Watch, tool: str, path: Path, data: Path) -> dict[str, Any]:
-    """What a tool made of a file: how it ended, what it said, and what was seen meanwhile."""
+    """The result of a tool for a file: how it ended, what it said, and what was seen meanwhile."""
     said = io.StringIO()
     refusal = ""
     signal.alarm(LIMIT)
@@ -253,7 +253,7 @@ def attempt(watch: Watch, tool: str, path: Path, data: Path) -> dict[str, Any]:
 
 
 def control(watch: Watch) -> dict[str, list[str]]:
-    """What is seen where Python's own ``eval`` gets the expressions."""
+    """Events where Python's own ``eval`` gets the expressions."""
     found = {}
     for code in (*ACTIONS, *WITHOUT_CALLS):
         if "**" in code or "* 10" in code:  # which would not end

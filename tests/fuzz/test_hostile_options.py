@@ -37,7 +37,7 @@ def checkpoint(data: Path) -> Path:
 
 
 def audited(data: Path, checkpoint: Path, folder: Path, tools: list[str], number: int, kind: str = "options") -> dict:
-    """What ``audited.py`` found; with every kind of event where Python's own ``eval`` was given the expressions."""
+    """Findings of ``audited.py``; with every kind of event where Python's own ``eval`` was given the expressions."""
     given = {
         "checkpoint": str(checkpoint),
         "data": str(data),

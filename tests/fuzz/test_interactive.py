@@ -88,7 +88,7 @@ def configuration(data: Path, checkpoint: Path, *more: str) -> DictConfig:
 
 
 def answer(data: Path, checkpoint: Path, given: Path, *more: str) -> str:
-    """What fairseq-interactive prints for a file."""
+    """The output of fairseq-interactive for a file."""
     cfg = copy.deepcopy(configuration(data, checkpoint, *more))
     cfg.interactive.input = str(given)
     out = io.StringIO()

@@ -1,4 +1,4 @@
-"""What is malformed, or out of range, is one sentence and never a traceback, a silent success or a hang."""
+"""Malformed input, or a value out of range, is one sentence and never a traceback, a silent success or a hang."""
 
 import io
 import json

@@ -98,7 +98,7 @@ CHANGES = ("wean-evaluate --json", "rerank --json", "wean-average")  # every run
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """What the tools read."""
+    """Files that the tools read."""
     given = tmp_path / "given"
     given.mkdir()
     (given / "text").write_text("a cat\na cat\n")

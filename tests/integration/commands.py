@@ -129,7 +129,7 @@ def parameters(checkpoint: Path) -> dict[str, torch.Tensor]:
 
 
 def needed_globals(checkpoint: Path) -> set[str]:
-    """What a checkpoint holds besides tensors and plain containers: empty if any safe loader takes it as it is."""
+    """The content of a checkpoint besides tensors and plain containers: empty if any safe loader takes it as it is."""
     allowed = torch.serialization.get_safe_globals()  # the plugin's, if it has been imported here
     torch.serialization.clear_safe_globals()
     try:

@@ -119,7 +119,7 @@ def assert_same_random_numbers(actual: Path, expected: Path, since: int, process
 
 
 def _random_numbers(path: Path) -> dict[int, dict[str, Any]]:
-    """What an update began with; the last time, if a training was killed and has made it again."""
+    """The state that an update began with; the last time, if a training was killed and has made it again."""
     return {entry["update"]: entry for entry in map(json.loads, path.read_text().splitlines())}
 
 

@@ -1,4 +1,4 @@
-"""What a user can get wrong ends with one sentence that names it, and no traceback."""
+"""A user's mistake ends with one sentence that names it, and no traceback."""
 
 import re
 import shutil
@@ -49,7 +49,7 @@ def bad_text(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bad_data(bad_text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What fairseq-preprocess, which sees nothing wrong, makes of ``bad_text``."""
+    """The data that fairseq-preprocess, which sees nothing wrong, makes of ``bad_text``."""
     folder = tmp_path_factory.mktemp("bad_data") / "bin"
     preprocess(bad_text, folder, "--thresholdsrc", 3)
     return folder

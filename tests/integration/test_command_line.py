@@ -66,7 +66,7 @@ def test_training_learns_the_data(training):
 
 
 def test_training_is_quiet(training):
-    """What the host warns about on every run, and a user can do nothing about, is not shown."""
+    """Warnings of the host on every run, about which a user can do nothing, are not shown."""
     assert "Warning" not in training[1].err
 
 

@@ -248,7 +248,7 @@ def wait_for(folder: Path, running: Mapping[str, subprocess.Popen]) -> None:
 
 
 def assert_equal_trainings(folder: Path, name: str) -> None:
-    """What one process learnt is what two did, and the losses that they saw on the way are the same."""
+    """One process learnt the same as two, and the losses that they saw on the way are the same."""
     one, two = (folder / where / name / "checkpoint_last.pt" for where in ("one", "two"))
     expected, found = parameters(one), parameters(two)
     assert found.keys() == expected.keys()

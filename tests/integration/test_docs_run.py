@@ -126,7 +126,7 @@ def tutorial(prepared: Path) -> tuple[Path, str]:
 
 
 def test_the_tutorial_prepares_text(prepared: Path):
-    """What the rest needs, most of whose commands take a training: that is the slow test."""
+    """The preparation that the rest needs, most of whose commands take a training: that is the slow test."""
     mine = prepared / "runs" / "mine"
     counts = {split: (mine / "text" / f"{split}.src").read_text("utf-8").count("\n") for split in ("valid", "test")}
     assert counts == {"valid": 60, "test": 80}

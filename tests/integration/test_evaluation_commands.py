@@ -1,4 +1,4 @@
-"""What fairseq-generate really prints, scored while it is printed and read back by wean-evaluate."""
+"""Real logs of fairseq-generate, scored while they are printed and read back by wean-evaluate."""
 
 import json
 import re
@@ -22,7 +22,7 @@ def decode_nbest(data: Path, checkpoint: Path) -> Result:
 
 @pytest.fixture(scope="module", name="log")
 def write_log(nbest: Result, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a user keeps with ``fairseq-generate ... > generated.log``."""
+    """The log that a user keeps with ``fairseq-generate ... > generated.log``."""
     path = tmp_path_factory.mktemp("log") / "generated.log"
     path.write_text(nbest.out, encoding="utf-8")
     return path

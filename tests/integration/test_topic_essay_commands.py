@@ -55,7 +55,7 @@ def essay_data(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bert(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What ``make_tiny_bert.py`` makes of the essays, pre-trained for a moment."""
+    """The BERT that ``make_tiny_bert.py`` makes of the essays, pre-trained for a moment."""
     folder = tmp_path_factory.mktemp("bert") / "tiny"
     arguments = ["--layers", 3, "--dim", 8, "--heads", 2, "--updates", 3, "--max-positions", 40]
     script = ROOT / "preprocess" / "make_tiny_bert.py"

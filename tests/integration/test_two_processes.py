@@ -38,7 +38,7 @@ TORCHRUN = ["--standalone", "--nproc-per-node", 2, "--no-python"]
 
 @pytest.fixture(scope="module")
 def alone(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[float]]:
-    """What one process learns from the same batches, two of them an update; and its losses."""
+    """The parameters that one process learns from the same batches, two of them an update; and its losses."""
     folder = tmp_path_factory.mktemp("alone")
     result = run("fairseq-train", data, *SETTINGS, "--update-freq", 2, "--save-dir", folder)
     return folder / "checkpoint_last.pt", result.logged("loss")

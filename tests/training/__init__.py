@@ -71,7 +71,7 @@ def glorot(module: nn.Module, parameter: Tensor) -> Any:
 
 
 def pytorch(module: nn.Module, parameter: Tensor) -> Any:
-    """What the documentation of PyTorch says of a layer's start."""
+    """The start of a layer by the documentation of PyTorch."""
     if isinstance(module, nn.LSTM | nn.GRU | nn.LSTMCell | nn.GRUCell):
         return uniform(module.hidden_size**-0.5)(module, parameter)
     if isinstance(module, nn.Linear):

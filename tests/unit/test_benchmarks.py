@@ -226,7 +226,7 @@ def test_memory_of_one_variant(training_step, threads, capsys):
 
 
 def test_idle_is_the_same_for_all_variants(training_step, monkeypatch):
-    """What comes before it is fairseq's model with fairseq's loss and optimiser, whichever variant is measured."""
+    """The row before it is fairseq's model with fairseq's loss and optimiser, whichever variant is measured."""
     calls = []
     monkeypatch.setattr(training_step, "train", lambda variant, size, seed, steps: calls.append((variant, size)))
     monkeypatch.setattr(training_step.harness, "resident_mib", lambda: calls.append("idle") or 1.0)

@@ -1,4 +1,4 @@
-"""What ``compat`` promises: safe checkpoints load, hostile ones do not, the host is mended, errors are short."""
+"""The promises of ``compat``: safe checkpoints load, hostile ones do not, the host is mended, errors are short."""
 
 import argparse
 import importlib.util
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class RunsACommand:
-    """What a hostile checkpoint holds: unpickling it writes a file."""
+    """The content of a hostile checkpoint: unpickling it writes a file."""
 
     def __init__(self, marker):
         self.marker = marker
@@ -206,7 +206,7 @@ def test_other_errors_keep_their_traceback(code):
 
 
 def test_torchaudio_that_cannot_be_loaded_is_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What transformers asks, `find_spec`, says afterwards that there is none; a good one stays."""
+    """`find_spec`, which transformers asks, says afterwards that there is none; a good one stays."""
     monkeypatch.setitem(sys.modules, "torchaudio", None)  # whatever is there comes back after the test
     for folder, code in (("good", ""), ("broken", "raise OSError('undefined symbol')")):
         del sys.modules["torchaudio"]

@@ -22,7 +22,7 @@ NEED_TORCH = {
 
 
 def run(code: str, folder: Path) -> str:
-    """What a fresh interpreter prints; it finds packages in `folder`."""
+    """The output of a fresh interpreter, which finds packages in `folder`."""
     command = [sys.executable, "-W", "ignore", "-c", code]
     done = subprocess.run(command, cwd=folder, env={"PYTHONPATH": str(folder)}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""What tests count arrives on the page, whatever process counted it; a run that failed leaves the page as it was."""
+"""Counts of tests arrive on the page, whatever process made them; a run that failed leaves the page as it was."""
 
 import subprocess
 import sys

@@ -234,7 +234,7 @@ class Task(guarded.GuardedTask):
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """What is drawn in the batches of ``updates``, each of two batches, by trainings that begin with them."""
+    """The numbers drawn in the batches of ``updates``, each of two batches, by trainings that begin with them."""
     numbers = []
 
     def draw(*_, **__):

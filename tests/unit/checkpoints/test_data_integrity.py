@@ -54,7 +54,7 @@ def make_task(data):
 
 class Model:
     def set_epoch(self, epoch):
-        """What the task calls."""
+        """The calls of the task."""
 
 
 def begin_training(data):

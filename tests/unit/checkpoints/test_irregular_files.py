@@ -1,4 +1,4 @@
-"""What is no file, under the name of one that is read: one sentence at once, and nobody waits for a writer."""
+"""Pipes and devices under the name of a file that is read: one sentence at once, and nobody waits for a writer."""
 
 import contextlib
 import os

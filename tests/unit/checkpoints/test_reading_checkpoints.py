@@ -1,4 +1,4 @@
-"""What is wrong with a checkpoint is one sentence; one that would run code is refused, and nothing of it runs."""
+"""A fault of a checkpoint is one sentence; one that would run code is refused, and nothing of it runs."""
 
 import argparse
 import os

@@ -305,7 +305,7 @@ def test_json_has_no_nan(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_pipe_is_hashed_as_it_is_read(run: Run) -> None:
-    """What ``--hyp X=<(...)`` names can be read once."""
+    """A pipe, as of ``--hyp X=<(...)``, can be read once."""
     content = Path("hyp").read_bytes()
     end, start = os.pipe()
     os.write(start, content)

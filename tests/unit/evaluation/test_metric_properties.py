@@ -1,4 +1,4 @@
-"""What holds for every metric on any text (hypothesis): range, order of references, identical text, sums of rows."""
+"""Properties of every metric on any text (hypothesis): range, order of references, identical text, sums of rows."""
 
 from importlib.util import find_spec
 

@@ -1,4 +1,4 @@
-"""What is odd about a text is said, with a count, or refused."""
+"""Oddities of a text are said, with a count, or refused."""
 
 import pytest
 

@@ -72,7 +72,7 @@ def test_rows_of_released_outputs_are_what_they_score_here(key: str, data: str) 
 
 
 def test_rows_of_the_nts_paper_are_what_they_score_here() -> None:
-    """What NTS is in Table 2 of WEAN is called NTS-BLEU here: beam 12, chosen by BLEU."""
+    """NTS of WEAN's Table 2 is called NTS-BLEU here: beam 12, chosen by BLEU."""
     scored = kept_scores("published_nts", "paper:nts/BLEU")
     names = {"NTS": "NTS-BLEU", "NTS-w2v": "NTS-w2v", "PBMT-R": "PBSMT-R", "SBMT-SARI": "SBMT"}
     copied = {name: row for name, row in rows("wean-table2", "ew-sew").items() if row.scorer == "nltk-method3"}
@@ -156,7 +156,7 @@ def test_weights_of_the_output_layer() -> None:
 
 
 def test_headline_numbers() -> None:
-    """What the four papers say of themselves; PC-SAN's tables were not read."""
+    """The headline numbers of the papers; PC-SAN's tables were not read."""
     assert rows("wean-table1", "pwkp")["WEAN"].scores == (54.54,)
     assert rows("wean-table2", "ew-sew")["WEAN"].scores == (94.45,)
     assert rows("wean-table4", "lcsts")["WEAN"].scores == (37.8, 25.6, 35.2)

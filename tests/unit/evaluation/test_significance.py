@@ -166,7 +166,7 @@ def most_rejections(repetitions: int) -> int:
 
 
 def rejections(name: str, rate: float, repetitions: int, draws: Draws) -> tuple[int, int]:
-    """How often each test calls two systems different that are equally good.
+    """The rate at which each test calls two systems different that are equally good.
 
     Both are drawn from the same two noisy texts: in a share of the sentences a coin says which system has which text,
     in all others they agree.

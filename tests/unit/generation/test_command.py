@@ -20,7 +20,7 @@ LINES = ["What's the best way?", "", "How do I lose weight", "   ", 'who is "Zor
 
 @pytest.fixture(name="model")
 def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TextModel:
-    """What the command loads; its options are not looked at here."""
+    """The model that the command loads; its options are not looked at here."""
     model = build(tmp_path / "data", "copynet", MOSES)
     monkeypatch.setattr(cli, "load", lambda *_args, **_options: model)
     monkeypatch.setattr(cli, "configure_logging", lambda _program: None)  # pytest's own logging stays

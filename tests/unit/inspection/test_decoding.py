@@ -1,4 +1,4 @@
-"""What the page is told of every kind of model, built here with random weights: a search as the task does it."""
+"""The answer to the page for every kind of model, built here with random weights: a search as the task does it."""
 
 import json
 import math

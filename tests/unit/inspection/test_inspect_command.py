@@ -10,7 +10,7 @@ from wean_fairseq.inspection import cli
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """What the command says before it gives up."""
+    """The message of the command before it gives up."""
     assert cli.main([*arguments, "--port", "0"]) == 2
     said = capsys.readouterr()
     assert said.out == ""

@@ -1,4 +1,4 @@
-"""What the page may ask: everything else is refused in a sentence."""
+"""Questions that the page may ask: everything else is refused in a sentence."""
 
 import json
 

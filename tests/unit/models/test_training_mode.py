@@ -106,7 +106,7 @@ class Watch(TorchFunctionMode):
                 self.made_by[id(tensor)] = self.made_by[id(first)] if reshaped else name
 
     def found(self, rates: dict[str, float]) -> set[Dropped]:
-        """What was dropped, in the words of the tables."""
+        """The tensors that were dropped, in the words of the tables."""
         options = {rate: option for option, rate in rates.items()}
         return {
             Dropped(side, of, width, math.ceil(numbers / (3 * self.steps[side] * width)), options[rate])

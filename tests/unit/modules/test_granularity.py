@@ -237,7 +237,7 @@ def test_a_length_that_is_given_is_the_length_of_every_sentence():
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("kind", GRANULARITY_MASKS)
 def test_steps_equal_the_whole(kind, normalize):
-    """What is read grows by a word a step; its granularities grow with it."""
+    """The words read grow by one a step; their granularities grow with them."""
     attention = self_attention(kind, normalize=normalize)
     states = torch.randn(2, 8, DIM)
     whole = attend(attention, states, causal_bias(8, states))

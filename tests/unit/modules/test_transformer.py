@@ -207,7 +207,7 @@ def test_a_row_of_padding_stays_finite():
 
 
 class NearestWordsOnly(EncoderLayer):
-    """What a paper with a bias of its own writes: here one that depends on each query's state and on the distance."""
+    """A layer of a paper with a bias of its own: here one that depends on each query's state and on the distance."""
 
     scale = 0.0
 

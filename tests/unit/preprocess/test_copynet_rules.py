@@ -77,7 +77,7 @@ def derive(rule, source):
 
 @cache
 def expression(template, x, y):
-    """What matches a template with so many symbols for x and y."""
+    """A pattern of all sources that fit a template with so many symbols for x and y."""
     for variable, size in (("x", x), ("y", y)):
         template = template.replace(variable, rf"(?P<{variable}>\d{{3}}(?: \d{{3}}){{{size - 1}}})")
     return re.compile(template)
@@ -208,7 +208,7 @@ def test_manifest(published):
 
 
 def ceiling_by_hand(rule, source):
-    """How often a model that knows the rule is right: the share of the likeliest of the possible targets."""
+    """The accuracy of a model that knows the rule: the share of the likeliest of the possible targets."""
     targets = Counter()
     words, items = source.split(), rule["source"].split()
     for x in range(1, 16):

@@ -1,4 +1,4 @@
-"""What the four generators promise alike: the same bytes for the same seed, and a directory complete or not there."""
+"""Promises of all four generators: the same bytes for the same seed, and a directory complete or not there."""
 
 import hashlib
 import importlib

@@ -53,7 +53,7 @@ def test_coverage_has_a_line_a_topic():
 
 
 def test_coverages_of_several_texts_have_one_scale():
-    """What is left may fall below nothing, in a text that is longer than was planned."""
+    """The rest of a topic may fall below nothing, in a text that is longer than was planned."""
     texts = [Coverage(["sea"], ["we"], [[0.5]], "C"), Coverage(["sun"], ["swim"], [[-0.75]], "C")]
     first, second = figures.coverage(texts).axes
     assert first.get_ylim() == second.get_ylim()

@@ -1,4 +1,4 @@
-"""What a report shows of checkpoints; a checkpoint that cannot be used is said, not raised."""
+"""Figures and tables of checkpoints in a report; a checkpoint that cannot be used is said, not raised."""
 
 import pytest
 import torch
@@ -29,7 +29,7 @@ def run_with_checkpoints(tmp_path):
 
 
 def blocks(folder, monkeypatch, attention=None):
-    """What is shown of a run, without the host."""
+    """The blocks that a report shows of a run, without the host."""
     monkeypatch.setattr(trace, "load", lambda checkpoint, data: checkpoint)
     monkeypatch.setattr(trace, "attention", attention or (lambda loaded, lines: 1 / 0))
     drawn = []

@@ -17,7 +17,7 @@ HOSTILE = "<script>alert(1)</script> \"onload=x' {{7*7}} ]]> | ** [a](javascript
 
 
 class Page(HTMLParser):
-    """What a browser would see."""
+    """The page as a browser would see it."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the task puts into batches for training, validation and search, on data written in the test; what it refuses."""
+"""The batches of the task for training, validation and search, on data written in the test; what it refuses."""
 
 from pathlib import Path
 from types import SimpleNamespace
