@@ -32,7 +32,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def data(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Data that fairseq-preprocess makes of ``text``: a name occurs once a side, so threshold 3 makes names ``<unk>``."""
+    """Data of fairseq-preprocess from ``text``: a name occurs once a side, so threshold 3 makes names ``<unk>``."""
     folder = tmp_path_factory.mktemp("data") / "bin"
     preprocess(text, folder, "--thresholdsrc", 3)
     return folder
