@@ -87,6 +87,8 @@ setup(
             "playwright",
             "mkdocs",
             "mkdocstrings-python",
+            "nbclient",
+            "ipykernel",
         ],
     },
     entry_points={
