@@ -51,8 +51,6 @@ elif ((pairs < 50000)); then
 else
   : "${WIDTH:=256}" "${EPOCHS:=8}" "${RATE:=0.001}"
 fi
-length=(--max-len-a 2 --max-len-b 10)
-
 # settings SYSTEM: sets the criterion, and the arguments `optimisation` and `search` of a system.
 settings() {
   local sizes=(--embed-dim "$WIDTH" --hidden-size "$WIDTH")
@@ -78,19 +76,16 @@ settings() {
 for system in $SYSTEMS; do
   settings "$system"
   train "$system" "$system" "${optimisation[@]}"
-  generate "$system" test --beam 5 "${length[@]}"
+  generate "$system" test --beam 5 --max-len-a 2 --max-len-b 10
 done
 without_pieces test
 samples test 20
 score test "$(read_text test)/test.tgt" -- --metric bleu sari rouge-l copy-rate length-ratio
 tool -m wean_fairseq.reporting.report_cli "$RUN" --output "$RUN/report" >"$RUN/report.log" || fail "the report" "$RUN/report.log"
 
-settings "$ARCH"
 if [[ ! -f $RUN/model/config.json ]]; then
-  options=()
-  for option in "${search[@]}"; do options+=("$option"); done
   wean-export "$RUN/$ARCH/checkpoint_best.pt" --data "$(binary_data)" --text "$RUN/text" --output "$RUN/model" \
-    "${options[@]}" --beam 5 "${length[@]}" >"$RUN/export.log" 2>&1 || fail "writing the model" "$RUN/export.log"
+    >"$RUN/export.log" 2>&1 || fail "writing the model" "$RUN/export.log"
 fi
 say "a page about both systems: $RUN/report/report.html"
 say "the model, to be used by one of these:"

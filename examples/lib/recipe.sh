@@ -271,6 +271,8 @@ generate() {
   cp "$RUN/text-$set/test.src" "$raw/test.src-tgt.src"
   cp "$RUN/text-$set/test.tgt" "$raw/test.src-tgt.tgt"
   rm -f "$folder/$set.log.part"
+  # Beside the checkpoint, for whoever uses it (wean_fairseq/checkpoints/search.py).
+  printf '%q\n' "${search[@]}" "$@" >"$folder/search.txt"
   beside_others python "$LIB/progress.py" --label "$system, $set" --output "$folder/$set.log.part" --errors "$folder/$set.err" \
     --count '^S-' --total "$(wc -l <"$raw/test.src-tgt.src")" -- \
     fairseq-generate "$raw" --user-dir "$ROOT/wean_fairseq" --task "$task" --source-lang src --target-lang tgt \

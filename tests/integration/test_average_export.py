@@ -8,6 +8,9 @@ import torch
 
 from tests.integration.commands import Result, generate, parameters
 from wean_fairseq.checkpoints import cli
+from wean_fairseq.checkpoints.search import NAME
+from wean_fairseq.generation import load
+from wean_fairseq.reporting import trace
 
 
 @pytest.fixture(scope="module")
@@ -38,3 +41,21 @@ def test_an_export_generates_the_same_to_the_last_digit(
     assert cli.main_export([str(checkpoint), "--output", str(tmp_path / "export"), "--data", str(data)]) == 0
     weights = tmp_path / "export" / "model.safetensors"
     assert generate(data, weights).scored_hypotheses == generated.scored_hypotheses
+
+
+def test_the_search_that_is_kept_beside_a_checkpoint_is_that_of_all_tools(
+    data: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    copied = str(shutil.copy(checkpoint, tmp_path))
+    (tmp_path / NAME).write_text("--search-preset wean --beam 2 --max-len-a 0 --max-len-b 2\n")
+    model, plain = load(copied, data, device="cpu"), load(checkpoint, data, device="cpu")
+    assert [str(one.task.cfg.search_preset) for one in (model, plain)] == ["wean", "fairseq"]
+    line = "kept1 said2 kept3 said4 kept5"
+    (best,) = model.explain(line)[0].outputs
+    assert len(best.tokens) == 3  # two words and the end
+    assert len(plain.explain(line)[0].outputs[0].tokens) > 3
+    (drawn,) = trace.attention(trace.load(copied, str(data)), [line])
+    assert drawn.output == best.tokens
+    assert str(load(copied, data, search_preset="fairseq").task.cfg.search_preset) == "fairseq"
+    assert cli.main_export([copied, "--output", str(tmp_path / "model"), "--data", str(data)]) == 0
+    assert load(tmp_path / "model").explain(line)[0].outputs[0].score == best.score

@@ -10,6 +10,7 @@ from ..storage.files import is_special, sha256_of
 from ..storage.manifest import Manifest
 from .average import average, newest
 from .export import export
+from .search import add_search_options
 
 
 def main_average(arguments: list[str] | None = None) -> int:
@@ -37,21 +38,9 @@ def main_export(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--text", metavar="FOLDER", help="what a script of preprocess/ wrote (default: as the data says)"
     )
-    group = parser.add_argument_group("search", "how the model is to search (default: as the checkpoint says)")
-    group.add_argument("--search-preset", choices=("fairseq", "wean", "copynet", "cdnpg-sampling"))
-    group.add_argument("--beam", type=int, metavar="N")
-    group.add_argument("--max-len-a", type=float, metavar="A", help="longest output: A words a source word, and B")
-    group.add_argument("--max-len-b", type=int, metavar="B")
-    group.add_argument("--min-len", type=int, metavar="N")
-    group.add_argument("--lenpen", type=float, metavar="X")
-    group.add_argument("--no-repeat-ngram-size", type=int, metavar="N")
-    group.add_argument(
-        "--replace-unk",
-        action=argparse.BooleanOptionalAction,
-        help="put the source word with most attention in the place of <unk> (default: unless the model copies)",
-    )
+    names = add_search_options(parser)
     args = parser.parse_args(arguments)
-    return exit_status(parser.prog, lambda: _export(args))
+    return exit_status(parser.prog, lambda: _export(args, names))
 
 
 def main_checksum(arguments: list[str] | None = None) -> int:
@@ -76,20 +65,9 @@ def _average(args: argparse.Namespace) -> str:
     return f"{args.output} is the average of {', '.join(str(path) for path in paths)}\n"
 
 
-def _export(args: argparse.Namespace) -> str:
-    names = (
-        "search_preset",
-        "beam",
-        "max_len_a",
-        "max_len_b",
-        "min_len",
-        "lenpen",
-        "no_repeat_ngram_size",
-        "replace_unk",
-    )
-    knows_text = export(
-        args.checkpoint, args.output, args.data, args.text, {name: getattr(args, name) for name in names}
-    )
+def _export(args: argparse.Namespace, names: list[str]) -> str:
+    search = {name: value for name in names if (value := getattr(args, name)) is not None}
+    knows_text = export(args.checkpoint, args.output, args.data, args.text, search)
     text = f"{args.output} holds the model of {args.checkpoint}: wean-generate --model {args.output} --input FILE\n"
     if not knows_text:
         text += (

@@ -18,6 +18,7 @@ from ..storage.manifest import Damaged, Manifest, check_file
 from ..text.settings import Text, prepared_text, settings_of
 from . import dictionaries
 from .reading import check_members, checked_options, read_checkpoint, same_tensors
+from .search import kept_search
 
 WEIGHTS, CONFIG, TEXT = "model.safetensors", "config.json", "text.json"
 _ADVICE = "export the model again"
@@ -47,7 +48,8 @@ def export(
         folder: must not exist yet, or be empty.
         data: directory of the dictionaries; ``None`` = where they were in training.
         text: directory that a script of ``preprocess/`` wrote the training text to; ``None`` = as the data says.
-        search: how to search, in place of what the checkpoint says: generation options by name, and search_preset.
+        search: how to search, in place of what the checkpoint and the file beside it say: generation options by name,
+            and search_preset.
 
     Returns:
         Whether it is known how text becomes the model's tokens; if not, there is no text.json.
@@ -69,7 +71,7 @@ def export(
     task_cfg |= _sides(task_cfg, data)
     sources = _dictionary_files(task_cfg, data, state, str(checkpoint))
     prepared = prepared_text(data, text)
-    _set_search(cfg, search or {})
+    _set_search(cfg, kept_search(checkpoint) | (search or {}))
     try:
         partial.mkdir(parents=True, exist_ok=True)
         if prepared is not None:
@@ -88,7 +90,7 @@ def _set_search(cfg: dict[str, Any], search: dict[str, Any]) -> None:
     """Let the configuration say how to search."""
     from fairseq.dataclass.configs import GenerationConfig
 
-    given = {name: value for name, value in search.items() if value is not None}
+    given = dict(search)
     if "search_preset" in given:
         cfg["task"]["search_preset"] = given.pop("search_preset")
     if given:

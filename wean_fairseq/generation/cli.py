@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from ..checkpoints.export import WEIGHTS, is_export
+from ..checkpoints.search import PRESETS, kept_search
 from ..console import configure_logging, print_message, whole_number
 from ..data.typed_text import read_typed_lines
 from ..errors import UserError
@@ -56,7 +57,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--scores", action="store_true", help="a score before each output")
     add("--jsonl", action="store_true", help="JSON lines with scores, tokens, attention, copies and granularities")
     add("--beam", type=whole_number(1), metavar="N", help="width of the search (default: as the model says)")
-    add("--search-preset", choices=("fairseq", "wean", "copynet", "cdnpg-sampling"), help="likewise")
+    add("--search-preset", choices=PRESETS, help="likewise")
     add("--length", type=whole_number(1), metavar="N", help="words to write, for archs that plan their essay by length")
     add("--bert", metavar="DIR", help="the BERT of the training, if it has moved")
     add(
@@ -122,7 +123,9 @@ def _output_options(args: argparse.Namespace) -> dict[str, Any]:
     names = ("nbest", "scores", "jsonl", "beam", "search_preset", "length", "bert", "data", "text")
     path = Path(args.model)
     identity = path.parent / CHECKSUMS if path.name == WEIGHTS else path / CHECKSUMS if is_export(path) else path
-    return {"model": sha256_of(identity) if identity.is_file() else "", **{name: getattr(args, name) for name in names}}
+    model = sha256_of(identity) if identity.is_file() else ""
+    kept = {} if is_export(path) else kept_search(path)
+    return {"model": model, "search": kept, **{name: getattr(args, name) for name in names}}
 
 
 def _count(given: str) -> int | None:

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from ..checkpoints.export import is_export, read_exported_text
+from ..checkpoints.search import kept_search
 from ..errors import UserError
 from ..text import TOKENS, Text, TextSettings, prepared_text
 from .model import TextModel, quiet
@@ -27,7 +28,8 @@ def load(
         text: for a checkpoint, the directory that a script of ``preprocess/`` wrote its training text to (default: as
             the data says; where it says nothing, words stand between spaces).
         device: where it runs, such as ``"cpu"`` (default: a GPU, if there is one).
-        options: of the task, in place of those it was trained with, such as ``search_preset`` or ``bert``.
+        options: of the task, in place of those it was trained with, such as ``search_preset`` or ``bert``. Without
+            them a model searches as its folder, or the ``search.txt`` beside its checkpoint, says.
 
     Returns:
         The model; see ``TextModel.generate``.
@@ -46,7 +48,9 @@ def load(
         raise UserError(f"there is no model {path}: name a folder of wean-export, or a checkpoint of fairseq-train.")
     if data is not None and not Path(data).is_dir():
         raise UserError(f"there is no directory {data}: name the data directory of the training.")
-    given = {} if data is None else {"data": str(data)}
+    kept = {} if is_export(path) else kept_search(path)
+    preset = {name: kept.pop(name) for name in ("search_preset",) if name in kept}
+    given = preset if data is None else {**preset, "data": str(data)}
     overrides = {"dataset_impl": "raw", "eval_bleu": False, **given, **options}
     with quiet():
         state = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
@@ -62,6 +66,5 @@ def load(
     else:
         read = prepared_text(Path(str(task.cfg.data).split(":")[0]), text)
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    return TextModel(
-        models[0].eval().to(device), task, read or Text(TOKENS), {str(name): value for name, value in search.items()}
-    )
+    search = {str(name): value for name, value in search.items()} | kept
+    return TextModel(models[0].eval().to(device), task, read or Text(TOKENS), search)

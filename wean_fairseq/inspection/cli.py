@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..checkpoints.search import PRESETS
 from ..console import configure_logging, print_message, split_name
 from ..errors import UserError
 from .jobs import Jobs
@@ -16,7 +17,6 @@ from .systems import System, load_system
 
 HOST = "127.0.0.1"
 _EXTRA = ("starlette", "uvicorn")
-_PRESETS = ("fairseq", "wean", "copynet", "cdnpg-sampling")
 _EPILOG = """examples:
   wean-inspect WEAN=model/
   wean-inspect copy=A/checkpoint_best.pt plain=B/checkpoint_best.pt --data A/bin B/bin
@@ -40,7 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--data", nargs="+", metavar="DIR", help="data directory of a checkpoint's training (default: where it was)")
     add("--text", nargs="+", metavar="DIR", help="what preprocess/ wrote its text to (default: as the data says)")
     add("--port", type=_port, default=8000, help="port on 127.0.0.1; 0 = a free one (default: %(default)s)")
-    add("--search-preset", choices=_PRESETS, help="how to search (default: as the checkpoint's training did)")
+    add("--search-preset", choices=PRESETS, help="how to search (default: as the model says)")
     add("--bert", nargs="+", metavar="DIR", help="the BERT of the training, if it has moved; - = as it was")
     return parser
 

@@ -12,6 +12,7 @@ from wean_fairseq.checkpoints import cli, dictionaries, host
 from wean_fairseq.checkpoints.average import average, newest
 from wean_fairseq.checkpoints.export import export, read_export, read_exported_text
 from wean_fairseq.checkpoints.reading import Hostile, read_checkpoint, same_tensors
+from wean_fairseq.checkpoints.search import NAME, kept_search
 from wean_fairseq.errors import UserError
 from wean_fairseq.storage.manifest import Damaged, check_file
 
@@ -272,6 +273,27 @@ def test_an_export_knows_its_search(tmp_path, data):
     cfg = read_export(tmp_path / "e")["cfg"]
     assert cfg["generation"] == {"beam": 3, "lenpen": 1.0, "max_len_a": 2.0, "replace_unk": False}
     assert cfg["task"]["search_preset"] == "wean"
+
+
+def test_an_export_takes_over_the_search_that_was_kept_beside_its_checkpoint(tmp_path, data):
+    """As a recipe keeps it: with options that are about other things; what is given again counts more."""
+    saved(tmp_path / "a.pt")
+    kept = "--search-preset\nwean\n--replace-unk\n--beam 5\n--copy-provenance\n'a file'\n--max-len-b\n10\n"
+    (tmp_path / NAME).write_text(kept)
+    given = [str(tmp_path / "a.pt"), "--output", str(tmp_path / "e"), "--data", str(data), "--beam", "3"]
+    assert cli.main_export(given) == 0
+    cfg = read_export(tmp_path / "e")["cfg"]
+    found = {name: cfg["generation"][name] for name in ("beam", "max_len_b", "replace_unk", "min_len")}
+    assert found == {"beam": 3, "max_len_b": 10, "replace_unk": True, "min_len": 1}
+    assert cfg["task"]["search_preset"] == "wean"
+
+
+@pytest.mark.parametrize("content", ["--beam many", "--search-preset best", "--beam '3", "\udc80"])
+def test_a_kept_search_that_is_none_is_one_sentence(tmp_path, content):
+    (tmp_path / NAME).write_text(content, encoding="utf-8", errors="surrogateescape")
+    with pytest.raises(UserError, match=f"{NAME} does not hold options of fairseq-generate .*: mend or delete it"):
+        kept_search(tmp_path / "checkpoint_best.pt")
+    assert kept_search(tmp_path / "elsewhere" / "checkpoint_best.pt") == {}
 
 
 def test_text_steps_that_are_missing_or_changed_are_said(tmp_path, data, prepared):

@@ -1,0 +1,55 @@
+"""The search of a trained model: options of fairseq-generate, kept in a file beside its checkpoint.
+
+``search.txt`` holds the options by which the outputs of a training are searched, as they are typed. The recipes write
+it when they decode; ``wean_fairseq.load`` and the commands of this package start from it; ``wean-export`` keeps it.
+"""
+
+import argparse
+import shlex
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError
+from ..storage.files import read_regular
+
+NAME = "search.txt"
+#: As in ``tasks.searching``, which loads fairseq.
+PRESETS = ("fairseq", "wean", "copynet", "cdnpg-sampling")
+
+
+def add_search_options(parser: argparse.ArgumentParser) -> list[str]:
+    """Let a command take the search of a model; the names of the options."""
+    group = parser.add_argument_group("search", "how the model is to search (default: as the checkpoint says)")
+    added = [
+        group.add_argument("--search-preset", choices=PRESETS),
+        group.add_argument("--beam", type=int, metavar="N"),
+        group.add_argument("--max-len-a", type=float, metavar="A", help="longest output: A words a source word, and B"),
+        group.add_argument("--max-len-b", type=int, metavar="B"),
+        group.add_argument("--min-len", type=int, metavar="N"),
+        group.add_argument("--lenpen", type=float, metavar="X"),
+        group.add_argument("--no-repeat-ngram-size", type=int, metavar="N"),
+        group.add_argument(
+            "--replace-unk",
+            action=argparse.BooleanOptionalAction,
+            help="put the source word with most attention in the place of <unk> (default: unless the model copies)",
+        ),
+    ]
+    return [action.dest for action in added]
+
+
+def kept_search(checkpoint: str | Path) -> dict[str, Any]:
+    """The search that was kept beside a checkpoint, by name; options that are not about the search are left out.
+
+    Raises:
+        UserError: if the file is nothing that fairseq-generate would take.
+    """
+    file = Path(checkpoint).parent / NAME
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    names = add_search_options(parser)
+    try:
+        found, _ = parser.parse_known_args(shlex.split(read_regular(file).decode("utf-8")))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, argparse.ArgumentError) as error:
+        raise UserError(f"{file} does not hold options of fairseq-generate ({error}): mend or delete it.") from error
+    return {name: value for name in names if (value := getattr(found, name)) is not None}
