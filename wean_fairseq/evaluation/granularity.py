@@ -38,10 +38,15 @@ SPECIAL = ("<s>", "</s>", "<pad>", "<unk>")
 
 
 class Sentence(NamedTuple):
-    """Words, and their z in each layer: ``granularity[layer][word]``."""
+    """Words, and their z in each layer: ``granularity[layer][word]``.
+
+    Attributes:
+        number: of the sentence in its test set, from 1; 0 = unknown.
+    """
 
     words: list[str]
     granularity: dict[str, list[float]]
+    number: int = 0
 
 
 def read_dump(path: str) -> list[Sentence]:
@@ -54,7 +59,9 @@ def read_dump(path: str) -> list[Sentence]:
     for number, line in enumerate(read_lines(path), start=1):
         try:
             entry = parse_json(line)
-            found[int(entry["id"])] = sentence_of(entry["source"], entry["source_granularity"])
+            place = int(entry["id"])
+            sentence = sentence_of(entry["source"], entry["source_granularity"])
+            found[place] = sentence._replace(number=place + 1)
         except (ValueError, LookupError, TypeError, AttributeError):
             raise UserError(
                 f"line {number} of {path} has no granularities: give a file that --granularity-dump wrote."
@@ -179,9 +186,15 @@ def plot(sentences: Sequence[Sentence]) -> Any:
     image = None
     for panel, sentence in zip(axes[:, 0], sentences, strict=True):
         layers = sorted(sentence.granularity, key=int)
-        # cividis reads the same for the colour-blind, and in grey; one scale for all panels.
+        # One hue from white on reads the same for the colour-blind, and in grey; one scale for all panels.
         values = [sentence.granularity[layer] for layer in layers]
-        image = panel.imshow(values, aspect="auto", origin="lower", cmap="cividis", vmin=0, vmax=1)
+        image = panel.imshow(values, aspect="auto", origin="lower", cmap="Blues", vmin=0, vmax=1)
+        for row, of_layer in enumerate(values):
+            for place, z in enumerate(of_layer):
+                ink = "white" if z > 0.6 else "black"
+                panel.text(place, row, f"{z:.2f}", ha="center", va="center", color=ink, fontsize=6)
+        if sentence.number:
+            panel.set_title(f"sentence {sentence.number}", loc="left", fontsize="small")
         panel.set_xticks(range(len(sentence.words)), sentence.words, rotation=40, ha="right", fontsize="small")
         panel.set_yticks(range(len(layers)), layers, fontsize="small")
         panel.set_ylabel("layer", fontsize="small")

@@ -47,10 +47,12 @@ class Report:
         for section in sections:
             section.anchor = slug(section.title, anchors)
         summary = [context.summary(experiment) for experiment in experiments]
-        footer = [f"Made by `{command}` (wean_fairseq {version}) from what the run directories hold."]
-        titles = [experiment.title for experiment in experiments]
-        title = ", ".join(titles) if len(titles) <= _TITLES else f"{len(titles)} experiments"
-        return Document(f"Report: {title}", summary, sections, footer)
+        days = context.dates(experiments)
+        made = f"Made by `{command}` (wean_fairseq {version}) from what the run directories hold"
+        origin = [f"{made}, last written {days}." if days else f"{made}."]
+        titles = [context.title(experiment) for experiment in experiments]
+        title = "; ".join(titles) if len(titles) <= _TITLES else f"{len(titles)} experiments"
+        return Document(f"Report: {title}", summary, sections, origin)
 
     def _overview(self, entries: Sequence[Entry]) -> Section:
         """Experiments that were scored on the same sentences, side by side and beside the published tables."""
@@ -187,11 +189,11 @@ def _common_metric(histories: Sequence[TrainingLog]) -> str:
 
 
 def _costs(experiment: Experiment) -> list[Block]:
-    table = costs.cost_table(experiment.runs[0])
+    run = experiment.runs[0]
+    table = costs.cost_table(run)
     blocks: list[Block] = [table] if table is not None else []
-    names = [system.name for system in experiment.runs[0].systems.values() if system.folder]
-    folders = [system.folder.name for system in experiment.runs[0].systems.values() if system.folder]
-    if any(name.startswith("wean_lstm") for name in [*names, *folders]):
+    names = [name for system in run.systems.values() if system.folder for name in (system.name, system.folder.name)]
+    if any(name.startswith("wean_lstm") for name in names) and not run.is_own_data:
         blocks.append(costs.output_layer_table())
     return blocks
 

@@ -56,12 +56,14 @@ def _data_name(table: Table, entry: Entry) -> str:
     The preset of a table with one data set says it; standard metrics say nothing about the data. Where names do not
     agree (one script prepares ESSAY and ZhiHu), the folder that the data came from counts first, then that of the run.
     """
+    run = entry.experiment.runs[0]
+    if run.is_own_data:
+        return ""
     if len(table.rows) == 1 and any("/" in key for key in _keys(table, entry)):
         return next(iter(table.rows))
     called = _experiment_names(entry)
     if not any(_matching_data(table, name) for name in called):
         return ""
-    run = entry.experiment.runs[0]
     folders = [_pattern_name(Path(run.settings.get("DATA", "")).name), _pattern_name(run.path.resolve().name)]
     return next(data for name in [*folders, *called] if (data := _matching_data(table, name)))
 

@@ -1,6 +1,6 @@
 """Facts that a reader must know before any number: which data, which settings, what is missing or stands in."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +8,30 @@ from .document import Cell, ListBlock, TableBlock
 from .runs import Run
 from .scores import Experiment
 
+_NAMED = 4  # systems that a title names
+
+
+def title(experiment: Experiment) -> str:
+    """The systems of an experiment and their data."""
+    systems = _systems(experiment)
+    named = ", ".join(systems) if len(systems) <= _NAMED else f"{len(systems)} systems"
+    data = [Path(part).name for part in experiment.runs[0].settings.get("DATA", "").split()]
+    return f"{experiment.title}: {named}{' on ' if data else ''}{', '.join(data)}"
+
+
+def dates(experiments: Sequence[Experiment]) -> str:
+    """The first and the last day of all runs; empty where none has one."""
+    days = sorted({run.date for experiment in experiments for run in experiment.runs if run.date})
+    return f"{days[0]} to {days[-1]}" if len(days) > 1 else "".join(days)
+
+
+def _systems(experiment: Experiment) -> list[str]:
+    return list(dict.fromkeys(system for run in experiment.runs for system in run.systems))
+
 
 def summary(experiment: Experiment) -> str:
     """One sentence on an experiment."""
-    systems = dict.fromkeys(system for run in experiment.runs for system in run.systems)
+    systems = _systems(experiment)
     seeds = f"seed {', '.join(experiment.seeds)}" if experiment.seeds else "seed unknown"
     sets = f"scores on {', '.join(experiment.sets)}" if experiment.sets else "no scores yet"
     number = f"{len(systems)} system{'' if len(systems) == 1 else 's'}"

@@ -46,9 +46,8 @@ def cost_table(run: Run) -> TableBlock | None:
         return None
     first = _baseline(systems)
     yardstick = first.log.seconds_per_update
-    with_hours = (
-        published_hours(first.name) is not None and sum(published_hours(s.name) is not None for s in systems) > 1
-    )
+    timed = [system for system in systems if published_hours(system.name) is not None]
+    with_hours = first in timed and len(timed) > 1 and not run.is_own_data
     sets = list(dict.fromkeys(name for system in systems for name in system.speed))
     head = [
         "system",

@@ -118,12 +118,19 @@ class Section:
 
 @dataclass
 class Document:
-    """A whole report."""
+    """A whole report.
+
+    Attributes:
+        title: the systems and their data.
+        summary: sentences about the experiments.
+        sections: all else.
+        origin: the command and the date, with code between backticks.
+    """
 
     title: str
     summary: list[str]
     sections: list[Section]
-    footer: list[str]
+    origin: list[str]
 
 
 def slug(text: str, taken: set[str]) -> str:

@@ -53,7 +53,7 @@ def from_dumps(stem: str, system: System, seed: str, write: Write) -> Iterator[B
         sentences = granularity.read_dump(str(system.dumps["granularity"]))
         short = [sentence for sentence in sentences if 0 < len(sentence.words) <= _LONGEST]
         shown = [
-            granularity.Sentence(figures.labels(sentence.words), sentence.granularity)
+            sentence._replace(words=figures.labels(sentence.words))
             for sentence in granularity.spread(short, _SENTENCES)
         ]
         words = [word for sentence in shown for word in sentence.words]

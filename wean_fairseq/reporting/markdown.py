@@ -37,11 +37,11 @@ def render_markdown(document: Document, folder: Path) -> str:
     """
     lines = [f"# {escape(document.title)}", ""]
     lines += [f"- {escape(sentence)}" for sentence in document.summary]
+    lines += [f"- {_code(sentence)}" for sentence in document.origin]
     for section in document.sections:
         lines += ["", f"{'#' * section.level} {escape(section.title)}"]
         for block in section.blocks:
             lines += ["", *_block(block, folder)]
-    lines += ["", "---", "", *(_code(sentence) for sentence in document.footer)]
     return "\n".join(lines) + "\n"
 
 

@@ -72,10 +72,12 @@ def build_parser() -> argparse.ArgumentParser:
             )
             command.add_argument("--bert", metavar="DIR", help="the BERT of the training, if it has moved")
     layers = commands.add_parser("layers", help="which layers of BERT each decoder layer reads (PC-SAN)")
-    layers.add_argument("checkpoint", help="checkpoint of fairseq-train")
+    layers.add_argument("checkpoint", help="checkpoint of fairseq-train, or folder of wean-export")
     near = commands.add_parser("neighbours", help="nearest neighbours of words in the embedding (WEAN)")
     near.add_argument("words", nargs="+", metavar="WORD", help="words of the dictionary")
-    near.add_argument("--checkpoint", required=True, metavar="FILE", help="checkpoint of fairseq-train")
+    near.add_argument(
+        "--checkpoint", required=True, metavar="FILE", help="checkpoint of fairseq-train, or folder of wean-export"
+    )
     near.add_argument("--dict", required=True, dest="dictionary", metavar="FILE", help="its dictionary, dict.src.txt")
     near.add_argument("--embedding", default=EMBEDDING, help="which matrix of the checkpoint (default: %(default)s)")
     near.add_argument("--number", type=whole_number(1), default=5, help="neighbours a word (default: %(default)s)")
@@ -119,12 +121,14 @@ def _drawing_of_checkpoint(args: argparse.Namespace) -> Drawing:
     if not (args.checkpoint and args.text and (args.data or is_export(args.checkpoint))):
         raise UserError(f"{args.figure} needs --checkpoint FILE, --data DIR and --text FILE.")
     lines = decode_lines(sys.stdin.buffer.read(), "standard input") if args.text == "-" else read_lines(args.text)
-    lines = _select_lines(args, lines)
+    numbered = _select_lines(args, list(enumerate(lines, start=1)))
+    lines = [line for _, line in numbered]
     options = {name: getattr(args, name) for name in ("essay_length", "bert") if getattr(args, name, None)}
     length = options.pop("essay_length", None)
     model = trace.load(args.checkpoint, args.data, **options)
     if args.figure == "granularity":
-        return _granularity_drawing(trace.granularity(model, lines, args.beam))
+        found = zip(numbered, trace.granularity(model, lines, args.beam), strict=True)
+        return _granularity_drawing([sentence._replace(number=number) for (number, _), sentence in found])
     if args.figure == "provenance":
         return _provenance_drawing(trace.provenance(model, lines, args.beam))
     if args.figure == "attention":
@@ -151,7 +155,7 @@ def _select_lines(args: argparse.Namespace, items: Sequence[Any]) -> list[Any]:
 
 
 def _granularity_drawing(sentences: list[granularities.Sentence]) -> Drawing:
-    shown = [granularities.Sentence(figures.labels(item.words), item.granularity) for item in sentences]
+    shown = [item._replace(words=figures.labels(item.words)) for item in sentences]
     return Drawing(lambda: granularities.plot(shown), [word for item in shown for word in item.words])
 
 

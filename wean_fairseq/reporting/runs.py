@@ -8,6 +8,7 @@ import json
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,7 @@ class Run:
         path: the directory.
         settings: of the recipe, the seed left out.
         seed: of the training, as text; empty where nobody says.
+        date: of the newest score or training log, by the clock of who made it; empty where there is neither.
         manifest: what is known of the training data.
         systems: by name.
         sets: the scores, by test set.
@@ -83,10 +85,16 @@ class Run:
     path: Path
     settings: dict[str, str] = field(default_factory=dict)
     seed: str = ""
+    date: str = ""
     manifest: dict[str, Any] = field(default_factory=dict)
     systems: dict[str, System] = field(default_factory=dict)
     sets: dict[str, ScoredSet] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+
+    @property
+    def is_own_data(self) -> bool:
+        """Whether the data is somebody's own pairs, which no published number is about, whatever their file's name."""
+        return self.manifest.get("script") == "own_pairs"
 
 
 def is_seed_folder(path: Path) -> bool:
@@ -135,15 +143,22 @@ def read_run(path: Path) -> Run:
     run = Run(path)
     _read_settings(run)
     run.manifest = _manifest(path / "text")
-    for log in sorted(path.glob("*/train.log")):
+    logs, scores = sorted(path.glob("*/train.log")), sorted(path.glob("*.json"))
+    for log in logs:
         run.systems[log.parent.name] = _read_system(run, log.parent)
-    for file in sorted(path.glob("*.json")):
+    for file in scores:
         _read_scores(run, file)
+    run.date = max((_day(file) for file in [*logs, *scores]), default="")
     scored = [name for test in run.sets.values() for name in test.evaluation.cells]  # in the recipe's order
     run.systems = {name: run.systems[name] for name in [*scored, *run.systems] if name in run.systems}
     if not run.seed:
         run.seed = next((system.log.seed for system in run.systems.values() if system.log.seed), "")
     return run
+
+
+def _day(file: Path) -> str:
+    """The day on which a file was last written."""
+    return date.fromtimestamp(file.stat().st_mtime).isoformat()
 
 
 def _read_settings(run: Run) -> None:

@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from matplotlib.colors import to_rgb
 
 from wean_fairseq.evaluation import granularity
 
@@ -48,6 +49,24 @@ def test_the_standard_error_is_that_of_a_difference_of_means():
 def test_a_picture_is_written(dump, tmp_path):
     assert granularity.main([dump, "--output", str(tmp_path / "z.png")]) == 0
     assert (tmp_path / "z.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_picture_names_its_sentences_and_says_its_numbers(dump):
+    figure = granularity.plot(granularity.read_dump(dump))
+    first, second, _ = figure.axes
+    assert [panel.get_title(loc="left") for panel in (first, second)] == ["sentence 1", "sentence 2"]
+    assert [text.get_text() for text in first.texts] == ["0.10", "0.30", "0.30", "0.00", "0.75", "0.20"]
+    # WCAG: 4.5 between a number and the shade below it
+    for panel in (first, second):
+        for text, z in zip(panel.texts, panel.images[0].get_array().ravel(), strict=True):
+            shade, ink = (luminance(colour) for colour in (panel.images[0].to_rgba(z), to_rgb(text.get_color())))
+            assert (max(shade, ink) + 0.05) / (min(shade, ink) + 0.05) >= 4.5
+
+
+def luminance(colour):
+    """WCAG 2.2, relative luminance."""
+    parts = [value / 12.92 if value <= 0.03928 else ((value + 0.055) / 1.055) ** 2.4 for value in colour[:3]]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
 
 
 def test_sentences_are_spread_over_the_file():

@@ -1,18 +1,22 @@
 """The report of small runs: one page that loads nothing and shows every text as it is, and the same as Markdown."""
 
 import json
+import os
 import re
+from datetime import date
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from tests.unit.reporting.run_folder import SOURCES, make_run
+from tests.unit.reporting.run_folder import OUTPUTS, SOURCES, make_run
+from wean_fairseq.evaluation.published import TABLES
 from wean_fairseq.reporting.document import Document, Piece, Sample, SamplesBlock, Section, slug
 from wean_fairseq.reporting.markdown import escape, render_markdown
 from wean_fairseq.reporting.report_cli import main
 
+A_DAY = 400_000_000  # in seconds
 HOSTILE = "<script>alert(1)</script> \"onload=x' {{7*7}} ]]> | ** [a](javascript:b) \u202eabc\u0000 &amp; `$x$`"
 
 
@@ -154,7 +158,7 @@ def test_chinese_samples_are_marked_in_markdown(tmp_path):
     block = SamplesBlock("one", [Sample(1, (("a", pieces),))], [], glue="")
     text = render_markdown(Document("t", [], [Section("s", [block])], ["by `a\n\n<b>`"]), tmp_path)
     assert "- *a*: 天<b>\\<好</b><del>？</del>\n" in text
-    assert text.endswith("by `a  <b>`\n")
+    assert "\n- by `a  <b>`\n" in text
 
 
 @pytest.mark.parametrize(
@@ -202,3 +206,28 @@ def test_a_mistake_is_one_sentence(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert main([str(make_run(tmp_path / "run")), "--output", str(tmp_path / "file")]) == 2
     assert "wean-report: error: " in capsys.readouterr().err
+
+
+def test_the_head_names_systems_data_date_and_command(tmp_path):
+    run = make_run(tmp_path / "mine")
+    for file in [run / "test.json", *run.glob("*/train.log")]:
+        os.utime(file, (0, A_DAY))
+    html, markdown = report(tmp_path / "out", run)
+    assert "<h1>Report: mine: transformer, copy_transformer on quora</h1>" in html
+    head = " ".join(Page(html[: html.index("<nav")]).shown.split())
+    day = date.fromtimestamp(A_DAY).isoformat()
+    assert re.search(rf"Made by wean-report \S+ --output \S+ .* last written {day}\.", head)
+    assert "last written" in markdown.partition("\n## ")[0]
+
+
+@pytest.mark.parametrize(("script", "published"), [("quora", True), ("own_pairs", False)])
+def test_own_pairs_stand_beside_no_published_table(tmp_path, script, published):
+    """Whatever the file and the folder are called."""
+    run = make_run(tmp_path / "quora", script=script, outputs={**OUTPUTS, "wean_lstm": SOURCES})
+    (run / "settings").write_text("SEED=1\nDATA=/home/me/quora.csv\n")
+    html, _ = report(tmp_path / "out", run)
+    tables = Page(html[html.index("<main") :]).shown
+    captions = [f"{TABLES[key].source}: {TABLES[key].title}" for key in ("wean-table5", "cdnpg-table2")]
+    for name in ("published, relative", *captions):
+        assert (name in tables) == published
+    assert ('class="published"' in html) == published
