@@ -15,7 +15,7 @@ from typing import Any
 from ..errors import UserError
 from ..storage.files import copy_into, read_regular, sha256_of, write_text, write_whole
 from ..storage.manifest import Damaged, Manifest, check_file
-from ..text.settings import Text, prepared_text, settings_of
+from ..text.settings import EXAMPLE, Text, prepared_text, settings_of
 from . import dictionaries
 from .reading import check_members, checked_options, read_checkpoint, same_tensors
 from .search import kept_search
@@ -41,7 +41,7 @@ def export(
     text: str | Path | None = None,
     search: dict[str, Any] | None = None,
 ) -> bool:
-    """Write ``folder``/{model.safetensors, config.json, dict.*.txt, text.json, ..., checksums.sha256}.
+    """Write ``folder``/{model.safetensors, config.json, dict.*.txt, text.json, example.txt, ..., checksums.sha256}.
 
     Args:
         checkpoint: a file of fairseq-train.
@@ -77,6 +77,8 @@ def export(
         if prepared is not None:
             sources += prepared.files
             write_text(partial / TEXT, json.dumps(prepared.settings.as_dict(), indent=2, ensure_ascii=False) + "\n")
+            if prepared.example:
+                write_text(partial / EXAMPLE, f"{prepared.example}\n")
         _write(state, sources, partial)
         partial.replace(folder)
     except OSError as error:
@@ -179,7 +181,7 @@ def read_exported_text(path: str | Path) -> Text | None:
             raise
         raise Damaged(f"{folder / TEXT} is damaged, or was not written by wean-export: {_ADVICE}.") from error
     text = Text(settings, folder)
-    for file in text.files:
+    for file in [*text.files, *(folder / name for name in [EXAMPLE] if (folder / name).is_file())]:
         check_file(file, _ADVICE)
     text.prepare("")
     return text

@@ -25,6 +25,7 @@ class System:
             "copies": self.model.copies,
             "granularity": self.model.has_granularity,
             "text": self.model.text.settings.describe(),
+            "example": self.model.text.example,
         }
 
 

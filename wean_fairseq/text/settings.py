@@ -14,12 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
+from ..storage.files import open_regular
 from . import steps
 from .cleaning import FORMS, SPECIAL_POLICIES, Cleaner, restore_specials
 from .spelling import one_spelling
 
 MANIFEST = "manifest.json"  # of what a script of preprocess/ wrote
 TRUECASE_MODEL, BPE_CODES, WORDPIECES = "truecase.model", "bpe.codes", "wordpiece.vocab"
+EXAMPLE = "example.txt"
+_BEGINNING, _LONGEST = 1 << 16, 300  # bytes of a file that an example is looked for in, and characters of it
 _LOG = "preprocess.log"  # in which fairseq-preprocess notes its options
 _OPTION = r"\b{}=('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
 
@@ -130,6 +133,25 @@ class Text:
     def files(self) -> list[Path]:
         """The files that the steps read."""
         return [self._file(name) for name in self.settings.files]
+
+    @property
+    def example(self) -> str:
+        """A sentence of about ten words that a model is for, in running text; empty where none is kept."""
+        kept = self._beginning(EXAMPLE)
+        if kept:
+            return " ".join(kept.split())
+        lines = [line for line in self._beginning("valid.src").splitlines() if 0 < len(line.strip()) <= _LONGEST]
+        return self.restore(min(lines, key=lambda line: abs(len(line.split()) - 10))) if lines else ""
+
+    def _beginning(self, name: str) -> str:
+        """The first lines of a file of the folder; nothing where it is not there."""
+        if self.folder is None:
+            return ""
+        try:
+            with open_regular(self.folder / name) as file:
+                return str(file.read(_BEGINNING).decode("utf-8", "ignore").rpartition("\n")[0])
+        except OSError:
+            return ""
 
     def _file(self, name: str) -> Path:
         assert self.folder is not None, "text that was cut by a file comes with its folder"

@@ -237,6 +237,8 @@ def prepared(tmp_path, data):
     options = {"unit": "moses", "lowercase": True, "bpe": 5, "limit": 0}
     (text / "manifest.json").write_text(json.dumps({"script": "x", "options": options, "files": {}}))
     (text / "bpe.codes").write_text("#version: 0.2\nl o\nlo w</w>\n", encoding="utf-8")
+    lines = ["low", "", "lo@@ t , low &quot; " * 40, "how lo@@ t is low , lo@@ t or l@@ ow ?", "low low"]
+    (text / "valid.src").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     log = f"Namespace(trainpref={str(text / 'train')!r}, destdir={str(data)!r})\n"
     (data / "preprocess.log").write_text(log, encoding="utf-8")
     return text
@@ -257,11 +259,17 @@ def test_an_export_knows_its_text(tmp_path, data, prepared, way):
     knows = export(tmp_path / "a.pt", tmp_path / "export", data, given)
     assert knows == (way != "unknown") == (tmp_path / "export" / "text.json").exists()
     text = read_exported_text(tmp_path / "export")
+    example = tmp_path / "export" / "example.txt"
+    assert example.exists() == knows
     if text is None:
         assert way == "unknown"
         return
     assert text.prepare("Low, LOT") == "low , lo@@ t"
     assert text.restore("low , lo@@ t") == "low, lot"
+    assert text.example == "how lot is low, lot or low?"  # the nearest to ten words
+    example.write_text("lower\n")
+    with pytest.raises(Damaged, match=r"example\.txt"):
+        read_exported_text(tmp_path / "export")
 
 
 def test_an_export_knows_its_search(tmp_path, data):

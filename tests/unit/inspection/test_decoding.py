@@ -73,6 +73,7 @@ def test_every_model_tells_what_it_has(arch: str, data: Path):
         "copies": copies,
         "granularity": arch == "granularity_transformer",
         "text": "words between spaces",
+        "example": "",
     }
     read = ["w1", "Zorblax", "w2", "</s>"]
     assert [(word["word"], word["known"]) for word in shown["source"]] == list(zip(read, [1, 0, 1, 1], strict=True))

@@ -1,6 +1,6 @@
 // The outputs, word by word: every word is a button that can be pointed at, or reached with Tab and the arrow keys.
 import { describe } from "./about.js";
-import { element, isEnd, percent } from "./dom.js";
+import { element, isEnd, mean, percent } from "./dom.js";
 
 const area = document.getElementById("outputs-area");
 const about = document.getElementById("about");
@@ -48,13 +48,53 @@ function system(result, number) {
   const list = element("ol", { className: "outputs" });
   result.outputs.forEach((output, rank) => {
     const score = element("span", { className: "score small" }, output.score === null ? "–" : output.score.toFixed(3));
-    const item = element("li", {}, score, line(result, number, rank, `output ${rank + 1}, score ${score.textContent}`));
-    const tokens = output.words.filter((word) => !isEnd(word)).map((word) => word.word);
-    if (output.text !== tokens.join(" ")) item.append(element("p", { className: "small", dir: "auto" }, output.text));
-    list.append(item);
+    const running = element("p", { className: "running", dir: "auto" }, output.text);
+    const words = line(result, number, rank, `output ${rank + 1}, score ${score.textContent}`);
+    list.append(element("li", {}, score, element("div", {}, running, words), copier(output.text, rank)));
   });
   made.append(list);
+  if (result.granular) made.querySelector("h3").before(layerChoice(made));
   return made;
+}
+
+function copier(text, rank) {
+  const made = element("button", { type: "button", className: "copy", ariaLabel: `Copy output ${rank + 1}` }, "Copy");
+  made.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      spoken.textContent = `output ${rank + 1} is copied`;
+      made.textContent = "Copied";
+    } catch {
+      made.textContent = "Refused"; // by the browser
+    }
+    setTimeout(() => (made.textContent = "Copy"), 2000);
+  });
+  return made;
+}
+
+// The layer whose granularities colour the words of a system: the mean of all, one, or none.
+function layerChoice(made) {
+  const { result } = made.querySelector(".word").dataset;
+  const { source, outputs } = results[result];
+  const words = [source, ...outputs.map((output) => output.words)].flat();
+  const layers = [...new Set(words.flatMap((word) => Object.keys(word.granularity ?? {})))].sort((a, b) => a - b);
+  const select = element("select", { id: `layer-${result}` });
+  for (const [value, text] of [["mean", "mean of the layers"], ...layers.map((layer) => [layer, `layer ${layer}`]), ["", "nothing"]]) {
+    select.append(element("option", { value }, text));
+  }
+  const shade = () => {
+    for (const word of made.querySelectorAll(".word")) {
+      const { output, place } = word.dataset;
+      const z = wordsOf(results[result], output === "" ? null : Number(output))[place].granularity ?? {};
+      const shown = select.value === "mean" ? mean(Object.values(z)) : z[select.value];
+      word.classList.toggle("grained", shown !== undefined);
+      word.style.setProperty("--z", `${Math.round(100 * (shown ?? 0))}%`);
+    }
+  };
+  select.addEventListener("change", shade);
+  shade();
+  const scale = [element("span", { className: "scale" }), "0 = template, 1 = detail"];
+  return element("p", { className: "small grains" }, element("label", { htmlFor: select.id }, "Colour by granularity:"), select, ...scale);
 }
 
 function wordsOf(result, output) {

@@ -41,6 +41,10 @@ function fitForm() {
   const now = chosen();
   get("text-label").textContent = now.every((system) => system.topics) ? "Topics" : "Sentence";
   get("length-choice").hidden = !now.some((system) => system.needs_length);
+  get("reads").textContent = now.map((system) => `${system.name} reads ${system.text}.`).join(" ");
+  const example = now.map((system) => system.example).find((text) => text) ?? "";
+  get("example").textContent = example;
+  get("example-line").hidden = !example;
 }
 
 function count() {
@@ -152,13 +156,18 @@ get("text").addEventListener("keydown", (event) => {
     decode();
   }
 });
+get("example").addEventListener("click", () => {
+  get("text").value = get("example").textContent;
+  count();
+  decode();
+});
 for (const id of ["first", "second"]) get(id).addEventListener("change", fitForm);
 
 try {
   ({ systems, limits } = await ask("/api/systems"));
   option(get("second"), "", "nothing");
   for (const system of systems) {
-    for (const id of ["first", "second"]) option(get(id), system.name, `${system.name} (${system.arch}; ${system.text})`);
+    for (const id of ["first", "second"]) option(get(id), system.name, `${system.name} (${system.arch})`);
   }
   get("second-choice").hidden = systems.length < 2;
   for (const id of ["outputs", "beam", "length"]) get(id).max = limits[id];
