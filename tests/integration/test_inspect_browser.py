@@ -25,6 +25,7 @@ COPYNET += ["--embed-dim", 32, "--hidden-size", 48, "--lr", 0.006, "--lr-schedul
 GRANULAR = ["--user-dir", USER_DIR, "--arch", "granularity_transformer", "--criterion", "model_loss", *TASK]
 GRANULAR += ["--embed-dim", 16, "--ffn-dim", 24, "--attention-heads", 2, "--encoder-layers", 2, "--decoder-layers", 2]
 SENTENCE = "kept1 Zyxwish said2 kept3"  # the name is in no dictionary
+EXAMPLE = "kept3 said1 kept2 said2"
 HOSTILE = "<script>hurt()</script> <img/src=x/onerror=hurt()> javascript:hurt() ${hurt()} &lt;b&gt; </s> <pad> kept1"
 WATCH = """
 window.hurt = () => { window.hurtBy = true; };
@@ -148,11 +149,23 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def address(raw: Path, checkpoints: dict[str, Path]) -> Iterator[str]:
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The text of the training as a script of preprocess/ would have left it."""
+    folder = tmp_path_factory.mktemp("prepared")
+    options = {"unit": "words", "unicode": "none", "specials": "keep"}
+    (folder / "manifest.json").write_text(json.dumps({"script": "x", "options": options, "files": {}}))
+    (folder / "valid.src").write_text(f"kept1\n{EXAMPLE}\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(raw: Path, prepared: Path, checkpoints: dict[str, Path]) -> Iterator[str]:
     """The page of the real command; Ctrl-C ends it well."""
     pytest.importorskip("uvicorn", reason="the extra inspect is not installed")
     named = [f"{name}={path}" for name, path in checkpoints.items()]
-    line = command_line("python", "-m", "wean_fairseq.inspection.cli", *named, "--data", raw, "--port", 0)
+    line = command_line(
+        "python", "-m", "wean_fairseq.inspection.cli", *named, "--data", raw, "--port", 0, "--text", prepared
+    )
     with subprocess.Popen(line, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as command:
         found = command.stdout.readline().strip()
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", found), command.stderr.read()
@@ -263,6 +276,62 @@ def test_two_checkpoints_side_by_side(watched: Watched):
     watched.check()
 
 
+def test_the_first_view_says_how_text_is_read_and_has_an_example(watched: Watched):
+    assert watched.page.inner_text("#reads") == "copynet reads words between spaces."
+    assert watched.page.inner_text("#example") == EXAMPLE
+    watched.page.click("#example")
+    watched.page.wait_for_selector(".system")
+    assert watched.page.input_value("#text") == EXAMPLE
+    assert watched.texts(".outputs li:first-child .running") == [paraphrase(EXAMPLE)]
+    watched.check()
+
+
+def test_an_output_is_copied_as_running_text(watched: Watched):
+    watched.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    watched.decode(SENTENCE)
+    watched.page.locator(".copy").nth(1).click()
+    watched.page.wait_for_function("document.querySelectorAll('.copy')[1].textContent === 'Copied'")
+    assert watched.page.evaluate("navigator.clipboard.readText()") == watched.texts(".running")[1]
+    assert watched.page.inner_text("#spoken") == "output 2 is copied"
+    watched.check()
+
+
+def test_words_are_coloured_by_granularity(watched: Watched, systems: dict[str, System]):
+    """By the mean of the layers, by one of them, or not."""
+    watched.decode("kept1 said2", first="granular")
+    told = decode(systems["granular"], question("kept1 said2"))["source"][0]["granularity"]
+    word = watched.page.locator(".source .word").first
+    shade = "made => [made.style.getPropertyValue('--z'), getComputedStyle(made.firstChild).backgroundColor]"
+    mean = sum(told.values()) / len(told)
+    assert int(word.evaluate(shade)[0].removesuffix("%")) == pytest.approx(100 * mean, abs=1)
+    seen = {word.evaluate(shade)[1]}
+    for layer, z in told.items():
+        watched.page.select_option("#layer-0", layer)
+        assert int(word.evaluate(shade)[0].removesuffix("%")) == pytest.approx(100 * z, abs=1)
+        seen.add(word.evaluate(shade)[1])
+    assert len(seen) > 1
+    watched.page.select_option("#layer-0", "")
+    assert watched.page.locator(".grained").count() == 0
+    watched.check()
+    watched.decode("kept1 said2")
+    assert watched.page.locator(".grains").count() == 0  # a CopyNet has none
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (1280, 480), (375, 740)])
+def test_the_panel_covers_no_output(watched: Watched, width: int, height: int):
+    watched.page.set_viewport_size({"width": width, "height": height})
+    watched.decode(SENTENCE, second="granular")
+    watched.page.locator(".outputs .word").nth(1).click()
+    main, panel = (watched.page.locator(part).bounding_box() for part in ("main", "#about"))
+    assert main["y"] + main["height"] <= panel["y"] + 0.5
+    assert panel["y"] + panel["height"] <= height + 0.5
+    assert panel["height"] <= height / 2
+    last = watched.page.locator(".copy").last
+    last.click()  # it can be scrolled to, and nothing lies over it
+    assert last.bounding_box()["y"] + last.bounding_box()["height"] <= panel["y"] + 0.5
+    assert watched.is_as_wide_as_its_window()
+
+
 def test_everything_by_keyboard(watched: Watched):
     press = watched.page.keyboard.press
     watched.page.keyboard.type(SENTENCE)  # the field has the focus from the start
@@ -277,7 +346,9 @@ def test_everything_by_keyboard(watched: Watched):
     press("ArrowRight")
     assert "Zyxwish output 1 of copynet" in watched.about
     assert "copied 100%" in watched.page.inner_text("#spoken")  # for screen readers
-    press("Tab")  # to the next line: each is one stop
+    press("Tab")  # to the next line: each is one stop, and its button another
+    assert watched.page.evaluate("document.activeElement.ariaLabel") == "Copy output 1"
+    press("Tab")
     assert "output 2 of copynet" in watched.about
     press("End")
     assert "end output 2 of copynet" in watched.about

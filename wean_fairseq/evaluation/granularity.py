@@ -191,7 +191,7 @@ def plot(sentences: Sequence[Sentence]) -> Any:
         image = panel.imshow(values, aspect="auto", origin="lower", cmap="Blues", vmin=0, vmax=1)
         for row, of_layer in enumerate(values):
             for place, z in enumerate(of_layer):
-                ink = "white" if z > 0.6 else "black"
+                ink = "white" if z > 0.7 else "black"
                 panel.text(place, row, f"{z:.2f}", ha="center", va="center", color=ink, fontsize=6)
         if sentence.number:
             panel.set_title(f"sentence {sentence.number}", loc="left", fontsize="small")
