@@ -272,7 +272,7 @@ generate() {
   cp "$RUN/text-$set/test.tgt" "$raw/test.src-tgt.tgt"
   rm -f "$folder/$set.log.part"
   # Beside the checkpoint, for whoever uses it (wean_fairseq/checkpoints/search.py).
-  printf '%q\n' "${search[@]}" "$@" >"$folder/search.txt"
+  printf '%q\n' "${search[@]}" "$@" "${flags[@]}" >"$folder/search.txt"
   beside_others python "$LIB/progress.py" --label "$system, $set" --output "$folder/$set.log.part" --errors "$folder/$set.err" \
     --count '^S-' --total "$(wc -l <"$raw/test.src-tgt.src")" -- \
     fairseq-generate "$raw" --user-dir "$ROOT/wean_fairseq" --task "$task" --source-lang src --target-lang tgt \
