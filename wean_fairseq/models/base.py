@@ -157,8 +157,9 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         raise NotImplementedError
 
     def begin(self, memory: MemoryT) -> StateT:
-        """The state before the first step, a row a sentence."""
-        raise NotImplementedError
+        """The state before the first step, a row a sentence; a memory that has one calls it ``start``."""
+        state: StateT = memory.start  # type: ignore[attr-defined]
+        return state
 
     def step(self, words: Tensor, memory: MemoryT, state: StateT) -> tuple[Step, StateT]:
         """Take steps.

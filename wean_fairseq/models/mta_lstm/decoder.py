@@ -60,9 +60,6 @@ class TopicAverageDecoder(TopicDecoder[LstmStart, LstmState]):
         hidden, cell = start.permute(1, 2, 0, 3).contiguous()
         return LstmStart(LstmState(hidden, cell))
 
-    def begin(self, memory: LstmStart) -> LstmState:
-        return memory.start
-
     def step(self, words: Tensor, memory: LstmStart, state: LstmState) -> tuple[Step, LstmState]:
         """See ``StepDecoder``; the features are the outputs of the top layer, (N, T, H)."""
         outputs, last = self.lstm(self.dropout(self.embed_tokens(words)), (state.hidden, state.cell))

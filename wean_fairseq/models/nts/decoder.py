@@ -51,9 +51,6 @@ class NtsDecoder(StepDecoder[NtsMemory, FedState]):
         source = self.stack.attention.remember(encoder_out["encoder_out"], encoder_out["encoder_padding_mask"])
         return NtsMemory(source, self.stack.start(encoder_out["final_hidden"], encoder_out["final_cell"]))
 
-    def begin(self, memory: NtsMemory) -> FedState:
-        return memory.start
-
     def step(self, words: Tensor, memory: NtsMemory, state: FedState) -> tuple[Step, FedState]:
         """See ``StepDecoder``; the features are the attentional states, (N, T, H)."""
         embedded = self.dropout(self.embed_tokens(words))  # (N, T, E)

@@ -2,6 +2,5 @@
 
 from . import baseline
 from .config import PcSanConfig
-from .decoder import PcSanDecoder
 from .encoder import PcSanEncoder
-from .model import PcSanModel
+from .model import PcSanDecoder, PcSanModel

@@ -1,10 +1,14 @@
-"""``pc_san``: PC-SAN, a pre-training based contextual self-attention model for topic essay generation."""
+"""``pc_san``: PC-SAN, a pre-training based contextual self-attention model for topic essay generation.
 
+Legend: ``N`` hypotheses, ``T`` target length, ``S`` source length.
+"""
+
+from dataclasses import replace
 from typing import Any
 
 from fairseq.data import Dictionary
 from fairseq.tasks import FairseqTask
-from torch import nn
+from torch import Tensor, nn
 
 from ...errors import UserError
 from ...modules import (
@@ -14,18 +18,40 @@ from ...modules import (
     QueryEmbedding,
     SinusoidalEmbedding,
     SourceContext,
+    Step,
     TargetContext,
     TopicFusion,
     TransformerDecoder,
 )
+from ...modules.transformer_decoder import DecoderState
 from ..base import LossModel
 from ..presets import register_family
 from ..topics import start_from_vectors
+from ..transformer import TransformerMemory, TransformerTargetDecoder
 from .config import PRESETS, PcSanConfig
-from .decoder import PcSanDecoder
 from .encoder import Bert, BertStates, PcSanEncoder
 
 DIGEST = "encoder.bert_states.digest"
+
+
+class PcSanDecoder(TransformerTargetDecoder):
+    """A decoder that copies nothing, and reads every topic from one or two positions.
+
+    Args:
+        parts: those of ``TransformerTargetDecoder``.
+        positions_a_topic: 2 where a topic's vector and its BERT states are one after the other.
+    """
+
+    def __init__(self, *parts: Any, positions_a_topic: int) -> None:
+        super().__init__(*parts)
+        self.positions_a_topic = positions_a_topic
+
+    def step(self, words: Tensor, memory: TransformerMemory, state: DecoderState) -> tuple[Step, DecoderState]:
+        """See ``StepDecoder``; ``attention`` (N, T, S) is a topic's share of it, wherever it was read."""
+        step, state = super().step(words, memory, state)
+        assert step.attention is not None
+        shares = step.attention.unflatten(2, (self.positions_a_topic, -1)).sum(dim=2)  # type: ignore[no-untyped-call]
+        return replace(step, attention=shares), state
 
 
 @register_family("pc_san", PcSanConfig, PRESETS)

@@ -1,6 +1,4 @@
 """Residual LSTM (Prakash et al., COLING 2016)."""
 
 from .config import ResidualLstmConfig
-from .decoder import ResidualLstmDecoder
-from .encoder import ResidualLstmEncoder
-from .model import ResidualLstmModel
+from .model import ResidualLstmDecoder, ResidualLstmEncoder, ResidualLstmModel

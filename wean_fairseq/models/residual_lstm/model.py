@@ -1,14 +1,74 @@
-"""``residual_lstm``: stacked residual LSTM networks for paraphrases (Prakash et al., COLING 2016, C16-1275)."""
+"""``residual_lstm``: stacked residual LSTM networks for paraphrases (Prakash et al., COLING 2016, C16-1275).
 
+The decoder starts where the encoder ended, without attention.
+
+Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length, ``E`` embedding width, ``H`` hidden
+width, ``L`` layers, ``V`` words.
+"""
+
+from typing import Any
+
+from fairseq.data import Dictionary
 from fairseq.tasks import FairseqTask
+from torch import Tensor, nn
 
-from ...modules import ResidualLstm
-from ..base import LossModel, init_uniform_
+from ...modules import LstmStart, LstmState, QueryEmbedding, ResidualLstm, Step
+from ..base import LossModel, SourceEncoder, StepDecoder, init_uniform_
 from ..presets import register_family
 from ..word_layers import build_output_layer, word_embedding
 from .config import PRESETS, ResidualLstmConfig
-from .decoder import ResidualLstmDecoder
-from .encoder import ResidualLstmEncoder
+
+
+class ResidualLstmEncoder(SourceEncoder):
+    """A residual LSTM over the words of the source.
+
+    Args:
+        dictionary: of the source.
+        embed_tokens: (V, E).
+        stack: the layers, E -> H.
+    """
+
+    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, stack: ResidualLstm) -> None:
+        super().__init__(dictionary)
+        self.embed_tokens = embed_tokens
+        self.stack = stack
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
+        """Encode a batch, see ``SourceEncoder``.
+
+        Returns:
+            ``final_hidden`` and ``final_cell`` of every layer, each (L, B, H).
+        """
+        padding_mask = src_tokens.eq(self.padding_idx)
+        _, (hidden, cell) = self.stack(self.embed_tokens(src_tokens), padding_mask=padding_mask)
+        return {"final_hidden": hidden, "final_cell": cell}
+
+
+class ResidualLstmDecoder(StepDecoder[LstmStart, LstmState]):
+    """A residual LSTM over the words written so far, whose outputs are scored against the vocabulary.
+
+    Args:
+        dictionary: of the target.
+        embed_tokens: (V, E).
+        stack: the layers, E -> H.
+        output: scores words from the top layer's output.
+    """
+
+    def __init__(
+        self, dictionary: Dictionary, embed_tokens: nn.Embedding, stack: ResidualLstm, output: QueryEmbedding
+    ) -> None:
+        super().__init__(dictionary)
+        self.embed_tokens = embed_tokens
+        self.output = output
+        self.stack = stack
+
+    def remember(self, encoder_out: dict[str, Tensor]) -> LstmStart:
+        return LstmStart(LstmState(encoder_out["final_hidden"], encoder_out["final_cell"]))
+
+    def step(self, words: Tensor, memory: LstmStart, state: LstmState) -> tuple[Step, LstmState]:
+        """See ``StepDecoder``; the features are the outputs of the top layer, (N, T, H)."""
+        outputs, last = self.stack(self.embed_tokens(words), (state.hidden, state.cell))
+        return Step(outputs, None), LstmState(*last)
 
 
 @register_family("residual_lstm", ResidualLstmConfig, PRESETS)

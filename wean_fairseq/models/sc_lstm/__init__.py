@@ -2,5 +2,4 @@
 
 from .config import ScLstmConfig
 from .decoder import ScLstmDecoder
-from .encoder import ScLstmEncoder
-from .model import ScLstmModel
+from .model import ScLstmEncoder, ScLstmModel

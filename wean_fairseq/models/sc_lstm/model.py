@@ -1,15 +1,35 @@
-"""``sc_lstm``: semantically conditioned LSTM (Wen et al., EMNLP 2015, arXiv 1508.01745), keywords for dialogue acts."""
+"""``sc_lstm``: semantically conditioned LSTM (Wen et al., EMNLP 2015, arXiv 1508.01745), keywords for dialogue acts.
+
+Legend: ``B`` batch, ``S`` source length, ``k`` topic slots.
+"""
+
+from typing import Any
 
 from fairseq.tasks import FairseqTask
-from torch import nn
+from torch import Tensor, nn
 
-from ...modules import KeywordGate
+from ...modules import KeywordGate, first_keywords, topic_words
 from ..presets import register_family
-from ..topics import TopicModel, initialise
+from ..topics import TopicEncoder, TopicModel, initialise
 from ..word_layers import word_embedding
 from .config import PRESETS, ScLstmConfig
 from .decoder import ScLstmDecoder
-from .encoder import ScLstmEncoder
+
+
+class ScLstmEncoder(TopicEncoder):
+    """Finds the topic words; it has no weights."""
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
+        """Find the topics of a batch, see ``TopicEncoder``.
+
+        Returns:
+            ``topic_tokens`` (B, k), ``first_keywords`` d_0 (B, k), float32.
+        """
+        words = topic_words(src_tokens, self.padding_idx, self.eos_idx)
+        return {
+            "topic_tokens": words.tokens,
+            "first_keywords": first_keywords(words.tokens, words.padding_mask),
+        }
 
 
 @register_family("sc_lstm", ScLstmConfig, PRESETS)
