@@ -126,16 +126,8 @@ class Method7SelfBleu(SourceMixin, Method7Bleu):
 
     higher_is_better = None
 
-    def __init__(
-        self,
-        label: str = "m7-self",
-        order: int = 4,
-        version: str = "legacy",
-        tokenize: str = "none",
-        lowercase: bool = False,
-        defective: bool = False,
-    ) -> None:
-        super().__init__(label, order, version, tokenize, lowercase)
+    def __init__(self, label: str = "m7-self", *, defective: bool = False, **options: Any) -> None:
+        super().__init__(label, **options)
         self.defective = defective
         self.signature_items["against"] = "first-source-token-letters" if defective else "source"
 
@@ -153,24 +145,14 @@ class Method7IBleu(SourceMixin, Method7Bleu):
     Args:
         label: name in tables.
         alpha: weight of the reference.
-        version: of method 7.
-        tokenize: see `Method7Bleu`.
-        lowercase: whether case is ignored.
         defective: reproduce the self-BLEU of the published table, see `Method7SelfBleu`.
+        options: those of `Method7Bleu`.
     """
 
-    def __init__(
-        self,
-        label: str = "m7-iBLEU",
-        alpha: float = 0.8,
-        version: str = "legacy",
-        tokenize: str = "none",
-        lowercase: bool = False,
-        defective: bool = False,
-    ) -> None:
-        super().__init__(label, 4, version, tokenize, lowercase)
+    def __init__(self, label: str = "m7-iBLEU", *, alpha: float = 0.8, defective: bool = False, **options: Any) -> None:
+        super().__init__(label, **options)
         self.alpha = alpha
-        self._self_bleu = Method7SelfBleu("self", 4, version, tokenize, lowercase, defective)
+        self._self_bleu = Method7SelfBleu("self", defective=defective, **options)
         self.signature_items.update(alpha=alpha, against=self._self_bleu.signature_items["against"])
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
