@@ -118,6 +118,7 @@ LONG = (*VARIANTS[:4], *(f for f in FAMILIES if f.name in ("copynet", "pointer_g
 class SearchStep(TrainingStep):
     """A call searches for the outputs of one of the batches."""
 
+    beam = BEAM
     length: int  # words of an output, end symbol included
     found: list[list[dict[str, Any]]]
 
@@ -131,7 +132,7 @@ class SearchStep(TrainingStep):
     def set_length(self, length: int) -> None:
         """Let every output have ``length`` words, end symbol included."""
         self.length = length
-        args = Namespace(beam=BEAM, max_len_a=0, max_len_b=length - 1, min_len=length - 1)
+        args = Namespace(beam=self.beam, max_len_a=0, max_len_b=length - 1, min_len=length - 1)
         self.generator = self.task.build_generator([self.model], args)
 
     @torch.no_grad()

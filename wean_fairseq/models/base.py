@@ -4,7 +4,7 @@ Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length,
 features, ``E`` width of the embeddings, ``V`` dictionary size.
 """
 
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import torch
 from fairseq.data import Dictionary
@@ -147,10 +147,17 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
     embed_tokens: nn.Embedding
     normalises = False
     ranks_hypotheses = False
+    laid_out: Any = None  # what the fast search has made of the weights, for its next batch
 
     def __init__(self, dictionary: Dictionary) -> None:
         super().__init__(dictionary)
         self.padding_idx = dictionary.pad()
+
+    def train(self, mode: bool = True) -> Self:
+        """See ``nn.Module``; a training wants the memory."""
+        if mode:
+            self.laid_out = None
+        return super().train(mode)
 
     def remember(self, encoder_out: dict[str, Tensor]) -> MemoryT:
         """The source as all steps read it, computed once."""

@@ -22,7 +22,8 @@ from ..modules import Memory, State
 from ..modules.copying import NEVER
 from .generator import PaperSequenceGenerator, TopAwareBeamSearch, log_known
 from .hypotheses import Finished, HypothesisTree
-from .vocabulary_scores import VocabularyScores, build_scores, scored_by_product
+from .packed_linear import int8_is_exact
+from .vocabulary_scores import EXACT, INT8, VocabularyScores, build_scores, scored_by_product
 
 SPECIAL = 3  # words that may be forbidden at a step: padding, the end, <unk>
 
@@ -61,27 +62,24 @@ class FastSequenceGenerator(PaperSequenceGenerator):
     Args:
         models: as fairseq's.
         tgt_dict: as fairseq's.
-        bf16_scores: score words in bfloat16: faster where the hardware has it, and not exact. What fairseq's loop
-            searches stays as it is.
+        factors: ``EXACT``, or what the factors of the scores' products are rounded to: ``BF16`` is faster where the
+            hardware has it, ``INT8`` faster still on a CPU. What fairseq's loop searches stays as it is.
         kwargs: as ``PaperSequenceGenerator``.
 
     Raises:
-        UserError: if words are scored in a way that ``bf16_scores`` does not know.
+        UserError: if the words of this model, or on this machine, cannot be scored so.
     """
 
     def __init__(
-        self, models: list[torch.nn.Module], tgt_dict: Dictionary, bf16_scores: bool = False, **kwargs: Any
+        self, models: list[torch.nn.Module], tgt_dict: Dictionary, factors: str = EXACT, **kwargs: Any
     ) -> None:
         super().__init__(models, tgt_dict, **kwargs)
-        self.bf16_scores = bf16_scores
+        self.factors = factors
         # Whether batches are searched here, unless one of them asks for what is left to fairseq.
         decoder = self._fast_decoder()
         self.is_fast = decoder is not None
-        if bf16_scores and decoder is not None and not scored_by_product(decoder.output):
-            raise UserError(
-                "--bf16-scores rounds the factors of matrix products, and --query-score concat and dnpg score words "
-                "without them: leave --bf16-scores out."
-            )
+        if factors != EXACT and decoder is not None:
+            _check_rounding(factors, decoder)
 
     @staticmethod
     def supports(models: list[torch.nn.Module]) -> bool:
@@ -110,7 +108,10 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         assert self.min_len <= max_len, "min_len cannot be larger than max_len, please adjust these!"
         memory = decoder.remember(self.model.forward_encoder(sample["net_input"])[0])
         rows = source.size(0) * self.beam_size
-        scores = build_scores(decoder.output, decoder.word_embeddings, self.vocab_size, rows, self.bf16_scores)
+        scored = (decoder.output, decoder.word_embeddings, self.vocab_size, rows, self.factors)
+        # A search beside this one makes its own.
+        kept, decoder.laid_out = decoder.laid_out, None
+        scores = kept if isinstance(kept, VocabularyScores) and kept.fits(*scored) else build_scores(*scored)
         special = torch.tensor([[self.pad, self.unk, self.eos]], device=source.device)
         change = [[NEVER, -self.unk_penalty, NEVER], [NEVER, -self.unk_penalty, 0.0]]
         search = _Search(
@@ -128,6 +129,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
             beams = self._step(search, beams, step)
             if beams is None:
                 break
+        decoder.laid_out = scores
         return self._results(search, source.device)
 
     def _fast_decoder(self) -> StepDecoder[Any, Any] | None:
@@ -246,3 +248,18 @@ class FastSequenceGenerator(PaperSequenceGenerator):
             order = torch.tensor([one.score for one in found]).sort(descending=True).indices.tolist()
             results.append([hypotheses[place] for place in order])
         return results
+
+
+def _check_rounding(factors: str, decoder: StepDecoder[Any, Any]) -> None:
+    """See ``FastSequenceGenerator``."""
+    flag = f"--{factors}-scores"
+    if not scored_by_product(decoder.output):
+        raise UserError(
+            f"{flag} rounds the factors of matrix products, and --query-score concat and dnpg score words without "
+            f"them: leave {flag} out."
+        )
+    if factors == INT8 and not (decoder.word_embeddings.device.type == "cpu" and int8_is_exact()):
+        raise UserError(
+            "--int8-scores is for CPUs on which PyTorch multiplies 8-bit integers exactly, and this model is not on "
+            "one: leave --int8-scores out."
+        )

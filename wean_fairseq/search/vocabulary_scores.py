@@ -19,42 +19,45 @@ from ..modules import OutputLayer
 from ..modules.additive_scores import AdditiveScorer, build_scorer
 from ..modules.copying import NEVER
 from ..modules.query_embedding import Additive, ConcatScore, Product
-from .packed_linear import PackedLinear
+from .packed_linear import Int8Linear, PackedLinear
 
 BLOCK = 64
 CPU_CHUNK = 2**21  # scores; 8 MiB of float32
 GPU_CHUNK = 2**27
+# In which the factors of the scores' products are computed: as they are, or rounded.
+EXACT, BF16, INT8 = "exact", "bf16", "int8"
 
 
 def build_scores(
-    output: OutputLayer, embeddings: Tensor, num_words: int, max_rows: int, bfloat16: bool = False
+    output: OutputLayer, embeddings: Tensor, num_words: int, max_rows: int, factors: str = EXACT
 ) -> "VocabularyScores":
     """The scores of a search as its device wants them; arguments as for ``VocabularyScores``."""
     whole = embeddings.device.type != "cpu" and max_rows * num_words <= GPU_CHUNK
-    return (WholeScores if whole else VocabularyScores)(output, embeddings, num_words, max_rows, bfloat16)
+    return (WholeScores if whole else VocabularyScores)(output, embeddings, num_words, max_rows, factors)
 
 
 class VocabularyScores:
-    """One object serves all steps of a search; ``compute`` begins a step.
+    """One object serves all steps of a search, and the searches after it (see ``fits``); ``compute`` begins a step.
 
     Args:
         output: the model's output layer.
         embeddings: of the words, (V or more, E).
         num_words: ``W``.
         max_rows: the most hypotheses of a step.
-        bfloat16: multiply in bfloat16; what is done with the scores afterwards stays float32, and so do the scores of
-            ``concat``, which are no product.
+        factors: multiply ``EXACT``, in ``BF16`` or in ``INT8``; what is done with the scores afterwards stays float32,
+            and so do the scores of ``concat``, which are no product.
     """
 
     def __init__(
-        self, output: OutputLayer, embeddings: Tensor, num_words: int, max_rows: int, bfloat16: bool = False
+        self, output: OutputLayer, embeddings: Tensor, num_words: int, max_rows: int, factors: str = EXACT
     ) -> None:
         self.output = output
+        self._made_of = _sketches(output, embeddings)
         self.embeddings = embeddings[: output.num_candidates]
         self.num_scored = output.num_candidates
         self.num_words = num_words
-        self.dtype = torch.bfloat16 if bfloat16 else embeddings.dtype
-        self._products: list[PackedLinear] = []  # with the words of each chunk
+        self.factors = factors
+        self._products: list[PackedLinear | Int8Linear] = []  # with the words of each chunk
         self._scorers: list[AdditiveScorer] = []  # of the additive score, with the words of each chunk
         self._candidate_part: Tensor | None = None  # of the additive score, the same at every step
         # The chunks stay the same while sentences are dropped.
@@ -65,6 +68,12 @@ class VocabularyScores:
         self.max_rows = max_rows
         self._memory = embeddings.new_empty(0, dtype=torch.float)
         self._scores = self._shift = self._maxima = self._memory  # of a step, see ``_lay_out``
+
+    def fits(self, output: OutputLayer, embeddings: Tensor, num_words: int, max_rows: int, factors: str) -> bool:
+        """Whether this object is as good as a new one of the same arguments: what it has laid out is still true."""
+        enough = self.num_words == num_words and self.max_rows >= max_rows and self.factors == factors
+        now = _sketches(output, embeddings) if enough and self._made_of else []
+        return len(now) == len(self._made_of) > 0 and all(map(torch.equal, now, self._made_of))
 
     def compute(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         """Score all words from features (N, D); returns the log of the summed exponentials of the V scores, (N,)."""
@@ -141,9 +150,12 @@ class VocabularyScores:
         if isinstance(parts, Tensor):  # an output layer that cannot score some words without the others
             return parts[:, words]
         if number == len(self._products):  # the weights are the same at every step
-            bias = None if parts.bias is None else parts.bias[words].to(self.dtype)
-            self._products.append(PackedLinear(parts.weight[words].to(self.dtype), bias, self.max_rows))
-        return self._products[number](parts.query.to(self.dtype))
+            weight, bias = parts.weight[words], None if parts.bias is None else parts.bias[words]
+            if self.factors == BF16:
+                weight, bias = weight.bfloat16(), None if bias is None else bias.bfloat16()
+            product = Int8Linear if self.factors == INT8 else PackedLinear
+            self._products.append(product(weight, bias, self.max_rows))
+        return self._products[number](parts.query)
 
     def _additive_chunk(self, parts: Additive, number: int, words: slice) -> Tensor:
         query, candidates, vector = parts
@@ -206,6 +218,18 @@ class WholeScores(VocabularyScores):
 def scored_by_product(output: Any) -> bool:
     """Whether the scores of an output layer are one matrix product, in chunks of words as at once."""
     return isinstance(output, OutputLayer) and not isinstance(getattr(output, "score", None), ConcatScore)
+
+
+def _sketches(output: OutputLayer, embeddings: Tensor) -> list[Tensor]:
+    """The weights of the scores in short, by which a change of any is noticed; none where nothing is worth keeping.
+
+    Of a matrix that is the sum of its columns, each times a number of its own: an eighth of what laying it out takes.
+    """
+    exact = embeddings.dtype in (torch.float, torch.double) and embeddings.device.type == "cpu"
+    if not exact or not isinstance(output, torch.nn.Module):
+        return []
+    weights = [weight.detach() for weight in (embeddings, *output.parameters())]
+    return [one @ torch.arange(1, one.size(1) + 1).to(one).sqrt() if one.dim() == 2 else one.clone() for one in weights]
 
 
 def _totals(scores: Tensor, taken: Tensor, sums: Tensor | None) -> Tensor:

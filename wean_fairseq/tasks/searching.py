@@ -14,6 +14,7 @@ from ..errors import UserError
 from ..fields import option
 from ..options import check_generation
 from ..search import FastSequenceGenerator, PaperSequenceGenerator
+from ..search.vocabulary_scores import BF16, EXACT, INT8
 from .guarded import GuardedConfig, GuardedTask
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,13 @@ class SearchingConfig(GuardedConfig):
         "score words in bfloat16 in generation, not with --query-score concat nor by dnpg: "
         "much faster where the hardware has it, and not exact",
     )
+    int8_scores: bool = field(
+        default=False,
+        metadata={
+            "help": "score words by products of 8-bit integers in generation on a CPU, not with --query-score concat "
+            "nor by dnpg: faster than --bf16-scores, and less exact"
+        },
+    )
 
 
 class SearchingTask(GuardedTask):
@@ -61,11 +69,14 @@ class SearchingTask(GuardedTask):
         """Build the search: ``--search-preset``, a working ``--replace-unk`` and the faster search where there is one.
 
         Raises:
-            UserError: if a generation option is out of range, contradicts the preset or ``--bf16-scores``, or those the
-                model.
+            UserError: if a generation option is out of range, contradicts the preset or the rounding of scores, or
+                those the model.
         """
         extra = dict(extra_gen_cls_kwargs or {})
         preset = str(self.cfg.search_preset)
+        if self.cfg.bf16_scores and self.cfg.int8_scores:
+            raise UserError("--bf16-scores and --int8-scores round the same scores in different ways: choose one.")
+        factors = BF16 if self.cfg.bf16_scores else INT8 if self.cfg.int8_scores else EXACT
         replaces_unk = getattr(args, "replace_unk", None) is not None
         if replaces_unk and getattr(args, "print_alignment", None):
             raise UserError("--replace-unk and --print-alignment use the attention in different ways: choose one.")
@@ -91,7 +102,7 @@ class SearchingTask(GuardedTask):
                 renormalise=preset == "copynet",
             )
             if fast:
-                extra.update(bf16_scores=self.cfg.bf16_scores)
+                extra.update(factors=factors)
         generator = super().build_generator(
             models,
             args,
@@ -107,9 +118,9 @@ class SearchingTask(GuardedTask):
                 "model and --search-preset fairseq, without --stock-search: set them to 0, or leave out what "
                 "contradicts them."
             )
-        if self.cfg.bf16_scores and not is_fast:
+        if factors != EXACT and not is_fast:
             raise UserError(
-                "--bf16-scores is for plain beam search with one model of this package, without --stock-search: "
+                f"--{factors}-scores is for plain beam search with one model of this package, without --stock-search: "
                 "leave it out, or what contradicts it."
             )
         return generator

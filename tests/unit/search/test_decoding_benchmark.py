@@ -48,7 +48,7 @@ def test_every_variant_searches_as_its_name_says_and_writes_as_much(decoding):
             f"{decoding.CONCAT} --stock-search",
         ]
         for name, step in steps.items():
-            assert getattr(step.generator, "bf16_scores", False) == name.endswith("--bf16-scores")
+            assert (getattr(step.generator, "factors", "") == "bf16") == name.endswith("--bf16-scores")
             step(0)
             lengths = {len(one["tokens"]) for hypotheses in step.found for one in hypotheses}
             assert lengths == {decoding.TOY.target_length}

@@ -4,6 +4,7 @@ Expected values are those of ``SequenceGenerator`` (and of ``PaperSequenceGenera
 for the same model. The weights are scaled up so that no two hypotheses are nearly equal: rounding would decide those.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,7 +17,14 @@ from tests.families import families, tiny
 from tests.model_contract import EOS, build_model, collate, make_dictionary, make_task, sentence, task_inputs
 from wean_fairseq.errors import UserError
 from wean_fairseq.modules import QueryEmbedding
-from wean_fairseq.search import FastSequenceGenerator, PaperSequenceGenerator, packed_linear, vocabulary_scores
+from wean_fairseq.search import (
+    FastSequenceGenerator,
+    PaperSequenceGenerator,
+    fast_generator,
+    packed_linear,
+    vocabulary_scores,
+)
+from wean_fairseq.search.vocabulary_scores import BF16, INT8
 
 TINY = {"embed_dim": 6, "hidden_size": 10}
 TRANSFORMER = {"embed_dim": 12, "ffn_dim": 10, "encoder_layers": 2, "decoder_layers": 2, "attention_heads": 3}
@@ -195,7 +203,7 @@ def test_sources_of_one_word_and_of_none(case, stock_is_not_used):
 
 @pytest.mark.parametrize("case", ["wean_lstm", "concat", "seq2seq_lstm", "copynet", "copy_transformer", "dnpg"])
 def test_a_search_uses_the_weights_of_its_time(case, stock_is_not_used):
-    """A generator lives as long as a training that validates with it: nothing is kept from one search to the next."""
+    """A generator lives as long as a training that validates with it: nothing is kept that is no longer true."""
     model = make_model(*FAMILIES[case])
     sample = make_sample(model)
     generator = FastSequenceGenerator([model], model.decoder.dictionary, beam_size=5, max_len_b=12)
@@ -309,7 +317,7 @@ def test_scores_in_bfloat16_are_those_of_an_output_layer_that_rounds(stock_is_no
     """
     model = make_model("wean_lstm", {})
     sample = make_sample(model)
-    found = search(FastSequenceGenerator, [model], sample, bf16_scores=True)
+    found = search(FastSequenceGenerator, [model], sample, factors=BF16)
     exact = teacher_forced(model, sample, found)
     monkeypatch.setattr(QueryEmbedding, "scores", _rounded_scores)
     rounded = teacher_forced(model, sample, found)
@@ -319,11 +327,58 @@ def test_scores_in_bfloat16_are_those_of_an_output_layer_that_rounds(stock_is_no
 
 
 @pytest.mark.parametrize("case", ["concat", "dnpg"])
-def test_scores_that_are_no_product_cannot_be_rounded(case):
+@pytest.mark.parametrize("factors", [BF16, INT8])
+def test_scores_that_are_no_product_cannot_be_rounded(case, factors):
     """They would be exact, and no faster: rather an error than an option that does nothing."""
     model = make_model(*FAMILIES[case])
-    with pytest.raises(UserError, match="--query-score concat and dnpg score words without"):
-        FastSequenceGenerator([model], model.decoder.dictionary, bf16_scores=True)
+    with pytest.raises(UserError, match=f"--{factors}-scores rounds .*--query-score concat and dnpg score words"):
+        FastSequenceGenerator([model], model.decoder.dictionary, factors=factors)
+
+
+def test_integers_that_a_machine_cannot_multiply_are_refused(monkeypatch):
+    model = make_model("wean_lstm", {})
+    monkeypatch.setattr(fast_generator, "int8_is_exact", lambda: False)
+    with pytest.raises(UserError, match="--int8-scores is for CPUs on which"):
+        FastSequenceGenerator([model], model.decoder.dictionary, factors=INT8)
+
+
+@pytest.mark.parametrize("arch", ["wean_lstm", "copynet", "copy_transformer", "granularity_transformer_product"])
+def test_scores_by_integers_are_near_those_of_the_model(arch, stock_is_not_used):
+    """Expected: teacher forcing in float32. A step of 1/127 of the largest number moves no score by much."""
+    if not packed_linear.int8_is_exact():
+        pytest.skip("no exact products of 8-bit integers on this machine")
+    model = make_model(arch, {})
+    sample = make_sample(model)
+    found = search(FastSequenceGenerator, [model], sample, factors=INT8)
+    for hypotheses, expected in zip(found, teacher_forced(model, sample, found), strict=True):
+        off = (hypotheses[0]["positional_scores"] - expected).abs().max()
+        assert 0.0 < off < 0.5
+
+
+def test_weights_are_laid_out_once_for_all_batches_until_they_change(monkeypatch):
+    """Expected: a search that begins with nothing. fairseq's optimisers change weights without telling PyTorch."""
+    model, laid_out = make_model("wean_lstm", {}), []
+    pack = packed_linear.pack
+    monkeypatch.setattr(packed_linear, "pack", lambda weight, rows: laid_out.append(len(weight)) or pack(weight, rows))
+    sample = make_sample(model)
+
+    def changes() -> Iterator[None]:
+        yield
+        with torch.no_grad():
+            model.decoder.word_embeddings[7:90].mul_(-1.5)
+        yield
+        model.decoder.word_embeddings.data[70].mul_(-1.5)
+        yield
+        model.train().eval()
+        yield
+
+    for _ in changes():
+        laid_out.clear()
+        found = search(FastSequenceGenerator, [model], sample)
+        assert sum(laid_out) == WORDS + 4
+        assert_same(search(FastSequenceGenerator, [model], sample, beam_size=5), found)
+        assert sum(laid_out) == WORDS + 4
+        compare(model, sample)
 
 
 @torch.no_grad()

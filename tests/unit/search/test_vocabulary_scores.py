@@ -10,8 +10,8 @@ from tests import triton_kernels
 from wean_fairseq.modules import QueryEmbedding
 from wean_fairseq.modules.additive_scores import LARGEST_PART, AdditiveScorer
 from wean_fairseq.search import packed_linear, vocabulary_scores
-from wean_fairseq.search.packed_linear import PackedLinear
-from wean_fairseq.search.vocabulary_scores import VocabularyScores, WholeScores
+from wean_fairseq.search.packed_linear import Int8Linear, PackedLinear, int8_is_exact
+from wean_fairseq.search.vocabulary_scores import BF16, INT8, VocabularyScores, WholeScores
 
 SENTENCES, BEAM, DIM = 3, 4, 6
 ROWS = SENTENCES * BEAM
@@ -165,7 +165,7 @@ def test_a_row_without_numbers_is_never_chosen(scores_class):
 def test_bfloat16_is_for_the_product_alone(scores_class):
     """Expected: the product of rounded factors, rounded, and everything afterwards in float32."""
     output, embeddings, features = build(300)
-    scores = scores_class(output, embeddings, 300, ROWS, bfloat16=True)
+    scores = scores_class(output, embeddings, 300, ROWS, BF16)
     log_sum = scores.compute(features)
     query = output.score(features, embeddings).query
     expected = (query.bfloat16() @ embeddings.bfloat16().t()).float()
@@ -184,3 +184,54 @@ def test_a_packed_product_is_a_product(rows, bias, packs, monkeypatch):
         monkeypatch.setattr(packed_linear, "pack", lambda weight, rows: None)
     product = PackedLinear(weight, shift, 16)
     torch.testing.assert_close(product(inputs), torch.nn.functional.linear(inputs, weight, shift))
+
+
+def off_by_rounding(inputs: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """The bound in the docstring of ``Int8Linear``, from (x + dx)(w + dw) - x w with |dx| <= s/2 and |dw| <= t/2."""
+    of_inputs, of_weight = (rows.abs().amax(dim=1, keepdim=True) / 127 for rows in (inputs, weight))
+    half = inputs.abs().sum(dim=1, keepdim=True) * of_weight.t() + of_inputs * weight.abs().sum(dim=1)
+    return half / 2 + inputs.size(1) * of_inputs * of_weight.t() / 4
+
+
+needs_int8 = pytest.mark.skipif(not int8_is_exact(), reason="no exact products of 8-bit integers on this machine")
+
+
+@needs_int8
+@pytest.mark.parametrize("rows", [1, 7, 40])
+@pytest.mark.parametrize("bias", [False, True])
+@torch.no_grad()
+def test_a_product_of_integers_is_as_near_as_its_steps_allow(rows, bias):
+    torch.manual_seed(1)
+    weight, shift, inputs = torch.randn(330, 70), torch.randn(330) if bias else None, torch.randn(rows, 70)
+    inputs[0] *= 1000.0  # a row has its own step
+    weight[5] = 0.0
+    off = (Int8Linear(weight, shift, 16)(inputs) - torch.nn.functional.linear(inputs, weight, shift)).abs()
+    assert (off <= off_by_rounding(inputs, weight) * 1.0001 + 1e-5).all()
+    assert off.max() > 1e-3
+
+
+@needs_int8
+@torch.no_grad()
+def test_a_product_of_integers_does_not_depend_on_the_other_rows():
+    torch.manual_seed(1)
+    product, inputs = Int8Linear(torch.randn(330, 70), None, 16), torch.randn(40, 70)
+    both = torch.cat([inputs, 1000.0 * inputs])
+    assert torch.equal(product(both)[:40], product(inputs))
+
+
+@needs_int8
+@torch.no_grad()
+def test_int8_is_for_the_product_alone(scores_class):
+    """Expected: what ``Int8Linear`` gives for all words, and everything afterwards in float32."""
+    output, embeddings, features = build(300)
+    scores = scores_class(output, embeddings, 300, ROWS, INT8)
+    log_sum = scores.compute(features)
+    expected = Int8Linear(embeddings, None, ROWS)(output.score(features, embeddings).query)
+    torch.testing.assert_close(log_sum, expected.logsumexp(dim=1))
+    torch.testing.assert_close(scores.get(torch.arange(300).expand(ROWS, -1)), expected)
+
+
+def test_products_that_overflow_are_noticed(monkeypatch):
+    """As those of processors that sum two products of bytes in 16 bits."""
+    monkeypatch.setattr(Int8Linear, "__call__", lambda self, inputs: torch.full((len(inputs), 33), 2.0**15))
+    assert not int8_is_exact.__wrapped__()

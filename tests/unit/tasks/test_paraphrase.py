@@ -297,17 +297,24 @@ def test_one_model_is_searched_faster_and_everything_else_by_fairseq(data):
     assert not generator([model], {"search_preset": "cdnpg-sampling"}).is_fast
 
 
-def test_scores_in_bfloat16_are_for_the_faster_search(data):
+@pytest.mark.parametrize("factors", ["bf16", "int8"])
+def test_rounded_scores_are_for_the_faster_search(data, factors):
     model = build_model("wean_lstm", make_task(data), embed_dim=6, hidden_size=10)
-    task = make_task(data, bf16_scores=True)
-    assert task.build_generator([model], generation_args()).bf16_scores
+    task = make_task(data, **{f"{factors}_scores": True})
+    assert task.build_generator([model], generation_args()).factors == factors
     for models, options in (
         ([model, model], {}),
         ([model], {"sampling": True}),
         ([model], {"print_alignment": "hard"}),
     ):
-        with pytest.raises(UserError, match="--bf16-scores is for plain beam search"):
+        with pytest.raises(UserError, match=f"--{factors}-scores is for plain beam search"):
             task.build_generator(models, generation_args(**options))
+
+
+def test_scores_are_rounded_in_one_way(data):
+    model = build_model("wean_lstm", make_task(data), embed_dim=6, hidden_size=10)
+    with pytest.raises(UserError, match="--bf16-scores and --int8-scores round the same scores"):
+        make_task(data, bf16_scores=True, int8_scores=True).build_generator([model], generation_args())
 
 
 def test_replace_unk_positions_are_the_most_attended_words(data):
