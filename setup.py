@@ -77,6 +77,7 @@ setup(
         "inspect": ["starlette", "uvicorn"],
         "tensorboard": ["tensorboardX"],
         "wandb": ["wandb"],
+        "ctranslate2": ["ctranslate2"],
         "dev": [
             "pytest",
             "pytest-xdist",

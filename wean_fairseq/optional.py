@@ -6,7 +6,7 @@ from typing import Any
 
 from .errors import UserError
 
-_EXTRAS = {"jieba": "zh", "tokenizers": "bert"}
+_EXTRAS = {"jieba": "zh", "tokenizers": "bert", "ctranslate2": "ctranslate2"}
 
 
 def import_optional(module: str) -> Any:

@@ -38,6 +38,11 @@ def main_export(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--text", metavar="FOLDER", help="what a script of preprocess/ wrote (default: as the data says)"
     )
+    parser.add_argument(
+        "--ctranslate2",
+        action="store_true",
+        help="write FOLDER/ctranslate2 too, in which CTranslate2 finds a Transformer that copies nothing",
+    )
     names = add_search_options(parser)
     args = parser.parse_args(arguments)
     return exit_status(parser.prog, lambda: _export(args, names))
@@ -67,7 +72,7 @@ def _average(args: argparse.Namespace) -> str:
 
 def _export(args: argparse.Namespace, names: list[str]) -> str:
     search = {name: value for name in names if (value := getattr(args, name)) is not None}
-    knows_text = export(args.checkpoint, args.output, args.data, args.text, search)
+    knows_text = export(args.checkpoint, args.output, args.data, args.text, search, args.ctranslate2)
     text = f"{args.output} holds the model of {args.checkpoint}: wean-generate --model {args.output} --input FILE\n"
     if not knows_text:
         text += (

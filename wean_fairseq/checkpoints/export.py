@@ -7,6 +7,7 @@ names are the same.
 
 import json
 import shutil
+from argparse import Namespace
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -40,6 +41,7 @@ def export(
     data: str | Path | None = None,
     text: str | Path | None = None,
     search: dict[str, Any] | None = None,
+    ctranslate2: bool = False,
 ) -> bool:
     """Write ``folder``/{model.safetensors, config.json, dict.*.txt, text.json, example.txt, ..., checksums.sha256}.
 
@@ -50,12 +52,14 @@ def export(
         text: directory that a script of ``preprocess/`` wrote the training text to; ``None`` = as the data says.
         search: how to search, in place of what the checkpoint and the file beside it say: generation options by name,
             and search_preset.
+        ctranslate2: write ``folder``/ctranslate2 as well, for that library.
 
     Returns:
         Whether it is known how text becomes the model's tokens; if not, there is no text.json.
 
     Raises:
-        UserError: if the checkpoint or the dictionaries are not what they must be, or the folder has files.
+        UserError: if the checkpoint or the dictionaries are not what they must be, the folder has files, or CTranslate2
+            has no such model.
     """
     folder = Path(folder).resolve()
     partial = folder.with_name(f"{folder.name}.tmp")
@@ -64,7 +68,8 @@ def export(
             raise UserError(f"{path} is a file or has files already: delete it, or choose another directory.")
     state = read_checkpoint(checkpoint)
     cfg = state["cfg"] or {}
-    if not (all(isinstance(cfg.get(name), dict) for name in ("task", "model")) and state.get("optimizer_history")):
+    complete = isinstance(cfg.get("task"), dict) and isinstance(cfg.get("model"), dict | Namespace)
+    if not (complete and state.get("optimizer_history")):
         raise UserError(f"{checkpoint} holds no configuration: only models with one can be exported.")
     task_cfg = cfg["task"]
     data = Path(str(data or task_cfg.get("data")).split(":")[0])
@@ -80,6 +85,8 @@ def export(
             if prepared.example:
                 write_text(partial / EXAMPLE, f"{prepared.example}\n")
         _write(state, sources, partial)
+        if ctranslate2:
+            _convert(partial)
         partial.replace(folder)
     except OSError as error:
         raise UserError(f"{folder} cannot be written ({error.strerror}): choose another directory.") from error
@@ -107,6 +114,8 @@ def _write(state: dict[str, Any], files: list[Path], folder: Path) -> None:
     write_whole(folder / WEIGHTS, lambda file: file.write(save(weights)))
     cfg = {section: state["cfg"][section] for section in _KEPT if state["cfg"].get(section) is not None}
     cfg["task"] = {**cfg["task"], "data": "."}  # the dictionaries are here now
+    if isinstance(cfg["model"], Namespace):
+        cfg["model"] = _options_of_old_arch(state["cfg"])
     history = [{**entry, "lr_scheduler_state": {}} for entry in state["optimizer_history"]]
     config = {
         "format": 1,
@@ -119,6 +128,23 @@ def _write(state: dict[str, Any], files: list[Path], folder: Path) -> None:
     for path in files:
         write_whole(folder / path.name, partial(copy_into, path))
     Manifest(folder).confirm({path.name: sha256_of(path) for path in folder.iterdir()})
+
+
+def _convert(folder: Path) -> None:
+    """Write the exported model for CTranslate2 too."""
+    from fairseq import checkpoint_utils
+
+    from .ctranslate2_format import convert
+
+    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(folder)])
+    convert(models[0].eval(), task, folder / "ctranslate2")
+
+
+def _options_of_old_arch(cfg: dict[str, Any]) -> dict[str, Any]:
+    """The options of an arch without a dataclass, which has those of all sections among its own."""
+    parts = [part for section, part in cfg.items() if section not in ("task", "model")]
+    known = {"data"}.union(*(vars(part) if isinstance(part, Namespace) else part or {} for part in parts))
+    return {name: value for name, value in vars(cfg["model"]).items() if name not in known}
 
 
 def _sides(cfg: dict[str, Any], folder: Path) -> dict[str, str]:
@@ -209,6 +235,8 @@ def read_export(path: str | Path) -> dict[str, Any]:
         model |= {name: model[kept] for name, kept in config["same_as"].items()}
         cfg = checked_options(config_file, config["cfg"], dict)
         cfg["task"]["data"] = str(weights.parent)
+        if "arch" in cfg["model"]:  # it has no dataclass
+            cfg["model"] = Namespace(**cfg["model"], data=str(weights.parent))
         state = {
             "args": None,
             "cfg": cfg,
