@@ -11,7 +11,7 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ("harness", "workload", "training_step", "copying", "granularity", "essay_step", "gpu")
-SCRIPTS += ("decoding", "scaling", "update_bytes", "data_path", "preprocess_lcsts")
+SCRIPTS += ("transformer_families", "decoding", "scaling", "update_bytes", "data_path", "preprocess_lcsts")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -306,6 +306,53 @@ def test_the_granularity_benchmark_compares_the_variants(monkeypatch, threads, t
 def test_memory_of_one_granularity_variant(threads, capsys):
     importlib.import_module("granularity").main(["--quick", "--memory-of", "C-DNPG, mean"])
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["peak_mib"] > 0
+
+
+# --- transformers ---------------------------------------------------------------------------------------------------
+
+
+def test_the_benchmark_of_transformers_compares_all_families(monkeypatch, threads, tmp_path):
+    transformers = importlib.import_module("transformer_families")
+    memory = {"idle_mib": 1.0, "peak_mib": 3.0, "above_idle_mib": 2.0}
+    monkeypatch.setattr(transformers.harness, "run_child", lambda script, words: memory)
+    monkeypatch.setattr(transformers, "has_ctranslate2", lambda: False)
+    transformers.main(["--quick", "--threads", "1", "--output", str(tmp_path / "result")])
+    data = json.loads((tmp_path / "result.json").read_text())
+    steps, searches = ([row.name for row in rows] for rows in (transformers.TRAINED_STEPS, transformers.SEARCHES))
+    assert all(list(summary) == [*steps, transformers.FLOOR] for summary in data["steps"].values())
+    floors = [transformers.FLOOR, transformers.FLOOR_INT8]
+    assert [list(summary) for _, summary in data["search"].values()] == [[*searches, *floors]] * 2
+    assert list(data["memory"]) == steps
+    assert "CTranslate2 is not installed" in (tmp_path / "result.md").read_text()
+
+
+def test_the_peer_has_the_sizes_of_our_transformer(workload, threads):
+    """Counts by hand at width d, inner width f, V words: layers as post-norm ones, one embedding a side."""
+    transformers = importlib.import_module("transformer_families")
+    size = transformers.TOY
+    with workload.built_steps(transformers.PEERS, size, 1, 1) as steps:
+        found = steps[transformers.PEER].num_parameters()
+    d, f = size.dim, round(size.dim * 1024 / 450)
+    attention, norm, feed_forward = 4 * (d * d + d), 2 * d, d * f + f + f * d + d
+    each = (attention + feed_forward + 2 * norm) + (2 * attention + feed_forward + 3 * norm)
+    assert found == 2 * size.vocabulary * d + size.layers * each
+
+
+def test_a_search_says_how_near_it_is_to_its_products(threads):
+    """Closed form: 30 of 60 ms, and 10 of 40 where the factors are integers."""
+    transformers = importlib.import_module("transformer_families")
+    times = {
+        transformers.PEER: 60.0,
+        "ours --int8-scores": 40.0,
+        transformers.FLOOR: 30.0,
+        transformers.FLOOR_INT8: 10.0,
+    }
+    summary = {
+        name: {"cpu_ms": cpu, "wall_ms": cpu, "cpu_ratio": cpu / 60, "wall_ratio": cpu / 60}
+        for name, cpu in times.items()
+    }
+    lines = transformers.search_table(32, summary)
+    assert [line.split("|")[-2].strip() for line in lines[2:]] == ["50%", "25%", "100%", "100%"]
 
 
 # --- essays ---------------------------------------------------------------------------------------------------------

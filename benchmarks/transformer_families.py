@@ -1,0 +1,335 @@
+"""The Transformer families against fairseq's own and CTranslate2: training step, peak memory, and beam search.
+
+    python benchmarks/transformer_families.py              the size of C-DNPG, 1 and 2 threads, half an hour
+    python benchmarks/transformer_families.py --quick      a toy size that shows that it runs; its numbers mean nothing
+
+Like is compared with like: two embeddings, the decoder's tied to the output, Adam on both sides, and in CTranslate2 the
+weights of fairseq's Transformer. CTranslate2 takes part where it is installed (pip install ctranslate2). With
+``--trained CHECKPOINT --data FOLDER`` a trained model searches the test sentences of its data as well.
+"""
+
+import argparse
+import json
+import logging
+import shlex
+import sys
+import tempfile
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import harness  # noqa: E402 - the files beside this one, wherever it is called from
+import torch  # noqa: E402
+from decoding import SearchStep  # noqa: E402
+from fairseq import checkpoint_utils  # noqa: E402
+from granularity import PAPER, TOY, DnpgVariant, TransformerVariant  # noqa: E402
+from training_step import add_run_options, measure_memory, memory_table, shown, size_line, time_steps, time_table  # noqa: E402
+from workload import ADAM, OutputProducts, Size, Variant, built_steps, use_plugin  # noqa: E402
+
+PACKAGES = ("torch", "fairseq-fixed", "ctranslate2")
+BEAM = 8
+LONGEST = 20  # words of an output of a trained model, end symbol included
+FEW_WORDS = 8_000  # a vocabulary at which the layers count
+SENTENCES = (32, 1)  # of a batch that is searched
+STOCK, INT8 = "--stock-search", "--int8-scores"
+FUSED = ("--optimizer", "fused_adam")
+PEER = "fairseq transformer"
+FLOOR, FLOOR_INT8 = "output products alone", "output products alone, int8"
+CT2_TYPES = ("float32", "int8")
+
+
+class PeerVariant(Variant):
+    """fairseq's Transformer in the sizes of ours; the decoder's embedding is tied to the output, as there."""
+
+    def command(self, size: Size) -> list[str]:
+        """The options that a user would give to fairseq-train."""
+        ours = TransformerVariant("", "", self.criterion).command(size)
+        sizes = dict(zip(ours[3::2], ours[4::2], strict=False))
+        sides = [
+            word
+            for side in ("encoder", "decoder")
+            for word in (
+                *(f"--{side}-embed-dim", sizes["--embed-dim"], f"--{side}-ffn-embed-dim", sizes["--ffn-dim"]),
+                *(f"--{side}-attention-heads", sizes["--attention-heads"], f"--{side}-layers", str(size.layers)),
+            )
+        ]
+        parts = ["--task", "translation", "--arch", self.arch, "--criterion", self.criterion]
+        dropout = ["--dropout", str(size.dropout), "--attention-dropout", "0.1"]
+        tied = "--share-decoder-input-output-embed"
+        return ["--cpu", *parts, *sides, *dropout, tied, *ADAM, *self.flags]
+
+
+def ours(arch: str, *flags: str, criterion: str = "model_loss") -> TransformerVariant:
+    """A row of the tables."""
+    return TransformerVariant(" ".join((arch, *flags)), arch, criterion, flags)
+
+
+PEERS = (PeerVariant(PEER, "transformer", "cross_entropy"),)
+FAMILIES: tuple[Variant, ...] = (
+    ours("paraphrase_transformer"),
+    ours("granularity_transformer_product"),
+    ours("copy_transformer"),
+    ours("copy_transformer", "--copy-mode=shared-softmax"),
+    DnpgVariant("dnpg", "dnpg", "model_loss"),
+)
+TRAINED_STEPS = (
+    *PEERS,
+    PeerVariant(f"{PEER} --optimizer fused_adam", "transformer", "cross_entropy", FUSED),
+    *FAMILIES,
+    ours("paraphrase_transformer", *FUSED),
+)
+SEARCHES = (
+    *PEERS,
+    ours("paraphrase_transformer", STOCK),
+    *FAMILIES,
+    *(ours(family.arch, INT8) for family in FAMILIES[:3]),
+)
+
+
+class BeamSearchStep(SearchStep):
+    """A call searches with C-DNPG's beam."""
+
+    beam = BEAM
+
+
+@dataclass
+class SearchProducts:
+    """The products of the output layer in a search and nothing else, a step after the other.
+
+    Args:
+        size: of the layer.
+        factors: what they are rounded to.
+    """
+
+    size: Size
+    factors: str
+
+    def __post_init__(self) -> None:
+        # The plugin is there by now.
+        from wean_fairseq.search.packed_linear import Int8Linear, PackedLinear
+
+        rows = self.size.batch_size * BEAM
+        self.features = torch.randn(rows, self.size.dim)
+        product = Int8Linear if self.factors == "int8" else PackedLinear
+        self.products = [product(chunk, None, rows) for chunk in self.weight().split(2**21 // rows)]
+
+    def weight(self) -> torch.Tensor:
+        """Of the words, (V, D)."""
+        return torch.randn(self.size.vocabulary, self.size.dim)
+
+    @torch.no_grad()
+    def __call__(self, index: int) -> dict[str, float]:
+        """The first step has a hypothesis a sentence, the others the whole beam."""
+        for step in range(self.size.target_length):
+            features = self.features[: self.size.batch_size] if step == 0 else self.features
+            for product in self.products:
+                product(features)
+        return {}
+
+
+class CTranslate2Step:
+    """A call searches with CTranslate2 for the outputs of a batch of another step, as long as those.
+
+    Args:
+        step: its model is converted.
+        kind: how CTranslate2 computes.
+        threads: that it may use.
+    """
+
+    def __init__(self, step: SearchStep, kind: str, threads: int) -> None:
+        import ctranslate2  # where it is installed
+
+        from wean_fairseq.checkpoints.ctranslate2_format import convert
+
+        self.step = step
+        with tempfile.TemporaryDirectory() as folder:
+            convert(step.model, step.task, Path(folder) / "model")
+            self.translator = ctranslate2.Translator(
+                str(Path(folder) / "model"), device="cpu", compute_type=kind, inter_threads=1, intra_threads=threads
+            )
+
+    def __call__(self, index: int) -> dict[str, float]:
+        """Search with batch ``index``."""
+        dictionary, written = self.step.task.source_dictionary, self.step.length - 1
+        special = (dictionary.pad(), dictionary.eos())
+        tokens = self.step.sample(index)["net_input"]["src_tokens"].tolist()
+        words = [[dictionary.symbols[token] for token in row if token not in special] for row in tokens]
+        self.translator.translate_batch(
+            words, beam_size=BEAM, max_decoding_length=written, min_decoding_length=written, max_batch_size=len(words)
+        )
+        return {}
+
+
+def has_ctranslate2() -> bool:
+    """Whether CTranslate2 can take part."""
+    try:
+        import ctranslate2  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def measure_steps(size: Size, threads: int, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, Any]]:
+    """Training steps, interleaved in this process."""
+    # The plugin is there by now.
+    from wean_fairseq.modules.output_matmul import exact_products
+
+    torch.set_num_threads(threads)
+    floor = OutputProducts(size, seed, lambda: exact_products(torch.device("cpu")))
+    with built_steps(TRAINED_STEPS, size, warmup + rounds, seed) as steps:
+        return time_steps({**steps, FLOOR: floor}, rounds, warmup, PEER)
+
+
+def measure_search(size: Size, threads: int, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, Any]]:
+    """Searches, interleaved in this process."""
+    torch.set_num_threads(threads)
+    with built_steps(SEARCHES, size, warmup + rounds, seed, BeamSearchStep) as built:
+        steps: dict[str, harness.Step] = dict(built)
+        peers = (PEER, "paraphrase_transformer") if has_ctranslate2() else ()
+        for name in peers:
+            for kind in CT2_TYPES:
+                steps[f"CTranslate2 {kind}, weights of {name}"] = CTranslate2Step(built[name], kind, threads)
+        steps |= {FLOOR: SearchProducts(size, "exact"), FLOOR_INT8: SearchProducts(size, "int8")}
+        return harness.summarise(harness.interleave(steps, rounds, warmup), PEER)
+
+
+class TrainedStep(BeamSearchStep):
+    """A call searches with a trained model for the outputs of one batch of its test sentences, as long as it likes.
+
+    Args:
+        checkpoint: of the model.
+        data: with its test sentences.
+        flags: options of the task by name.
+        sentences: of a batch.
+    """
+
+    def __init__(self, checkpoint: str, data: str, flags: dict[str, bool], sentences: int) -> None:
+        changes = {"data": data, **flags}
+        models, _, self.task = checkpoint_utils.load_model_ensemble_and_task([checkpoint], changes)
+        self.model = models[0].eval()
+        self.task.load_dataset("test")
+        dataset = self.task.dataset("test")
+        starts = range(0, len(dataset) - sentences + 1, sentences)
+        self.batches = [dataset.collater([dataset[start + n] for n in range(sentences)]) for start in starts]
+        self.length = LONGEST
+        self.generator = self.task.build_generator(models, Namespace(beam=BEAM, max_len_a=0, max_len_b=LONGEST - 1))
+
+
+def measure_trained(args: argparse.Namespace, sentences: int, rounds: int, warmup: int) -> dict[str, Any]:
+    """Searches of a trained model, interleaved in this process, and how many first outputs are fairseq's."""
+    torch.set_num_threads(1)
+    ways: dict[str, dict[str, bool]] = {STOCK: {"stock_search": True}, "exact": {}, INT8: {"int8_scores": True}}
+    steps = {name: TrainedStep(args.trained, args.data, flags, sentences) for name, flags in ways.items()}
+    same = dict.fromkeys(steps, 0)
+    summary = harness.summarise(harness.interleave(steps, rounds, warmup), STOCK)
+    for index in range(rounds):
+        first = {}
+        for name, step in steps.items():
+            step(index)
+            first[name] = [hypotheses[0]["tokens"].tolist() for hypotheses in step.found]
+            same[name] += sum(one == other for one, other in zip(first[name], first[STOCK], strict=True))
+    for name, row in summary.items():
+        row["same_first_outputs"] = f"{same[name]} of {rounds * sentences}"
+    return summary
+
+
+def search_table(sentences: int, summary: dict[str, dict[str, Any]], peer: str = PEER) -> list[str]:
+    """A table of searches, and how near each is to the products that it cannot do without."""
+    header = ["variant", "CPU ms", "sentences / CPU s", "**times as fast**", "wall ms", "times as fast", "products"]
+    rows = []
+    for name, row in summary.items():
+        floor = summary.get(FLOOR_INT8 if "int8" in name else FLOOR)
+        cells = [name, f"{row['cpu_ms']:.0f}", f"{sentences / row['cpu_ms'] * 1e3:.1f}", f"{1 / row['cpu_ratio']:.2f}"]
+        cells += [f"{row['wall_ms']:.0f}", f"{1 / row['wall_ratio']:.2f}"]
+        cells.append(f"{floor['cpu_ms'] / row['cpu_ms']:.0%}" if floor else row.get("same_first_outputs", ""))
+        rows.append(cells)
+    if FLOOR not in summary:
+        header[-1] = f"first outputs as {peer}"
+    return harness.table(header, rows)
+
+
+def report(data: dict[str, Any]) -> list[str]:
+    """The results as Markdown."""
+    size = Size(**data["size"])
+    rounds = f"; beam {BEAM}; {data['rounds']} rounds after {data['warmup']}, seed {data['seed']}"
+    lines = ["# Transformers", "", *harness.run_lines(data["run"]), size_line(size) + rounds]
+    if not data["ctranslate2"]:
+        lines.append("* CTranslate2 is not installed, so that its rows are missing.")
+    for title, summary in data["steps"].items():
+        lines += ["", f"## Training step, {title}", "", *time_table("variant", summary), ""]
+        floor = summary[FLOOR]["cpu_ms"]
+        shares = (f"`{name}` {floor / row['cpu_ms']:.0%}" for name, row in summary.items() if name != FLOOR)
+        lines += [f"Ratios are to `{PEER}`. Share of the bare output products in CPU time: {', '.join(shares)}."]
+    lines += memory_table("variant", data["memory"], PEER)
+    for title, (sentences, summary) in data["search"].items():
+        lines += ["", f"## Search, {title}", "", *search_table(sentences, summary), ""]
+        lines += [f"Times as fast as `{PEER}` with fairseq's search; *products*: share of the bare output products."]
+    for title, (sentences, summary) in data["trained"].items():
+        lines += ["", f"## Search with trained weights, {title}", "", *search_table(sentences, summary, STOCK)]
+    return lines
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The options."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    add_run_options(parser, "transformer_families", rounds=7)
+    parser.add_argument("--no-memory", action="store_true", help="time only")
+    parser.add_argument("--trained", metavar="CHECKPOINT", help="a trained model, whose search is timed too")
+    parser.add_argument("--data", help="folder of its data, with test sentences")
+    parser.add_argument("--memory-of", help=argparse.SUPPRESS)  # the fresh process of one variant
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure and write the results."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    args = build_parser().parse_args(words)
+    use_plugin()
+    size = replace(TOY, batch_size=2) if args.quick else PAPER
+    if args.memory_of:
+        torch.set_num_threads(1)
+        row = next(row for row in TRAINED_STEPS if row.name == args.memory_of)
+        print(json.dumps(measure_memory(row, size, args.seed)))
+        return
+    rounds, warmup = (1, 1) if args.quick else (args.rounds, args.warmup)
+    recorded = ["FILE" if word in (args.trained, args.data) else word for word in shown(words)]
+    data: dict[str, Any] = {
+        "run": harness.describe_run(shlex.join(["python", "benchmarks/transformer_families.py", *recorded]), PACKAGES),
+        "size": asdict(size),
+        "seed": args.seed,
+        "rounds": rounds,
+        "warmup": warmup,
+        "ctranslate2": has_ctranslate2(),
+        "memory": {},
+        "steps": {},
+        "search": {},
+        "trained": {},
+    }
+    # Memory first: its processes are small and leave nothing behind for the timing.
+    for row in () if args.no_memory else TRAINED_STEPS:
+        data["memory"][row.name] = harness.run_child(Path(__file__), [*words, "--memory-of", row.name])
+    for threads in args.threads:
+        for vocabulary in (size.vocabulary, min(FEW_WORDS, size.vocabulary - 1)):
+            few = replace(size, vocabulary=vocabulary)
+            found = measure_steps(few, threads, rounds, warmup, args.seed)
+            data["steps"][f"{vocabulary:,} words, threads: {threads}"] = found
+        for sentences in SENTENCES:
+            batch = replace(size, batch_size=min(size.batch_size, sentences))
+            summary = measure_search(batch, threads, rounds, warmup, args.seed)
+            data["search"][f"{sentences} sentences, threads: {threads}"] = (batch.batch_size, summary)
+    for sentences in SENTENCES if args.trained else ():
+        summary = measure_trained(args, sentences, rounds, warmup)
+        data["trained"][f"{sentences} sentences, threads: 1"] = (sentences, summary)
+    lines = report(data)
+    harness.write_results(args.output, data, lines)
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    logging.disable(logging.INFO)
+    main()
