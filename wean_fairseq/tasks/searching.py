@@ -44,12 +44,10 @@ class SearchingConfig(GuardedConfig):
         "score words in bfloat16 in generation, not with --query-score concat nor by dnpg: "
         "much faster where the hardware has it, and not exact",
     )
-    int8_scores: bool = field(
-        default=False,
-        metadata={
-            "help": "score words by products of 8-bit integers in generation on a CPU, not with --query-score concat "
-            "nor by dnpg: faster than --bf16-scores, and less exact"
-        },
+    int8_scores: bool = option(
+        False,
+        "score words by products of 8-bit integers in generation on a CPU, not with --query-score concat "
+        "nor by dnpg: faster than --bf16-scores where there are many words, and not exact",
     )
 
 
