@@ -18,10 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import UserError
-from ..models.transformer import TransformerTargetDecoder
-from ..modules import QueryEmbedding, TiedOutput
+from ..modules import QueryEmbedding, TiedOutput, TransformerDecoder
 from ..modules.query_embedding import ConcatScore
-from ..modules.transformer import NORM_EPS, MultiHeadAttention
+from ..modules.transformer import NORM_EPS, MultiHeadAttention, PositionedEmbedding
 from ..optional import import_optional
 
 
@@ -76,7 +75,8 @@ def _fairseq_spec(names: Any, args: Any) -> Any:
 def _own_spec(specs: Any, model: Any) -> Any:
     """The empty model for one of ``modules/transformer.py``."""
     decoder = model.decoder
-    if not isinstance(decoder, TransformerTargetDecoder):
+    network = getattr(decoder, "network", None)
+    if not isinstance(network, TransformerDecoder) or not isinstance(network.embedding, PositionedEmbedding):
         raise _not_there("knows Transformers alone, that read and write one sequence of words")
     if decoder.copies:
         raise _not_there("cannot copy words from the source")
@@ -84,7 +84,7 @@ def _own_spec(specs: Any, model: Any) -> Any:
         raise _not_there("knows no granularities in its attention")
     if isinstance(getattr(decoder.output, "score", None), ConcatScore):
         raise _not_there("scores words by a matrix product, so not by --query-score concat")
-    layers: Any = decoder.network.layers
+    layers: Any = network.layers
     spec = specs.TransformerSpec.from_config(
         (len(model.encoder.network.layers), len(layers) + isinstance(decoder.output, TiedOutput)),
         layers[0].self_attention.heads,

@@ -157,7 +157,8 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         """See ``nn.Module``; a training wants the memory."""
         if mode:
             self.laid_out = None
-        return super().train(mode)
+        super().train(mode)
+        return self
 
     def remember(self, encoder_out: dict[str, Tensor]) -> MemoryT:
         """The source as all steps read it, computed once."""
