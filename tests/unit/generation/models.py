@@ -26,23 +26,28 @@ ARCHS: dict[str, dict[str, Any]] = {
     "granularity_transformer": {**TRANSFORMER, "ga_start_layer": 2},
     "sc_lstm": RECURRENT,
     "mta_lstm": RECURRENT,
+    "nts": RECURRENT,
+    "srb": RECURRENT,
+    "rnn_distract": RECURRENT,
+    "dnpg": TRANSFORMER,
+    "ppg": RECURRENT,
 }
-ESSAYS = ("sc_lstm", "mta_lstm")
+ESSAYS = ("sc_lstm", "mta_lstm", "ppg")
 
 
-def words_dictionary() -> Dictionary:
+def words_dictionary(*more: str) -> Dictionary:
     """The dictionary of both sides."""
     dictionary = Dictionary()
-    for word in WORDS:
+    for word in [*WORDS, *more]:
         dictionary.add_symbol(word)
     return dictionary
 
 
-def data_directory(folder: Path) -> Path:
+def data_directory(folder: Path, *more: str) -> Path:
     """A data directory of that dictionary."""
     folder.mkdir(parents=True, exist_ok=True)
     for language in ("src", "tgt"):
-        words_dictionary().save(str(folder / f"dict.{language}.txt"))
+        words_dictionary(*more).save(str(folder / f"dict.{language}.txt"))
         (folder / f"test.src-tgt.{language}").write_text("what\n", encoding="utf-8")
     return folder
 
@@ -50,7 +55,8 @@ def data_directory(folder: Path) -> Path:
 def build(folder: Path, arch: str, settings: TextSettings = TOKENS, **task_options: Any) -> TextModel:
     """A model with random weights, large enough that outputs differ."""
     kinds = (TopicEssayConfig, TopicEssayTask) if arch in ESSAYS else (ParaphraseConfig, ParaphraseTask)
-    cfg = kinds[0](data=str(data_directory(folder)), source_lang="src", target_lang="tgt", dataset_impl=None)
+    more = ["<chunk>"] if arch == "ppg" else []
+    cfg = kinds[0](data=str(data_directory(folder, *more)), source_lang="src", target_lang="tgt", dataset_impl=None)
     for name, value in task_options.items():
         setattr(cfg, name, value)
     task = kinds[1].setup_task(cfg)
