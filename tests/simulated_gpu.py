@@ -10,7 +10,9 @@ Within ``SimulatedGpu`` every tensor is taken to be on the device, unless it was
 * the launch of a kernel: an operation of PyTorch that is no view. ``nn.LSTM`` and ``nn.GRU`` are one forward and one
   backward, as cuDNN has them; a cell is two products and a fused kernel, and backward that kernel's, four products and
   two sums, as on CUDA and not on a CPU. Other operations that CUDA does with several kernels count once: these counts
-  are for comparing models and commits, not for predicting seconds.
+  are for comparing models and commits, not for predicting seconds;
+* within ``autocast`` the casts of CUDA's, by its lists of operations, which are not those of a CPU. What cuDNN refuses,
+  recurrent networks with operands of several dtypes, is an error.
 """
 
 from collections import Counter
@@ -39,6 +41,33 @@ _PACKING = {"_pack_padded_sequence", "_pad_packed_sequence"}
 # Kernels of what CUDA does otherwise than a CPU, forward and backward.
 _RECURRENT = {"lstm": (1, 1), "gru": (1, 1), "lstm_cell": (3, 7), "gru_cell": (3, 7)}
 _INDEXING = {"__getitem__", "__setitem__", "index_put", "index_put_", "index"}
+# What autocast computes in half precision, in float32, in float32 by an argument of the operation, and in the widest of
+# the operands' dtypes (docs.pytorch.org/docs/stable/amp.html, "CUDA Ops that can autocast to ...").
+_HALF = {"linear", "matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv"}
+_HALF |= {"scaled_dot_product_attention", "lstm", "gru", "lstm_cell", "gru_cell"}
+_FLOAT32 = {"exp", "expm1", "log", "log10", "log2", "log1p", "pow", "__pow__", "__rpow__", "reciprocal", "rsqrt"}
+_FLOAT32 |= {
+    "softplus",
+    "norm",
+    "layer_norm",
+    "nll_loss",
+    "cross_entropy",
+    "kl_div",
+    "binary_cross_entropy_with_logits",
+}
+_FLOAT32 |= {
+    "linalg_vector_norm",
+    "cosine_similarity",
+    "mse_loss",
+    "l1_loss",
+    "logsumexp",
+    "acos",
+    "asin",
+    "sinh",
+    "tan",
+}
+_FLOAT32_RESULT = {"softmax", "log_softmax", "sum", "prod", "cumsum", "cumprod"}
+_WIDEST = {"addcmul", "addcdiv", "atan2", "bilinear", "cross", "dot", "index_put", "scatter_add", "cat", "stack"}
 
 
 def on_host(tensor: torch.Tensor) -> bool:
@@ -60,8 +89,8 @@ class SimulatedGpu(TorchFunctionMode):
         self.launches: Counter[str] = Counter()
         self.waits: Counter[str] = Counter()
         self.copies = 0
-        self._depth = 0
         self._counter = _Launches(self)
+        self._casts: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # of parameters within ``autocast``
 
     def __enter__(self) -> "SimulatedGpu":
         self._counter.__enter__()
@@ -72,14 +101,34 @@ class SimulatedGpu(TorchFunctionMode):
         super().__exit__(*error)
         self._counter.__exit__(*error)
 
+    def counts(self) -> dict[str, float]:
+        """All of them so far."""
+        return {"launches": self.launches.total(), "waits": self.waits.total(), "copies": self.copies}
+
+    @contextmanager
+    def autocast(self, dtype: torch.dtype) -> Iterator[None]:
+        """What ``torch.autocast("cuda", dtype)`` is on a GPU; the same call of the code within it leaves it again."""
+        torch.set_autocast_dtype("cuda", dtype)
+        torch.set_autocast_enabled("cuda", True)
+        try:
+            yield
+        finally:
+            torch.set_autocast_enabled("cuda", False)
+            self._casts.clear()
+
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        name = (resolve_name(func) or getattr(func, "__name__", "")).removesuffix(".__get__").rpartition(".")[2]
+        name = getattr(func, "__name__", "")  # that of an attribute is the attribute's
+        if name == "__get__":
+            name = (resolve_name(func) or "").removesuffix(".__get__").rpartition(".")[2]
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         if name in ("device", "is_cuda", "is_cpu", "get_device"):
             return self._place(name, args[0])
+        if torch.is_autocast_enabled("cuda"):
+            args, kwargs = self._cast_operands(name, args, kwargs)
+            tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         host = [on_host(tensor) for tensor in tensors]
         self._check_operands(name, tensors, host)
         target = _wanted_device(name, args, kwargs)
@@ -88,7 +137,12 @@ class SimulatedGpu(TorchFunctionMode):
         outer, self._counter.on_host = self._counter.on_host, all_host or (not tensors and target is None)
         try:
             if name in _RECURRENT:
+                dtypes = {tensor.dtype for tensor in tensors if tensor.is_floating_point()}
+                if len(dtypes) > 1:
+                    raise RuntimeError(f"{name} has operands of several dtypes: {dtypes}")
                 return self._recurrent(func, args, _RECURRENT[name])
+            if name == "mm" and "out_dtype" in kwargs:
+                return self._widened_product(*args, kwargs["out_dtype"])
             result = func(*tree_map(_real_device, args), **tree_map(_real_device, kwargs))
         finally:
             self._counter.on_host = outer
@@ -111,6 +165,34 @@ class SimulatedGpu(TorchFunctionMode):
 
         results = _Kernels.apply(run, self._counter, kernels, *(leaves[number] for number in places))
         return results if len(results) > 1 else results[0]
+
+    def _widened_product(self, left: torch.Tensor, right: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """A product that CUDA alone can sum and return in a wider dtype than its factors'."""
+        with self._counter.counted_as("mm", 1):
+            return left.to(dtype) @ right.to(dtype)
+
+    def _cast_operands(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """The operands as autocast hands them on."""
+        halves = [leaf for leaf in tree_leaves((args, kwargs)) if _is_cast(leaf) and leaf.dtype != torch.float32]
+        if name in _FLOAT32_RESULT:
+            return args, (kwargs if kwargs.get("dtype") or not halves else kwargs | {"dtype": torch.float32})
+        if name not in _HALF | _FLOAT32 | _WIDEST or (name == "mm" and "out_dtype" in kwargs):
+            return args, kwargs
+        floats = [leaf for leaf in tree_leaves((args, kwargs)) if _is_cast(leaf)]
+        if name in _WIDEST and len(halves) in (0, len(floats)):
+            return args, kwargs
+        dtype = torch.get_autocast_dtype("cuda") if name in _HALF else torch.float32
+        return tree_map(lambda leaf: self._cast(leaf, dtype), (args, kwargs))  # type: ignore[no-any-return]
+
+    def _cast(self, leaf: Any, dtype: torch.dtype) -> Any:
+        """A tensor of the device in another dtype; that of a parameter is kept until the end of ``autocast``."""
+        if not _is_cast(leaf) or leaf.dtype == dtype:
+            return leaf
+        if not (leaf.is_leaf and leaf.requires_grad):
+            return leaf.to(dtype)
+        if id(leaf) not in self._casts:
+            self._casts[id(leaf)] = leaf, leaf.to(dtype)
+        return self._casts[id(leaf)][1]
 
     @staticmethod
     def _place(name: str, tensor: torch.Tensor) -> Any:
@@ -222,6 +304,12 @@ def _by_mask(name: str, args: tuple[Any, ...]) -> bool:
         return False
     leaves: Iterator[Any] = iter(tree_leaves(args[1:]))
     return any(isinstance(leaf, torch.Tensor) and leaf.dtype == torch.bool for leaf in leaves)
+
+
+def _is_cast(leaf: Any) -> bool:
+    """Whether autocast looks at an operand."""
+    kinds = (torch.float32, torch.float16, torch.bfloat16)
+    return isinstance(leaf, torch.Tensor) and leaf.dtype in kinds and not on_host(leaf)
 
 
 def _real_device(argument: Any) -> Any:

@@ -1,9 +1,10 @@
-"""Every family on a simulated GPU: no operand of another device, and no more waits and kernels than the table has.
+"""Every family on a simulated GPU: no operand of another device or dtype, no more waits and kernels than in the table.
 
 ``python -m tests.unit.test_gpu_counts`` writes the table anew. What the counts are: ``tests/simulated_gpu.py``.
 """
 
 import json
+from contextlib import nullcontext
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tests.copy_contract import FIRST, copy_task
 from tests.model_contract import EOS, UNK, build_model, collate, make_task, task_inputs
 from tests.simulated_gpu import SimulatedGpu
 from wean_fairseq.search import FastSequenceGenerator
+from wean_fairseq.search.generator import PaperSequenceGenerator
 
 TABLE = Path(__file__).resolve().parents[2] / "benchmarks/results/gpu_counts.json"
 # Small sizes: counts do not depend on them.
@@ -36,6 +38,7 @@ SYSTEMS: dict[str, tuple[str, dict[str, Any]]] = {
     "copynet, queries": ("copynet", {"output_layer": "query_embedding"}),
 }
 SOURCES, TOPICS, TARGETS = (9, 12, 7), (3, 4, 2), (10, 6, 5)  # words; 24 with the ends in the targets
+SEARCHES = {"decoded word": FastSequenceGenerator, "decoded word, --stock-search": PaperSequenceGenerator}
 LENGTHS = (8, 12)  # of outputs: what a word takes is the difference
 
 
@@ -57,38 +60,49 @@ def make_batch(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     return collate([words(length) for length in lengths], [words(length) for length in TARGETS])
 
 
-def count_step(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> dict[str, int]:
-    """A training step, forward and backward, without the optimiser, which is the same for all."""
+def count_step(
+    model: torch.nn.Module, batch: dict[str, torch.Tensor], amp: bool = False
+) -> tuple[dict[str, float], float]:
+    """A training step, forward and backward, without the optimiser, which is the same for all; and its loss."""
     more = task_inputs(model, batch)
     if model.__class__.__name__ == "DnpgModel":
         more |= {f"{side}_labels": batch[name] % 2 for side, name in (("source", "src_tokens"), ("target", "target"))}
+    torch.manual_seed(1)
+    model.zero_grad(set_to_none=True)
     with SimulatedGpu() as gpu:
-        model.train()(**batch, **more).loss.backward()
-    return {"launches": gpu.launches.total(), "waits": gpu.waits.total(), "copies": gpu.copies}
+        with gpu.autocast(torch.float16) if amp else nullcontext():
+            loss = model.train()(**batch, **more).loss
+        loss.backward()
+    assert all(one.grad is None or one.grad.isfinite().all() for one in model.parameters())
+    return gpu.counts(), loss.item()
 
 
-def count_word(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> dict[str, float]:
+def count_word(model: torch.nn.Module, batch: dict[str, torch.Tensor], search: type) -> dict[str, float]:
     """A decoded word: beam 4, three sentences."""
     model = model.eval()
     inputs = {name: batch[name] for name in ("src_tokens", "src_lengths", "prev_output_tokens")}
     inputs |= task_inputs(model, batch)
     found = []
     for length in LENGTHS:
-        generator = FastSequenceGenerator(
-            [model], model.decoder.dictionary, beam_size=4, max_len_b=length, min_len=length
-        )
+        generator = search([model], model.decoder.dictionary, beam_size=4, max_len_b=length, min_len=length)
         with SimulatedGpu() as gpu, torch.no_grad():
             generator.generate([model], {"net_input": dict(inputs)})
-        found.append((gpu.launches.total(), gpu.waits.total(), gpu.copies))
-    words = LENGTHS[1] - LENGTHS[0]
-    differences = ((after - before) / words for before, after in zip(*found, strict=True))
-    return dict(zip(("launches", "waits", "copies"), differences, strict=True))
+        found.append(gpu.counts())
+    before, after = found
+    return {what: (after[what] - before[what]) / (LENGTHS[1] - LENGTHS[0]) for what in after}
 
 
 def count(name: str) -> dict[str, dict[str, float]]:
+    """The rows of a system; its losses in half precision are those in float32."""
     model = make_model(*SYSTEMS[name])
     batch = make_batch(model)
-    return {"training step": count_step(model, batch), "decoded word": count_word(model, batch)}
+    counts = {kind: count_word(model, batch, search) for kind, search in SEARCHES.items()}
+    steps = {"training step": count_step(model, batch), "training step, amp": count_step(model, batch, amp=True)}
+    for option, dtype in (("fp16", torch.float16), ("bf16", torch.bfloat16)):
+        steps[f"training step, {option}"] = count_step(model.to(dtype), batch)
+    losses = [loss for _, loss in steps.values()]
+    assert losses == pytest.approx(losses[:1] * len(losses), rel=0.01)
+    return {kind: step for kind, (step, _) in steps.items()} | counts
 
 
 def test_every_family_is_counted():
@@ -106,6 +120,32 @@ def test_no_count_has_grown(name):
             what: (number, recorded[kind][what]) for what, number in counts.items() if number > recorded[kind][what]
         }
         assert not grown, f"{kind}, now and in {TABLE.name}: {grown}"
+
+
+def test_the_host_waits_but_a_few_times():
+    """Goals: three a training step, one a decoded word; PPG asks at each word which hypotheses begin a chunk."""
+    for name, kinds in json.loads(TABLE.read_text()).items():
+        for kind, counts in kinds.items():
+            if kind.startswith("training step"):
+                assert counts["waits"] <= 3, (name, kind)
+        assert kinds["decoded word"]["waits"] <= 1 + (name == "ppg"), name
+        assert kinds["decoded word"]["copies"] == 0, name
+
+
+def test_the_simulated_gpu_casts_and_refuses_as_cuda_does():
+    """By PyTorch's lists: products in half precision, softmax in float32, several dtypes in their widest."""
+    layer, values = torch.nn.Linear(3, 5), torch.ones(2, 3)
+    with SimulatedGpu() as gpu:
+        with gpu.autocast(torch.float16):
+            product = layer(values)
+            found = [product, product.softmax(dim=1), torch.cat([product, values], dim=1)]
+            with torch.autocast("cuda", enabled=False):
+                found.append(layer(values))
+        found.append(layer(values))
+        assert torch.mm(product.half(), product.t(), out_dtype=torch.float32).dtype == torch.float32
+        with pytest.raises(RuntimeError, match="lstm_cell has operands of several dtypes"):
+            torch.nn.LSTMCell(3, 5)(values, (values.new_zeros(2, 5), values.new_zeros(2, 5).half()))
+    assert [one.dtype for one in found] == [torch.float16, *[torch.float32] * 4]
 
 
 def main() -> None:

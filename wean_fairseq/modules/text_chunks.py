@@ -21,30 +21,37 @@ class Chunks(NamedTuple):
         number: which of its text's chunks each is, from 0, (R,).
         start: the step at which each begins, (R,).
         row: the chunk that each step belongs to, (B, T).
-        offset: the place of each step in its chunk, (B, T).
         real: ``True`` at steps that are not padding, (B, T).
+        length: of the longest chunk, ``L``.
+        before: steps before the last chunk of a text, of the text that has most.
     """
 
     text: Tensor
     number: Tensor
     start: Tensor
     row: Tensor
-    offset: Tensor
     real: Tensor
+    length: int
+    before: int
 
     def split(self, values: Tensor) -> Tensor:
         """Give each chunk a row: (B, T, ...) -> (R, L, ...), zero after a chunk's end."""
-        real, offset = self.real, self.offset[self.real]
-        longest = int(offset.max()) + 1 if offset.numel() else 1
-        rows = values.new_zeros(self.text.numel(), longest, *values.shape[2:])
-        return rows.index_put((self.row[real], offset), values[real])
+        text = self.text.unsqueeze(1)
+        step = self.start.unsqueeze(1) + torch.arange(self.length, device=values.device)  # (R, L)
+        inside = step < self.row.size(1)
+        step = step.clamp(max=self.row.size(1) - 1)
+        own = torch.arange(len(self.text), device=values.device).unsqueeze(1) == self.row[text, step]
+        return _zero_outside(values[text, step], own & inside & self.real[text, step])
 
     def join(self, rows: Tensor) -> Tensor:
         """The way back: (R, L, ...) -> (B, T, ...), zero at padding."""
-        real = self.real
-        values = rows.new_zeros(*real.shape, *rows.shape[2:])
-        joined: Tensor = values.index_put((real,), rows[self.row[real], self.offset[real]])
-        return joined
+        offset = torch.arange(self.row.size(1), device=rows.device) - self.start[self.row]  # (B, T)
+        return _zero_outside(rows[self.row, offset.clamp(max=self.length - 1)], self.real)
+
+
+def _zero_outside(values: Tensor, inside: Tensor) -> Tensor:
+    """``values`` (X, Y, ...) where ``inside`` (X, Y) is ``True``, 0 elsewhere."""
+    return values.masked_fill(~inside.view(*inside.shape, *(1,) * (values.dim() - 2)), 0.0)
 
 
 def find_chunks(words: Tensor, padding_idx: int, separator: int) -> Chunks:
@@ -60,11 +67,15 @@ def find_chunks(words: Tensor, padding_idx: int, separator: int) -> Chunks:
     real[:, 0] = True
     begins = words.eq(separator)
     begins[:, 0] = True
-    text, start = begins.nonzero(as_tuple=True)  # in the order of texts, then of steps
+    place = torch.arange(words.size(1), device=words.device)
+    offset = place - (place * begins).cummax(dim=1).values
+    # All that the host must know, in one copy from the device.
+    sizes = torch.stack([begins.sum(), (offset * real).max() + 1, (place * begins).max()]).tolist()
+    count, length, before = map(int, sizes)
+    first = begins.flatten().byte().sort(descending=True, stable=True).indices[:count]  # by text, then by step
     row = begins.flatten().cumsum(dim=0).view_as(words) - 1
-    number = (begins.cumsum(dim=1) - 1)[text, start]
-    offset = torch.arange(words.size(1), device=words.device) - start[row]
-    return Chunks(text, number, start, row, offset, real)
+    number = begins.cumsum(dim=1).flatten()[first] - 1
+    return Chunks(first // words.size(1), number, first % words.size(1), row, real, length, before)
 
 
 def text_before(words: Tensor, chunks: Chunks, padding_idx: int) -> Tensor:
@@ -76,7 +87,7 @@ def text_before(words: Tensor, chunks: Chunks, padding_idx: int) -> Tensor:
         padding_idx: fills the rows up.
     """
     # At least one word, be it padding: then whatever reads the text is in use in every batch of distributed training.
-    longest = max(1, int(chunks.start.max()))
+    longest = max(1, chunks.before)
     before = words[:, 1 : longest + 1][chunks.text]  # (R, M)
     place = torch.arange(before.size(1), device=words.device)
     return before.masked_fill(place >= chunks.start.unsqueeze(1), padding_idx)

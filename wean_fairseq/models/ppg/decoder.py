@@ -87,6 +87,8 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         dropout: on the words read and on the readout.
     """
 
+    ends: Tensor  # the chunk symbol and the end symbol, (2,)
+
     def __init__(
         self, dictionary: Dictionary, embed_tokens: nn.Embedding, hidden_size: int, chunk_index: int, dropout: float
     ) -> None:
@@ -94,6 +96,7 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         super().__init__(dictionary, embed_tokens, width)
         self.eos_idx = dictionary.eos()
         self.chunk_index = chunk_index
+        self.register_buffer("ends", torch.tensor([chunk_index, dictionary.eos()]), persistent=False)
         self.text_gru = nn.GRU(width, hidden_size, batch_first=True, bidirectional=True)
         self.start_proj = nn.Linear(2 * hidden_size, hidden_size)
         self.attention = AdditiveAttention(hidden_size, 2 * hidden_size, hidden_size)
@@ -127,8 +130,8 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         begins = words[:, 0].eq(self.chunk_index) | state.number.lt(0)  # the first word begins a chunk too
         read = torch.cat([state.words, words], dim=1)
         number, hidden, chunk = state.number + begins.long(), state.hidden, state.chunk
-        if chunk is None or bool(begins.any()):
-            rows = begins.nonzero().squeeze(1)
+        rows = begins.nonzero().squeeze(1)  # the host waits for them: to encode the text at every word would cost more
+        if chunk is None or len(rows):
             topic = self._topic(number[rows], rows // (len(words) // len(memory.last)), memory)
             new = self._remember_chunks(read[rows, 1:], topic)
             hidden = hidden.index_copy(0, rows, torch.tanh(self.start_proj(topic)))
@@ -143,11 +146,10 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
     def scores(self, step: Step, memory: PpgMemory) -> Tensor:
         """See ``StepDecoder``; in the last chunk, the two symbols that end a chunk and an essay change places."""
         scores = super().scores(step, memory)
-        ends = torch.tensor([self.chunk_index, self.eos_idx], device=scores.device)
-        return scores.index_copy(-1, ends, _swap_end_scores(step, scores[..., ends]))
+        return scores.index_copy(-1, self.ends, _swap_end_scores(step, scores[..., self.ends]))
 
     def finish(self, step: Step, memory: PpgMemory, scores: WordScores, log_sum: Tensor) -> Tensor:
-        ends = torch.tensor([self.chunk_index, self.eos_idx], device=log_sum.device).expand(len(log_sum), 2)
+        ends = self.ends.expand(len(log_sum), 2)
         scores.put(ends, _swap_end_scores(step, scores.get(ends).unsqueeze(1)).squeeze(1))
         return log_sum
 
