@@ -1,13 +1,23 @@
-"""All that is to be measured on a GPU, in one call: output losses, the score concat, training steps, beam search.
+"""All that is to be measured on a GPU, in one call of at most ten minutes.
 
-    python benchmarks/gpu.py              the published sizes, some minutes; needs a GPU
+    python benchmarks/gpu.py              the published sizes, at most ten minutes; needs a GPU
     python benchmarks/gpu.py --resume     only the tables that the last call did not finish
     python benchmarks/gpu.py --quick      a toy size, on a CPU where there is no GPU; its numbers mean nothing.
                                           TRITON_INTERPRET=1 lets Triton's kernels join there
 
-Times are wall times between two waits for the GPU. What is not installed (Triton, Liger-Kernel, cut-cross-entropy) or
-does not run is named in the result instead of measured. Each table is measured in a process of its own, as an error on
-a GPU leaves a process useless, and is written down before the next one begins.
+Output losses, the score concat, training steps in every precision, whole trainings, beam search. Times are wall times
+between two waits for the GPU. What is not installed (Triton, Liger-Kernel, cut-cross-entropy) or does not run is named
+in the result instead of measured. Each table is measured in a process of its own with a limit of time, as an error on a
+GPU leaves a process useless, and is written down before the next one begins.
+
+On a machine with torch for CUDA (which brings Triton) and no network, carry these wheels: fairseq-fixed, built for that
+Python by ``pip wheel --no-build-isolation --no-deps -c constraints.txt -w wheels fairseq-fixed``, and by ``pip download
+--no-deps -c constraints.txt -d wheels`` antlr4-python3-runtime, bitarray, colorama, hydra-core, joblib, lxml, narwhals,
+omegaconf, portalocker, regex, sacrebleu, sacremoses, scikit-learn, scipy, subword-nmt, tabulate, threadpoolctl; to be
+compared with, liger-kernel and cut-cross-entropy. There, in this checkout:
+
+    pip install --no-index --no-deps wheels/*.whl
+    python benchmarks/gpu.py
 """
 
 import argparse
@@ -16,6 +26,7 @@ import logging
 import os
 import shlex
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -26,6 +37,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import decoding  # noqa: E402 - the files beside this one, wherever it is called from
+import gpu_training  # noqa: E402
 import granularity  # noqa: E402
 import harness  # noqa: E402
 import torch  # noqa: E402
@@ -46,6 +58,10 @@ TORCH_CHUNK = 224
 SPECIAL_PER_CYCLE = 16
 CONCAT_TITLE = "Score concat, forward and backward"
 NOT_MEASURED = "not measured: no GPU was at hand"
+WHOLE = "Whole training"
+# Seconds that all tables have together, and one of them has.
+ALL_TABLES, ONE_TABLE = 580, 120
+UPDATES = 200  # of a whole training
 FAILED = "the whole table"  # stands for the rows of one that could not be measured
 _FUSED_LOSS = f"`{OURS}` at least equal in time to the best of the others, within 10% of its memory"
 _SYSTEMS = "`C-DNPG, product` at most 1.10 of the Transformer"
@@ -56,6 +72,8 @@ TARGETS = {
     "Output layer, bfloat16, 8 times the tokens": _FUSED_LOSS,
     CONCAT_TITLE: "Triton's kernels at most 0.05 of the chunked form, at least half of what the rate of tanh allows",
     "Training step": f"`{training_step.OURS}` at most 0.35 of fairseq's `lstm`",
+    f"{WHOLE}, float32": f"`{training_step.OURS}` at most 0.50 of fairseq's `lstm`",
+    f"{WHOLE}, --bf16": f"`{training_step.OURS}` at most 0.50 of fairseq's `lstm`",
     "Granularity-aware attention, whole step": _SYSTEMS,
     "Granularity-aware attention, layers alone": _SYSTEMS,
     "Beam search": f"`{decoding.FAST}` at most 0.50 of fairseq's `lstm`, `{decoding.HALF}` at most 0.36",
@@ -101,8 +119,8 @@ class LossStep:
         return numbers
 
 
-def output_losses() -> dict[str, Loss]:
-    """Every way to the same number; one that cannot be imported here says so when it is called."""
+def output_losses(dtype: torch.dtype = torch.float32) -> dict[str, Loss]:
+    """Every way to the same number in ``dtype``; one that cannot be imported here says so when it is called."""
     from wean_fairseq.modules import product_cross_entropy
 
     losses: dict[str, Loss] = {
@@ -116,7 +134,8 @@ def output_losses() -> dict[str, Loss]:
         losses[TORCH] = partial(fused, options=options())
         losses[f"{TORCH}, chunks of {TORCH_CHUNK}"] = partial(fused, options=options(batch_chunk_size=TORCH_CHUNK))
     losses["Liger-Kernel"] = liger_loss
-    losses["cut-cross-entropy"] = cut_loss
+    if dtype != torch.float32:  # in which its backward refuses to run
+        losses["cut-cross-entropy"] = cut_loss
     return losses
 
 
@@ -239,7 +258,23 @@ class OnDevice:
 
 
 class DeviceStep(OnDevice, TrainingStep):
-    """A training step on the device."""
+    """A training step on the device, in the precision that its options ask for."""
+
+    def build_optimizer(self, cfg: Any) -> Any:
+        """As fairseq's trainer builds it."""
+        self.tf32 = getattr(cfg.task, "tf32", False)
+        return gpu_training.half_optimizer(cfg, self.model, DEVICE) or super().build_optimizer(cfg)
+
+    def __call__(self, index: int) -> dict[str, float]:
+        """Do it with batch ``index`` and wait for the end."""
+        from wean_fairseq.precision import set_tf32
+
+        set_tf32(self.tf32)
+        try:
+            return super().__call__(index)
+        except OverflowError:  # the loss scale is halved, and the update left out, as the trainer does it
+            self.optimizer.zero_grad()
+            return {}
 
 
 class DeviceSearchStep(OnDevice, decoding.SearchStep):
@@ -263,9 +298,14 @@ def measure_table(title: str, args: argparse.Namespace) -> dict[str, dict[str, A
     if title == CONCAT_TITLE:
         return measure_losses(concat_losses(size, args.seed), size, torch.float32, args)
     if title == "Training step":
-        return measure_steps([row for row in training_step.VARIANTS if row.arch in ("lstm", "wean_lstm")], size, args)
+        plain = [row for row in training_step.VARIANTS if row.arch in ("lstm", "wean_lstm")]
+        return measure_steps([*plain, *gpu_training.STEPS], size, args)
+    if title.startswith(WHOLE):
+        more = ["--bf16"] if title.endswith("--bf16") else []
+        return gpu_training.measure_runs(size, DEVICE, 8 if args.quick else UPDATES, args.seed, *more)
     if title == "Beam search":
         searches = [row for row in decoding.VARIANTS if row.arch in ("lstm", "wean_lstm")]
+        searches.append(decoding.SearchVariant(decoding.CONCAT, "wean_lstm", "cross_entropy", decoding.CONCAT_FLAGS))
         return measure_steps(searches, size, args, DeviceSearchStep)
     if title.startswith("Granularity"):
         systems = [row for row in granularity.VARIANTS if row.name in (granularity.PEER, "C-DNPG, product")]
@@ -274,14 +314,16 @@ def measure_table(title: str, args: argparse.Namespace) -> dict[str, dict[str, A
     if title.endswith("8 times the tokens"):
         size = replace(size, batch_size=8 * size.batch_size)
     dtype = torch.bfloat16 if "bfloat16" in title else torch.float32
-    return measure_losses(output_losses(), size, dtype, args)
+    return measure_losses(output_losses(dtype), size, dtype, args)
 
 
-def try_table(title: str, words: Sequence[str], args: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """The rows of one table, or one with the reason why there are none."""
+def try_table(title: str, words: Sequence[str], args: argparse.Namespace, left_s: float) -> dict[str, dict[str, Any]]:
+    """The rows of one table, or one with the reason why there are none; in ``left_s`` seconds at most."""
+    if left_s <= 0:
+        return {FAILED: {"error": "the time of this call is over: call again with --resume"}}
     try:
         if DEVICE.type == "cuda":
-            return harness.run_child(Path(__file__), [*words, "--table", title])
+            return harness.run_child(Path(__file__), [*words, "--table", title], min(left_s, ONE_TABLE))
         return measure_table(title, args)
     except Exception as error:  # noqa: BLE001 - whatever it is, the other tables do not depend on it
         return {FAILED: {"error": described(error, line=-1)}}  # where the error of a child stands
@@ -303,12 +345,13 @@ def report(data: dict[str, Any]) -> list[str]:
                 name,
                 f"{row['wall_ms']:.2f}" if "wall_ms" in row else row["error"],
                 f"{row['wall_ratio']:.3f}" if "wall_ratio" in row else "",
+                f"{row['words_per_s']:,.0f}" if "words_per_s" in row else "",
                 "" if row.get("peak_mib") is None else f"{row['peak_mib']:.0f}",
                 f"{max(row['off_by']):.1e}" if "off_by" in row else "",
             ]
             for name, row in rows.items()
         ]
-        header = ["variant", "wall ms", "**ratio**", "peak MiB", "largest relative error"]
+        header = ["variant", "wall ms", "**ratio**", "words/s", "peak MiB", "largest relative error"]
         target = f"Target: {TARGETS[title]}."
         lines += ["", f"## {title}", "", *harness.table(header, cells), "", target]
     return lines + ["", tanh_line(data)]
@@ -391,8 +434,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     }
     kept = kept_tables(args, data)
     data["tables"] = {}
+    end = time.monotonic() + ALL_TABLES
     for title in TARGETS:
-        data["tables"][title] = kept[title] if title in kept else try_table(title, words, args)
+        left_s = end - time.monotonic()
+        data["tables"][title] = kept[title] if title in kept else try_table(title, words, args, left_s)
         harness.write_results(args.output, data, report(data))  # now, lest a later table take it along
     print("\n".join(report(data)))
 

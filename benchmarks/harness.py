@@ -99,14 +99,17 @@ def _status_mib(name: str) -> float:
     return int(line.split()[1]) / 1024
 
 
-def run_child(script: Path, arguments: Sequence[str]) -> dict[str, Any]:
+def run_child(script: Path, arguments: Sequence[str], limit_s: float | None = None) -> dict[str, Any]:
     """Run ``script`` in a fresh process; its last line of output is the JSON object returned.
 
     Raises:
-        RuntimeError: if it fails, with the last lines it wrote.
+        RuntimeError: if it fails, with the last lines it wrote, or takes longer than ``limit_s``.
     """
     command = [sys.executable, str(script), *arguments]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"{script.name} was ended after {limit_s:.0f} s") from None
     if result.returncode:
         raise RuntimeError(f"{script.name} {' '.join(arguments)} failed:\n" + result.stderr[-2000:])
     answer: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])

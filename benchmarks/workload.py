@@ -94,12 +94,16 @@ class TrainingStep:
         self.task = self.setup_task(cfg.task)
         self.model = self.task.build_model(cfg.model).to(self.device).train()
         self.criterion = criterions.build_criterion(cfg.criterion, self.task).to(self.device)
-        self.optimizer = optim.build_optimizer(cfg.optimizer, list(self.model.parameters()))
+        self.optimizer = self.build_optimizer(cfg)
         self.clip_norm = cfg.optimization.clip_norm
 
     def setup_task(self, cfg: Any) -> FairseqTask:
         """The task that the model is built for."""
         return tasks.setup_task(cfg)
+
+    def build_optimizer(self, cfg: Any) -> Any:
+        """The optimiser of the model's parameters."""
+        return optim.build_optimizer(cfg.optimizer, list(self.model.parameters()))
 
     def sample(self, index: int) -> dict[str, Any]:
         """Batch ``index``, complete."""

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPTS = ("harness", "workload", "training_step", "copying", "granularity", "essay_step", "gpu")
+SCRIPTS = ("harness", "workload", "training_step", "copying", "granularity", "essay_step", "gpu_training", "gpu")
 SCRIPTS += ("transformer_families", "decoding", "scaling", "update_bytes", "data_path", "preprocess_lcsts")
 
 
@@ -86,6 +86,9 @@ def test_child_answers_with_its_last_line(harness, tmp_path):
     script = tmp_path / "child.py"
     script.write_text("print('chatter'); print('{\"peak\": 1.5}')")
     assert harness.run_child(script, []) == {"peak": 1.5}
+    script.write_text("import time; time.sleep(60)")
+    with pytest.raises(RuntimeError, match="was ended after 1 s"):
+        harness.run_child(script, [], 1.0)
 
 
 def test_results_name_no_folder_of_the_machine(harness, monkeypatch):
@@ -401,6 +404,11 @@ def test_the_gpu_benchmark_runs_everything_and_claims_nothing_without_a_gpu(monk
         "paraphrase_transformer",
         "C-DNPG, product",
     ]
+    rows = {f"{title}: {name}": row for title, table in data["tables"].items() for name, row in table.items()}
+    assert len(rows) > 40
+    others = ("Liger-Kernel", "cut-cross-entropy")  # which are for GPUs
+    assert not {name: row for name, row in rows.items() if "error" in row and not name.endswith(others)}
+    assert data["tables"]["Whole training, --bf16"]["fairseq transformer"]["words_per_s"] > 0
     text = (tmp_path / "gpu.md").read_text()
     assert "nothing of a GPU was measured" in text
     assert "Kernels of concat: not measured." in text

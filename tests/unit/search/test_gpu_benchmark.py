@@ -14,7 +14,7 @@ import torch
 from tests import triton_kernels
 
 ROOT = Path(__file__).resolve().parents[3]
-SCRIPTS = ("harness", "workload", "training_step", "decoding", "granularity", "gpu")
+SCRIPTS = ("harness", "workload", "training_step", "decoding", "granularity", "gpu_training", "gpu")
 
 
 @pytest.fixture
@@ -97,15 +97,17 @@ def test_without_a_gpu_every_table_is_said_not_to_be_measured(gpu, measured, tmp
 
 def test_the_process_of_a_table_answers_with_its_rows(gpu, monkeypatch, tmp_path, capsys):
     asked = []
-    monkeypatch.setattr(gpu.harness, "run_child", lambda script, words: asked.append((script.name, words)) or {"a": {}})
+    child = lambda script, words, limit: asked.append((script.name, words, limit)) or {"a": {}}  # noqa: E731
+    monkeypatch.setattr(gpu.harness, "run_child", child)
     monkeypatch.setattr(gpu, "DEVICE", torch.device("cuda"))
-    assert gpu.try_table("Beam search", ["--quick"], None) == {"a": {}}
-    assert asked == [("gpu.py", ["--quick", "--table", "Beam search"])]
+    assert gpu.try_table("Beam search", ["--quick"], None, 7.0) == {"a": {}}
+    assert asked == [("gpu.py", ["--quick", "--table", "Beam search"], 7.0)]
+    assert "--resume" in gpu.try_table("Beam search", [], None, 0.0)[gpu.FAILED]["error"]
     monkeypatch.setattr(gpu, "DEVICE", torch.device("cpu"))
     gpu.main(asked[0][1])
     rows = json.loads(capsys.readouterr().out.splitlines()[-1])
     decoding = sys.modules["decoding"]
-    assert list(rows) == [decoding.PEER, decoding.STOCK, decoding.FAST, decoding.HALF, decoding.FEW]
+    assert list(rows) == [decoding.PEER, decoding.STOCK, decoding.FAST, decoding.HALF, decoding.FEW, decoding.CONCAT]
     assert rows[decoding.PEER]["wall_ratio"] == 1.0
 
 
