@@ -57,6 +57,7 @@ TORCH_CHUNK = 224
 # 7.0 to 9.0 (CUDA C++ programming guide, table of arithmetic throughput).
 SPECIAL_PER_CYCLE = 16
 CONCAT_TITLE = "Score concat, forward and backward"
+COUNTS = "Kernels and waits, counted without a GPU, and what keeps some from their goals: [counts](gpu_counts.md)."
 NOT_MEASURED = "not measured: no GPU was at hand"
 WHOLE = "Whole training"
 # Seconds that all tables have together, and one of them has.
@@ -354,7 +355,7 @@ def report(data: dict[str, Any]) -> list[str]:
         header = ["variant", "wall ms", "**ratio**", "words/s", "peak MiB", "largest relative error"]
         target = f"Target: {TARGETS[title]}."
         lines += ["", f"## {title}", "", *harness.table(header, cells), "", target]
-    return lines + ["", tanh_line(data)]
+    return lines + ["", tanh_line(data), "", COUNTS]
 
 
 def tanh_line(data: dict[str, Any]) -> str:
@@ -392,7 +393,7 @@ def report_nothing(args: argparse.Namespace) -> None:
     path = args.output.with_suffix(".md")
     if not path.exists():
         rows = [[title, target, NOT_MEASURED] for title, target in TARGETS.items()]
-        lines = ["# GPU", "", *harness.table(["what", "target", "result"], rows)]
+        lines = ["# GPU", "", *harness.table(["what", "target", "result"], rows), "", COUNTS]
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join([*lines, "", "`python benchmarks/gpu.py` measures all of it.", ""]), encoding="utf-8")
 

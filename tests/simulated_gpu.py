@@ -40,11 +40,12 @@ _COPIES = {"copy_", "to", "type_as", "cpu", "cuda", "set_", "__set__"}
 _PACKING = {"_pack_padded_sequence", "_pad_packed_sequence"}
 # Kernels of what CUDA does otherwise than a CPU, forward and backward.
 _RECURRENT = {"lstm": (1, 1), "gru": (1, 1), "lstm_cell": (3, 7), "gru_cell": (3, 7)}
+_RECURRENT |= {"_thnn_fused_lstm_cell": (1, 1), "_thnn_fused_gru_cell": (1, 1)}
 _INDEXING = {"__getitem__", "__setitem__", "index_put", "index_put_", "index"}
 # What autocast computes in half precision, in float32, in float32 by an argument of the operation, and in the widest of
 # the operands' dtypes (docs.pytorch.org/docs/stable/amp.html, "CUDA Ops that can autocast to ...").
 _HALF = {"linear", "matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv"}
-_HALF |= {"scaled_dot_product_attention", "lstm", "gru", "lstm_cell", "gru_cell"}
+_HALF |= {"scaled_dot_product_attention", *_RECURRENT}
 _FLOAT32 = {"exp", "expm1", "log", "log10", "log2", "log1p", "pow", "__pow__", "__rpow__", "reciprocal", "rsqrt"}
 _FLOAT32 |= {
     "softplus",
@@ -140,7 +141,7 @@ class SimulatedGpu(TorchFunctionMode):
                 dtypes = {tensor.dtype for tensor in tensors if tensor.is_floating_point()}
                 if len(dtypes) > 1:
                     raise RuntimeError(f"{name} has operands of several dtypes: {dtypes}")
-                return self._recurrent(func, args, _RECURRENT[name])
+                return self._recurrent(_FUSED_CELLS.get(name, func), args, _RECURRENT[name])
             if name == "mm" and "out_dtype" in kwargs:
                 return self._widened_product(*args, kwargs["out_dtype"])
             result = func(*tree_map(_real_device, args), **tree_map(_real_device, kwargs))
@@ -223,6 +224,28 @@ class SimulatedGpu(TorchFunctionMode):
             self.copies += 1
 
 
+def _fused_lstm_cell(
+    input_gates: torch.Tensor, hidden_gates: torch.Tensor, cell: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    """CUDA's kernel of that name."""
+    gates = (input_gates + hidden_gates).chunk(4, dim=1)
+    new_cell = gates[1].sigmoid() * cell + gates[0].sigmoid() * gates[2].tanh()
+    return gates[3].sigmoid() * new_cell.tanh(), new_cell, torch.cat(gates, dim=1)
+
+
+def _fused_gru_cell(
+    input_gates: torch.Tensor, hidden_gates: torch.Tensor, hidden: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    """CUDA's kernel of that name."""
+    given, own = input_gates.chunk(3, dim=1), hidden_gates.chunk(3, dim=1)
+    reset, update = ((one + other).sigmoid() for one, other in zip(given[:2], own[:2], strict=True))
+    new = (given[2] + reset * own[2]).tanh()
+    return new + update * (hidden - new), torch.cat(own, dim=1)
+
+
+_FUSED_CELLS = {"_thnn_fused_lstm_cell": _fused_lstm_cell, "_thnn_fused_gru_cell": _fused_gru_cell}  # no CPU has them
+
+
 class _Kernels(torch.autograd.Function):
     """A function of tensors whose operations count as so many kernels, forward and backward."""
 
@@ -234,6 +257,7 @@ class _Kernels(torch.autograd.Function):
         kernels: tuple[int, int],
         *tensors: torch.Tensor,
     ) -> tuple[torch.Tensor, ...]:
+        ctx.set_materialize_grads(False)  # CUDA's kernels take what has no gradient as it is
         ctx.counter, ctx.kernels = counter, kernels
         ctx.needed = ctx.needs_input_grad[3:]
         inputs = [tensor.detach().requires_grad_(needed) for tensor, needed in zip(tensors, ctx.needed, strict=True)]
@@ -243,10 +267,12 @@ class _Kernels(torch.autograd.Function):
         return tuple(result.detach() for result in results)
 
     @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        results = [result for result, grad in zip(ctx.results, grads, strict=True) if grad is not None]
+        given = [grad for grad in grads if grad is not None]
         wanted = [tensor for tensor, needed in zip(ctx.inputs, ctx.needed, strict=True) if needed]
         with torch._C.DisableTorchFunction(), ctx.counter.counted_as("recurrent, backward", ctx.kernels[1]):
-            found = iter(torch.autograd.grad(ctx.results, wanted, grads, allow_unused=True))
+            found = iter(torch.autograd.grad(results, wanted, given, allow_unused=True))
         return None, None, None, *(next(found) if needed else None for needed in ctx.needed)
 
 

@@ -16,10 +16,12 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_
 from tests.copy_contract import FIRST, copy_task
 from tests.model_contract import EOS, UNK, build_model, collate, make_task, task_inputs
 from tests.simulated_gpu import SimulatedGpu
+from wean_fairseq.modules import gru_update, lstm_update
 from wean_fairseq.search import FastSequenceGenerator
 from wean_fairseq.search.generator import PaperSequenceGenerator
 
 TABLE = Path(__file__).resolve().parents[2] / "benchmarks/results/gpu_counts.json"
+PAGE = TABLE.with_suffix(".md")
 # Small sizes: counts do not depend on them.
 SIZES = {"embed_dim": 12, "hidden_size": 12, "ffn_dim": 12, "attention_heads": 2, "attention_dim": 6, "local_dim": 6}
 SIZES |= {"phrase_dim": 12, "phrase_heads": 2, "sentence_dim": 6, "sentence_heads": 3, "separator_dim": 4}
@@ -105,6 +107,75 @@ def count(name: str) -> dict[str, dict[str, float]]:
     return {kind: step for kind, (step, _) in steps.items()} | counts
 
 
+# What was aimed at, where it is counted, and what keeps a count from it. The stepwise decoders were to have half of the
+# launches a step that they had, cells counted as CUDA runs them.
+LAUNCHES, WAITS = "launches", "waits"
+SEPARATE = (
+    "attention and the gradients of what it reads stay kernels of their own; a CUDA graph is not to be tried here"
+)
+GOALS: tuple[tuple[str, str, str, float, str], ...] = (
+    ("wean_lstm", "decoded word", LAUNCHES, 45, ""),
+    ("wean_lstm", "decoded word", WAITS, 1, ""),
+    ("wean_lstm", "training step", WAITS, 3, ""),
+    ("ppg", "training step", WAITS, 3, ""),
+    (
+        "ppg",
+        "decoded word",
+        WAITS,
+        1,
+        "the host asks which hypotheses begin a chunk, for which alone the text is encoded",
+    ),
+    ("nts", "training step", LAUNCHES, 1252 / 2, ""),
+    (
+        "enc_dec_a",
+        "training step",
+        LAUNCHES,
+        1303 / 2,
+        "dropout falls on all that the first layer reads, at each step anew",
+    ),
+    ("tat_lstm", "training step", LAUNCHES, 1227 / 2, ""),
+    ("mta_lstm", "training step", LAUNCHES, 1406 / 2, "the coverage has kernels of its own at every step"),
+    (
+        "sc_lstm",
+        "training step",
+        LAUNCHES,
+        1156 / 2,
+        "keywords go into the cell, where CUDA's kernel takes nothing more",
+    ),
+    ("copynet", "training step", LAUNCHES, 885 / 2, SEPARATE),
+    ("pointer_generator", "training step", LAUNCHES, 839 / 2, SEPARATE),
+)
+
+
+def render(table: dict[str, dict[str, dict[str, float]]]) -> str:
+    """The page of the counts."""
+
+    def rows(header: list[str], cells: list[list[object]]) -> list[str]:
+        lines = [header, ["---", *["---:"] * (len(header) - 1)], *cells]
+        return ["| " + " | ".join(map(str, line)) + " |" for line in lines]
+
+    goals: list[list[object]] = []
+    for name, kind, what, goal, reason in GOALS:
+        found = table[name][kind][what]
+        assert reason or found <= goal, (name, kind, what, found)
+        goals.append([f"{name}, {kind}, {what}", f"{goal:g}", f"{found:g}", reason if found > goal else "reached"])
+    kinds = list(next(iter(table.values())))
+    counts = [
+        [name, *(" / ".join(f"{table[name][kind][w]:g}" for w in (LAUNCHES, WAITS)) for kind in kinds)]
+        for name in table
+    ]
+    lines = ["# Counts on a simulated GPU", ""]
+    lines += [
+        "Kernels launched / waits of the host, forward and backward without the optimiser, 24 words, three sentences;"
+    ]
+    lines += [
+        "a decoded word is of beam 4. What is counted how: `tests/simulated_gpu.py`. CI fails when a count grows;"
+    ]
+    lines += ["`python -m tests.unit.test_gpu_counts` counts anew.", "", "## Goals", ""]
+    lines += rows(["what", "goal", "count", "result"], goals)
+    return "\n".join([*lines, "", "## All", "", *rows(["system", *kinds], counts), ""])
+
+
 def test_every_family_is_counted():
     ours = {arch for arch, model in ARCH_MODEL_REGISTRY.items() if model.__module__.startswith("wean_fairseq")}
     counted = {ARCH_MODEL_NAME_REGISTRY[arch] for arch, _ in SYSTEMS.values()}
@@ -148,9 +219,31 @@ def test_the_simulated_gpu_casts_and_refuses_as_cuda_does():
     assert [one.dtype for one in found] == [torch.float16, *[torch.float32] * 4]
 
 
+def test_the_page_has_the_counts_and_their_goals():
+    assert PAGE.read_text() == render(json.loads(TABLE.read_text()))
+
+
+def test_the_kernel_of_a_cell_is_the_cell():
+    """Expected: the same function on the CPU, which has no such kernel."""
+    torch.manual_seed(1)
+    gates, hidden_gates, cell, added = (torch.randn(3, width * 5) for width in (4, 4, 1, 1))
+    for more in (None, added):
+        expected = lstm_update(gates, cell, more, hidden_gates)
+        with SimulatedGpu():
+            found = lstm_update(gates, cell, more, hidden_gates)
+        for mine, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(mine, other)
+    expected = gru_update(gates[:, 5:], hidden_gates[:, 5:], cell)
+    with SimulatedGpu():
+        found = gru_update(gates[:, 5:], hidden_gates[:, 5:], cell)
+    torch.testing.assert_close(found, expected)
+
+
 def main() -> None:
-    """Write the table."""
-    TABLE.write_text(json.dumps({name: count(name) for name in SYSTEMS}, indent=1) + "\n")
+    """Write the table and its page."""
+    table = {name: count(name) for name in SYSTEMS}
+    TABLE.write_text(json.dumps(table, indent=1) + "\n")
+    PAGE.write_text(render(table))
 
 
 if __name__ == "__main__":

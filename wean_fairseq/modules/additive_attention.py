@@ -10,6 +10,8 @@ Legend: ``B`` sentences, ``N`` hypotheses, those of a sentence side by side (in 
 import torch
 from torch import Tensor, nn
 
+from .looped_linear import LoopedLinear
+
 
 class AdditiveAttention(nn.Module):
     """e_i = v . tanh(W_h h_i + W_s s + w_c cov_i + b).
@@ -39,18 +41,29 @@ class AdditiveAttention(nn.Module):
         projected: Tensor = self.key_proj(keys)
         return projected
 
-    def scores(self, query: Tensor, projected_keys: Tensor, coverage: Tensor | None = None) -> Tensor:
+    def query_map(self) -> LoopedLinear:
+        """The part of the query, W_s s + b, for a loop over the steps."""
+        return LoopedLinear(self.query_proj.weight, self.query_proj.bias)
+
+    def scores(
+        self,
+        query: Tensor,
+        projected_keys: Tensor,
+        coverage: Tensor | None = None,
+        query_map: LoopedLinear | None = None,
+    ) -> Tensor:
         """Unnormalised scores of all positions, padding included.
 
         Args:
             query: the decoder state of one step, shape (N, Q).
             projected_keys: from ``project_keys``, shape (B, S, A).
             coverage: attention so far, summed over the steps, shape (N, S); only with ``coverage`` set.
+            query_map: from ``query_map``, where there is a loop.
 
         Returns:
             Scores (logits), shape (N, S).
         """
-        queries = self.query_proj(query).unflatten(0, (len(projected_keys), -1))  # (B, K, A)
+        queries = (query_map or self.query_proj)(query).unflatten(0, (len(projected_keys), -1))  # (B, K, A)
         hidden = projected_keys.unsqueeze(1) + queries.unsqueeze(2)  # (B, K, S, A)
         if self.coverage_weight is not None:
             assert coverage is not None, "this attention has coverage and must be given it"

@@ -1,25 +1,43 @@
 """One step of an LSTM or a GRU from gates whose parts were summed up outside, where a fused call cannot be used.
 
-The gates have PyTorch's order, so that the weights can be those of ``nn.LSTM`` and ``nn.GRUCell``.
+The gates have PyTorch's order, so that the weights can be those of ``nn.LSTM`` and ``nn.GRUCell``. On a GPU a step is
+the one kernel that PyTorch's cells have there for the same; a CPU has none.
 
-Legend: ``B`` batch, ``H`` hidden width.
+Legend: ``B`` batch, ``F`` width of what is fed beside the word, ``H`` hidden width, ``L`` layers.
 """
 
+from collections.abc import Callable, Sequence
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from .looped_linear import LoopedLinear
 
 
-def lstm_update(gates: Tensor, cell: Tensor, added: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def lstm_update(
+    gates: Tensor, cell: Tensor, added: Tensor | None = None, hidden_gates: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """c_t = f * c_{t-1} + i * g (+ added); h_t = o * tanh(c_t).
 
     Args:
         gates: what goes into i, f, g and o, in this order, shape (B, 4H).
         cell: c_{t-1}, shape (B, H).
         added: another part of c_t (SC-LSTM), shape (B, H).
+        hidden_gates: another part of what goes into the gates, shape (B, 4H).
 
     Returns:
         h_t and c_t, each of shape (B, H).
     """
+    if gates.is_cuda and hidden_gates is not None:
+        if added is not None:  # after the kernel the output gate is wanted once more, from the sum
+            gates, hidden_gates = gates + hidden_gates, gates.new_zeros(1, 1).expand_as(gates)
+        hidden, new_cell, _ = torch.ops.aten._thnn_fused_lstm_cell(gates, hidden_gates, cell)
+        if added is None:
+            return hidden, new_cell
+        new_cell = new_cell + added
+        return torch.sigmoid(gates[:, -cell.size(1) :]) * torch.tanh(new_cell), new_cell
+    if hidden_gates is not None:
+        gates = gates + hidden_gates
     input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=-1)
     new_cell = torch.sigmoid(forget_gate) * cell + torch.sigmoid(input_gate) * torch.tanh(candidate)
     if added is not None:
@@ -38,8 +56,58 @@ def gru_update(input_gates: Tensor, hidden_gates: Tensor, hidden: Tensor) -> Ten
     Returns:
         h_t, shape (B, H).
     """
+    if hidden.is_cuda:
+        return torch.ops.aten._thnn_fused_gru_cell(input_gates, hidden_gates, hidden)[0]  # type: ignore[no-any-return]
     input_reset, input_update, input_candidate = input_gates.chunk(3, dim=-1)
     hidden_reset, hidden_update, hidden_candidate = hidden_gates.chunk(3, dim=-1)
     update = torch.sigmoid(input_update + hidden_update)
     candidate = torch.tanh(input_candidate + torch.sigmoid(input_reset + hidden_reset) * hidden_candidate)
     return candidate + update * (hidden - candidate)
+
+
+class LstmLayers:
+    """The layers of an LSTM for a loop over steps whose input is known in parts only.
+
+    Args:
+        lstm: holds the weights; the last F units of its input are fed at each step.
+        fed_dim: ``F``; may be 0.
+    """
+
+    def __init__(self, lstm: nn.LSTM, fed_dim: int = 0) -> None:
+        first, *upper = lstm.all_weights
+        self.of_fed = LoopedLinear(first[0][:, -fed_dim:]) if fed_dim else None
+        self.of_below = [LoopedLinear(one[0], one[2] + one[3]) for one in upper]
+        self.of_hidden = [LoopedLinear(one[1]) for one in lstm.all_weights]
+
+    def advance(
+        self,
+        given: Tensor,
+        fed: Tensor | None,
+        state: tuple[list[Tensor], list[Tensor]],
+        dropout: Callable[[Tensor], Tensor],
+        added: Sequence[Tensor | None] | None = None,
+    ) -> list[Tensor]:
+        """Take a step.
+
+        Args:
+            given: the known part of the first layer's gates, biases included, shape (B, 4H).
+            fed: shape (B, F).
+            state: h and c of each layer, (B, H) each, which are replaced.
+            dropout: on the output of each layer that another one reads.
+            added: to the cells of each layer, (B, H) each.
+
+        Returns:
+            What was read of the layers below the top one, (B, H) each.
+        """
+        hidden, cell = state
+        outputs: list[Tensor] = []
+        for layer, of_hidden in enumerate(self.of_hidden):
+            gates = given
+            if layer:
+                outputs.append(dropout(hidden[layer - 1]))
+                gates = self.of_below[layer - 1](outputs[-1])
+            elif self.of_fed is not None and fed is not None:
+                gates = given + self.of_fed(fed)
+            more = None if added is None else added[layer]
+            hidden[layer], cell[layer] = lstm_update(gates, cell[layer], more, of_hidden(hidden[layer]))
+        return outputs

@@ -8,11 +8,13 @@ encoder outputs.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from .looped_linear import LoopedLinear
 from .masking import masked_softmax
 from .steps import Memory, fold_hypotheses
 
@@ -26,6 +28,14 @@ class AttentionMemory(Memory):
     keys: Tensor  # W_a h_i, or h_i for the score dot, (B, S, H)
     values: Tensor  # what h_i adds to W_c [c_t; h_t] with weight 1, (B, S, H)
     padding_mask: Tensor  # (B, S)
+
+
+class AttentionMaps(NamedTuple):
+    """The products of a step of attention, for a loop over the steps."""
+
+    keys: LoopedLinear
+    values: LoopedLinear
+    of_state: LoopedLinear  # the decoder state's half of W_c
 
 
 class GlobalAttention(nn.Module):
@@ -59,18 +69,27 @@ class GlobalAttention(nn.Module):
         of_context = self.combine.weight[:, : states.size(-1)]
         return AttentionMemory(keys, linear(states, of_context), padding_mask)
 
-    def forward(self, query: Tensor, memory: AttentionMemory) -> tuple[Tensor, Tensor]:
+    def maps(self, memory: AttentionMemory) -> AttentionMaps:
+        """The products with the source and W_c, for a loop over the steps."""
+        of_state = self.combine.weight[:, self.combine.out_features :]
+        parts = (memory.keys, memory.values.transpose(1, 2), of_state)
+        return AttentionMaps(*(LoopedLinear(part) for part in parts))
+
+    def forward(
+        self, query: Tensor, memory: AttentionMemory, maps: AttentionMaps | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Attend from every decoder state to the source of the same sentence.
 
         Args:
             query: decoder states h_t, shape (N, T, H); N is a multiple of B.
             memory: of the source.
+            maps: from ``maps``, where there is a loop.
 
         Returns:
             Attentional states, shape (N, T, H), and attention weights, shape (N, T, S).
         """
+        maps = maps or self.maps(memory)
         queries = fold_hypotheses(query, len(memory.keys))  # (B, K * T, H)
-        weights = masked_softmax(torch.bmm(queries, memory.keys.transpose(1, 2)), memory.padding_mask)
-        context = torch.bmm(weights, memory.values).view_as(query)
-        of_state = self.combine.weight[:, query.size(-1) :]
-        return torch.tanh(context + linear(query, of_state)), weights.view(*query.shape[:2], -1)
+        weights = masked_softmax(maps.keys(queries), memory.padding_mask)
+        context = maps.values(weights).view_as(query)
+        return torch.tanh(context + maps.of_state(query)), weights.view(*query.shape[:2], -1)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from .gates import lstm_update
+from .gates import LstmLayers
 from .global_attention import AttentionMemory, GlobalAttention
 from .steps import LstmState, State
 
@@ -77,26 +77,14 @@ class InputFeedingLstm(nn.Module):
         hidden, cell, fed = list(state.layers.hidden.unbind()), list(state.layers.cell.unbind()), state.fed
         first_in, _, bias_in, bias_hidden = self.lstm.all_weights[0]
         word_gates = linear(words, first_in[:, : self.embed_dim], bias_in + bias_hidden)  # (B, T, 4H)
+        layers, maps = LstmLayers(self.lstm, fed.size(-1)), self.attention.maps(memory)
         outputs, weights = [], []
         for gates in word_gates.unbind(dim=1):
-            top = self._advance(gates, self.dropout(fed) if self.dropout_input else fed, hidden, cell)
-            attended, attention = self.attention(top.unsqueeze(1), memory)
+            layers.advance(gates, self.dropout(fed) if self.dropout_input else fed, (hidden, cell), self.dropout)
+            attended, attention = self.attention(hidden[-1].unsqueeze(1), memory, maps)
             output = self.dropout(attended.squeeze(1))
             fed = attended.squeeze(1) if self.dropout_input else output
             outputs.append(output)
             weights.append(attention.squeeze(1))
         after = FedState(LstmState(torch.stack(hidden), torch.stack(cell)), fed)
         return torch.stack(outputs, dim=1), torch.stack(weights, dim=1), after
-
-    def _advance(self, word_gates: Tensor, fed: Tensor, hidden: list[Tensor], cell: list[Tensor]) -> Tensor:
-        """One step of all layers, which replaces ``hidden`` and ``cell``, (B, H) a layer; returns the top layer's h.
-
-        ``word_gates`` (B, 4H) is the word's part of the first layer's gates, ``fed`` (B, H) the last attentional state.
-        """
-        first_in, first_hidden, _, _ = self.lstm.all_weights[0]
-        gates = word_gates + linear(fed, first_in[:, self.embed_dim :]) + linear(hidden[0], first_hidden)
-        for layer, (w_in, w_hidden, b_in, b_hidden) in enumerate(self.lstm.all_weights):
-            if layer > 0:
-                gates = linear(self.dropout(hidden[layer - 1]), w_in, b_in) + linear(hidden[layer], w_hidden, b_hidden)
-            hidden[layer], cell[layer] = lstm_update(gates, cell[layer])
-        return hidden[-1]

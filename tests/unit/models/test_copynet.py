@@ -84,7 +84,7 @@ def test_the_four_branches_of_eq_5_and_6(word, expected):
     decoder.output.score.out_proj.bias.data = bias
     batch = collate([torch.tensor([FIRST, 7, FIRST, EOS])], [torch.tensor([EOS])])
     copied = torch.tensor([2.0, 4.0, 8.0, 64.0]).log()
-    decoder._step = lambda _word, _match, _memory, last: (
+    decoder._step = lambda _word, _match, _memory, last, _maps: (
         replace(last, copy=copied.unsqueeze(0)),
         last.hidden,
         torch.zeros(1, 4),
@@ -96,7 +96,7 @@ def test_a_word_that_is_hardly_ever_copied_still_gets_a_gradient():
     """A copy score 200 below the rest: its probability is 0 in float32, its log-probability and gradient are not."""
     model = build_model("copynet", copy_task(), **TINY)
     scores = torch.tensor([[-200.0, 0.0, 0.0, 0.0]], requires_grad=True)
-    model.decoder._step = lambda _word, _match, _memory, last: (
+    model.decoder._step = lambda _word, _match, _memory, last, _maps: (
         replace(last, copy=scores),
         last.hidden,
         torch.zeros(1, 4),

@@ -74,7 +74,7 @@ def test_a_hardly_attended_word_still_learns():
     batch = collate([torch.tensor([5, BASE, EOS])], [torch.tensor([BASE, EOS])])
     encoder_out = model.encoder(batch["src_tokens"], batch["src_lengths"])
     scores = torch.tensor([[90.0, 0.0, 0.0]], requires_grad=True)
-    model.decoder.attention.scores = lambda query, keys, coverage: scores + 0.0 * query.sum()
+    model.decoder.attention.scores = lambda query, keys, coverage, query_map: scores + 0.0 * query.sum()
     distribution = model.decoder.distribution(batch["prev_output_tokens"][:, :1], encoder_out)
     (-distribution.target_log_probs(batch["target"][:, :1])).sum().backward()
     torch.testing.assert_close(scores.grad[0, 1], torch.tensor(-1.0))

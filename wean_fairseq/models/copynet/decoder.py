@@ -9,6 +9,7 @@ hidden width, ``E`` embedding width, ``A`` attention width, ``V`` base vocabular
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from fairseq.data import Dictionary
@@ -23,10 +24,13 @@ from ...modules import (
     attention_weights,
     base_ids,
     fold_hypotheses,
+    gru_update,
+    lstm_update,
     masked_softmax,
     repeat_for_hypotheses,
     weighted_sum,
 )
+from ...modules.looped_linear import LoopedLinear
 from ..copying import CopyingDecoder, CopyMemory, no_copy_mask
 
 
@@ -49,6 +53,14 @@ class CopyNetState(State):
     cell: Tensor  # of an LSTM, (N, H)
     copy: Tensor  # copy scores of the source positions, (N, S)
     coverage: Tensor  # attention that each position had so far, (N, S)
+
+
+class _Maps(NamedTuple):
+    """The linear maps of a step."""
+
+    given: LoopedLinear  # of what is read, to the gates
+    hidden: LoopedLinear  # of s_{t-1}, to the gates
+    query: LoopedLinear | None  # of the attention
 
 
 class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
@@ -115,9 +127,14 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
         source, no_copy = (repeat_for_hypotheses(part, len(words)) for part in (memory.source, memory.no_copy))
         # Where the last word stands in the source: what the selective read reads.
         matches = words.unsqueeze(2).eq(source.unsqueeze(1)) & ~no_copy.unsqueeze(1)  # (N, T, S)
+        maps = _Maps(
+            LoopedLinear(self.cell.weight_ih, self.cell.bias_ih),
+            LoopedLinear(self.cell.weight_hh, self.cell.bias_hh),
+            None if self.attention is None else self.attention.query_map(),
+        )
         readouts, copies, weights = [], [], []
         for word, match in zip(self._embed(words).unbind(dim=1), matches.unbind(dim=1), strict=True):
-            state, readout, attended = self._step(word, match, memory, state)
+            state, readout, attended = self._step(word, match, memory, state, maps)
             readouts.append(readout)
             copies.append(state.copy)
             weights += [] if attended is None else [attended]
@@ -126,7 +143,7 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
         return Step(features, attention, Copying(torch.stack(copies, dim=1), None)), state
 
     def _step(
-        self, embedded: Tensor, matches: Tensor, memory: CopyNetMemory, last: CopyNetState
+        self, embedded: Tensor, matches: Tensor, memory: CopyNetMemory, last: CopyNetState, maps: _Maps
     ) -> tuple[CopyNetState, Tensor, Tensor | None]:
         """One step: embedded last word (N, E), where it stands in the source (N, S) -> state, readout, attention."""
         inputs, weights, coverage = [embedded], None, last.coverage
@@ -137,17 +154,18 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
         if self.attention is None or memory.keys is None:
             inputs.append(repeat_for_hypotheses(memory.states[:, 0], len(embedded)))
         else:
-            scores = self.attention.scores(last.hidden, memory.keys)  # (N, S)
+            scores = self.attention.scores(last.hidden, memory.keys, query_map=maps.query)  # (N, S)
             if self.coverage_weight is not None:
                 scores = scores + self.coverage_weight * last.coverage
             weights = attention_weights(scores, memory.padding_mask)
             inputs.append(weighted_sum(weights, memory.states))  # c_t, (N, M)
             coverage = last.coverage + weights
         given = torch.cat(inputs, dim=-1)
+        gates, hidden_gates = maps.given(given), maps.hidden(last.hidden)
         if isinstance(self.cell, nn.LSTMCell):
-            hidden, cell = self.cell(given, (last.hidden, last.cell))
+            hidden, cell = lstm_update(gates, last.cell, hidden_gates=hidden_gates)
         else:
-            hidden, cell = self.cell(given, last.hidden), last.cell
+            hidden, cell = gru_update(gates, hidden_gates, last.hidden), last.cell
         copy = last.copy
         if memory.copy_keys is not None:
             states = fold_hypotheses(hidden.unsqueeze(1), len(memory.copy_keys))  # (B, K, H)

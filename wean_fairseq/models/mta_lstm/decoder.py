@@ -28,11 +28,12 @@ from ...modules import (
     attend_uncovered,
     attention_weights,
     importance_loss,
-    lstm_update,
     repeat_for_hypotheses,
     scatter_to_source,
     weighted_sum,
 )
+from ...modules.gates import LstmLayers
+from ...modules.looped_linear import LoopedLinear
 from ..topics import TopicDecoder, add_auxiliary
 
 
@@ -137,14 +138,21 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
         embedded = self.dropout(self.embed_tokens(words))  # (N, T, E)
         first_in, _, bias_in, bias_hidden = self.lstm.all_weights[0]
         word_gates = linear(embedded, first_in[:, : embedded.size(-1)], bias_in + bias_hidden)  # (N, T, 4H)
-        outputs, weights = [], []
+        layers, query_map = LstmLayers(self.lstm), self.attention.query_map()
+        hidden, cell = list(state.hidden.unbind(dim=1)), list(state.cell.unbind(dim=1))
+        outputs, coverage = [state.output], state.coverage
+        weights = []
         for gates in word_gates.unbind(dim=1):
-            state, attended = self._step(gates, memory, state)
-            outputs.append(state.output)
+            attended, coverage = self._attend(outputs[-1], memory, coverage, query_map)
             weights.append(attended)
+            # The mean of what the topics add to the gates is what the topics' mean adds.
+            given = gates + weighted_sum(attended.to(gates.dtype), memory.gates)
+            layers.advance(given, None, (hidden, cell), self.dropout)
+            outputs.append(self.dropout(hidden[-1]))
+        state = TopicState(torch.stack(hidden, dim=1), torch.stack(cell, dim=1), outputs[-1], coverage)
         topic_weights = torch.stack(weights, dim=1)  # (N, T, k)
         attention = scatter_to_source(topic_weights, repeat_for_hypotheses(memory.slot, len(words)))
-        return Step(torch.stack(outputs, dim=1), attention, extra={"topic_weights": topic_weights}), state
+        return Step(torch.stack(outputs[1:], dim=1), attention, extra={"topic_weights": topic_weights}), state
 
     def step_loss(
         self, step: Step, memory: TopicMemory, target: Tensor, label_smoothing: float
@@ -157,31 +165,12 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
         missed = importance_loss(step.extra["topic_weights"], memory.importance, memory.padding_mask, ended)
         return add_auxiliary(sums, "coverage", missed, self.coverage_loss_weight)
 
-    def _step(self, word_gates: Tensor, memory: TopicMemory, last: TopicState) -> tuple[TopicState, Tensor]:
-        """One step: the last word's part of the first layer's gates (N, 4H) -> state, attention (N, k)."""
-        scores = self.attention.scores(last.output, memory.keys)  # (N, k)
-        coverage = last.coverage
-        if memory.importance is not None:
-            topics = (repeat_for_hypotheses(part, len(scores)) for part in (memory.importance, memory.padding_mask))
-            weights, coverage = attend_uncovered(scores, coverage, *topics)
-        else:
-            weights = attention_weights(scores.float(), memory.padding_mask)
-        # The mean of what the topics add to the gates is what the topics' mean adds.
-        topic_gates = weighted_sum(weights.to(word_gates.dtype), memory.gates)
-        gates = word_gates + topic_gates + linear(last.hidden[:, 0], self.lstm.all_weights[0][1])
-        hidden: list[Tensor] = []
-        cell: list[Tensor] = []
-        layers = zip(last.hidden.unbind(dim=1), last.cell.unbind(dim=1), strict=True)
-        for layer, (last_hidden, last_cell) in enumerate(layers):
-            if layer > 0:
-                gates = self._upper_gates(layer, self.dropout(hidden[-1]), last_hidden)
-            new_hidden, new_cell = lstm_update(gates, last_cell)
-            hidden.append(new_hidden)
-            cell.append(new_cell)
-        output = self.dropout(hidden[-1])
-        return TopicState(torch.stack(hidden, dim=1), torch.stack(cell, dim=1), output, coverage), weights
-
-    def _upper_gates(self, layer: int, below: Tensor, hidden: Tensor) -> Tensor:
-        """Gates of a layer above the first: from the layer below and its own last state, (B, H) twice -> (B, 4H)."""
-        w_in, w_hidden, b_in, b_hidden = self.lstm.all_weights[layer]
-        return linear(below, w_in, b_in) + linear(hidden, w_hidden, b_hidden)
+    def _attend(
+        self, output: Tensor, memory: TopicMemory, coverage: Tensor, query_map: LoopedLinear
+    ) -> tuple[Tensor, Tensor]:
+        """Attention (N, k) from the top layer's last output (N, H), and the coverage C (N, k) after it."""
+        scores = self.attention.scores(output, memory.keys, query_map=query_map)  # (N, k)
+        if memory.importance is None:
+            return attention_weights(scores.float(), memory.padding_mask), coverage
+        topics = (repeat_for_hypotheses(part, len(scores)) for part in (memory.importance, memory.padding_mask))
+        return attend_uncovered(scores, coverage, *topics)

@@ -26,8 +26,10 @@ from ...modules import (
     attention_weights,
     base_ids,
     coverage_loss,
+    lstm_update,
     weighted_sum,
 )
+from ...modules.looped_linear import LoopedLinear
 from ..copying import CopyingDecoder, CopyMemory
 
 logger = logging.getLogger(__name__)
@@ -63,6 +65,15 @@ class _Recurrence(NamedTuple):
     scores: Tensor  # e_t of eq. 1 and 11, (N, S)
     weights: Tensor  # a_t of eq. 2, (N, S), float32
     coverage: Tensor  # of eq. 10: the attention of all steps before this one, (N, S), float32
+
+
+class _Maps(NamedTuple):
+    """The linear maps of a step."""
+
+    context: LoopedLinear  # W_x of h*_{t-1}
+    merged: LoopedLinear  # of x_t, to the gates
+    hidden: LoopedLinear  # of h_{t-1}, to the gates
+    query: LoopedLinear  # W_s
 
 
 class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
@@ -118,11 +129,15 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
         embedded = self.embed_tokens(base_ids(words, self.num_base, self.unk_index))  # (N, T, E)
         width = embedded.size(-1)
         word_parts = nn.functional.linear(embedded, self.merge.weight[:, :width], self.merge.bias)  # (N, T, E)
-        context_weight = self.merge.weight[:, width:]
+        maps = _Maps(
+            LoopedLinear(self.merge.weight[:, width:]),
+            LoopedLinear(self.cell.weight_ih, self.cell.bias_ih),
+            LoopedLinear(self.cell.weight_hh, self.cell.bias_hh),
+            self.attention.query_map(),
+        )
         steps = []
         for word_part in word_parts.unbind(dim=1):
-            merged = word_part + nn.functional.linear(state.context, context_weight)  # x_t
-            now = self._advance(merged, memory, state)
+            now = self._advance(word_part + maps.context(state.context), memory, state, maps)
             steps.append(now)
             state = PointerState(now.hidden, now.cell, now.context, now.coverage + now.weights)  # eq. 10
         every = _Recurrence(*(torch.stack(parts, dim=1) for parts in zip(*steps, strict=True)))
@@ -143,10 +158,11 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
         loss = sums.loss + self.coverage_weight * again  # eq. 13
         return MixtureLoss(loss, sums.nll_loss, sums.logged | {"coverage": again.detach()})
 
-    def _advance(self, merged: Tensor, memory: PointerMemory, state: PointerState) -> _Recurrence:
+    def _advance(self, merged: Tensor, memory: PointerMemory, state: PointerState, maps: _Maps) -> _Recurrence:
         """From x_t, shape (N, E), and the state before to what the step yields."""
-        hidden, cell = self.cell(merged, (state.hidden, state.cell))
-        scores = self.attention.scores(torch.cat([cell, hidden], dim=-1), memory.keys, state.coverage).float()
+        hidden, cell = lstm_update(maps.merged(merged), state.cell, hidden_gates=maps.hidden(state.hidden))
+        query = torch.cat([cell, hidden], dim=-1)
+        scores = self.attention.scores(query, memory.keys, state.coverage, maps.query).float()
         weights = attention_weights(scores, memory.no_copy)  # (N, S), eq. 2
         context = weighted_sum(weights.to(memory.states.dtype), memory.states)  # (N, 2H), eq. 3
         return _Recurrence(hidden, cell, context, merged, scores, weights, state.coverage)

@@ -36,6 +36,7 @@ from ...modules import (
     scatter_to_source,
     text_before,
 )
+from ...modules.looped_linear import LoopedLinear
 from ..base import WordScores
 from ..topics import TopicDecoder
 
@@ -186,14 +187,15 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         """The steps of chunks, whose embedded words (R, L, E) are known, from the state ``hidden`` (R, H)."""
         width = words.size(-1)
         word_gates = linear(words, self.cell.weight_ih[:, :width], self.cell.bias_ih)  # (R, L, 3H)
-        context_weight = self.cell.weight_ih[:, width:]
+        of_context = LoopedLinear(self.cell.weight_ih[:, width:])
+        of_hidden = LoopedLinear(self.cell.weight_hh, self.cell.bias_hh)
+        query_map = self.attention.query_map()
         states, contexts, weights = [], [], []
         for gates in word_gates.unbind(dim=1):
-            scores = self.attention.scores(hidden, memory.keys).float()
+            scores = self.attention.scores(hidden, memory.keys, query_map=query_map).float()
             attended = masked_softmax(scores.unsqueeze(1), memory.padding_mask)  # (R, 1, 1 + M)
             context = torch.bmm(attended.to(words.dtype), memory.states).squeeze(1)  # c_t, (R, 2H)
-            hidden_gates = linear(hidden, self.cell.weight_hh, self.cell.bias_hh)
-            hidden = gru_update(gates + linear(context, context_weight), hidden_gates, hidden)
+            hidden = gru_update(gates + of_context(context), of_hidden(hidden), hidden)
             states.append(hidden)
             contexts.append(context)
             weights.append(attended[:, 0, 0])

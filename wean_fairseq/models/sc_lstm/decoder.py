@@ -24,8 +24,8 @@ from ...modules import (
     State,
     Step,
     control_loss,
-    lstm_update,
 )
+from ...modules.gates import LstmLayers
 from ..topics import TopicDecoder, add_auxiliary
 
 
@@ -85,14 +85,21 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
     def step(self, words: Tensor, memory: KeywordMemory, state: KeywordState) -> tuple[Step, KeywordState]:
         """See ``StepDecoder``; the features are the outputs of all layers, ``extra`` has ``keywords`` d, (N, T, k)."""
         embedded = self.dropout(self.embed_tokens(words))  # (N, T, E)
-        word_gates = self._gates(0, embedded)  # (N, T, 4H)
+        first_in, _, bias_in, bias_hidden = self.lstm.all_weights[0]
+        word_gates = linear(embedded, first_in, bias_in + bias_hidden)  # (N, T, 4H)
         read_parts = self.gate.word_part(embedded, memory.rows)  # (N, T, k)
-        outputs, keywords = [], []
+        layers = LstmLayers(self.lstm)
+        hidden, cell = list(state.hidden.unbind(dim=1)), list(state.cell.unbind(dim=1))
+        outputs, keywords = [state.outputs], [state.keywords]
         for gates, read_part in zip(word_gates.unbind(dim=1), read_parts.unbind(dim=1), strict=True):
-            state = self._step(gates, read_part, memory.rows, state)
-            outputs.append(state.outputs)
-            keywords.append(state.keywords)
-        return Step(torch.stack(outputs, dim=1), None, extra={"keywords": torch.stack(keywords, dim=1)}), state
+            left, added = self.gate.step(keywords[-1], read_part, outputs[-1], memory.rows)
+            keywords.append(left)
+            parts = added.chunk(self.lstm.num_layers, dim=-1)
+            lower = layers.advance(gates, None, (hidden, cell), self.dropout, parts)
+            outputs.append(torch.cat([*lower, self.dropout(hidden[-1])], dim=-1))
+        state = KeywordState(torch.stack(hidden, dim=1), torch.stack(cell, dim=1), outputs[-1], keywords[-1])
+        extra = {"keywords": torch.stack(keywords[1:], dim=1)}
+        return Step(torch.stack(outputs[1:], dim=1), None, extra=extra), state
 
     def step_loss(
         self, step: Step, memory: KeywordMemory, target: Tensor, label_smoothing: float
@@ -103,26 +110,3 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
             return sums
         control = control_loss(step.extra["keywords"], memory.first, target.eq(self.padding_idx))
         return add_auxiliary(sums, "control", control, self.control_loss_weight)
-
-    def _step(self, word_gates: Tensor, read_part: Tensor, rows: KeywordRows, last: KeywordState) -> KeywordState:
-        """One step: the word's part of the first layer's gates (N, 4H) and of the reading gate (N, k) -> state."""
-        keywords, added = self.gate.step(last.keywords, read_part, last.outputs, rows)
-        hidden, cell = [], []
-        outputs: list[Tensor] = []
-        gates = word_gates
-        parts = added.chunk(self.lstm.num_layers, dim=-1)
-        layers = zip(last.hidden.unbind(dim=1), last.cell.unbind(dim=1), parts, strict=True)
-        for layer, (last_hidden, last_cell, part) in enumerate(layers):
-            if layer > 0:
-                gates = self._gates(layer, outputs[-1])
-            gates = gates + linear(last_hidden, self.lstm.all_weights[layer][1])
-            new_hidden, new_cell = lstm_update(gates, last_cell, part)
-            hidden.append(new_hidden)
-            cell.append(new_cell)
-            outputs.append(self.dropout(new_hidden))
-        return KeywordState(torch.stack(hidden, dim=1), torch.stack(cell, dim=1), torch.cat(outputs, dim=-1), keywords)
-
-    def _gates(self, layer: int, inputs: Tensor) -> Tensor:
-        """The input's part of a layer's gates, biases included: (..., E or H) -> (..., 4H)."""
-        weight, _, bias_in, bias_hidden = self.lstm.all_weights[layer]
-        return linear(inputs, weight, bias_in + bias_hidden)

@@ -1,0 +1,86 @@
+"""Linear maps within a loop over steps: the gradient at their weights is one product for all steps.
+
+Left to autograd, each map takes a product for its weight's gradient at every step, a kernel to add it up, and more
+where the weight is a part of another one. On a GPU these launches, not the arithmetic, are the time of a decoder that
+walks over its steps.
+
+Legend: ``N`` rows, ``B`` sentences, ``I`` width in, ``O`` width out.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import linear
+
+
+class LoopedLinear:
+    """values @ weight.T + bias, to be made before a loop and called within it, any number of times.
+
+    Args:
+        weight: shape (O, I); or one for each sentence, (B, O, I).
+        bias: shape (O,), or ``None``.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+        self.inputs: list[Tensor] = []
+        self.grads: list[Tensor] = []
+        self.weight, self.bias = weight, bias
+        self.collects = torch.is_grad_enabled() and weight.requires_grad
+        if self.collects:
+            self.weight, self.bias = _Weights.apply(weight, bias, self)  # type: ignore[no-untyped-call]
+
+    def __call__(self, values: Tensor) -> Tensor:
+        """Shape (..., I) -> (..., O), with a weight for each sentence (B, N, I) -> (B, N, O)."""
+        if not self.collects:
+            return _map(values, self.weight, self.bias)
+        result: Tensor = _Product.apply(values, self.weight, self.bias, self)  # type: ignore[no-untyped-call]
+        return result
+
+
+def _map(values: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return linear(values, weight, bias) if weight.dim() == 2 else torch.bmm(values, weight.transpose(1, 2))
+
+
+class _Weights(torch.autograd.Function):
+    """Weight and bias as all steps use them; backward runs after that of all steps."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, bias: Tensor | None, looped: LoopedLinear) -> tuple[Tensor, Tensor | None]:
+        ctx.set_materialize_grads(False)
+        ctx.looped, ctx.has_bias = looped, bias is not None
+        device = weight.device.type
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+        return weight.to(dtype).view_as(weight), None if bias is None else bias.to(dtype).view_as(bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *_none: None) -> tuple[Tensor | None, ...]:
+        looped = ctx.looped
+        if not looped.grads:
+            return None, None, None
+        inputs = torch.cat(looped.inputs, dim=-2)  # (..., steps * N, I)
+        grads = torch.cat(looped.grads, dim=-2)  # (..., steps * N, O)
+        looped.inputs, looped.grads = [], []
+        return grads.transpose(-1, -2) @ inputs, grads.sum(dim=0) if ctx.has_bias else None, None
+
+
+class _Product(torch.autograd.Function):
+    """The map at one step; the gradient at the weights is left to ``_Weights``."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, weight: Tensor, bias: Tensor | None, looped: LoopedLinear) -> Tensor:
+        values = values.to(weight.dtype)
+        ctx.looped = looped
+        ctx.save_for_backward(values, weight)
+        return _map(values, weight, bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        values, weight = ctx.saved_tensors
+        rows = (values, grad) if weight.dim() == 3 else (values.flatten(0, -2), grad.flatten(0, -2))
+        ctx.looped.inputs.append(rows[0])
+        ctx.looped.grads.append(rows[1])
+        return grad @ weight if ctx.needs_input_grad[0] else None, None, None, None
