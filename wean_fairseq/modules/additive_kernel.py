@@ -37,8 +37,8 @@ SPLITS = 64
 WARPS = 4
 
 
-# A division takes ten instructions there (sm_90), with an error of 2 units in the last place; NVIDIA's reciprocal is one, with
-# an error of 1 (PTX ISA, div.full and rcp.approx). Its results below the smallest normal number are 0, as tanh is 1.
+# A division takes ten instructions there (sm_90) and is off by 2 units in the last place; NVIDIA's reciprocal takes one
+# and is off by 1 (PTX ISA, div.full and rcp.approx). Results below the smallest normal number are 0, and tanh is 1.
 DIVIDE = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1" or torch.version.hip is not None)
 
 
