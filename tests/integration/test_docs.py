@@ -65,7 +65,7 @@ def test_files_that_are_named_exist(path: Path):
 
 @each_document
 def test_commands_in_blocks_can_be_given(path: Path):
-    archs = set(re.findall(r'@register_model\("(\w+)"', read(path)))
+    archs = set(re.findall(r'@register_family\("(\w+)"', read(path)))
     lines = [line for script in markdown.shell_scripts(read(path)) for line in markdown.shell_lines(script)]
     found = [problem for line in lines for problem in problems(line, whole=True, own_archs=archs)]
     assert found == [], "\n".join(found)
