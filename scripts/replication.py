@@ -39,14 +39,16 @@ HEAD = f"""\
 Written by `scripts/replication.py` from [replication.toml](replication.toml), which says how each claim is tested, from
 [results](../results) and from [benchmarks/results](../benchmarks/results); never edited by hand.
 
-A claim **holds** if every difference it states is there and significant, and the trainings behind it were complete:
+A claim **holds** if every difference it states is there and significant, and the trainings behind it were complete,
+those with other rates included:
 ended by `--patience`, or by a schedule whose rate falls to zero. It **holds in part** if only some of the differences
 are there, or if trainings were cut or it is not known that they were complete. It **does not hold here** if none of the
 differences is there, be it that they are the other way round or too small for so small a test. A difference is
 significant if all paired tests of the scorer have p < {SURE}; where a result has none of the two systems, if it is more
 than 1.96 standard errors, as their 95 % intervals give them, which leaves out that both are scored on the same
-sentences and so misses small differences. Systems are much smaller than the papers', and data often others: the
-commands and the notes of the result files say which. One seed unless several are named.
+sentences and so misses small differences. Granularities differ by 1.96 standard errors, words taken as independent,
+which makes small differences look surer than they are. Systems are much smaller than the papers', and data often
+others: the commands and the notes of the result files say which. One seed unless several are named.
 
 """
 
@@ -79,7 +81,8 @@ def compare(check: dict[str, Any]) -> Outcome:
     result, high, low = read_result(check["result"]), check["above"], check["below"]
     trainings = result.get("trainings", {})
     trained = {check["granularity"]} if "granularity" in check else {high, low} - {"copy-source"}
-    complete = all(trainings.get(system, {}).get("end") == "converged" for system in trained)
+    tries = [one for system in trained for one in runs_of(trainings.get(system, {}))]
+    complete = all(one.get("end") == "converged" for one in tries)
     if "training" in check:
         more, less = (trainings[system][check["training"]] for system in (high, low))
         name = check["training"].replace("_", " ").replace("percent", "%")
@@ -102,6 +105,11 @@ def compare(check: dict[str, Any]) -> Outcome:
         text += " (the other way round)"
     there = higher if different else "as_good" in check
     return Outcome(text, there, check["result"], complete)
+
+
+def runs_of(training: dict[str, Any]) -> list[dict[str, Any]]:
+    """A training of the record, and those that it was chosen from."""
+    return [training, *training.get("tries", {}).values()]
 
 
 def compare_words(check: dict[str, Any], complete: bool) -> Outcome:

@@ -271,16 +271,16 @@ generate() {
   cp "$RUN/text-$set/test.src" "$raw/test.src-tgt.src"
   cp "$RUN/text-$set/test.tgt" "$raw/test.src-tgt.tgt"
   rm -f "$folder/$set.log.part"
-  # Beside the checkpoint, for whoever uses it (wean_fairseq/checkpoints/search.py).
-  printf '%q\n' "${search[@]}" "$@" "${flags[@]}" >"$folder/search.txt"
   beside_others python "$LIB/progress.py" --label "$system, $set" --output "$folder/$set.log.part" --errors "$folder/$set.err" \
     --count '^S-' --total "$(wc -l <"$raw/test.src-tgt.src")" -- \
     fairseq-generate "$raw" --user-dir "$ROOT/wean_fairseq" --task "$task" --source-lang src --target-lang tgt \
     --dataset-impl raw --path "$folder/checkpoint_best.pt" --seed "$SEED" "${device[@]}" "${search[@]}" \
     --batch-size 64 --no-progress-bar "$@" "${flags[@]}" ||
     stopped "decoding" "$folder/$set.err" "$folder/$set.log.part"
-  printf '%s' "${SEARCH_FLAGS:-}" >"$folder/$set.flags"
   mv "$folder/$set.log.part" "$folder/$set.log"
+  printf '%s' "${SEARCH_FLAGS:-}" >"$folder/$set.flags"
+  # Beside the checkpoint, for whoever uses it (wean_fairseq/checkpoints/search.py).
+  printf '%q\n' "${search[@]}" "$@" "${flags[@]}" >"$folder/search.txt"
 }
 
 # tool ARGUMENTS...: python, with its messages kept for the case that it fails (importing fairseq always leaves one).

@@ -121,3 +121,10 @@ def test_granularities_of_words_are_compared_in_every_layer(write, tmp_path, con
     table = f"layer\tfunction\tcontent\tstandard_error\n1\t0.1\t0.2\t0.01\n2\t0.5\t{content}\t0.01\n"
     (tmp_path / "results" / "made_up.new.granularity.tsv").write_text(table, encoding="utf-8")
     assert judge({"result": "made_up", "granularity": "new", "above": "content", "below": "function"}) == expected
+
+
+def test_a_training_that_was_cut_counts_though_another_rate_was_chosen(write):
+    write((30, 32), (20, 22), (0.001, 0.001), "converged")
+    assert judge(CHECK) == "holds"
+    replication.read_result("made_up")["trainings"]["old"]["tries"] = {"lr-0.1": {"end": "cut"}}
+    assert judge(CHECK) == "holds in part"

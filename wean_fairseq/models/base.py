@@ -160,6 +160,10 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         super().train(mode)
         return self
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what the search has laid out, which can be neither copied nor pickled."""
+        return {name: value for name, value in self.__dict__.items() if name != "laid_out"}
+
     def remember(self, encoder_out: dict[str, Tensor]) -> MemoryT:
         """The source as all steps read it, computed once."""
         raise NotImplementedError

@@ -80,7 +80,7 @@ def build_network(
         decoder_layer: the same for the decoder.
 
     Raises:
-        UserError: if a size makes no sense, or the heads do not divide the width.
+        UserError: if the heads do not divide the width.
     """
     layer = (cfg.embed_dim, cfg.attention_heads, cfg.ffn_dim, cfg.dropout, cfg.attention_dropout)
     source_words = word_embedding(dictionary, cfg.embed_dim)

@@ -18,6 +18,8 @@ from torch.nn.functional import linear
 class LoopedLinear:
     """values @ weight.T + bias, to be made before a loop and called within it, any number of times.
 
+    Each backward through the steps goes on to the weight: what one of them left behind would be counted by the next.
+
     Args:
         weight: shape (O, I); or one for each sentence, (B, O, I).
         bias: shape (O,), or ``None``.
@@ -29,13 +31,14 @@ class LoopedLinear:
         self.weight, self.bias = weight, bias
         self.collects = torch.is_grad_enabled() and weight.requires_grad
         if self.collects:
-            self.weight, self.bias = _Weights.apply(weight, bias, self)  # type: ignore[no-untyped-call]
+            weights: tuple[Tensor, Tensor | None] = _Weights.apply(weight, bias, self.inputs, self.grads)  # type: ignore[no-untyped-call]
+            self.weight, self.bias = weights
 
     def __call__(self, values: Tensor) -> Tensor:
         """Shape (..., I) -> (..., O), with a weight for each sentence (B, N, I) -> (B, N, O)."""
         if not self.collects:
             return _map(values, self.weight, self.bias)
-        result: Tensor = _Product.apply(values, self.weight, self.bias, self)  # type: ignore[no-untyped-call]
+        result: Tensor = _Product.apply(values, self.weight, self.bias, self.inputs, self.grads)  # type: ignore[no-untyped-call]
         return result
 
 
@@ -44,12 +47,18 @@ def _map(values: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 class _Weights(torch.autograd.Function):
-    """Weight and bias as all steps use them; backward runs after that of all steps."""
+    """Weight and bias as all steps use them; backward runs after that of all steps.
+
+    It knows the lists alone: with the ``LoopedLinear``, which holds what this function returns, it would be a circle
+    that Python cannot collect, and every batch would stay in memory.
+    """
 
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, bias: Tensor | None, looped: LoopedLinear) -> tuple[Tensor, Tensor | None]:
+    def forward(
+        ctx: Any, weight: Tensor, bias: Tensor | None, inputs: list[Tensor], grads: list[Tensor]
+    ) -> tuple[Tensor, Tensor | None]:
         ctx.set_materialize_grads(False)
-        ctx.looped, ctx.has_bias = looped, bias is not None
+        ctx.inputs, ctx.grads, ctx.has_bias = inputs, grads, bias is not None
         device = weight.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
         return weight.to(dtype).view_as(weight), None if bias is None else bias.to(dtype).view_as(bias)
@@ -57,22 +66,24 @@ class _Weights(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *_none: None) -> tuple[Tensor | None, ...]:
-        looped = ctx.looped
-        if not looped.grads:
-            return None, None, None
-        inputs = torch.cat(looped.inputs, dim=-2)  # (..., steps * N, I)
-        grads = torch.cat(looped.grads, dim=-2)  # (..., steps * N, O)
-        looped.inputs, looped.grads = [], []
-        return grads.transpose(-1, -2) @ inputs, grads.sum(dim=0) if ctx.has_bias else None, None
+        if not ctx.grads:
+            return None, None, None, None
+        inputs = torch.cat(ctx.inputs, dim=-2)  # (..., steps * N, I)
+        grads = torch.cat(ctx.grads, dim=-2)  # (..., steps * N, O)
+        ctx.inputs.clear()
+        ctx.grads.clear()
+        return grads.transpose(-1, -2) @ inputs, grads.sum(dim=0) if ctx.has_bias else None, None, None
 
 
 class _Product(torch.autograd.Function):
     """The map at one step; the gradient at the weights is left to ``_Weights``."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, weight: Tensor, bias: Tensor | None, looped: LoopedLinear) -> Tensor:
+    def forward(
+        ctx: Any, values: Tensor, weight: Tensor, bias: Tensor | None, inputs: list[Tensor], grads: list[Tensor]
+    ) -> Tensor:
         values = values.to(weight.dtype)
-        ctx.looped = looped
+        ctx.inputs, ctx.grads = inputs, grads
         ctx.save_for_backward(values, weight)
         return _map(values, weight, bias)
 
@@ -81,6 +92,6 @@ class _Product(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         values, weight = ctx.saved_tensors
         rows = (values, grad) if weight.dim() == 3 else (values.flatten(0, -2), grad.flatten(0, -2))
-        ctx.looped.inputs.append(rows[0])
-        ctx.looped.grads.append(rows[1])
-        return grad @ weight if ctx.needs_input_grad[0] else None, None, None, None
+        ctx.inputs.append(rows[0])
+        ctx.grads.append(rows[1])
+        return grad @ weight if ctx.needs_input_grad[0] else None, None, None, None, None

@@ -109,9 +109,11 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         memory = decoder.remember(self.model.forward_encoder(sample["net_input"])[0])
         rows = source.size(0) * self.beam_size
         scored = (decoder.output, decoder.word_embeddings, self.vocab_size, rows, self.factors)
-        # A search beside this one makes its own.
-        kept, decoder.laid_out = decoder.laid_out, None
-        scores = kept if isinstance(kept, VocabularyScores) and kept.fits(*scored) else build_scores(*scored)
+        # Taken away at once: a search beside this one finds none and makes its own.
+        scores: VocabularyScores | None = decoder.__dict__.pop("laid_out", None)
+        if scores is None or not scores.fits(*scored):
+            scores = None  # before the next takes as much memory
+            scores = build_scores(*scored)
         special = torch.tensor([[self.pad, self.unk, self.eos]], device=source.device)
         change = [[NEVER, -self.unk_penalty, NEVER], [NEVER, -self.unk_penalty, 0.0]]
         search = _Search(
@@ -129,7 +131,8 @@ class FastSequenceGenerator(PaperSequenceGenerator):
             beams = self._step(search, beams, step)
             if beams is None:
                 break
-        decoder.laid_out = scores
+        if scores.can_be_kept:
+            decoder.laid_out = scores
         return self._results(search, source.device)
 
     def _fast_decoder(self) -> StepDecoder[Any, Any] | None:

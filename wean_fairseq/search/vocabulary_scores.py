@@ -69,11 +69,18 @@ class VocabularyScores:
         self._memory = embeddings.new_empty(0, dtype=torch.float)
         self._scores = self._shift = self._maxima = self._memory  # of a step, see ``_lay_out``
 
+    @property
+    def can_be_kept(self) -> bool:
+        """Whether a later search may use this object, see ``fits``."""
+        return bool(self._made_of)
+
     def fits(self, output: OutputLayer, embeddings: Tensor, num_words: int, max_rows: int, factors: str) -> bool:
         """Whether this object is as good as a new one of the same arguments: what it has laid out is still true."""
         enough = self.num_words == num_words and self.max_rows >= max_rows and self.factors == factors
+        enough = enough and self._memory.is_inference() == torch.is_inference_mode_enabled()  # which is written to
         now = _sketches(output, embeddings) if enough and self._made_of else []
-        return len(now) == len(self._made_of) > 0 and all(map(torch.equal, now, self._made_of))
+        pairs = zip(now, self._made_of, strict=False)
+        return len(now) == len(self._made_of) > 0 and all(a.dtype == b.dtype and torch.equal(a, b) for a, b in pairs)
 
     def compute(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         """Score all words from features (N, D); returns the log of the summed exponentials of the V scores, (N,)."""
@@ -221,9 +228,10 @@ def scored_by_product(output: Any) -> bool:
 
 
 def _sketches(output: OutputLayer, embeddings: Tensor) -> list[Tensor]:
-    """The weights of the scores in short, by which a change of any is noticed; none where nothing is worth keeping.
+    """The weights of the scores in short; none where nothing is worth keeping.
 
-    Of a matrix that is the sum of its columns, each times a number of its own: an eighth of what laying it out takes.
+    A change of any weight that is more than rounding shows. Of a matrix that is the sum of its columns, each times a
+    number of its own: an eighth of what laying it out takes.
     """
     exact = embeddings.dtype in (torch.float, torch.double) and embeddings.device.type == "cpu"
     if not exact or not isinstance(output, torch.nn.Module):

@@ -1,5 +1,8 @@
 """Linear maps within a loop: the same outputs and gradients as ``torch.nn.functional.linear`` at every step."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 from torch.nn.functional import linear
@@ -70,3 +73,20 @@ def test_without_gradients_nothing_is_kept():
     looped = LoopedLinear(torch.ones(O, I))
     looped(torch.ones(N, I, requires_grad=True)).sum().backward()
     assert not looped.inputs and not looped.grads
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_a_batch_is_gone_after_its_backward(has_bias):
+    """Without the collector of circles, which cannot follow those that go through autograd."""
+    weight, bias = torch.ones(O, I, requires_grad=True), torch.ones(O, requires_grad=True) if has_bias else None
+    gc.disable()
+    try:
+        looped = LoopedLinear(weight, bias)
+        looped(torch.ones(N, I)).sum().backward()
+        batch = weakref.ref(looped)
+        cast = weakref.ref(looped.weight)
+        del looped
+        assert batch() is None
+        assert cast() is None
+    finally:
+        gc.enable()

@@ -4,6 +4,8 @@ Expected values are those of ``SequenceGenerator`` (and of ``PaperSequenceGenera
 for the same model. The weights are scaled up so that no two hypotheses are nearly equal: rounding would decide those.
 """
 
+import copy
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -353,6 +355,15 @@ def test_scores_by_integers_are_near_those_of_the_model(arch, stock_is_not_used)
     for hypotheses, expected in zip(found, teacher_forced(model, sample, found), strict=True):
         off = (hypotheses[0]["positional_scores"] - expected).abs().max()
         assert 0.0 < off < 0.5
+
+
+def test_a_model_that_was_searched_can_be_copied_and_pickled():
+    model = make_model("wean_lstm", {})
+    sample = make_sample(model)
+    found = search(FastSequenceGenerator, [model], sample)
+    for copied in (copy.deepcopy(model.decoder), pickle.loads(pickle.dumps(model.decoder))):
+        model.decoder = copied
+        assert_same(search(FastSequenceGenerator, [model], sample), found)
 
 
 def test_weights_are_laid_out_once_for_all_batches_until_they_change(monkeypatch):

@@ -35,7 +35,7 @@ class Rouge(MeanMetric):
         tokenize: see the module docstring.
         lowercase: whether case is ignored (``words`` always ignores it).
         beta: weight of recall in F; None for the plain F1.
-        max_tokens: only the first so many tokens of output and reference count (ROUGE-1.5.5 ``-l``); None for all.
+        max_tokens: only the first so many tokens of output and reference count (ROUGE-1.5.5 ``-l``); None or 0 for all.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Rouge(MeanMetric):
         max_tokens: int | None = None,
     ) -> None:
         options: dict[str, str | int | float] = {"rouge": variant, "beta": 1.0 if beta is None else beta}
-        if max_tokens is not None:
+        if max_tokens:
             options["limit"] = max_tokens
         super().__init__(label, tokenize, lowercase or tokenize == "words", options)
         from rouge_score import scoring
@@ -63,7 +63,7 @@ class Rouge(MeanMetric):
     def _preprocess_segment(self, sent: str) -> str:
         """Tokenise and cut."""
         text = super()._preprocess_segment(sent)
-        return text if self.max_tokens is None else " ".join(text.split()[: self.max_tokens])
+        return " ".join(text.split()[: self.max_tokens]) if self.max_tokens else text
 
     def _extract_reference_info(self, refs: Any) -> dict[str, Any]:
         """Keep the tokenised references as strings, as rouge-score wants them."""

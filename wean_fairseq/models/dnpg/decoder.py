@@ -112,7 +112,8 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
             UserError: in training without the weak labels that the options ask for.
         """
         of_source, of_target = (encoder_out.get(f"{side}_labels") for side in ("source", "target"))
-        if self.training and of_target is None and (self.annealing.uses_labels or self.reads_weak_labels):
+        unlabelled = of_source is None or of_target is None
+        if self.training and unlabelled and (self.annealing.uses_labels or self.reads_weak_labels):
             raise UserError(
                 "dnpg is trained with weak labels of the words' levels, and the training data has none: make them with "
                 "preprocess/weak_labels.py and give --granularity-labels, or give --label-weight 0 "

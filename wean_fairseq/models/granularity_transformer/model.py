@@ -85,7 +85,7 @@ class GranularityTransformerModel(CopyingModel):
 
 def _check(cfg: GranularityTransformerConfig) -> None:
     last = min(cfg.encoder_layers, cfg.decoder_layers)
-    if not 1 <= cfg.ga_start_layer <= max(last, 1):
+    if not 1 <= cfg.ga_start_layer <= last:
         raise UserError(
             f"--ga-start-layer must be a layer of encoder and decoder, 1 to {last}, but is {cfg.ga_start_layer}; for "
             "plain attention use --ga-variant none."
