@@ -9,8 +9,8 @@ STARTS = {
     r".*attention\.vector": uniform(5**-0.5),  # as a linear map of the attention's width
 }
 CASES = [
-    Case("copynet", SIZES, [*WORDS, Dropped(DECODER, "recurrent", 10)], STARTS),
-    Case("enc_dec", SIZES, [*WORDS, Dropped(DECODER, "recurrent", 10)], STARTS),
+    Case("copynet", SIZES, [*WORDS, Dropped(DECODER, "add", 10)], STARTS),
+    Case("enc_dec", SIZES, [*WORDS, Dropped(DECODER, "add", 10)], STARTS),
     # The readout of the release: the state, the word, the selective read and the context, with positions beside both.
     Case(
         "copynet_release",
@@ -21,7 +21,7 @@ CASES = [
     Case(
         "copynet",
         SIZES | {"oov_input": "copy"},
-        [Dropped(ENCODER, "embedding", 6), Dropped(DECODER, "where", 6), Dropped(DECODER, "recurrent", 10)],
+        [Dropped(ENCODER, "embedding", 6), Dropped(DECODER, "where", 6), Dropped(DECODER, "add", 10)],
         STARTS | {r".*oov_embedding": normal(1.0)},
     ),
 ]

@@ -192,7 +192,7 @@ def render(table: dict[str, dict[str, dict[str, float]]]) -> str:
     lines += [
         "a decoded word is of beam 4. What is counted how: `tests/simulated_gpu.py`. CI fails when a count grows;"
     ]
-    lines += ["`python -m tests.unit.test_gpu_counts` counts anew.", "", "## Goals", ""]
+    lines += ["`tests/unit/test_gpu_counts.py`, run as a module, counts anew.", "", "## Goals", ""]
     lines += rows(["what", "goal", "count", "result"], goals)
     return "\n".join([*lines, "", "## All", "", *rows(["system", *kinds], counts), ""])
 

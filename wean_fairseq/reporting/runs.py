@@ -148,7 +148,7 @@ def read_run(path: Path) -> Run:
         run.systems[log.parent.name] = _read_system(run, log.parent)
     for file in scores:
         _read_scores(run, file)
-    run.date = max((_day(file) for file in [*logs, *scores]), default="")
+    run.date = max((_day(file) for file in [*logs, *scores] if file.is_file()), default="")
     scored = [name for test in run.sets.values() for name in test.evaluation.cells]  # in the recipe's order
     run.systems = {name: run.systems[name] for name in [*scored, *run.systems] if name in run.systems}
     if not run.seed:
