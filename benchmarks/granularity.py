@@ -9,7 +9,6 @@ are timed twice: whole, and with a dictionary so small that the output layer and
 """
 
 import argparse
-import json
 import logging
 import shlex
 import sys
@@ -23,7 +22,17 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import harness  # noqa: E402 - the files beside this one, wherever it is called from
 import torch  # noqa: E402
-from training_step import add_run_options, measure_memory, memory_table, shown, size_line, time_steps, time_table  # noqa: E402
+from training_step import (  # noqa: E402
+    add_memory_options,
+    add_run_options,
+    measure_each_memory,
+    memory_table,
+    print_memory,
+    shown,
+    size_line,
+    time_steps,
+    time_table,
+)
 from workload import ADAM, Size, Variant, built_steps, use_plugin  # noqa: E402
 
 PACKAGES = ("torch", "fairseq-fixed")
@@ -119,8 +128,7 @@ def build_parser() -> argparse.ArgumentParser:
     """The options."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add_run_options(parser, "granularity", rounds=15)
-    parser.add_argument("--no-memory", action="store_true", help="time only")
-    parser.add_argument("--memory-of", help=argparse.SUPPRESS)  # the fresh process of one variant
+    add_memory_options(parser)
     return parser
 
 
@@ -131,9 +139,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     use_plugin()
     size = TOY if args.quick else PAPER
     if args.memory_of:
-        torch.set_num_threads(1)
-        row = next(row for row in VARIANTS if row.name == args.memory_of)
-        print(json.dumps(measure_memory(row, size, args.seed)))
+        print_memory(args, VARIANTS, size)
         return
     rounds, warmup = (2, 1) if args.quick else (args.rounds, args.warmup)
     data: dict[str, Any] = {
@@ -146,8 +152,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "time": {},
     }
     # Memory first: its processes are small and leave nothing behind for the timing.
-    for row in () if args.no_memory else VARIANTS:
-        data["memory"][row.name] = harness.run_child(Path(__file__), [*words, "--memory-of", row.name])
+    if not args.no_memory:
+        data["memory"] = measure_each_memory(__file__, words, VARIANTS)
     for threads in args.threads:
         data["time"][str(threads)] = {
             title: measure_time(replace(size, vocabulary=few or size.vocabulary), threads, rounds, warmup, args.seed)

@@ -270,14 +270,32 @@ def add_run_options(parser: argparse.ArgumentParser, name: str, rounds: int, war
     )
 
 
+def add_memory_options(parser: argparse.ArgumentParser) -> None:
+    """The options of a benchmark that measures memory in fresh processes, see ``print_memory``."""
+    parser.add_argument("--no-memory", action="store_true", help="time only")
+    parser.add_argument("--memory-of", help=argparse.SUPPRESS)  # the fresh process of one variant
+
+
+def print_memory(args: argparse.Namespace, variants: Iterable[Variant], size: Size) -> None:
+    """Measure the one of ``variants`` that ``--memory-of`` names, for the process that asks for it."""
+    torch.set_num_threads(1)
+    variant = next(variant for variant in variants if variant.name == args.memory_of)
+    print(json.dumps(measure_memory(variant, size, args.seed)))
+
+
+def measure_each_memory(script: str, words: Sequence[str], variants: Iterable[Variant]) -> dict[str, dict[str, Any]]:
+    """Peak memory of each variant in a fresh process of ``script``."""
+    names = [variant.name for variant in variants]
+    return {name: harness.run_child(Path(script), [*words, "--memory-of", name]) for name in names}
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The options."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add_run_options(parser, "training_step", rounds=7, hint="; 0 = memory only")
     parser.add_argument("--batch-size", type=int, help=f"sentences (default: {Size.batch_size})")
     parser.add_argument("--vocabulary", type=int, help=f"entries of the dictionary (default: {Size.vocabulary})")
-    parser.add_argument("--no-memory", action="store_true", help="time only")
-    parser.add_argument("--memory-of", help=argparse.SUPPRESS)  # the fresh process of one variant
+    add_memory_options(parser)
     return parser
 
 
@@ -289,9 +307,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     changes = {name: getattr(args, name) for name in ("batch_size", "vocabulary") if getattr(args, name)}
     size = replace(TOY if args.quick else Size(), **changes)
     if args.memory_of:
-        torch.set_num_threads(1)
-        variant = next(variant for variant in (*VARIANTS, CONCAT) if variant.name == args.memory_of)
-        print(json.dumps(measure_memory(variant, size, args.seed)))
+        print_memory(args, (*VARIANTS, CONCAT), size)
         return
     rounds, warmup = (min(2, args.rounds), 1) if args.quick else (args.rounds, args.warmup)
     data: dict[str, Any] = {

@@ -9,7 +9,6 @@ weights of fairseq's Transformer. CTranslate2 takes part where it is installed (
 """
 
 import argparse
-import json
 import logging
 import shlex
 import sys
@@ -28,7 +27,17 @@ import torch  # noqa: E402
 from decoding import SearchStep  # noqa: E402
 from fairseq import checkpoint_utils  # noqa: E402
 from granularity import PAPER, TOY, DnpgVariant, TransformerVariant  # noqa: E402
-from training_step import add_run_options, measure_memory, memory_table, shown, size_line, time_steps, time_table  # noqa: E402
+from training_step import (  # noqa: E402
+    add_memory_options,
+    add_run_options,
+    measure_each_memory,
+    memory_table,
+    print_memory,
+    shown,
+    size_line,
+    time_steps,
+    time_table,
+)
 from workload import ADAM, OutputProducts, Size, Variant, built_steps, use_plugin  # noqa: E402
 
 PACKAGES = ("torch", "fairseq-fixed", "ctranslate2")
@@ -278,10 +287,9 @@ def build_parser() -> argparse.ArgumentParser:
     """The options."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add_run_options(parser, "transformer_families", rounds=7)
-    parser.add_argument("--no-memory", action="store_true", help="time only")
+    add_memory_options(parser)
     parser.add_argument("--trained", metavar="CHECKPOINT", help="a trained model, whose search is timed too")
     parser.add_argument("--data", help="folder of its data, with test sentences")
-    parser.add_argument("--memory-of", help=argparse.SUPPRESS)  # the fresh process of one variant
     return parser
 
 
@@ -292,9 +300,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     use_plugin()
     size = replace(TOY, batch_size=2) if args.quick else PAPER
     if args.memory_of:
-        torch.set_num_threads(1)
-        row = next(row for row in TRAINED_STEPS if row.name == args.memory_of)
-        print(json.dumps(measure_memory(row, size, args.seed)))
+        print_memory(args, TRAINED_STEPS, size)
         return
     rounds, warmup = (1, 1) if args.quick else (args.rounds, args.warmup)
     recorded = ["FILE" if word in (args.trained, args.data) else word for word in shown(words)]
@@ -311,8 +317,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "trained": {},
     }
     # Memory first: its processes are small and leave nothing behind for the timing.
-    for row in () if args.no_memory else TRAINED_STEPS:
-        data["memory"][row.name] = harness.run_child(Path(__file__), [*words, "--memory-of", row.name])
+    if not args.no_memory:
+        data["memory"] = measure_each_memory(__file__, words, TRAINED_STEPS)
     for threads in args.threads:
         for vocabulary in (size.vocabulary, min(FEW_WORDS, size.vocabulary - 1)):
             few = replace(size, vocabulary=vocabulary)

@@ -40,10 +40,10 @@ Written by `scripts/replication.py` from [replication.toml](replication.toml), w
 [results](../results) and from [benchmarks/results](../benchmarks/results); never edited by hand.
 
 A claim **holds** if every difference it states is there and significant, and the trainings behind it were complete,
-those with other rates included:
-ended by `--patience`, or by a schedule whose rate falls to zero. It **holds in part** if only some of the differences
-are there, or if trainings were cut or it is not known that they were complete. It **does not hold here** if none of the
-differences is there, be it that they are the other way round or too small for so small a test. A difference is
+those with other rates included: ended by `--patience`, or by a schedule whose rate falls to zero. It **holds in part**
+if only some of the differences are there, or if trainings were cut or it is not known that they were complete. It
+**does not hold here** if none of the differences is there, be it that they are the other way round or too small for so
+small a test. A difference is
 significant if all paired tests of the scorer have p < {SURE}; where a result has none of the two systems, if it is more
 than 1.96 standard errors, as their 95 % intervals give them, which leaves out that both are scored on the same
 sentences and so misses small differences. Granularities differ by 1.96 standard errors, words taken as independent,
@@ -80,9 +80,7 @@ def compare(check: dict[str, Any]) -> Outcome:
     """Two systems of a result, by a score or by a number of their trainings."""
     result, high, low = read_result(check["result"]), check["above"], check["below"]
     trainings = result.get("trainings", {})
-    trained = {check["granularity"]} if "granularity" in check else {high, low} - {"copy-source"}
-    tries = [one for system in trained for one in runs_of(trainings.get(system, {}))]
-    complete = all(one.get("end") == "converged" for one in tries)
+    complete = are_complete(result, {high, low} - {"copy-source"})
     if "training" in check:
         more, less = (trainings[system][check["training"]] for system in (high, low))
         name = check["training"].replace("_", " ").replace("percent", "%")
@@ -90,8 +88,6 @@ def compare(check: dict[str, Any]) -> Outcome:
         wanted = f" (at least {times} times?)" if times > 1 else ""
         there = more > less and more >= times * less
         return Outcome(f"{name}: {high} {more:g}, {low} {less:g}{wanted}", there, check["result"], complete)
-    if "granularity" in check:
-        return compare_words(check, complete)
     metric, other = check["metric"], check.get("than", check["metric"])
     scores = result["evaluation"]["systems"]
     more, less = scores[high][metric], scores[low][other]
@@ -107,12 +103,14 @@ def compare(check: dict[str, Any]) -> Outcome:
     return Outcome(text, there, check["result"], complete)
 
 
-def runs_of(training: dict[str, Any]) -> list[dict[str, Any]]:
-    """A training of the record, and those that it was chosen from."""
-    return [training, *training.get("tries", {}).values()]
+def are_complete(result: dict[str, Any], systems: set[str]) -> bool:
+    """Whether the trainings of systems converged, and those that they were chosen from."""
+    trainings = [result.get("trainings", {}).get(system, {}) for system in systems]
+    tries = [one for training in trainings for one in training.get("tries", {}).values()]
+    return all(one.get("end") == "converged" for one in [*trainings, *tries])
 
 
-def compare_words(check: dict[str, Any], complete: bool) -> Outcome:
+def compare_words(check: dict[str, Any]) -> Outcome:
     """Mean granularities of two kinds of words, layer by layer, from what ``evaluation.granularity`` printed."""
     table = ROOT / "results" / f"{check['result']}.{check['granularity']}.granularity.tsv"
     texts, there = [], []
@@ -121,6 +119,7 @@ def compare_words(check: dict[str, Any], complete: bool) -> Outcome:
         there.append(high - low > 1.96 * float(row["standard_error"]))
         texts.append(f"layer {row['layer']}: {high:.3f} and {low:.3f}")
     names = f"{check['above']} and {check['below']}".replace("_", " ")
+    complete = are_complete(read_result(check["result"]), {check["granularity"]})
     return Outcome(f"z of {names} of {check['granularity']}: {'; '.join(texts)}", all(there), check["result"], complete)
 
 
@@ -146,6 +145,8 @@ def differs(result: dict[str, Any], check: dict[str, Any]) -> bool:
 
 def run_check(check: dict[str, Any]) -> Outcome:
     """Do one check of a claim."""
+    if "granularity" in check:
+        return compare_words(check)
     if "result" in check:
         return compare(check)
     if "benchmark" in check:

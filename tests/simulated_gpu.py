@@ -42,8 +42,8 @@ _PACKING = {"_pack_padded_sequence", "_pad_packed_sequence"}
 _RECURRENT = {"lstm": (1, 1), "gru": (1, 1), "lstm_cell": (3, 7), "gru_cell": (3, 7)}
 _RECURRENT |= {"_thnn_fused_lstm_cell": (1, 1), "_thnn_fused_gru_cell": (1, 1)}
 _INDEXING = {"__getitem__", "__setitem__", "index_put", "index_put_", "index"}
-# What autocast computes in half precision, in float32, in float32 by an argument of the operation, and in the widest of
-# the operands' dtypes (docs.pytorch.org/docs/stable/amp.html, "CUDA Ops that can autocast to ...").
+# Operations that autocast computes in half precision, in float32, in float32 by an argument of theirs, and in the
+# widest of the operands' dtypes (docs.pytorch.org/docs/stable/amp.html, "CUDA Ops that can autocast to ...").
 _HALF = {"linear", "matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv"}
 _HALF |= {"scaled_dot_product_attention", *_RECURRENT}
 _FLOAT32 = {"exp", "expm1", "log", "log10", "log2", "log1p", "pow", "__pow__", "__rpow__", "reciprocal", "rsqrt"}
@@ -108,7 +108,7 @@ class SimulatedGpu(TorchFunctionMode):
 
     @contextmanager
     def autocast(self, dtype: torch.dtype) -> Iterator[None]:
-        """What ``torch.autocast("cuda", dtype)`` is on a GPU; the same call of the code within it leaves it again."""
+        """``torch.autocast("cuda", dtype)`` as on a GPU; the same call of the code within it leaves it again."""
         torch.set_autocast_dtype("cuda", dtype)
         torch.set_autocast_enabled("cuda", True)
         try:

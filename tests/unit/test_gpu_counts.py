@@ -107,7 +107,7 @@ def count(name: str) -> dict[str, dict[str, float]]:
     return {kind: step for kind, (step, _) in steps.items()} | counts
 
 
-# What was aimed at, where it is counted, and what keeps a count from it. The stepwise decoders were to have half of the
+# Goals, where each is counted, and what keeps a count from it. The stepwise decoders were to have half of the
 # launches a step that they had, cells counted as CUDA runs them.
 LAUNCHES, WAITS = "launches", "waits"
 SEPARATE = (
@@ -146,7 +146,7 @@ GOALS: tuple[tuple[str, str, str, float, str], ...] = (
     ("pointer_generator", "training step", LAUNCHES, 839 / 2, SEPARATE),
 )
 
-# What no count here shows, with the figure that is known.
+# Goals that no count here shows, with the figure that is known.
 OPEN = (
     (
         *("kernels of concat: instructions for 16 hidden units, scores", "105"),

@@ -10,7 +10,7 @@ from ..storage.files import is_special, sha256_of
 from ..storage.manifest import Manifest
 from .average import average, newest
 from .export import export
-from .search import add_search_options
+from .search import add_search_options, given_search
 
 
 def main_average(arguments: list[str] | None = None) -> int:
@@ -71,7 +71,7 @@ def _average(args: argparse.Namespace) -> str:
 
 
 def _export(args: argparse.Namespace, names: list[str]) -> str:
-    search = {name: value for name in names if (value := getattr(args, name)) is not None}
+    search = given_search(args, names)
     knows_text = export(args.checkpoint, args.output, args.data, args.text, search, args.ctranslate2)
     text = f"{args.output} holds the model of {args.checkpoint}: wean-generate --model {args.output} --input FILE\n"
     if not knows_text:

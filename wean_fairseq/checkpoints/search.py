@@ -13,7 +13,6 @@ from ..errors import UserError
 from ..storage.files import read_regular
 
 NAME = "search.txt"
-#: As in ``tasks.searching``, which loads fairseq.
 PRESETS = ("fairseq", "wean", "copynet", "cdnpg-sampling")
 
 
@@ -37,6 +36,11 @@ def add_search_options(parser: argparse.ArgumentParser) -> list[str]:
     return [action.dest for action in added]
 
 
+def given_search(parsed: argparse.Namespace, names: list[str]) -> dict[str, Any]:
+    """Those of the options that were given, by name."""
+    return {name: value for name in names if (value := getattr(parsed, name)) is not None}
+
+
 def kept_search(checkpoint: str | Path) -> dict[str, Any]:
     """The search that was kept beside a checkpoint, by name; options that are not about the search are left out.
 
@@ -52,4 +56,4 @@ def kept_search(checkpoint: str | Path) -> dict[str, Any]:
         return {}
     except (OSError, ValueError, argparse.ArgumentError) as error:
         raise UserError(f"{file} does not hold options of fairseq-generate ({error}): mend or delete it.") from error
-    return {name: value for name in names if (value := getattr(found, name)) is not None}
+    return given_search(found, names)

@@ -49,8 +49,9 @@ def load(
     if data is not None and not Path(data).is_dir():
         raise UserError(f"there is no directory {data}: name the data directory of the training.")
     kept = {} if is_export(path) else kept_search(path)
-    preset = {name: kept.pop(name) for name in ("search_preset",) if name in kept}
-    given = preset if data is None else {**preset, "data": str(data)}
+    given = {} if data is None else {"data": str(data)}
+    if "search_preset" in kept:  # an option of the task
+        given["search_preset"] = kept.pop("search_preset")
     overrides = {"dataset_impl": "raw", "eval_bleu": False, **given, **options}
     with quiet():
         state = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)

@@ -3,13 +3,14 @@
 The gates have PyTorch's order, so that the weights can be those of ``nn.LSTM`` and ``nn.GRUCell``. On a GPU a step is
 the one kernel that PyTorch's cells have there for the same; a CPU has none.
 
-Legend: ``B`` batch, ``F`` width of what is fed beside the word, ``H`` hidden width, ``L`` layers.
+Legend: ``B`` batch, ``T`` steps, ``E`` width of words, ``F`` width of what is fed beside the word, ``H`` hidden width.
 """
 
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from .looped_linear import LoopedLinear
 
@@ -65,6 +66,26 @@ def gru_update(input_gates: Tensor, hidden_gates: Tensor, hidden: Tensor) -> Ten
     return candidate + update * (hidden - candidate)
 
 
+class LoopedCell:
+    """An LSTM's or a GRU's cell for a loop over steps.
+
+    Args:
+        cell: holds the weights.
+    """
+
+    def __init__(self, cell: nn.LSTMCell | nn.GRUCell) -> None:
+        self.of_input = LoopedLinear(cell.weight_ih, cell.bias_ih)
+        self.of_hidden = LoopedLinear(cell.weight_hh, cell.bias_hh)
+        self.is_lstm = isinstance(cell, nn.LSTMCell)
+
+    def advance(self, inputs: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+        """Take a step: from inputs (B, I), h and c (B, H) to the next h and c; a GRU leaves c as it is."""
+        gates, hidden_gates = self.of_input(inputs), self.of_hidden(hidden)
+        if self.is_lstm:
+            return lstm_update(gates, cell, hidden_gates=hidden_gates)
+        return gru_update(gates, hidden_gates, hidden), cell
+
+
 class LstmLayers:
     """The layers of an LSTM for a loop over steps whose input is known in parts only.
 
@@ -75,9 +96,15 @@ class LstmLayers:
 
     def __init__(self, lstm: nn.LSTM, fed_dim: int = 0) -> None:
         first, *upper = lstm.all_weights
+        self.first = first
         self.of_fed = LoopedLinear(first[0][:, -fed_dim:]) if fed_dim else None
         self.of_below = [LoopedLinear(one[0], one[2] + one[3]) for one in upper]
         self.of_hidden = [LoopedLinear(one[1]) for one in lstm.all_weights]
+
+    def given(self, words: Tensor) -> Tensor:
+        """The words' part of the first layer's gates, biases included: (B, T, E) -> (B, T, 4H)."""
+        weight, _, *biases = self.first
+        return linear(words, weight[:, : words.size(-1)], biases[0] + biases[1])
 
     def advance(
         self,
@@ -90,7 +117,7 @@ class LstmLayers:
         """Take a step.
 
         Args:
-            given: the known part of the first layer's gates, biases included, shape (B, 4H).
+            given: the known part of the first layer's gates, shape (B, 4H), see ``given``.
             fed: shape (B, F).
             state: h and c of each layer, (B, H) each, which are replaced.
             dropout: on the output of each layer that another one reads.

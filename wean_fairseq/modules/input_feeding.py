@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 from .gates import LstmLayers
 from .global_attention import AttentionMemory, GlobalAttention
@@ -53,7 +52,6 @@ class InputFeedingLstm(nn.Module):
         dropout_input: bool = False,
     ) -> None:
         super().__init__()
-        self.embed_dim = embed_dim
         self.lstm = nn.LSTM(embed_dim + hidden_size, hidden_size, num_layers, batch_first=True)  # holds the weights
         self.attention = attention
         self.dropout = nn.Dropout(dropout)
@@ -75,11 +73,9 @@ class InputFeedingLstm(nn.Module):
             What words are scored from, (N, T, H), attention weights (N, T, S), and the state after the last step.
         """
         hidden, cell, fed = list(state.layers.hidden.unbind()), list(state.layers.cell.unbind()), state.fed
-        first_in, _, bias_in, bias_hidden = self.lstm.all_weights[0]
-        word_gates = linear(words, first_in[:, : self.embed_dim], bias_in + bias_hidden)  # (B, T, 4H)
         layers, maps = LstmLayers(self.lstm, fed.size(-1)), self.attention.maps(memory)
         outputs, weights = [], []
-        for gates in word_gates.unbind(dim=1):
+        for gates in layers.given(words).unbind(dim=1):
             layers.advance(gates, self.dropout(fed) if self.dropout_input else fed, (hidden, cell), self.dropout)
             attended, attention = self.attention(hidden[-1].unsqueeze(1), memory, maps)
             output = self.dropout(attended.squeeze(1))

@@ -10,6 +10,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.search import DiverseBeamSearch
 
+from ..checkpoints.search import PRESETS
 from ..errors import UserError
 from ..fields import option
 from ..options import check_generation
@@ -19,7 +20,6 @@ from .guarded import GuardedConfig, GuardedTask
 
 logger = logging.getLogger(__name__)
 
-SEARCH_PRESETS = ("fairseq", "wean", "copynet", "cdnpg-sampling")
 # Ways of searching whose scores the stop rules say nothing about.
 _OTHER_SEARCHES = ("sampling", "match_source_len", "constraints", "print_alignment", "score_reference")
 
@@ -28,7 +28,7 @@ _OTHER_SEARCHES = ("sampling", "match_source_len", "constraints", "print_alignme
 class SearchingConfig(GuardedConfig):
     """The guarded task's options, and how to search."""
 
-    search_preset: ChoiceEnum(SEARCH_PRESETS) = option(  # type: ignore[valid-type]
+    search_preset: ChoiceEnum(PRESETS) = option(  # type: ignore[valid-type]
         "fairseq",
         "wean: scores are plain sums of log-probabilities (whatever --lenpen says) and a sentence is done "
         "when its best hypothesis is and --nbest are; copynet: <unk> is never written, its probability goes to the "

@@ -24,12 +24,11 @@ from ...modules import (
     attention_weights,
     base_ids,
     fold_hypotheses,
-    gru_update,
-    lstm_update,
     masked_softmax,
     repeat_for_hypotheses,
     weighted_sum,
 )
+from ...modules.gates import LoopedCell
 from ...modules.looped_linear import LoopedLinear
 from ..copying import CopyingDecoder, CopyMemory, no_copy_mask
 
@@ -58,8 +57,7 @@ class CopyNetState(State):
 class _Maps(NamedTuple):
     """The linear maps of a step."""
 
-    given: LoopedLinear  # of what is read, to the gates
-    hidden: LoopedLinear  # of s_{t-1}, to the gates
+    cell: LoopedCell
     query: LoopedLinear | None  # of the attention
 
 
@@ -127,11 +125,7 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
         source, no_copy = (repeat_for_hypotheses(part, len(words)) for part in (memory.source, memory.no_copy))
         # Where the last word stands in the source: what the selective read reads.
         matches = words.unsqueeze(2).eq(source.unsqueeze(1)) & ~no_copy.unsqueeze(1)  # (N, T, S)
-        maps = _Maps(
-            LoopedLinear(self.cell.weight_ih, self.cell.bias_ih),
-            LoopedLinear(self.cell.weight_hh, self.cell.bias_hh),
-            None if self.attention is None else self.attention.query_map(),
-        )
+        maps = _Maps(LoopedCell(self.cell), None if self.attention is None else self.attention.query_map())
         readouts, copies, weights = [], [], []
         for word, match in zip(self._embed(words).unbind(dim=1), matches.unbind(dim=1), strict=True):
             state, readout, attended = self._step(word, match, memory, state, maps)
@@ -161,11 +155,7 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
             inputs.append(weighted_sum(weights, memory.states))  # c_t, (N, M)
             coverage = last.coverage + weights
         given = torch.cat(inputs, dim=-1)
-        gates, hidden_gates = maps.given(given), maps.hidden(last.hidden)
-        if isinstance(self.cell, nn.LSTMCell):
-            hidden, cell = lstm_update(gates, last.cell, hidden_gates=hidden_gates)
-        else:
-            hidden, cell = gru_update(gates, hidden_gates, last.hidden), last.cell
+        hidden, cell = maps.cell.advance(given, last.hidden, last.cell)
         copy = last.copy
         if memory.copy_keys is not None:
             states = fold_hypotheses(hidden.unsqueeze(1), len(memory.copy_keys))  # (B, K, H)

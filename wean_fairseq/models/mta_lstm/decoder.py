@@ -136,13 +136,11 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
     def step(self, words: Tensor, memory: TopicMemory, state: TopicState) -> tuple[Step, TopicState]:
         """See ``StepDecoder``; the features are the outputs of the top layer, ``extra`` has ``topic_weights``."""
         embedded = self.dropout(self.embed_tokens(words))  # (N, T, E)
-        first_in, _, bias_in, bias_hidden = self.lstm.all_weights[0]
-        word_gates = linear(embedded, first_in[:, : embedded.size(-1)], bias_in + bias_hidden)  # (N, T, 4H)
         layers, query_map = LstmLayers(self.lstm), self.attention.query_map()
         hidden, cell = list(state.hidden.unbind(dim=1)), list(state.cell.unbind(dim=1))
         outputs, coverage = [state.output], state.coverage
         weights = []
-        for gates in word_gates.unbind(dim=1):
+        for gates in layers.given(embedded).unbind(dim=1):
             attended, coverage = self._attend(outputs[-1], memory, coverage, query_map)
             weights.append(attended)
             # The mean of what the topics add to the gates is what the topics' mean adds.

@@ -26,9 +26,9 @@ from ...modules import (
     attention_weights,
     base_ids,
     coverage_loss,
-    lstm_update,
     weighted_sum,
 )
+from ...modules.gates import LoopedCell
 from ...modules.looped_linear import LoopedLinear
 from ..copying import CopyingDecoder, CopyMemory
 
@@ -71,8 +71,7 @@ class _Maps(NamedTuple):
     """The linear maps of a step."""
 
     context: LoopedLinear  # W_x of h*_{t-1}
-    merged: LoopedLinear  # of x_t, to the gates
-    hidden: LoopedLinear  # of h_{t-1}, to the gates
+    cell: LoopedCell
     query: LoopedLinear  # W_s
 
 
@@ -131,8 +130,7 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
         word_parts = nn.functional.linear(embedded, self.merge.weight[:, :width], self.merge.bias)  # (N, T, E)
         maps = _Maps(
             LoopedLinear(self.merge.weight[:, width:]),
-            LoopedLinear(self.cell.weight_ih, self.cell.bias_ih),
-            LoopedLinear(self.cell.weight_hh, self.cell.bias_hh),
+            LoopedCell(self.cell),
             self.attention.query_map(),
         )
         steps = []
@@ -160,7 +158,7 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
 
     def _advance(self, merged: Tensor, memory: PointerMemory, state: PointerState, maps: _Maps) -> _Recurrence:
         """From x_t, shape (N, E), and the state before to what the step yields."""
-        hidden, cell = lstm_update(maps.merged(merged), state.cell, hidden_gates=maps.hidden(state.hidden))
+        hidden, cell = maps.cell.advance(merged, state.hidden, state.cell)
         query = torch.cat([cell, hidden], dim=-1)
         scores = self.attention.scores(query, memory.keys, state.coverage, maps.query).float()
         weights = attention_weights(scores, memory.no_copy)  # (N, S), eq. 2

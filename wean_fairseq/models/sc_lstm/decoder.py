@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 from ...modules import (
     KeywordGate,
@@ -85,13 +84,11 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
     def step(self, words: Tensor, memory: KeywordMemory, state: KeywordState) -> tuple[Step, KeywordState]:
         """See ``StepDecoder``; the features are the outputs of all layers, ``extra`` has ``keywords`` d, (N, T, k)."""
         embedded = self.dropout(self.embed_tokens(words))  # (N, T, E)
-        first_in, _, bias_in, bias_hidden = self.lstm.all_weights[0]
-        word_gates = linear(embedded, first_in, bias_in + bias_hidden)  # (N, T, 4H)
         read_parts = self.gate.word_part(embedded, memory.rows)  # (N, T, k)
         layers = LstmLayers(self.lstm)
         hidden, cell = list(state.hidden.unbind(dim=1)), list(state.cell.unbind(dim=1))
         outputs, keywords = [state.outputs], [state.keywords]
-        for gates, read_part in zip(word_gates.unbind(dim=1), read_parts.unbind(dim=1), strict=True):
+        for gates, read_part in zip(layers.given(embedded).unbind(dim=1), read_parts.unbind(dim=1), strict=True):
             left, added = self.gate.step(keywords[-1], read_part, outputs[-1], memory.rows)
             keywords.append(left)
             parts = added.chunk(self.lstm.num_layers, dim=-1)
