@@ -154,11 +154,12 @@ def _describe_cpu() -> str:
 def run_lines(run: Mapping[str, Any]) -> list[str]:
     """``describe_run`` as lines of Markdown."""
     versions = ", ".join(f"{name} {number}" for name, number in run["versions"].items())
+    load = " ".join(map(str, run.get("load_average_at_start", [])))
     allocator = ", ".join(f"{name}={value}" for name, value in run["allocator"].items()) or "default"
     return [
         f"* Machine: {run['cpu']}, {run['cores']} cores, {run['memory_gib']} GiB, {run['system']}",
         f"* Versions: {versions}; memory allocator: {allocator}",
-        f"* {run['date']}, load average at start {' '.join(map(str, run['load_average_at_start']))}",
+        f"* {run['date']}{f', load average at start {load}' if load else ''}",
         f"* Command: `{run['command']}`",
     ]
 
