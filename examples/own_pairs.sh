@@ -14,6 +14,7 @@ set -euo pipefail
 shopt -u checkwinsize # else bash sets COLUMNS to the width of the terminal
 RECIPE=own_pairs
 : "${ARCH:=wean_lstm}" "${BASELINE:=seq2seq_lstm}" "${CASE:=truecase}" "${BPE:=0}" "${UNIT:=moses}"
+[[ ${SMOKE:-0} != 1 ]] || : "${LIMIT:=400}" "${TEST_LIMIT:=20}"
 SYSTEMS=$BASELINE
 [[ $ARCH == "$BASELINE" ]] || SYSTEMS="$BASELINE $ARCH"
 # shellcheck source=examples/lib/recipe.sh
@@ -32,7 +33,6 @@ case $CASE in
 esac
 # A number alone is the width of somebody's terminal.
 if [[ ${COLUMNS:-} == *,* ]]; then text+=(--columns "$COLUMNS"); fi
-if [[ $SMOKE == 1 ]]; then text+=(--limit 400 --test-limit 20); fi
 
 remember "DATA=$(realpath "${files[@]}" | tr '\n' ' ')" "ARCH=$ARCH" "CASE=$CASE" "BPE=$BPE" "UNIT=$UNIT"
 prepare own_pairs "${text[@]}"

@@ -16,19 +16,14 @@
 set -euo pipefail
 : "${SET:=quora}" "${DATA:=data/$SET}" "${RECIPE:=copy_transformer/$SET}"
 : "${SYSTEMS:=transformer copy_transformer copy_transformer_query}"
+[[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${LIMIT:=400}" "${TEST_LIMIT:=20}" \
+  "${SIZES:=--embed-dim 32 --ffn-dim 64 --attention-heads 2}"
+: "${EPOCHS:=10}" "${SIZES:=}" "${RATE:=0.0005}" "${WARMUP:=1000}" "${BATCH:=64}" "${BEAM:=8}" "${WORDS:=8000}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
 need_paraphrases
 
-if [[ $SMOKE == 1 ]]; then
-  : "${EPOCHS:=1}" "${SIZES:=--embed-dim 32 --ffn-dim 64 --attention-heads 2}"
-  limit=(--limit 400 --test-limit 20)
-else
-  : "${EPOCHS:=10}" "${SIZES:=}"
-  limit=()
-fi
-: "${RATE:=0.0005}" "${WARMUP:=1000}"
 criterion=model_loss
 search=(--max-pair-length 20 --length-policy truncate)
 read -ra sizes <<<"$SIZES"
@@ -38,17 +33,17 @@ declare -A model=(
   [copy_transformer_query]="--arch copy_transformer --output-layer query_embedding"
 )
 
-remember "DATA=$(realpath "$DATA")" "SIZES=$SIZES" "RATE=$RATE" "WARMUP=$WARMUP"
-prepare "$SET" --data "$DATA" --lowercase "${limit[@]}"
+remember "DATA=$(realpath "$DATA")" "SIZES=$SIZES" "RATE=$RATE" "WARMUP=$WARMUP" "WORDS=$WORDS"
+prepare "$SET" --data "$DATA" --lowercase
 test_of_text test
-binarise 8000 0 --dataset-impl raw
+binarise "$WORDS" 0 --dataset-impl raw
 for system in $SYSTEMS; do
   [[ -n ${model[$system]:-} ]] || die "there is no system $system here; choose from ${!model[*]}."
   read -ra arch <<<"${model[$system]#--arch }"
   train "$system" "${arch[@]}" "${sizes[@]}" --optimizer adam --adam-betas '(0.9, 0.999)' --weight-decay 0.01 \
-    --clip-norm 1 --lr "$RATE" --lr-scheduler inverse_sqrt --warmup-updates "$WARMUP" --batch-size 64 \
+    --clip-norm 1 --lr "$RATE" --lr-scheduler inverse_sqrt --warmup-updates "$WARMUP" --batch-size "$BATCH" \
     --max-pair-length 20 --length-policy truncate --no-epoch-checkpoints
-  generate "$system" test --beam 8 --max-len-b 20
+  generate "$system" test --beam "$BEAM" --max-len-b 20
 done
 samples test 20
 score test "$RUN/text-test/test.tgt" -- --groups "$(known_sentences test)" \

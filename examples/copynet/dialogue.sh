@@ -7,21 +7,17 @@
 # SETS says which of ds1 and ds2 to run (default: both). Sizes and beam as for the synthetic rules (section 5.3).
 set -euo pipefail
 : "${SYSTEMS:=copynet rnnsearch}" "${SETS:=ds1 ds2}"
+[[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${SIZE:=--train 800 --valid 40 --test 40}"
+: "${EPOCHS:=30}" "${SIZE:=}" "${RATE:=0.001}" "${BATCH:=40}" "${BEAM:=10}" "${DROPOUT:=0.3}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
 
-if [[ $SMOKE == 1 ]]; then
-  : "${EPOCHS:=1}"
-  size=(--train 800 --valid 40 --test 40)
-else
-  : "${EPOCHS:=30}"
-  size=()
-fi
+read -ra size <<<"$SIZE" # arguments of the script that generates the data
 criterion=model_loss
 search=(--search-preset copynet)
 # Of the training the paper says nothing; Adam 0.001 is the authors' code's.
-optimisation=(--optimizer adam --adam-betas '(0.9, 0.999)' --clip-norm 5 --dropout 0.3 --no-epoch-checkpoints)
+optimisation=(--optimizer adam --adam-betas '(0.9, 0.999)' --clip-norm 5 --dropout "$DROPOUT" --no-epoch-checkpoints)
 
 main=$RUN
 remember "size=${size[*]}"
@@ -31,7 +27,7 @@ for set in $SETS; do
   mkdir -p "$RUN"
   ln -sfn "../text/$set" "$RUN/text"
   ln -sfn "../text/$set" "$RUN/text-$set"
-  decay_linearly 0.001 40
+  decay_linearly "$RATE" "$BATCH"
   for system in $SYSTEMS; do
     # Each system has the dictionary that suits it: all characters, but with new names CopyNet has to learn to copy a
     # character that it does not know, so those seen less than 15 times are unknown to it in training.
@@ -43,7 +39,7 @@ for set in $SETS; do
     features=()
     [[ $system == enc_dec ]] || features=(--location-width 57 --attention-coverage)
     train "$system" "$system" "${features[@]}" "${schedule[@]}" "${optimisation[@]}"
-    generate "$system" "$set" --beam 10 --nbest 10 --max-len-b 57
+    generate "$system" "$set" --beam "$BEAM" --nbest 10 --max-len-b 57
   done
   samples "$set" 20
   score "$set" "$RUN/text/test.tgt" -- --preset paper:copynet-dialogue --groups "$RUN/text/test.kind"

@@ -7,37 +7,31 @@
 # ROUGE on the characters of the first 40 words. Beam 10 is not stated there. The authors' code has other values, by words:
 # SYSTEMS=copynet_lcsts_release WORDS=20000 BEAM=30.
 set -euo pipefail
-: "${DATA:=data/lcsts}" "${SYSTEMS:=copynet_lcsts rnnsearch_lcsts enc_dec_lcsts}" "${BEAM:=10}"
+: "${DATA:=data/lcsts}" "${SYSTEMS:=copynet_lcsts rnnsearch_lcsts enc_dec_lcsts}" 
+[[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${EMBED_DIM:=32}" "${HIDDEN_SIZE:=48}" "${LIMIT:=400}" "${TEST_LIMIT:=400}"
+: "${EPOCHS:=10}" "${EMBED_DIM:=350}" "${HIDDEN_SIZE:=500}" "${RATE:=0.001}" "${BATCH:=40}" "${BEAM:=10}"
+case $SETTING in
+  copynet-characters) : "${WORDS:=3000}" ;;
+  copynet-words) : "${WORDS:=10000}" ;;
+esac
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
 need_lcsts
 
-if [[ $SMOKE == 1 ]]; then
-  : "${EPOCHS:=1}"
-  limit=(--limit 400)
-  sizes=(--embed-dim 32 --hidden-size 48)
-else
-  : "${EPOCHS:=10}"
-  limit=()
-  sizes=()
-fi
-case $SETTING in
-  copynet-characters) : "${WORDS:=3000}" ;;
-  copynet-words) : "${WORDS:=10000}" ;;
-esac
 # shellcheck disable=SC2034 # recipe.sh reads both
 criterion=model_loss search=(--search-preset copynet)
 # Of the training the paper says nothing; Adam 0.001 is the authors' code's.
 optimisation=(--optimizer adam --adam-betas '(0.9, 0.999)' --clip-norm 5 --dropout 0.1 --no-epoch-checkpoints)
 
-remember "DATA=$(realpath "$DATA")" "SETTING=$SETTING" "WORDS=$WORDS"
-prepare lcsts --data "$DATA" --setting "$SETTING" --words "$WORDS" "${limit[@]}"
+remember "DATA=$(realpath "$DATA")" "SETTING=$SETTING" "WORDS=$WORDS" "EMBED_DIM=$EMBED_DIM" \
+  "HIDDEN_SIZE=$HIDDEN_SIZE"
+prepare lcsts --data "$DATA" --setting "$SETTING" --words "$WORDS"
 test_of_text test
 binarise "$WORDS" 0 --dataset-impl raw
-decay_linearly 0.001 40
+decay_linearly "$RATE" "$BATCH"
 for system in $SYSTEMS; do
-  train "$system" "$system" "${sizes[@]}" "${schedule[@]}" "${optimisation[@]}" --oov-slots 128
+  train "$system" "$system" --embed-dim "$EMBED_DIM" --hidden-size "$HIDDEN_SIZE" "${schedule[@]}" "${optimisation[@]}" --oov-slots 128
   generate "$system" test --beam "$BEAM" --max-len-b 33 --oov-slots 128
 done
 samples test 20

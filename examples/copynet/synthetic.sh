@@ -9,35 +9,31 @@
 # how much attention it had so far; CopyNet and RNNSearch alike, so that what sets them apart is copying.
 set -euo pipefail
 : "${SYSTEMS:=copynet rnnsearch enc_dec}"
+[[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=2}" "${SIZE:=--rules 10 --train-per-rule 100 --test-per-rule 4}"
+: "${EPOCHS:=24}" "${SIZE:=}" "${RATE:=0.001}" "${BATCH:=40}" "${BEAM:=10}" "${DROPOUT:=0.3}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
 
-if [[ $SMOKE == 1 ]]; then
-  : "${EPOCHS:=2}"
-  size=(--rules 10 --train-per-rule 100 --test-per-rule 4)
-else
-  : "${EPOCHS:=24}"
-  size=()
-fi
+read -ra size <<<"$SIZE" # arguments of the script that generates the data
 criterion=model_loss
 search=(--search-preset copynet)
 # Of the training the paper says nothing; Adam 0.001 is the authors' code's. With dropout 0.1 CopyNet learns its 20,000
 # instances by heart and copies a little less surely.
-optimisation=(--optimizer adam --adam-betas '(0.9, 0.999)' --clip-norm 5 --dropout 0.3 --no-epoch-checkpoints)
+optimisation=(--optimizer adam --adam-betas '(0.9, 0.999)' --clip-norm 5 --dropout "$DROPOUT" --no-epoch-checkpoints)
 
 remember "size=${size[*]}"
 prepare copynet_rules --seed "$SEED" "${size[@]}"
 test_of_text test
 binarise -1 0 --dataset-impl raw
-decay_linearly 0.001 40
+decay_linearly "$RATE" "$BATCH"
 for system in $SYSTEMS; do
   features=()
   [[ $system == enc_dec ]] || features=(--location-width 57 --attention-coverage)
   # Validated at the end alone: the loss grows with sure guesses where nothing tells, between x and y, while the outputs
   # get better, so it is no guide to the best checkpoint.
   train "$system" "$system" "${features[@]}" "${schedule[@]}" "${optimisation[@]}" --validate-interval "$EPOCHS"
-  generate "$system" test --beam 10 --max-len-b 57
+  generate "$system" test --beam "$BEAM" --max-len-b 57
 done
 samples test 20
 score test "$RUN/text/test.tgt" -- --preset paper:copynet-synthetic --groups "$RUN/text/test.type"

@@ -15,18 +15,14 @@
 set -euo pipefail
 : "${SET:=quora}" "${DATA:=data/$SET}" "${RECIPE:=dnpg/$SET}"
 : "${SYSTEMS:=dnpg dnpg_query}"
+[[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${LIMIT:=400}" "${TEST_LIMIT:=20}" \
+  "${SIZES:=--phrase-dim 24 --phrase-heads 2 --sentence-dim 12 --sentence-heads 2 --separator-dim 16 --aggregator-dim 16}"
+: "${EPOCHS:=10}" "${SIZES:=}" "${RATE:=5e-4,5e-4,5e-4,1e-4}" "${BATCH:=64}" "${BEAM:=8}" "${WORDS:=8000}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
 need_paraphrases
 
-if [[ $SMOKE == 1 ]]; then
-  : "${EPOCHS:=1}" "${SIZES:=--phrase-dim 24 --phrase-heads 2 --sentence-dim 12 --sentence-heads 2 --separator-dim 16 --aggregator-dim 16}"
-  limit=(--limit 400 --test-limit 20)
-else
-  : "${EPOCHS:=10}" "${SIZES:=}"
-  limit=()
-fi
 criterion=model_loss
 search=(--max-pair-length 20 --length-policy truncate)
 read -ra sizes <<<"$SIZES"
@@ -39,17 +35,17 @@ for system in $SYSTEMS; do
   [[ -n ${model[$system]:-} ]] || die "there is no system $system here; choose from ${!model[*]}."
 done
 
-remember "DATA=$(realpath "$DATA")" "SIZES=$SIZES"
-prepare "$SET" --data "$DATA" --lowercase "${limit[@]}"
+remember "DATA=$(realpath "$DATA")" "SIZES=$SIZES" "WORDS=$WORDS"
+prepare "$SET" --data "$DATA" --lowercase
 test_of_text test
 weak_labels
-binarise 8000 0 --dataset-impl raw
+binarise "$WORDS" 0 --dataset-impl raw
 for system in $SYSTEMS; do
   read -ra arch <<<"${model[$system]#--arch }"
   train "$system" "${arch[@]}" "${sizes[@]}" --granularity-labels "$RUN/labels" --optimizer adam \
-    --adam-betas '(0.9, 0.999)' --clip-norm 1 --lr '5e-4,5e-4,5e-4,1e-4' --lr-scheduler fixed --batch-size 64 \
+    --adam-betas '(0.9, 0.999)' --clip-norm 1 --lr "$RATE" --lr-scheduler fixed --batch-size "$BATCH" \
     --max-pair-length 20 --length-policy truncate --no-epoch-checkpoints --best-checkpoint-metric nll_loss
-  generate "$system" test --beam 8 --max-len-b 20
+  generate "$system" test --beam "$BEAM" --max-len-b 20
 done
 samples test 20
 score test "$RUN/text-test/test.tgt" -- --groups "$(known_sentences test)" \

@@ -10,6 +10,11 @@
 # A system with _skip, as transformer_skip, leaves the first target word out of the loss, as C-DNPG's release does.
 #
 #   VOCAB   vocab.txt of bert-base-uncased: the paper's word pieces; without it 8,000 BPE merges are learnt from train
+TABLE2="residual_lstm pointer_generator transformer copy_transformer dnpg cdnpg_r cdnpg_s cdnpg_rs cdnpg_r+s"
+[[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${SIZES:=--embed-dim 32 --ffn-dim 64 --attention-heads 2}" "${WARMUP:=5}" \
+  "${EVALUATE:=5}" "${MERGES:=300}" "${LIMIT:=300}" "${TEST_LIMIT:=20}"
+: "${EPOCHS:=32}" "${SIZES:=}" "${WARMUP:=5000}" "${EVALUATE:=5000}" "${MERGES:=8000}" "${RATE:=0.00005}" "${BATCH:=32}" \
+  "${BEAM:=8}"
 declare -A arch=(
   [residual_lstm]=residual_lstm
   [pointer_generator]=pointer_generator
@@ -21,15 +26,6 @@ declare -A arch=(
   [cdnpg_rs]=granularity_transformer_product
   [cdnpg_r+s]=granularity_transformer_mean
 )
-TABLE2="residual_lstm pointer_generator transformer copy_transformer dnpg cdnpg_r cdnpg_s cdnpg_rs cdnpg_r+s"
-if [[ $SMOKE == 1 ]]; then
-  : "${EPOCHS:=1}" "${SIZES:=--embed-dim 32 --ffn-dim 64 --attention-heads 2}" "${WARMUP:=5}" "${EVALUATE:=5}"
-  limit=(--limit 300 --test-limit 20) merges=300
-else
-  : "${EPOCHS:=32}" "${SIZES:=}" "${WARMUP:=5000}" "${EVALUATE:=5000}"
-  limit=() merges=8000
-fi
-: "${RATE:=0.00005}" "${BATCH:=32}"
 criterion=model_loss
 limits=(--max-pair-length 20 --length-policy truncate)
 search=("${limits[@]}")
@@ -49,28 +45,29 @@ check_systems() {
 
 # compare DATASET: prepare $DATA, train and decode every one of $SYSTEMS, score them all together.
 compare() {
-  local dataset=$1 pieces=(--bpe "$merges") dump system
+  local dataset=$1 pieces=(--bpe "$MERGES") decoding dump system
   [[ -n ${VOCAB:-} ]] && pieces=(--unit wordpiece --wordpiece-vocab "$VOCAB")
   check_systems
   remember "DATA=$(realpath "$DATA")" "SIZES=$SIZES" "RATE=$RATE" "WARMUP=$WARMUP" "BATCH=$BATCH" "pieces=${pieces[*]}"
-  prepare "$dataset" --data "$DATA" --lowercase "${pieces[@]}" "${limit[@]}"
+  prepare "$dataset" --data "$DATA" --lowercase "${pieces[@]}"
   test_of_text test
   binarise -1 0 --dataset-impl raw
   for system in $SYSTEMS; do
     settings "${system%_skip}"
     [[ $system != *_skip ]] || optimisation+=(--skip-first-target)
     train "$system" "${arch[${system%_skip}]}" "${optimisation[@]}" "${limits[@]}" "${validation[@]}"
-    dump=()
+    decoding=(--beam "$BEAM" --lenpen 1 --max-len-b 20)
     if [[ $system == cdnpg* ]]; then
-      dump=(--granularity-dump "$RUN/$system/granularity.jsonl")
-      if ! decoded "$system" test || [[ ! -f ${dump[1]} ]]; then
-        rm -f "${dump[1]}" "$RUN/$system/test.log"  # of a decoding that was stopped: both are made by the same one
+      dump=$RUN/$system/granularity.jsonl
+      decoding+=(--granularity-dump "$dump")
+      if ! decoded "$system" test "${decoding[@]}" || [[ ! -f $dump ]]; then
+        rm -f "$dump" "$RUN/$system/test.log"  # of a decoding that was stopped: both are made by the same one
       fi
     fi
-    generate "$system" test --beam 8 --lenpen 1 --max-len-b 20 "${dump[@]}"
+    generate "$system" test "${decoding[@]}"
     if [[ $system == cdnpg* ]]; then
       say "z per layer of ten questions: $RUN/$system/granularity.png; means of function and content words beside it"
-      tool -m wean_fairseq.evaluation.granularity "${dump[1]}" --output "$RUN/$system/granularity.png" \
+      tool -m wean_fairseq.evaluation.granularity "$dump" --output "$RUN/$system/granularity.png" \
         >"$RUN/$system/granularity.tsv"
     fi
   done

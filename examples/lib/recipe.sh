@@ -10,8 +10,11 @@
 #   JOBS=N   so many systems at a time, a core or  SEEDS    several seeds, each in RUN/seed<N>
 #            a GPU each                            SBATCH   file to write the trainings to as a Slurm job array
 #   TRAIN_FLAGS  more options of fairseq-train     PATIENCE end a training after so many validations that were no better
-#   SEARCH_FLAGS more options of fairseq-generate; with others than before the test set is decoded anew
+#   SEARCH_FLAGS more options of fairseq-generate (with another search than before the test set is decoded anew)
 #   RATES, DROPOUTS  values to choose from on validation, for each system (RATES_<system>: for this one)
+#   LIMIT, TEST_LIMIT  take so many pairs of the training data, so many sentences of the test set
+# At the head of each recipe stand its settings: first those of a SMOKE run, then those of a full one. Each can be given
+# otherwise in the environment.
 
 : "${SMOKE:=0}" "${JOBS:=1}" "${SEEDS:=}" "${SBATCH:=}"
 : "${SEED:=${SEEDS%% *}}"
@@ -42,9 +45,11 @@ TABLE=$RUN
 [[ -z $SEEDS ]] || RUN=$TABLE/seed$SEED
 
 # The optimisation of the WEAN paper (section 3.1.3), the same for all its data sets; the learning rate is constant.
+# RATE and BATCH are settings of its recipes.
 # shellcheck disable=SC2034
 wean_optimisation=(
-  --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --lr 0.001 --clip-norm 5 --batch-size 64
+  --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --lr "${RATE:-0.001}" --clip-norm 5
+  --batch-size "${BATCH:-64}"
 )
 
 # What a recipe may set otherwise: the task, the criterion of training, and how outputs are searched. An <unk> is replaced by the
@@ -148,7 +153,7 @@ need_tools() {
 # remember NAME=VALUE...: what the files in $RUN were made from; other values later would give a mixture.
 remember() {
   local given
-  given=$(printf '%s\n' "SEED=$SEED" "$@")
+  given=$(printf '%s\n' "SEED=$SEED" "$@" ${LIMIT:+"LIMIT=$LIMIT"} ${TEST_LIMIT:+"TEST_LIMIT=$TEST_LIMIT"})
   mkdir -p "$RUN"
   if [[ ! -f $RUN/settings ]]; then
     printf '%s\n' "$given" >"$RUN/settings"
@@ -156,6 +161,14 @@ remember() {
     die "$RUN was made with $(tr '\n' ' ' <"$RUN/settings")but you ask for ${given//$'\n'/ }:" \
       "set RUN to another directory."
   fi
+}
+
+# run_preparation DIRECTORY SCRIPT ARGUMENTS...: preprocess/SCRIPT.py, of LIMIT pairs and TEST_LIMIT test sentences.
+run_preparation() {
+  local directory=$1 script=$2
+  shift 2
+  python "$ROOT/preprocess/$script.py" --output "$directory" ${LIMIT:+--limit "$LIMIT"} \
+    ${TEST_LIMIT:+--test-limit "$TEST_LIMIT"} "$@" >"$directory.log" 2>&1 || fail "preparing the text" "$directory.log"
 }
 
 # prepare SCRIPT ARGUMENTS...: a data set -> $RUN/text, by preprocess/SCRIPT.py; `complete` names the file that it writes
@@ -168,8 +181,7 @@ prepare() {
     return
   fi
   say "text: writing $RUN/text"
-  python "$ROOT/preprocess/$script.py" --output "$RUN/text" "$@" >"$RUN/text.log" 2>&1 ||
-    fail "preparing the text" "$RUN/text.log"
+  run_preparation "$RUN/text" "$script" "$@"
   grep -E 'left out|is in (test|held out)' "$RUN/text.log" || true
 }
 
@@ -235,9 +247,7 @@ stopped() {
 prepare_test() {
   local set=$1 script=$2
   shift 2
-  [[ -f $RUN/text-$set/manifest.json ]] && return
-  python "$ROOT/preprocess/$script.py" --output "$RUN/text-$set" "$@" >"$RUN/text-$set.log" 2>&1 ||
-    fail "preparing the test set" "$RUN/text-$set.log"
+  [[ -f $RUN/text-$set/manifest.json ]] || run_preparation "$RUN/text-$set" "$script" "$@"
 }
 
 # test_of_text SET: the test split of $RUN/text is the test set $RUN/text-SET.
@@ -245,12 +255,19 @@ test_of_text() {
   [[ -e $RUN/text-$1 ]] || ln -s text "$RUN/text-$1"
 }
 
-# decoded SYSTEM SET: whether the outputs are there, no older than the checkpoint, and of the same SEARCH_FLAGS.
+# search_arguments ARGUMENTS...: `search`, those given and SEARCH_FLAGS, one a line, quoted for a shell.
+search_arguments() {
+  local flags
+  read -ra flags <<<"${SEARCH_FLAGS:-}"
+  printf '%q\n' "${search[@]}" "$@" "${flags[@]}"
+}
+
+# decoded SYSTEM SET [ARGUMENTS...]: whether the outputs are there, no older than the checkpoint, and of the same search.
 decoded() {
-  local outputs=$RUN/$1/$2 before=''
-  [[ -f $outputs.log && ! $RUN/$1/checkpoint_best.pt -nt $outputs.log ]] || return
-  [[ ! -f $outputs.flags ]] || before=$(<"$outputs.flags")
-  [[ $before == "${SEARCH_FLAGS:-}" ]]
+  local outputs=$RUN/$1/$2
+  shift 2
+  [[ -f $outputs.log && ! ${outputs%/*}/checkpoint_best.pt -nt $outputs.log ]] || return
+  [[ ! -f $outputs.search || $(<"$outputs.search") == "$(search_arguments "$@")" ]]
 }
 
 # generate SYSTEM SET [ARGUMENTS...]: $RUN/text-SET -> $RUN/SYSTEM/SET.log, from raw text, because replacing or copying
@@ -260,7 +277,7 @@ generate() {
   raw=$(binary_data)-$set
   shift 2
   read -ra flags <<<"${SEARCH_FLAGS:-}"
-  if decoded "$system" "$set"; then
+  if decoded "$system" "$set" "$@"; then
     say "decoding $set with $system: done before"
     return
   fi
@@ -278,9 +295,11 @@ generate() {
     --batch-size 64 --no-progress-bar "$@" "${flags[@]}" ||
     stopped "decoding" "$folder/$set.err" "$folder/$set.log.part"
   mv "$folder/$set.log.part" "$folder/$set.log"
-  printf '%s' "${SEARCH_FLAGS:-}" >"$folder/$set.flags"
-  # Beside the checkpoint, for whoever uses it (wean_fairseq/checkpoints/search.py).
-  printf '%q\n' "${search[@]}" "$@" "${flags[@]}" >"$folder/search.txt"
+  # The first set's search stands beside the checkpoint, for whoever uses it (wean_fairseq/checkpoints/search.py).
+  if [[ ! -f $folder/search.txt ]] || cmp -s "$folder/search.txt" "$folder/$set.search"; then
+    search_arguments "$@" >"$folder/search.txt"
+  fi
+  search_arguments "$@" >"$folder/$set.search"
 }
 
 # tool ARGUMENTS...: python, with its messages kept for the case that it fails (importing fairseq always leaves one).

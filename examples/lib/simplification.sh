@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # Simplification data that recipes of several families train and test on: source it after recipe.sh. DATA, TURK and PWKP
-# are directories; `limit` and `test_limit`, arrays of the recipe, make a smaller run.
+# are directories.
 
 references=("$RUN"/text-turk/test.ref{0..7}) # of the 359 sentences of TurkCorpus
 
@@ -30,10 +30,10 @@ prepare_public_pairs() {
   for number in {0..7}; do
     train+=(--train "$TURK"/tune.8turkers.tok.{norm,turk."$number"})
   done
-  prepare parallel_text --drop-empty "${spelling[@]}" "${limit[@]}" "${train[@]}" --valid "$DATA"/valid.{src,tgt} \
+  prepare parallel_text --drop-empty "${spelling[@]}" "${train[@]}" --valid "$DATA"/valid.{src,tgt} \
     --held-out "$pwkp_test.src" "$TURK/test.8turkers.tok.norm" --leak-key loose --drop-leaks sources
-  prepare_test pwkp parallel_text "${spelling[@]}" "${test_limit[@]}" --test "$pwkp_test".{src,dst}
-  prepare_test turk multi_reference "${spelling[@]}" "${test_limit[@]}" \
+  prepare_test pwkp parallel_text "${spelling[@]}" --test "$pwkp_test".{src,dst}
+  prepare_test turk multi_reference "${spelling[@]}" \
     --test "$TURK"/test.8turkers.tok.{norm,turk.{0..7}}
 }
 
@@ -55,7 +55,7 @@ need_ew_sew() {
 # prepare_ew_sew: EW-SEW -> $RUN/text and $RUN/text-turk.
 prepare_ew_sew() {
   prepare ew_sew --train "$DATA"/train.{en,sen} --dev "$DATA"/dev.{en,sen} --turk "$TURK" --lowercase \
-    --leak-key loose --drop-leaks sources "${limit[@]}"
+    --leak-key loose --drop-leaks sources
   test_of_text turk
 }
 

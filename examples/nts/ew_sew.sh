@@ -8,6 +8,8 @@
 # and sizes: see systems.sh.
 set -euo pipefail
 : "${DATA:=data/ew_sew}" "${TURK:=data/turkcorpus}" "${SYSTEMS:=nts nts_w2v enc_dec_a}"
+[[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${LIMIT:=1000}" "${TEST_LIMIT:=20}"
+: "${EPOCHS:=15}" "${BEAM:=5}" "${WORDS:=50000}" "${CUTOFF:=4}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 # shellcheck source=examples/lib/simplification.sh
@@ -15,23 +17,16 @@ source "$(dirname "${BASH_SOURCE[0]}")/../lib/simplification.sh"
 need_tools
 need_ew_sew
 
-if [[ $SMOKE == 1 ]]; then
-  : "${EPOCHS:=1}"
-  limit=(--limit 1000 --test-limit 20)
-else
-  : "${EPOCHS:=15}"
-  limit=()
-fi
 # shellcheck source=examples/nts/systems.sh
 source "$(dirname "${BASH_SOURCE[0]}")/systems.sh"
 check_systems
 remember "DATA=$(realpath "$DATA")" "TURK=$(realpath "$TURK")" "SIZE=$SIZE" "WORD2VEC=$WORD2VEC" "GLOVE=$GLOVE" \
-  "CUTOFF=$CUTOFF"
+  "CUTOFF=$CUTOFF" "WORDS=$WORDS"
 prepare_ew_sew
-train_all 50000 0
+train_all "$WORDS" 0
 for system in $SYSTEMS; do
   settings "$system"
-  generate "$system" turk --beam 5 --max-len-b 100
+  generate "$system" turk --beam "$BEAM" --max-len-b 100
 done
 rerank_all turk 100
 SYSTEMS=$(with_reranked)

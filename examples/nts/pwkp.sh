@@ -7,7 +7,9 @@
 # names are placeholders, get the names back, and are scored against the original, lower-cased. Word vectors and
 # sizes: see systems.sh.
 set -euo pipefail
-: "${DATA:=data/wikismall}" "${SYSTEMS:=enc_dec_a nts nts_w2v}" "${CUTOFF:=3}"
+: "${DATA:=data/wikismall}" "${SYSTEMS:=enc_dec_a nts nts_w2v}"
+[[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${LIMIT:=1000}" "${TEST_LIMIT:=20}"
+: "${EPOCHS:=15}" "${BEAM:=5}" "${WORDS:=50000}" "${CUTOFF:=3}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
@@ -15,24 +17,18 @@ name=$DATA/PWKP_108016.tag.80.aner
 need_files "Set DATA to the wikismall directory of the DRESS data bundle (see github.com/XingxingZhang/dress)." \
   "$name".{train,valid,test}.{src,dst} "$name".ori.test.{src,dst}
 
-if [[ $SMOKE == 1 ]]; then
-  : "${EPOCHS:=1}"
-  limit=(--limit 1000 --test-limit 20)
-else
-  : "${EPOCHS:=15}"
-  limit=()
-fi
 # shellcheck source=examples/nts/systems.sh
 source "$(dirname "${BASH_SOURCE[0]}")/systems.sh"
 check_systems
-remember "DATA=$(realpath "$DATA")" "SIZE=$SIZE" "WORD2VEC=$WORD2VEC" "GLOVE=$GLOVE" "CUTOFF=$CUTOFF"
-prepare pwkp --data "$DATA" --lowercase "${limit[@]}"
+remember "DATA=$(realpath "$DATA")" "SIZE=$SIZE" "WORD2VEC=$WORD2VEC" "GLOVE=$GLOVE" "CUTOFF=$CUTOFF" \
+  "WORDS=$WORDS"
+prepare pwkp --data "$DATA" --lowercase
 test_of_text test
-prepare_test names pwkp --data "$DATA" --form original --split test --lowercase "${limit[@]}"
-train_all 50000 0
+prepare_test names pwkp --data "$DATA" --form original --split test --lowercase
+train_all "$WORDS" 0
 for system in $SYSTEMS; do
   settings "$system"
-  generate "$system" test --beam 5 --max-len-b 50
+  generate "$system" test --beam "$BEAM" --max-len-b 50
   tool "$ROOT/preprocess/restore_entities.py" --entities "$RUN/text/test.entities" \
     --generated "$RUN/$system/test.log" --output "$RUN/$system/names.txt"
 done

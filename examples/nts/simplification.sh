@@ -8,7 +8,9 @@
 # systems.sh.
 set -euo pipefail
 : "${DATA:=data/simplification}" "${TURK:=data/turkcorpus}" "${PWKP:=data/pwkp}"
-: "${SYSTEMS:=nts nts_w2v enc_dec_a wean_lstm}" "${THRESHOLD:=2}"
+: "${SYSTEMS:=nts nts_w2v enc_dec_a wean_lstm}"
+[[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${LIMIT:=1000}" "${TEST_LIMIT:=20}"
+: "${EPOCHS:=15}" "${BEAM:=5}" "${WORDS:=50000}" "${THRESHOLD:=2}" "${CUTOFF:=4}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 # shellcheck source=examples/lib/simplification.sh
@@ -16,29 +18,20 @@ source "$(dirname "${BASH_SOURCE[0]}")/../lib/simplification.sh"
 need_tools
 need_public_pairs
 
-if [[ $SMOKE == 1 ]]; then
-  : "${EPOCHS:=1}"
-  limit=(--limit 1000)
-  test_limit=(--limit 20)
-else
-  : "${EPOCHS:=15}"
-  limit=()
-  test_limit=()
-fi
 # shellcheck source=examples/nts/systems.sh
 source "$(dirname "${BASH_SOURCE[0]}")/systems.sh"
 check_systems
 remember "DATA=$(realpath "$DATA")" "TURK=$(realpath "$TURK")" "PWKP=$(realpath "$PWKP")" "SIZE=$SIZE" \
-  "WORD2VEC=$WORD2VEC" "GLOVE=$GLOVE" "CUTOFF=$CUTOFF" "THRESHOLD=$THRESHOLD"
+  "WORD2VEC=$WORD2VEC" "GLOVE=$GLOVE" "CUTOFF=$CUTOFF" "THRESHOLD=$THRESHOLD" "WORDS=$WORDS"
 say "note: the train set stands in for those of the papers, so no score below compares with their tables"
 
 prepare_public_pairs
 # Some words have to be <unk> in training, so that <unk> itself is trained.
-train_all 50000 "$THRESHOLD"
+train_all "$WORDS" "$THRESHOLD"
 for system in $SYSTEMS; do
   settings "$system"
-  generate "$system" pwkp --beam 5 --max-len-b 50
-  generate "$system" turk --beam 5 --max-len-b 100
+  generate "$system" pwkp --beam "$BEAM" --max-len-b 50
+  generate "$system" turk --beam "$BEAM" --max-len-b 100
 done
 rerank_all pwkp 50
 rerank_all turk 100

@@ -9,7 +9,7 @@
 #             WikiLarge, 3 for WikiSmall)
 #   RERANK    those of SYSTEMS that are also scored as NTS reports itself: with the beam, 5 or 12, and the hypothesis, first
 #             or second, that are best on the validation sentences, by BLEU (SYSTEM_bleu) and by SARI (SYSTEM_sari)
-: "${SIZE:=paper}" "${WORD2VEC:=}" "${GLOVE:=}" "${CUTOFF:=4}" "${RERANK:=}"
+: "${SIZE:=paper}" "${WORD2VEC:=}" "${GLOVE:=}" "${RERANK:=}"
 
 case $SIZE in
   paper) nts_size=() global_dim=300 local_dim=200 ;;

@@ -9,6 +9,10 @@
 #   LENGTH   longest output (120 words), SHORTEST the shortest (50), as in the paper; NGRAM: no n-gram of this length
 #            twice in an output (0 = any)
 #   WARMUP   updates until the rate of Transformers is highest; BERT_UPDATES: of the tiny BERT
+[[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${SIZE:=small}" "${BERT_UPDATES:=5}" "${LENGTH:=20}" "${SHORTEST:=1}" \
+  "${LIMIT:=300}" "${TEST_LIMIT:=10}"
+: "${EPOCHS:=20}" "${SIZE:=paper}" "${RATE:=0.0005}" "${WARMUP:=4000}" "${BATCH:=32}" "${BEAM:=5}" "${WORDS:=50000}" \
+  "${LENGTH:=120}" "${SHORTEST:=50}" "${NGRAM:=0}" "${BERT:=}" "${BERT_UPDATES:=2000}" "${VECTORS:=train}"
 declare -A arch=(
   [pc_san]=pc_san [transformer]=essay_transformer [mta_lstm]=mta_lstm [tat_lstm]=mta_lstm [tav_lstm]=mta_lstm
   [sc_lstm]=sc_lstm [ppg]=ppg
@@ -20,14 +24,6 @@ declare -A change=(
   [no_bert]="--bert-layers none" [last_layer]="--bert-layers last" [static_mixture]="--bert-layers static"
   [no_context]="--context none" [source_context]="--context source"
 )
-if [[ $SMOKE == 1 ]]; then
-  : "${EPOCHS:=1}" "${SIZE:=small}" "${BERT_UPDATES:=5}" "${LENGTH:=20}" "${SHORTEST:=1}"
-  limit=(--limit 300 --test-limit 10)
-else
-  : "${EPOCHS:=20}" "${SIZE:=paper}" "${BERT_UPDATES:=2000}" "${LENGTH:=120}" "${SHORTEST:=50}"
-  limit=()
-fi
-: "${BERT:=}" "${VECTORS:=train}" "${NGRAM:=0}" "${WARMUP:=4000}"
 task=topic_essay
 forbidden=()
 case $SIZE in
@@ -49,7 +45,7 @@ or {train,valid,test}.{src,tgt}." "$DATA"/{train,valid,test}.{src,tgt}
   fi
   begin
   # The released corpora write <UNK> for their own unknown words: no output shall have it.
-  prepare essay "${source[@]}" --seed "$SEED" --max-topics 5 --unknown '<UNK>' "${limit[@]}"
+  prepare essay "${source[@]}" --seed "$SEED" --max-topics 5 --unknown '<UNK>'
   forbidden=(--unkpen 1000)
   test_of_text test
   references=("$RUN/text-test/test.tgt")
@@ -61,8 +57,8 @@ or {train,valid,test}.{src,tgt}." "$DATA"/{train,valid,test}.{src,tgt}
 commongen() {
   need_files "Set DATA to a directory with CommonGen: {train,valid}.{src,tgt}." "$DATA"/{train,valid}.{src,tgt}
   begin
-  prepare commongen --data "$DATA" --unit moses --lowercase "${limit[@]}"
-  prepare_test test commongen --data "$DATA" --unit moses --lowercase --references "${limit[@]}"
+  prepare commongen --data "$DATA" --unit moses --lowercase
+  prepare_test test commongen --data "$DATA" --unit moses --lowercase --references
   ln -sf valid.src "$RUN/text-test/test.src"
   ln -sf valid.ref0 "$RUN/text-test/test.tgt"
   references=("$RUN"/text-test/valid.ref*)
@@ -89,11 +85,8 @@ begin() {
         die "$VECTORS has $width numbers a word, but $system reads $(width_of "$system"): name SYSTEMS that they fit."
     done
   fi
-  remember "DATA=$(realpath "$DATA")" "SIZE=$SIZE" "BERT=$BERT" "VECTORS=$VECTORS" "WARMUP=$WARMUP" \
+  remember "DATA=$(realpath "$DATA")" "SIZE=$SIZE" "BERT=$BERT" "VECTORS=$VECTORS" "WARMUP=$WARMUP" "WORDS=$WORDS" \
     ${OPTIMISER:+"OPTIMISER=$OPTIMISER"}
-  # Outputs of another search are written again.
-  [[ ! -f $RUN/search || $(<"$RUN/search") == "$SHORTEST $LENGTH $NGRAM" ]] || rm -f "$RUN"/*/test.log
-  echo "$SHORTEST $LENGTH $NGRAM" >"$RUN/search"
 }
 
 # width_of SYSTEM: of the word vectors that it starts from.
@@ -108,12 +101,12 @@ width_of() {
 # compare: train and decode every one of $SYSTEMS on $RUN/text, score them on the test set "test" against $references.
 compare() {
   local system
-  binarise 50000 0 --dataset-impl raw
+  binarise "$WORDS" 0 --dataset-impl raw
   for system in $SYSTEMS; do
     BIN=$RUN/bin
     settings "$system"
     train "$system" "${arch[$system]}$suffix" "${optimisation[@]}" "${inputs[@]}" --no-epoch-checkpoints "${validation[@]}"
-    generate "$system" test --beam 5 --lenpen 1 --min-len "$SHORTEST" --max-len-b "$LENGTH" \
+    generate "$system" test --beam "$BEAM" --lenpen 1 --min-len "$SHORTEST" --max-len-b "$LENGTH" \
       --no-repeat-ngram-size "$NGRAM" "${forbidden[@]}"
     [[ $system != ppg ]] || tool "$ROOT/preprocess/clause_chunks.py" --generated "$RUN/ppg/test.log" \
       --output "$RUN/ppg/test.txt"
@@ -161,13 +154,13 @@ settings() {
 # PC-SAN's settings (section 4.2), its rate and warm-up those of Vaswani et al. for its width; and those of the released
 # MTA-LSTM. OPTIMISER=adadelta trains the LSTMs as the papers of MTA-LSTM and PPG say.
 noam=(
-  --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9 --lr 0.0005 --lr-scheduler inverse_sqrt
-  --warmup-updates "$WARMUP" --batch-size 32 --label-smoothing 0.1
+  --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9 --lr "$RATE" --lr-scheduler inverse_sqrt
+  --warmup-updates "$WARMUP" --batch-size "$BATCH" --label-smoothing 0.1
 )
-recurrent=(--optimizer adam --lr 0.001 --clip-norm 10 --batch-size 32)
+recurrent=(--optimizer adam --lr 0.001 --clip-norm 10 --batch-size "$BATCH")
 case ${OPTIMISER:-adam} in
   adam) ;;
-  adadelta) recurrent=(--optimizer adadelta --lr 1 --clip-norm 10 --batch-size 32) ;;
+  adadelta) recurrent=(--optimizer adadelta --lr 1 --clip-norm 10 --batch-size "$BATCH") ;;
   *) die "OPTIMISER must be adam or adadelta, but is $OPTIMISER." ;;
 esac
 
@@ -208,7 +201,7 @@ chunks() {
     python "$ROOT/preprocess/clause_chunks.py" --data "$RUN/text" --output "$RUN/chunks" --unknown '<unk>' \
       >"$RUN/chunks.log" 2>&1 || fail "cutting the essays" "$RUN/chunks.log"
   fi
-  TEXT=$RUN/chunks binarise 50000 0 --dataset-impl raw
+  TEXT=$RUN/chunks binarise "$WORDS" 0 --dataset-impl raw
 }
 
 # mean_length: of the training essays, end symbol included: what MTA-LSTM plans for.

@@ -8,29 +8,24 @@
 # 80, Adagrad 0.1 from an accumulator of 0.1, clip 2; sizes, start weights and beam 4 are See et al.'s (ACL 2017).
 set -euo pipefail
 : "${DATA:=data/quora}" "${SYSTEMS:=pointer_generator rnnsearch}"
+[[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${LIMIT:=400}" "${TEST_LIMIT:=20}"
+: "${EPOCHS:=10}" "${RATE:=0.1}" "${BATCH:=80}" "${BEAM:=4}" "${WORDS:=5000}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
 need_quora
 
-if [[ $SMOKE == 1 ]]; then
-  : "${EPOCHS:=1}"
-  limit=(--limit 400 --test-limit 20)
-else
-  : "${EPOCHS:=10}"
-  limit=()
-fi
 criterion=model_loss
 search=(--max-pair-length 20 --length-policy truncate)
 
-remember "DATA=$(realpath "$DATA")"
-prepare quora --data "$DATA" --lowercase "${limit[@]}"
+remember "DATA=$(realpath "$DATA")" "WORDS=$WORDS"
+prepare quora --data "$DATA" --lowercase
 test_of_text test
-binarise 5000 0 --dataset-impl raw
+binarise "$WORDS" 0 --dataset-impl raw
 for system in $SYSTEMS; do
-  train "$system" "$system" --optimizer adagrad_accumulator --initial-accumulator-value 0.1 --lr 0.1 --clip-norm 2 \
-    --batch-size 80 --max-pair-length 20 --length-policy truncate --no-epoch-checkpoints
-  generate "$system" test --beam 4 --max-len-b 20
+  train "$system" "$system" --optimizer adagrad_accumulator --initial-accumulator-value 0.1 --lr "$RATE" --clip-norm 2 \
+    --batch-size "$BATCH" --max-pair-length 20 --length-policy truncate --no-epoch-checkpoints
+  generate "$system" test --beam "$BEAM" --max-len-b 20
 done
 samples test 20
 score test "$RUN/text-test/test.tgt" -- --groups "$(known_sentences test)" \

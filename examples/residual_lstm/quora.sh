@@ -15,42 +15,38 @@
 set -euo pipefail
 : "${SET:=quora}" "${DATA:=data/$SET}" "${RECIPE:=residual_lstm/$SET}"
 : "${SYSTEMS:=residual_lstm residual_lstm_adam}"
+[[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${SIZES:=--embed-dim 32 --hidden-size 32}" "${LIMIT:=400}" "${TEST_LIMIT:=20}"
+# RATE is Adam's.
+: "${EPOCHS:=10}" "${SIZES:=}" "${RATE:=0.001}" "${BATCH:=64}" "${BEAM:=8}" "${WORDS:=8000}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
 need_paraphrases
 
-if [[ $SMOKE == 1 ]]; then
-  : "${EPOCHS:=1}" "${SIZES:=--embed-dim 32 --hidden-size 32}"
-  limit=(--limit 400 --test-limit 20)
-else
-  : "${EPOCHS:=10}" "${SIZES:=}"
-  limit=()
-fi
 criterion=model_loss
 search=(--max-pair-length 20 --length-policy truncate)
 read -ra sizes <<<"$SIZES"
 
 # The rate of each epoch; the last one stays.
 sgd=(--optimizer sgd --lr '1,1,1,0.5,0.5,0.5,0.25,0.25,0.25,0.125' --lr-scheduler fixed --clip-norm 5 --sentence-avg)
-adam=(--optimizer adam --adam-betas '(0.9, 0.999)' --lr 0.001 --clip-norm 2)
+adam=(--optimizer adam --adam-betas '(0.9, 0.999)' --lr "$RATE" --clip-norm 2)
 for system in $SYSTEMS; do
   [[ $system =~ ^(residual|stacked)_lstm(_adam)?$ ]] ||
     die "there is no system $system here; choose from residual_lstm, stacked_lstm, and both with _adam."
 done
 
-remember "DATA=$(realpath "$DATA")" "SIZES=$SIZES"
-prepare "$SET" --data "$DATA" --lowercase "${limit[@]}"
+remember "DATA=$(realpath "$DATA")" "SIZES=$SIZES" "WORDS=$WORDS"
+prepare "$SET" --data "$DATA" --lowercase
 test_of_text test
-binarise 8000 0
+binarise "$WORDS" 0
 for system in $SYSTEMS; do
   optimisation=("${sgd[@]}")
   if [[ $system == *_adam ]]; then
     optimisation=("${adam[@]}")
   fi
-  train "$system" "${system%_adam}" "${sizes[@]}" "${optimisation[@]}" --batch-size 64 \
+  train "$system" "${system%_adam}" "${sizes[@]}" "${optimisation[@]}" --batch-size "$BATCH" \
     --max-pair-length 20 --length-policy truncate --no-epoch-checkpoints
-  generate "$system" test --beam 8 --max-len-b 20
+  generate "$system" test --beam "$BEAM" --max-len-b 20
 done
 samples test 20
 score test "$RUN/text-test/test.tgt" -- --groups "$(known_sentences test)" \

@@ -8,6 +8,8 @@
 # test.8turkers.tok.{norm,turk.0 ... turk.7}. Everything is lower-cased, brackets are spelt as in the references.
 set -euo pipefail
 : "${DATA:=data/ew_sew}" "${TURK:=data/turkcorpus}" "${SYSTEMS:=wean_lstm_ew_sew seq2seq_lstm}"
+[[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${EVALUATE:=20}" "${LIMIT:=2000}" "${TEST_LIMIT:=40}"
+: "${EPOCHS:=50}" "${EVALUATE:=500}" "${RATE:=0.001}" "${BATCH:=64}" "${BEAM:=5}" "${WORDS:=50000}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 # shellcheck source=examples/lib/simplification.sh
@@ -15,19 +17,12 @@ source "$(dirname "${BASH_SOURCE[0]}")/../lib/simplification.sh"
 need_tools
 need_ew_sew
 
-if [[ $SMOKE == 1 ]]; then
-  : "${EPOCHS:=1}" "${EVALUATE:=20}"
-  limit=(--limit 2000 --test-limit 40)
-else
-  : "${EPOCHS:=50}" "${EVALUATE:=500}"
-  limit=()
-fi
-remember "DATA=$(realpath "$DATA")" "TURK=$(realpath "$TURK")"
+remember "DATA=$(realpath "$DATA")" "TURK=$(realpath "$TURK")" "WORDS=$WORDS"
 prepare_ew_sew
-binarise 50000 0
+binarise "$WORDS" 0
 validate_by_bleu "$EVALUATE" 100
 for system in $SYSTEMS; do
   train "$system" "$system" "${wean_optimisation[@]}" "${validation[@]}" --max-pair-length 50 --length-policy drop
-  generate "$system" turk --beam 5 --max-len-b 100
+  generate "$system" turk --beam "$BEAM" --max-len-b 100
 done
 score_ew_sew

@@ -7,31 +7,25 @@
 # 3), or {train,valid,test}.{src,tgt} with a text a line and its summary on the same line of .tgt. White space is left
 # out.
 #
+#   WIDTH    of embeddings and states
 #   SYSTEMS  wean_lstm_lcsts, seq2seq_lstm_lcsts; srb and rnn_distract, rows that the paper quotes, trained alike here
 set -euo pipefail
 : "${DATA:=data/lcsts}" "${SYSTEMS:=wean_lstm_lcsts seq2seq_lstm_lcsts}"
+[[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${EVALUATE:=5}" "${WIDTH:=128}" "${LIMIT:=500}" "${TEST_LIMIT:=20}"
+: "${EPOCHS:=10}" "${EVALUATE:=500}" "${WIDTH:=512}" "${RATE:=0.001}" "${BATCH:=64}" "${BEAM:=5}" "${WORDS:=4000}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
 need_lcsts
 
-if [[ $SMOKE == 1 ]]; then
-  : "${EPOCHS:=1}" "${EVALUATE:=5}"
-  limit=(--limit 500 --test-limit 20)
-  sizes=(--embed-dim 128 --hidden-size 128)
-else
-  : "${EPOCHS:=10}" "${EVALUATE:=500}"
-  limit=()
-  sizes=()
-fi
-remember "DATA=$(realpath "$DATA")"
-prepare lcsts --data "$DATA" --setting wean "${limit[@]}"
+remember "DATA=$(realpath "$DATA")" "WIDTH=$WIDTH" "WORDS=$WORDS"
+prepare lcsts --data "$DATA" --setting wean
 test_of_text test
-binarise 4000 0
+binarise "$WORDS" 0
 validate_by_bleu "$EVALUATE" 100
 for system in $SYSTEMS; do
-  train "$system" "$system" "${sizes[@]}" "${wean_optimisation[@]}" "${validation[@]}"
-  generate "$system" test --beam 5 --max-len-b 100
+  train "$system" "$system" --embed-dim "$WIDTH" --hidden-size "$WIDTH" "${wean_optimisation[@]}" "${validation[@]}"
+  generate "$system" test --beam "$BEAM" --max-len-b 100
 done
 samples test 20
 score test "$RUN/text-test/test.tgt" -- --preset paper:wean-lcsts

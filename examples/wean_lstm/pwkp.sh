@@ -9,6 +9,8 @@
 # the source) and are scored against the latter, lower-cased.
 set -euo pipefail
 : "${DATA:=data/wikismall}" "${SYSTEMS:=wean_lstm_pwkp seq2seq_lstm}"
+[[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${EVALUATE:=20}" "${LIMIT:=2000}" "${TEST_LIMIT:=40}"
+: "${EPOCHS:=50}" "${EVALUATE:=500}" "${RATE:=0.001}" "${BATCH:=64}" "${BEAM:=10}" "${WORDS:=50000}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
@@ -16,22 +18,15 @@ name=$DATA/PWKP_108016.tag.80.aner
 need_files "Set DATA to the wikismall directory of the DRESS data bundle (see github.com/XingxingZhang/dress)." \
   "$name".{train,valid,test}.{src,dst} "$name".ori.test.{src,dst}
 
-if [[ $SMOKE == 1 ]]; then
-  : "${EPOCHS:=1}" "${EVALUATE:=20}"
-  limit=(--limit 2000 --test-limit 40)
-else
-  : "${EPOCHS:=50}" "${EVALUATE:=500}"
-  limit=()
-fi
-remember "DATA=$(realpath "$DATA")"
-prepare pwkp --data "$DATA" --lowercase "${limit[@]}"
+remember "DATA=$(realpath "$DATA")" "WORDS=$WORDS"
+prepare pwkp --data "$DATA" --lowercase
 test_of_text test
-prepare_test names pwkp --data "$DATA" --form original --split test --lowercase "${limit[@]}"
-binarise 50000 0
+prepare_test names pwkp --data "$DATA" --form original --split test --lowercase
+binarise "$WORDS" 0
 validate_by_bleu "$EVALUATE" 50
 for system in $SYSTEMS; do
   train "$system" "$system" "${wean_optimisation[@]}" "${validation[@]}" --max-pair-length 50 --length-policy drop
-  generate "$system" test --beam 10 --max-len-b 50
+  generate "$system" test --beam "$BEAM" --max-len-b 50
   tool "$ROOT/preprocess/restore_entities.py" --entities "$RUN/text/test.entities" \
     --generated "$RUN/$system/test.log" --output "$RUN/$system/names.txt"
 done

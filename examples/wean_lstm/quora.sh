@@ -12,19 +12,13 @@
 #            nothing from the output layer; lstm, fairseq's own, with input feeding, whose outputs keep their <unk>
 #   WIDTH    of embeddings and states
 set -euo pipefail
-: "${DATA:=data/quora}" "${SYSTEMS:=wean_lstm seq2seq_lstm}" "${WIDTH:=256}"
+: "${DATA:=data/quora}" "${SYSTEMS:=wean_lstm seq2seq_lstm}"
+[[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${EVALUATE:=50}" "${LIMIT:=4000}" "${TEST_LIMIT:=200}"
+: "${EPOCHS:=4}" "${EVALUATE:=390}" "${WIDTH:=256}" "${RATE:=0.001}" "${BATCH:=64}" "${BEAM:=5}" "${WORDS:=50000}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
 need_quora
-
-if [[ $SMOKE == 1 ]]; then
-  : "${EPOCHS:=1}" "${EVALUATE:=50}"
-  limit=(--limit 4000 --test-limit 200)
-else
-  : "${EPOCHS:=4}" "${EVALUATE:=390}"
-  limit=()
-fi
 
 declare -A options=(
   [wean_lstm]='' [seq2seq_lstm]='' [lstm]="--encoder-layers 2 --decoder-layers 2 --dropout 0.4"
@@ -34,11 +28,11 @@ for system in $SYSTEMS; do
   [[ -v options[$system] ]] || die "there is no system $system here; choose from ${!options[*]}."
 done
 
-remember "DATA=$(realpath "$DATA")" "WIDTH=$WIDTH"
-prepare quora --data "$DATA" --lowercase "${limit[@]}"
+remember "DATA=$(realpath "$DATA")" "WIDTH=$WIDTH" "WORDS=$WORDS"
+prepare quora --data "$DATA" --lowercase
 test_of_text test
 # Words seen once become <unk>, so that <unk> itself is trained.
-binarise 50000 2
+binarise "$WORDS" 2
 validate_by_bleu "$EVALUATE" 50
 for system in $SYSTEMS; do
   arch=$system criterion=query_embedding search=(--replace-unk --search-preset wean)
@@ -56,7 +50,7 @@ for system in $SYSTEMS; do
   read -ra changes <<<"${options[$system]}"
   train "$system" "$arch" "${sizes[@]}" "${changes[@]}" "${wean_optimisation[@]}" "${validation[@]}" \
     --max-pair-length 50 --length-policy drop
-  generate "$system" test --beam 5 --max-len-b 50
+  generate "$system" test --beam "$BEAM" --max-len-b 50
 done
 samples test 20
 score test "$RUN/text-test/test.tgt" -- --groups "$(known_sentences test)" \

@@ -9,6 +9,9 @@
 # entities, lower-cased, and the 359 of TurkCorpus with 8 references.
 set -euo pipefail
 : "${DATA:=data/simplification}" "${TURK:=data/turkcorpus}" "${PWKP:=data/pwkp}" "${SYSTEMS:=wean_lstm seq2seq_lstm}"
+[[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${EVALUATE:=20}" "${LIMIT:=2000}" "${TEST_LIMIT:=40}"
+# Three evaluations an epoch. Words seen less than THRESHOLD times become <unk>, so that <unk> itself is trained.
+: "${EPOCHS:=5}" "${EVALUATE:=168}" "${RATE:=0.001}" "${BATCH:=64}" "${BEAM:=5}" "${WORDS:=50000}" "${THRESHOLD:=2}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 # shellcheck source=examples/lib/simplification.sh
@@ -16,26 +19,17 @@ source "$(dirname "${BASH_SOURCE[0]}")/../lib/simplification.sh"
 need_tools
 need_public_pairs
 
-if [[ $SMOKE == 1 ]]; then
-  : "${EPOCHS:=1}" "${EVALUATE:=20}"
-  limit=(--limit 2000)
-  test_limit=(--limit 40)
-else
-  : "${EPOCHS:=5}" "${EVALUATE:=168}" # three evaluations an epoch
-  limit=()
-  test_limit=()
-fi
-remember "DATA=$(realpath "$DATA")" "TURK=$(realpath "$TURK")" "PWKP=$(realpath "$PWKP")"
+remember "DATA=$(realpath "$DATA")" "TURK=$(realpath "$TURK")" "PWKP=$(realpath "$PWKP")" "WORDS=$WORDS" \
+  "THRESHOLD=$THRESHOLD"
 say "note: the train set stands in for PWKP and EW-SEW, so no score below compares with the paper's"
 
 prepare_public_pairs
-# Words seen once become <unk>, so that <unk> itself is trained.
-binarise 50000 2
+binarise "$WORDS" "$THRESHOLD"
 validate_by_bleu "$EVALUATE" 50
 for system in $SYSTEMS; do
   train "$system" "$system" "${wean_optimisation[@]}" "${validation[@]}" --max-pair-length 50 --length-policy drop
-  generate "$system" pwkp --beam 5 --max-len-b 50
-  generate "$system" turk --beam 5 --max-len-b 100
+  generate "$system" pwkp --beam "$BEAM" --max-len-b 50
+  generate "$system" turk --beam "$BEAM" --max-len-b 100
 done
 score_public_pairs
 say "note: the train set stands in for PWKP and EW-SEW, so no score above compares with the paper's"

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.commands import BIN, ENVIRONMENT, ROOT
+from wean_fairseq.checkpoints.search import kept_search
 
 RECIPE = f"""
 set -euo pipefail
@@ -21,7 +22,10 @@ source "{ROOT}/examples/lib/recipe.sh"
 for system in $SYSTEMS; do
   train "$system" "arch_$system" --lr 0.001 --best-checkpoint-metric bleu
 done
-[[ -z ${{DECODED:-}} ]] || generate first test
+if [[ -n ${{DECODED:-}} ]]; then
+  generate first test --beam "${{BEAM:-5}}"
+  generate first tune --nbest 2
+fi
 [[ -n ${{JOB:-}} ]] || say "scores of $RUN"
 [[ -n ${{PLAIN:-}} ]] || curves
 """
@@ -178,16 +182,23 @@ def test_a_training_is_not_gone_on_with_other_options(run, tmp_path):
     assert len(begun(tmp_path)) == 4
 
 
-def test_a_test_set_is_decoded_anew_with_other_search_flags(run, tmp_path):
-    (tmp_path / "run/bin").mkdir(parents=True)
-    (tmp_path / "run/text-test").mkdir()
+def test_a_test_set_is_decoded_anew_by_another_search(run, tmp_path):
+    """The checkpoint keeps the search of the first set that was decoded, not that of hypotheses to choose from."""
     for name in ("bin/dict.src.txt", "text-test/test.src", "text-test/test.tgt"):
+        (tmp_path / "run" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "run" / name).write_text("a 1\n", encoding="utf-8")
-    searches = tmp_path / "searches"
-    for flags in ("", "--beam 2", "--beam 2", "", ""):
-        done = run(DECODED=searches, SEARCH_FLAGS=flags)
+    (tmp_path / "run/text-tune").symlink_to("text-test")
+    searches, found = tmp_path / "searches", []
+    for flags, beam in (("", 5), ("--lenpen 2", 5), ("--lenpen 2", 5), ("", 5), ("", 5), ("", 8)):
+        done = run(DECODED=searches, SEARCH_FLAGS=flags, BEAM=beam)
         assert done.returncode == 0, done.stdout + done.stderr
-    assert searches.read_text(encoding="utf-8").splitlines() == ["", "--beam 2", ""]
+        found.append(kept_search(tmp_path / "run/first/checkpoint_best.pt"))
+    assert searches.read_text(encoding="utf-8").splitlines() == [
+        *("--beam 5", "--nbest 2", "--beam 5 --lenpen 2", "--nbest 2 --lenpen 2", "--beam 5", "--nbest 2", "--beam 8")
+    ]
+    plain = {"search_preset": "wean", "replace_unk": True, "beam": 5}
+    penalised = plain | {"lenpen": 2}
+    assert found == [plain, penalised, penalised, plain, plain, plain | {"beam": 8}]
 
 
 def test_the_best_rate_on_validation_is_kept_with_all_that_were_tried(run, tmp_path):

@@ -26,6 +26,7 @@ def add_search_options(parser: argparse.ArgumentParser) -> list[str]:
         group.add_argument("--max-len-b", type=int, metavar="B"),
         group.add_argument("--min-len", type=int, metavar="N"),
         group.add_argument("--lenpen", type=float, metavar="X"),
+        group.add_argument("--unkpen", type=float, metavar="X", help="taken off the score of <unk>"),
         group.add_argument("--no-repeat-ngram-size", type=int, metavar="N"),
         group.add_argument(
             "--replace-unk",
