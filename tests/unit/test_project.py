@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import ModuleType
 
@@ -184,6 +184,23 @@ def test_family_registers_an_architecture(family):
     registry = importlib.import_module("fairseq.models").ARCH_MODEL_REGISTRY
     package = f"wean_fairseq.models.{family}"
     assert [arch for arch, model in registry.items() if is_within(model.__module__, package)]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_sizes_of_a_family_have_a_least_value(family):
+    """Else a size of 0 is a traceback, or a model of nothing."""
+    importlib.import_module("wean_fairseq")
+    declared = importlib.import_module("fairseq.models").MODEL_DATACLASS_REGISTRY
+    package = f"wean_fairseq.models.{family}"
+    sizes = [
+        option
+        for config in declared.values()
+        if is_within(config.__module__, package)
+        for option in fields(config)
+        if option.type is int and option.name.endswith(("_dim", "_size", "_layers", "_heads"))
+    ]
+    assert sizes
+    assert not [option.name for option in sizes if "least" not in option.metadata]
 
 
 # --- what the documents promise -------------------------------------------------------------------------------------

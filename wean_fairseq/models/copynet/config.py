@@ -20,9 +20,11 @@ class CopyNetConfig(OutputLayerConfig):
     system: ChoiceEnum(SYSTEMS) = option(  # type: ignore[valid-type]
         "copynet", "copynet; rnnsearch = without copying and selective read; enc_dec = without attention either"
     )
-    embed_dim: int = option(150, "width of the embedding that encoder and decoder share (sec. 5.1)")
-    hidden_size: int = option(300, "width of the decoder, and of each direction of the encoder (sec. 5.1)")
-    attention_dim: int = option(0, "hidden width of the attention; 0 = --hidden-size; the authors' code has 1000")
+    embed_dim: int = option(150, "width of the embedding that encoder and decoder share (sec. 5.1)", least=1)
+    hidden_size: int = option(300, "width of the decoder, and of each direction of the encoder (sec. 5.1)", least=1)
+    attention_dim: int = option(
+        0, "hidden width of the attention; 0 = --hidden-size; the authors' code has 1000", least=0
+    )
     cell: ChoiceEnum(CELLS) = option("gru", "recurrent cell of the decoder; the paper's is a GRU")  # type: ignore[valid-type]
     dropout: float = option(0.0, "dropout on the embeddings and on the readout")
     readout: ChoiceEnum(READOUTS) = option(  # type: ignore[valid-type]

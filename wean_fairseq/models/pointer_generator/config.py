@@ -14,9 +14,9 @@ WEIGHT_INITS = ("see2017", "pytorch")
 class PointerGeneratorConfig(OutputLayerConfig):
     """Section and equation numbers are those of the paper."""
 
-    embed_dim: int = option(128, "width of the embedding that encoder and decoder input share (sec. 5)")
-    hidden_size: int = option(256, "width of the decoder and of each direction of the encoder (sec. 5)")
-    attention_dim: int = option(512, "width of the hidden layer of the attention (eq. 1)")
+    embed_dim: int = option(128, "width of the embedding that encoder and decoder input share (sec. 5)", least=1)
+    hidden_size: int = option(256, "width of the decoder and of each direction of the encoder (sec. 5)", least=1)
+    attention_dim: int = option(512, "width of the hidden layer of the attention (eq. 1)", least=1)
     coverage: bool = option(
         False,
         "show the attention what it has covered, and penalise attending there again (sec. 2.3); train "

@@ -10,10 +10,12 @@ from ..word_layers import OutputLayerConfig
 class ResidualLstmConfig(OutputLayerConfig):
     """Section numbers are those of the paper; the options of the output layer are those of all families here."""
 
-    embed_dim: int = option(512, "width of the embeddings; residuals are cut where it is not --hidden-size")
-    hidden_size: int = option(512, "units of every layer (sec. 4.2)")
-    num_layers: int = option(4, "layers of the encoder, and of the decoder (sec. 4.2)")
-    residual_every: int = option(2, "add the input of this many layers to their output (n of sec. 2.3); 0 = never")
+    embed_dim: int = option(512, "width of the embeddings; residuals are cut where it is not --hidden-size", least=1)
+    hidden_size: int = option(512, "units of every layer (sec. 4.2)", least=1)
+    num_layers: int = option(4, "layers of the encoder, and of the decoder (sec. 4.2)", least=1)
+    residual_every: int = option(
+        2, "add the input of this many layers to their output (n of sec. 2.3); 0 = never", least=0
+    )
     residual_recurrent: bool = option(
         False, 'let the recurrence go on with the sum too (sec. 2.3, "pointwise addition to h_t"); slower'
     )

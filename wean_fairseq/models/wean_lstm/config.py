@@ -13,11 +13,11 @@ class WeanLstmConfig(FairseqDataclass):
     """Section numbers are those of the WEAN paper."""
 
     embed_dim: int = option(
-        256, "width of the one embedding that encoder input, decoder input and output share (sec. 2.1)"
+        256, "width of the one embedding that encoder input, decoder input and output share (sec. 2.1)", least=1
     )
-    hidden_size: int = option(256, "width of encoder, decoder and query (sec. 3.1.3)")
-    encoder_layers: int = option(2, "LSTM layers of the encoder (sec. 3.1.3)")
-    decoder_layers: int = option(2, "LSTM layers of the decoder (sec. 3.1.3)")
+    hidden_size: int = option(256, "width of encoder, decoder and query (sec. 3.1.3)", least=1)
+    encoder_layers: int = option(2, "LSTM layers of the encoder (sec. 3.1.3)", least=1)
+    decoder_layers: int = option(2, "LSTM layers of the decoder (sec. 3.1.3)", least=1)
     encoder_bidirectional: bool = option(False, "read the source in both directions and sum outputs and states")
     bridge: ChoiceEnum(BRIDGES) = option(  # type: ignore[valid-type]
         "bottom", "which final encoder states start the decoder: its bottom or top layers, or a projection"
@@ -36,6 +36,7 @@ class WeanLstmConfig(FairseqDataclass):
         0,
         "generate only the n most frequent words, special symbols apart (sec. 2.4); 0 = all; "
         "another word counts as <unk> in training and cannot be scored or forced in decoding",
+        least=0,
     )
     loss_chunk_size: int = option(
         0, "tokens whose scores are held at a time in training; 0 = chosen by memory", least=0
