@@ -55,6 +55,13 @@ def test_a_gate_that_is_shut_lets_no_word_in():
     torch.testing.assert_close(out[0], out[1])
 
 
+def test_padding_is_read_as_zeros():
+    model, batch = build_model("srb", **SIZES), make_batch()
+    out = model.encoder(batch["src_tokens"], batch["src_lengths"])
+    assert out["encoder_padding_mask"].any()
+    assert torch.equal(out["encoder_out"].eq(0).all(dim=-1), out["encoder_padding_mask"])
+
+
 def test_the_defaults_are_those_of_the_release():
     """Counted by hand: embeddings 400, 500 units, 23 words."""
     model = build_model("srb")

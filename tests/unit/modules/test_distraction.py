@@ -4,7 +4,15 @@ import math
 
 import torch
 
-from wean_fairseq.modules import greatest_likeness, least_divergence
+from wean_fairseq.modules import ContentDistraction, greatest_likeness, least_divergence
+
+
+def test_a_content_is_distracted_by_those_before_element_by_element():
+    """tanh(2 * 0.5 + 1 * 0.25) and tanh(0 * 0.5 - 3 * -1)."""
+    distraction = ContentDistraction(2)
+    distraction.load_state_dict({"now": torch.tensor([2.0, 0.0]), "before": torch.tensor([1.0, -3.0])})
+    found = distraction(torch.tensor([[0.5, 0.5]]), torch.tensor([[0.25, -1.0]]))
+    torch.testing.assert_close(found, torch.tensor([[math.tanh(1.25), math.tanh(3.0)]]))
 
 
 def test_the_least_divergence_is_that_of_the_nearest_step():
