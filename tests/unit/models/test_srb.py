@@ -55,11 +55,11 @@ def test_a_gate_that_is_shut_lets_no_word_in():
     torch.testing.assert_close(out[0], out[1])
 
 
-def test_padding_is_read_as_zeros():
-    model, batch = build_model("srb", **SIZES), make_batch()
-    out = model.encoder(batch["src_tokens"], batch["src_lengths"])
-    assert out["encoder_padding_mask"].any()
-    assert torch.equal(out["encoder_out"].eq(0).all(dim=-1), out["encoder_padding_mask"])
+def test_padding_is_read_as_zeros_on_either_side():
+    model = build_model("srb", **SIZES)
+    sources = torch.tensor([[1, 4, 2], [7, 2, 1]])  # 1: padding
+    out = model.encoder(sources)["encoder_out"]
+    assert torch.equal(out.eq(0).all(dim=-1), sources.eq(1))
 
 
 def test_the_defaults_are_those_of_the_release():
