@@ -31,8 +31,9 @@ ARCHS: dict[str, dict[str, Any]] = {
     "rnn_distract": RECURRENT,
     "dnpg": TRANSFORMER,
     "ppg": RECURRENT,
+    "pc_san": {**TRANSFORMER, "bert_layers": "none"},
 }
-ESSAYS = ("sc_lstm", "mta_lstm", "ppg")
+ESSAYS = ("sc_lstm", "mta_lstm", "ppg", "pc_san")
 
 
 def words_dictionary(*more: str) -> Dictionary:
