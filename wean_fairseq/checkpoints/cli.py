@@ -43,6 +43,7 @@ def main_export(arguments: list[str] | None = None) -> int:
         action="store_true",
         help="write FOLDER/ctranslate2 too, in which CTranslate2 finds a Transformer that copies nothing",
     )
+    parser.add_argument("--no-example", action="store_true", help="leave out example.txt, a sentence of your data")
     names = add_search_options(parser)
     args = parser.parse_args(arguments)
     return exit_status(parser.prog, lambda: _export(args, names))
@@ -72,7 +73,8 @@ def _average(args: argparse.Namespace) -> str:
 
 def _export(args: argparse.Namespace, names: list[str]) -> str:
     search = given_search(args, names)
-    knows_text = export(args.checkpoint, args.output, args.data, args.text, search, args.ctranslate2)
+    example = not args.no_example
+    knows_text = export(args.checkpoint, args.output, args.data, args.text, search, args.ctranslate2, example)
     text = f"{args.output} holds the model of {args.checkpoint}: wean-generate --model {args.output} --input FILE\n"
     if not knows_text:
         text += (

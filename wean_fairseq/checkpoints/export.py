@@ -42,6 +42,7 @@ def export(
     text: str | Path | None = None,
     search: dict[str, Any] | None = None,
     ctranslate2: bool = False,
+    example: bool = True,
 ) -> bool:
     """Write ``folder``/{model.safetensors, config.json, dict.*.txt, text.json, example.txt, ..., checksums.sha256}.
 
@@ -53,6 +54,7 @@ def export(
         search: how to search, in place of what the checkpoint and the file beside it say: generation options by name,
             and search_preset.
         ctranslate2: write ``folder``/ctranslate2 as well, for that library.
+        example: write a sentence of the validation data to example.txt, where the text is known.
 
     Returns:
         Whether it is known how text becomes the model's tokens; if not, there is no text.json.
@@ -82,7 +84,7 @@ def export(
         if prepared is not None:
             sources += prepared.files
             write_text(partial / TEXT, json.dumps(prepared.settings.as_dict(), indent=2, ensure_ascii=False) + "\n")
-            if prepared.example:
+            if example and prepared.example:
                 write_text(partial / EXAMPLE, f"{prepared.example}\n")
         _write(state, sources, partial)
         if ctranslate2:

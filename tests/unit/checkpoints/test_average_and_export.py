@@ -272,6 +272,16 @@ def test_an_export_knows_its_text(tmp_path, data, prepared, way):
         read_exported_text(tmp_path / "export")
 
 
+def test_an_export_may_leave_the_example_out(tmp_path, data, prepared):
+    saved(tmp_path / "a.pt")
+    given = [str(tmp_path / "a.pt"), "--output", str(tmp_path / "e"), "--data", str(data), "--no-example"]
+    assert cli.main_export(given) == 0
+    assert not (tmp_path / "e" / "example.txt").exists()
+    text = read_exported_text(tmp_path / "e")
+    assert text is not None
+    assert (text.prepare("Low, LOT"), text.example) == ("low , lo@@ t", "")
+
+
 def test_an_export_knows_its_search(tmp_path, data):
     content = state()
     content["cfg"]["generation"] = {"beam": 5, "lenpen": 1.0}
