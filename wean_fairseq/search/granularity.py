@@ -10,49 +10,22 @@ from .output_writer import OutputWriter, read_words, words_of
 
 
 class GranularityWriter(OutputWriter):
-    """Writes one line an output: the words read by encoder and decoder, and their z in every layer that has one.
+    """Writes the words read by encoder and decoder, and their z in every layer that has one.
 
-    A line is ``{"id": number of the sentence, "source": [word, ...], "source_granularity": {layer from 1: [z of each
-    word, ...], ...}, "output": [word, ...], "output_granularity": {...}}``; of the n best outputs of a sentence the
-    best one is described. ``output`` is what the decoder reads: the end symbol first, and not at the end.
-
-    Args:
-        path: file to write; must not exist.
-
-    Raises:
-        UserError: if it cannot be made.
+    A line goes on with ``"source_granularity": {layer from 1: [z of each word, ...], ...}, "output": [word, ...],
+    "output_granularity": {...}``. ``output`` is what the decoder reads: the end symbol first, and not at the end. The
+    model's encoder and decoder return ``granularity`` (B, L, T).
     """
 
-    def __init__(self, path: str) -> None:
-        super().__init__(path, "--granularity-dump")
+    option = "--granularity-dump"
 
-    @torch.no_grad()
-    def write(
-        self,
-        model: torch.nn.Module,
-        sample: dict[str, Any],
-        slot_map: SlotMap,
-        finalized: list[list[dict[str, Any]]],
-    ) -> None:
-        """Describe the best output of each sentence.
-
-        Args:
-            model: a model whose encoder and decoder return ``granularity`` (B, L, T).
-            sample: the batch, with spelling ids.
-            slot_map: of the batch.
-            finalized: what the search found, with slots.
-        """
-        dictionary = slot_map.dictionary
-        for row, hypotheses in enumerate(finalized):
-            output = hypotheses[0]["tokens"]
-            source, written = granularities(model, slot_map, row, output)
-            entry = {
-                "source": words_of(sample["net_input"]["src_tokens"][row], dictionary),
-                "source_granularity": _rounded(source),
-                "output": words_of(read_words(slot_map.spell(row, output)), dictionary),
-                "output_granularity": _rounded(written),
-            }
-            self.write_line(sample, row, entry)
+    def describe(self, model: Any, slot_map: SlotMap, row: int, output: Tensor) -> dict[str, Any]:
+        source, written = granularities(model, slot_map, row, output)
+        return {
+            "source_granularity": _rounded(source),
+            "output": words_of(read_words(slot_map.spell(row, output)), slot_map.dictionary),
+            "output_granularity": _rounded(written),
+        }
 
 
 @torch.no_grad()
