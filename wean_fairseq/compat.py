@@ -22,7 +22,8 @@ fairseq has no place for a task or a model to take part where checkpoints are re
 
 ``Trainer.train_step`` is wrapped because only there it is known which batch had gradients that are no numbers;
 ``call_main``, with which every training starts, because fairseq takes ``--bf16`` for a TPU's and Ctrl-C for a crash;
-and ``parse_args_and_arch``, because fairseq does not say which name is wrong on a command line.
+``parse_args_and_arch``, because fairseq does not say which name is wrong on a command line; and ``progress_bar``, with
+which fairseq opens ``--log-file`` once more for every epoch and then writes every line so many times.
 """
 
 import argparse
@@ -51,6 +52,7 @@ from fairseq.data import iterators
 from fairseq.data.fasta_dataset import FastaDataset
 from fairseq.dataclass.configs import DistributedTrainingConfig
 from fairseq.distributed import utils as distributed_utils
+from fairseq.logging import progress_bar
 from fairseq.trainer import Trainer
 
 from . import command_line, precision
@@ -77,6 +79,7 @@ _call_main = distributed_utils.call_main
 _infer_init_method = distributed_utils.infer_init_method
 _infer_slurm_init = distributed_utils._infer_slurm_init
 _load_align_dict = utils.load_align_dict
+_progress_bar = progress_bar.progress_bar
 _train_step = Trainer.train_step
 
 
@@ -91,6 +94,7 @@ def install() -> None:
     distributed_utils._infer_torch_distributed_launch_init = _init_from_torchrun
     distributed_utils._infer_slurm_init = _init_from_slurm
     utils.load_align_dict = _alignment_words
+    progress_bar.progress_bar = _progress_bar_with_one_log
     _install_literals()
     FastaDataset._build_index = _refuse_fasta
     _install_checkpoints()
@@ -98,6 +102,15 @@ def install() -> None:
     for message in _NOISE:
         warnings.filterwarnings("ignore", message=f"(?s).*{message}")
     make_output_printable()
+
+
+@functools.wraps(_progress_bar)
+def _progress_bar_with_one_log(*args: typing.Any, log_file: str | None = None, **options: typing.Any) -> typing.Any:
+    if log_file is not None:
+        for handler in [one for one in progress_bar.logger.handlers if isinstance(one, logging.FileHandler)]:
+            progress_bar.logger.removeHandler(handler)
+            handler.close()
+    return _progress_bar(*args, log_file=log_file, **options)
 
 
 def _require_safe_loader() -> None:

@@ -14,6 +14,7 @@ import pytest
 import torch
 from fairseq import utils
 from fairseq.distributed import utils as distributed_utils
+from fairseq.logging import progress_bar
 
 from wean_fairseq import compat
 from wean_fairseq.optional import hide_broken_torchaudio
@@ -203,6 +204,19 @@ def test_a_user_error_that_the_trainer_wraps_is_one_sentence(monkeypatch):
 def test_other_errors_keep_their_traceback(code):
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert "Traceback" in result.stderr
+
+
+def test_an_epoch_writes_every_line_of_the_log_once(tmp_path, caplog):
+    """fairseq opens the log again for every epoch; validation, which names none, writes to that of training."""
+    caplog.set_level("INFO", logger=progress_bar.__name__)
+    log = tmp_path / "train.log"
+    for epoch in (1, 2, 3):
+        training = progress_bar.progress_bar([], log_format="simple", log_file=str(log), epoch=epoch)
+        progress_bar.progress_bar([], log_format="simple", epoch=epoch, prefix="valid").print({"loss": 1}, tag="valid")
+        training.print({"loss": 2}, tag="train")
+    assert log.read_text(encoding="utf-8").splitlines() == [
+        line for epoch in (1, 2, 3) for line in (f"epoch {epoch:03d} | valid | loss 1", f"epoch {epoch:03d} | loss 2")
+    ]
 
 
 def test_torchaudio_that_cannot_be_loaded_is_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
