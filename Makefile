@@ -50,7 +50,8 @@ test-slow: setup ## the slow tests: does every model learn, is anything lost; wr
 # A torch without CUDA brings no Triton. It is kept beside the packages of .venv, not among them, so that all other tests
 # run as on a machine that has none.
 TRITON := .venv/.triton
-KERNEL_TESTS := tests/unit/modules/test_additive_scores.py tests/unit/search/test_vocabulary_scores.py \
+KERNEL_TESTS := tests/unit/modules/test_additive_scores.py tests/unit/modules/test_output_matmul.py \
+  tests/unit/search/test_vocabulary_scores.py \
   tests/unit/search/test_gpu_benchmark.py::test_kernels_join_through_the_interpreter_and_are_not_taken_for_those_of_a_gpu
 
 .PHONY: test-kernels

@@ -158,7 +158,7 @@ def cut_loss(query: Tensor, weight: Tensor, target: Tensor) -> Tensor:
 
 def concat_losses(size: Size, seed: int) -> dict[str, Loss]:
     """The loss of the score concat, ``weight`` being the projected candidates: by the kernels, and in PyTorch."""
-    from wean_fairseq.modules import additive_scores
+    from wean_fairseq.modules import additive_scores, triton_kernels
 
     vector = torch.randn(size.dim, generator=torch.Generator().manual_seed(seed)).to(DEVICE) * size.dim**-0.5
 
@@ -167,7 +167,7 @@ def concat_losses(size: Size, seed: int) -> dict[str, Loss]:
 
     losses: dict[str, Loss] = {"chunked form": partial(loss, additive_scores.AdditiveScorer)}
     interpreted = os.environ.get("TRITON_INTERPRET") == "1"  # Triton itself reads it, on a GPU too
-    kernels = additive_scores.triton_kernels() if DEVICE.type == "cuda" or interpreted else None
+    kernels = triton_kernels.load("additive_kernel") if DEVICE.type == "cuda" or interpreted else None
     if kernels is not None:
         name = f"{OURS}, Triton's interpreter" if interpreted else f"{OURS}, Triton"
         losses[name] = partial(loss, kernels.TritonScorer)

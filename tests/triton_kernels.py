@@ -1,6 +1,7 @@
 """Where Triton's kernels are tested: on a GPU, or on any Linux through Triton's interpreter (``make test-kernels``)."""
 
 import os
+from importlib import import_module
 from types import ModuleType
 
 import pytest
@@ -11,12 +12,10 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def additive_kernel() -> ModuleType:
-    """The module of the kernels; skips the test where they do not run, and fails it without Triton if interpreted."""
+def module(name: str) -> ModuleType:
+    """A module of kernels; skips the test where they do not run, and fails it without Triton if interpreted."""
     if not INTERPRETED:
         pytest.importorskip("triton", reason="Triton is not installed: `make test-kernels` tests its kernels")
         if DEVICE == "cpu":
             pytest.skip("no GPU: `make test-kernels` tests Triton's kernels through its interpreter")
-    from wean_fairseq.modules import additive_kernel
-
-    return additive_kernel
+    return import_module(f"wean_fairseq.modules.{name}")

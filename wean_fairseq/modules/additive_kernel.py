@@ -1,18 +1,19 @@
 """The additive score on a GPU, as Triton kernels; ``additive_scores`` has the equations, and imports this if it can.
 
-Two kernels, each over tiles of tokens and candidates, with a loop over the hidden units inside, so that a hidden unit
-lives in a register and nowhere else:
+Two kernels with a loop inside, so that a hidden unit lives in a register and nowhere else:
 
-* ``_scores_kernel`` writes the scores, if wanted, and streams what a softmax needs of them: with m the largest score
-  so far and s the sum of exp(score - m), a new tile gives m' = max(m, largest of the tile) and
-  s' = s exp(m - m') + sum of exp(score - m'). Programs that share a token leave an m and an s each, which are merged in
-  the same way;
-* ``_gradients_kernel`` makes the units again and sums up the gradients. Programs add to the same numbers atomically, so
+* ``_scores_kernel`` has a lane for each candidate of a tile and goes over the hidden units. It writes the scores, if
+  wanted, and streams what a softmax needs of them: with m the largest score so far and s the sum of exp(score - m), a
+  new tile gives m' = max(m, largest of the tile) and s' = s exp(m - m') + sum of exp(score - m'). Programs that share a
+  token leave an m and an s each, which are merged in the same way. Its factors have the hidden units first, (H, n) and
+  (H, V), so that neighbouring lanes read neighbouring numbers, and whole tiles, so that its loop needs no masks;
+* ``_gradients_kernel`` has a lane for each hidden unit and goes over tokens. It makes the units again and sums up the
+  gradients, each lane by itself, since it has all candidates of a tile. Programs add to the same numbers atomically, so
   that the last digits may differ from run to run. Nothing is read by the order of these sums, so the atomics are
   relaxed: Triton's default puts a fence around each.
 
-The scores of a chunk of tokens are kept between the two, (n x V), never the hidden units, (n x V x H). All matrices
-with hidden units have those first, (H, n) and (H, V), so that neighbouring threads read neighbouring numbers.
+The scores of a chunk of tokens are kept between the two, (n x V), never the hidden units, (n x V x H). The
+instructions of both loops are counted in ``benchmarks/results/gpu_kernels.json``.
 
 Legend: ``N`` tokens, ``n`` tokens of a chunk, ``V`` candidates, ``H`` hidden width.
 """
@@ -27,13 +28,17 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.nn.functional import pad
 
 from .additive_scores import AdditiveScorer
 from .softmax_gradient import smooth
+from .softmax_kernel import softmax_gradient_
 
-TOKENS, CANDIDATES = 32, 64  # of a tile
+TOKENS, CANDIDATES = 32, 128  # of a tile of scores
 # Programs that share a tile of tokens: enough to fill a GPU when there are few tokens.
 SPLITS = 64
+# Hidden units and candidates of a tile of gradients, and the tokens that it goes through.
+UNITS, FEW_CANDIDATES, MANY_TOKENS = 128, 32, 128
 WARPS = 4
 
 
@@ -56,9 +61,9 @@ def _reciprocal(values):
 def _unit(query, candidate, NARROW: tl.constexpr):
     """r = 1 / (1 + exp(2 (a + b))) of a tile, from A and B, or from a and b."""
     if NARROW:
-        unit = _reciprocal(1.0 + query[:, None] * candidate[None, :])
+        unit = _reciprocal(1.0 + query * candidate)
     else:
-        unit = tl.sigmoid(-2.0 * (query[:, None] + candidate[None, :]))
+        unit = tl.sigmoid(-2.0 * (query + candidate))
     return unit
 
 
@@ -70,8 +75,8 @@ def _row(number, width):
 
 @triton.jit
 def _scores_kernel(
-    query,  # (H, n)
-    candidates,  # (H, V)
+    query,  # (H, n or more: whole tiles)
+    candidates,  # (H, V or more: whole tiles)
     vector,  # (H,)
     vector_sum,  # (1,)
     target,  # (n,)
@@ -94,16 +99,18 @@ def _scores_kernel(
     exp_sum = tl.zeros((TOKENS,), tl.float32)
     target_score = tl.zeros((TOKENS,), tl.float32)
     score_sum = tl.zeros((TOKENS,), tl.float32)
+    all_tiles = tl.cdiv(num_candidates, CANDIDATES)
+    query_width, candidate_width = tl.cdiv(num_tokens, TOKENS) * TOKENS, all_tiles * CANDIDATES
     first = tl.program_id(1) * tiles
-    last = tl.minimum(first + tiles, tl.cdiv(num_candidates, CANDIDATES))
+    last = tl.minimum(first + tiles, all_tiles)
     for tile in range(first, last):
         columns = tile * CANDIDATES + tl.arange(0, CANDIDATES)
         real_columns = columns < num_candidates
         score = tl.zeros((TOKENS, CANDIDATES), tl.float32)
         for unit in range(hidden):
-            a = tl.load(query + _row(unit, num_tokens) + rows, mask=real_rows, other=0.0)
-            b = tl.load(candidates + _row(unit, num_candidates) + columns, mask=real_columns, other=0.0)
-            score += tl.load(vector + unit) * _unit(a, b, NARROW)
+            a = tl.load(query + _row(unit, query_width) + rows)
+            b = tl.load(candidates + _row(unit, candidate_width) + columns)
+            score += tl.load(vector + unit) * _unit(a[:, None], b[None, :], NARROW)
         score = base - 2.0 * score
         real = real_rows[:, None] & real_columns[None, :]
         if STORE:
@@ -125,69 +132,64 @@ def _scores_kernel(
 
 @triton.jit
 def _gradients_kernel(
-    query,  # (H, n)
-    candidates,  # (H, V)
-    scores,  # (n, V); without LOSS, the gradient at the scores
-    lse,  # (n,)
-    target,  # (n,)
-    grad_query,  # (H, n), to be multiplied by 4 v
-    grad_candidates,  # (H, V), to be multiplied by 4 v
-    grad_vector,  # (programs, H)
+    query,  # (n, H)
+    candidates,  # (V, H)
+    grad_scores,  # (n, V)
+    grad_query,  # (n, H), to be multiplied by 4 v
+    grad_candidates,  # (V, H), to be multiplied by 4 v
+    grad_vector,  # (programs that share a unit, H)
     num_tokens,
     num_candidates,
     hidden,
-    on_target,  # 1 - eps - eps_i
-    on_all,  # eps_i
-    LOSS: tl.constexpr,
     NARROW: tl.constexpr,
     TOKENS: tl.constexpr,
     CANDIDATES: tl.constexpr,
+    UNITS: tl.constexpr,
 ):
-    rows = tl.program_id(1) * TOKENS + tl.arange(0, TOKENS)
     columns = tl.program_id(0) * CANDIDATES + tl.arange(0, CANDIDATES)
-    real_rows, real_columns = rows < num_tokens, columns < num_candidates
-    real = real_rows[:, None] & real_columns[None, :]
-    place = _row(rows[:, None], num_candidates) + columns[None, :]
-    upstream = tl.load(scores + place, mask=real, other=0.0)
-    if LOSS:
-        wanted = tl.load(target + rows, mask=real_rows, other=-1)
-        row_lse = tl.load(lse + rows, mask=real_rows, other=0.0)
-        upstream = tl.exp(upstream - row_lse[:, None]) - on_all
-        upstream -= tl.where(columns[None, :] == wanted[:, None], on_target, 0.0)
-        upstream = tl.where(real, upstream, 0.0)
-    program = tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
-    for unit in range(hidden):
-        query_row, candidate_row = _row(unit, num_tokens), _row(unit, num_candidates)
-        a = tl.load(query + query_row + rows, mask=real_rows, other=0.0)
-        b = tl.load(candidates + candidate_row + columns, mask=real_columns, other=0.0)
-        centred = _unit(a, b, NARROW) - 0.5
-        slope = upstream * (0.25 - centred * centred)
-        tl.atomic_add(grad_query + query_row + rows, tl.sum(slope, axis=1), mask=real_rows, sem="relaxed")
-        by_column = tl.sum(slope, axis=0)
-        tl.atomic_add(grad_candidates + candidate_row + columns, by_column, mask=real_columns, sem="relaxed")
-        tl.store(grad_vector + _row(program, hidden) + unit, -2.0 * tl.sum(tl.sum(upstream * centred, axis=1), axis=0))
+    units = tl.program_id(1) * UNITS + tl.arange(0, UNITS)
+    real_columns, real_units = columns < num_candidates, units < hidden
+    real = real_columns[:, None] & real_units[None, :]
+    place = _row(columns[:, None], hidden) + units[None, :]
+    b = tl.load(candidates + place, mask=real, other=0.0)
+    by_candidate = tl.zeros((CANDIDATES, UNITS), tl.float32)
+    by_unit = tl.zeros((CANDIDATES, UNITS), tl.float32)
+    first = tl.program_id(2) * TOKENS
+    for token in range(first, tl.minimum(first + TOKENS, num_tokens)):
+        query_row = _row(token, hidden)
+        a = tl.load(query + query_row + units, mask=real_units, other=0.0)
+        upstream = tl.load(grad_scores + _row(token, num_candidates) + columns, mask=real_columns, other=0.0)
+        centred = _unit(a[None, :], b, NARROW) - 0.5
+        slope = upstream[:, None] * (0.25 - centred * centred)
+        by_candidate += slope
+        by_unit += upstream[:, None] * centred
+        tl.atomic_add(grad_query + query_row + units, tl.sum(slope, axis=0), mask=real_units, sem="relaxed")
+    tl.atomic_add(grad_candidates + place, by_candidate, mask=real, sem="relaxed")
+    program = tl.program_id(2) * tl.num_programs(0) + tl.program_id(0)
+    tl.store(grad_vector + _row(program, hidden) + units, -2.0 * tl.sum(by_unit, axis=0), mask=real_units)
 
 
 class TritonScorer(AdditiveScorer):
     """``AdditiveScorer`` by the kernels above."""
 
     def __init__(self, query_part: Tensor, candidate_part: Tensor, vector: Tensor, wants_grad: bool) -> None:
-        super().__init__(query_part, candidate_part, vector, wants_grad)
+        super().__init__(query_part.contiguous(), candidate_part.contiguous(), vector, wants_grad)
         self.vector_sum = self.vector.sum().view(1)
 
-    def _lay_out(self, candidates: Tensor) -> Tensor:
-        return candidates.t().contiguous()  # (H, V), and so are their gradients
+    def _set_candidates(self, candidates: Tensor) -> None:
+        super()._set_candidates(candidates)
+        self.columns = _whole_tiles(candidates, CANDIDATES)
 
     def loss(self, rows: slice, target: Tensor, eps: float) -> tuple[Tensor, Tensor]:
         """As the base class; without gradients not even the scores are written down."""
-        scores, partials = self._stream(rows, target, store=bool(self.grads))
-        lse, target_score, score_sum = merge(partials)
-        nll = lse - target_score
-        loss = smooth(nll, lse, score_sum if eps else None, self.candidates.size(1), eps)
         if self.grads:
-            eps_i = eps / (self.candidates.size(1) - 1) if eps else 0.0
-            self._add_gradients(rows, scores, lse, target, (1.0 - eps - eps_i, eps_i), of_loss=True)
-        return loss, nll.sum()
+            scores = self.scores(rows)
+            sums = softmax_gradient_(scores, None, target, eps)
+            self.add_gradients(rows, scores)
+            return sums
+        lse, target_score, score_sum = merge(self._stream(rows, target, store=False)[1])
+        nll = lse - target_score
+        return smooth(nll, lse, score_sum if eps else None, self.candidates.size(0), eps), nll.sum()
 
     def scores(self, rows: slice) -> Tensor:
         """Scores of some tokens: (n, V)."""
@@ -196,27 +198,35 @@ class TritonScorer(AdditiveScorer):
 
     def add_gradients(self, rows: slice, grad_scores: Tensor) -> None:
         """Add what these tokens' gradient at the scores, (n, V), gives to the three gradients."""
-        nothing = self.vector  # lse and targets are not looked at
-        self._add_gradients(rows, grad_scores.contiguous(), nothing, nothing, (0.0, 0.0), of_loss=False)
-
-    def gradients(self) -> tuple[Tensor, ...]:
-        """The gradients of query part, candidate part and vector; to be called once, after all tokens."""
         grad_query, grad_candidates, grad_vector = self.grads
-        factor = 4.0 * self.vector
-        return grad_query.mul_(factor), grad_candidates.t() * factor, grad_vector
+        num_tokens, num_candidates = grad_scores.shape
+        hidden = self.vector.numel()
+        tiles = triton.cdiv(num_candidates, FEW_CANDIDATES), triton.cdiv(num_tokens, MANY_TOKENS)
+        by_program = grad_vector.new_empty((tiles[0] * tiles[1], hidden))
+        if num_tokens:
+            _gradients_kernel[tiles[0], triton.cdiv(hidden, UNITS), tiles[1]](
+                *(self.query[rows], self.candidates, grad_scores.contiguous(), grad_query[rows], grad_candidates),
+                *(by_program, num_tokens, num_candidates, hidden),
+                NARROW=self.narrow,
+                TOKENS=MANY_TOKENS,
+                CANDIDATES=FEW_CANDIDATES,
+                UNITS=UNITS,
+                num_warps=WARPS,
+            )
+        grad_vector.add_(by_program.sum(dim=0))
 
     def _stream(self, rows: slice, target: Tensor, store: bool) -> tuple[Tensor, Tensor]:
         """Scores (n, V), or memory for one if they are not to be stored, and what ``merge`` takes."""
-        query = self.query[rows].t().contiguous()  # (H, n)
-        hidden, num_tokens = query.shape
-        num_candidates = self.candidates.size(1)
+        query = self.query[rows]
+        num_tokens, hidden = query.shape
+        num_candidates = self.candidates.size(0)
         tiles = triton.cdiv(triton.cdiv(num_candidates, CANDIDATES), SPLITS)
         splits = triton.cdiv(triton.cdiv(num_candidates, CANDIDATES), tiles)
         scores = query.new_empty((num_tokens, num_candidates) if store else (1, 1))
         partials = query.new_empty((4, splits, num_tokens))
         if num_tokens:
             _scores_kernel[triton.cdiv(num_tokens, TOKENS), splits](
-                *(query, self.candidates, self.vector, self.vector_sum, target, scores, partials),
+                *(_whole_tiles(query, TOKENS), self.columns, self.vector, self.vector_sum, target, scores, partials),
                 *(num_tokens, num_candidates, hidden, tiles),
                 NARROW=self.narrow,
                 STORE=store,
@@ -226,27 +236,10 @@ class TritonScorer(AdditiveScorer):
             )
         return scores, partials
 
-    def _add_gradients(
-        self, rows: slice, scores: Tensor, lse: Tensor, target: Tensor, weights: tuple[float, float], of_loss: bool
-    ) -> None:
-        query = self.query[rows].t().contiguous()  # (H, n)
-        hidden, num_tokens = query.shape
-        num_candidates = self.candidates.size(1)
-        grid = triton.cdiv(num_candidates, CANDIDATES), triton.cdiv(num_tokens, TOKENS)
-        grad_query = torch.zeros_like(query)
-        grad_vector = query.new_empty((grid[0] * grid[1], hidden))
-        if num_tokens:
-            _gradients_kernel[grid](
-                *(query, self.candidates, scores, lse, target, grad_query, self.grads[1], grad_vector),
-                *(num_tokens, num_candidates, hidden, *weights),
-                LOSS=of_loss,
-                NARROW=self.narrow,
-                TOKENS=TOKENS,
-                CANDIDATES=CANDIDATES,
-                num_warps=WARPS,
-            )
-        self.grads[0][rows] += grad_query.t()
-        self.grads[2].add_(grad_vector.sum(dim=0))
+
+def _whole_tiles(rows: Tensor, tile: int) -> Tensor:
+    """Rows (n, H) as columns, with zeros up to a whole number of tiles: (H, n or more)."""
+    return pad(rows, (0, 0, 0, -len(rows) % tile)).t().contiguous()
 
 
 def merge(partials: Tensor) -> tuple[Tensor, Tensor, Tensor]:

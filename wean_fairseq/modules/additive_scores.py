@@ -16,7 +16,6 @@ Legend: ``N`` tokens, ``n`` tokens of a chunk, ``V`` candidates, ``H`` hidden wi
 """
 
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 import torch
@@ -24,6 +23,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .softmax_gradient import loss_of_scores, softmax_gradient_
+from .triton_kernels import kernels_for
 
 # Hidden units held at a time: 4 MiB of float32 stay in a CPU's cache; a GPU wants large operations.
 BLOCK_UNITS = {"cpu": 2**20, "cuda": 2**26}
@@ -45,19 +45,9 @@ def additive_scores(query_part: Tensor, candidate_part: Tensor, vector: Tensor) 
 
 def build_scorer(query_part: Tensor, candidate_part: Tensor, vector: Tensor, wants_grad: bool) -> "AdditiveScorer":
     """The fastest scorer for the device of these tensors; arguments as for ``AdditiveScorer``."""
-    kernels = triton_kernels() if query_part.is_cuda else None
+    kernels = kernels_for(query_part, "additive_kernel")
     kind: type[AdditiveScorer] = AdditiveScorer if kernels is None else kernels.TritonScorer
     return kind(query_part, candidate_part, vector, wants_grad)
-
-
-@cache
-def triton_kernels() -> Any:
-    """The module ``additive_kernel``, or ``None`` where Triton is not installed."""
-    try:
-        from . import additive_kernel
-    except ImportError:
-        return None
-    return additive_kernel
 
 
 class AdditiveScorer:
@@ -91,12 +81,12 @@ class AdditiveScorer:
         narrow = self.small_candidates and _is_narrow(query)
         if narrow != self.narrow:
             self.narrow = narrow
-            self.candidates = self._lay_out(_factor(self.candidate_part.float(), narrow))
+            self._set_candidates(_factor(self.candidate_part.float(), narrow))
         self.query = _factor(query, narrow)
 
-    def _lay_out(self, candidates: Tensor) -> Tensor:
-        """The candidates (V, H) in the order in which they are read."""
-        return candidates
+    def _set_candidates(self, candidates: Tensor) -> None:
+        """Take candidates (V, H)."""
+        self.candidates = candidates
 
     def loss(self, rows: slice, target: Tensor, eps: float) -> tuple[Tensor, Tensor]:
         """Loss and negative log-likelihood, summed, of some tokens with targets (n,); adds their gradients if wanted.

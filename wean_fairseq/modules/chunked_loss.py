@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from .additive_scores import build_scorer
 from .output_matmul import OutputProducts, exact_products
-from .softmax_gradient import loss_of_scores, softmax_gradient_
+from .softmax_gradient import loss_of_scores
 
 # Scores held at a time, in elements. On a CPU 48 MiB of float32: at V = 50,000 and 1,344 tokens twice as many added 40
 # to 80 MiB to the peak of a training step and saved no time, and fewer saved no memory. On a GPU 512 MiB: each chunk
@@ -182,12 +182,10 @@ class _ProductCrossEntropy(torch.autograd.Function):
         chunk = chunk_rows(query.size(0), weight.size(0), chunk_size, query.device)
         products = OutputProducts(query, weight, bias, wanted, chunk)
         for rows in _row_chunks(query.size(0), chunk):
-            scores = products.scores(rows)  # (n, V)
             if wants_grad:
-                sums += torch.stack(softmax_gradient_(scores, target[rows], eps))
-                products.add_gradients(rows, scores)
+                sums += torch.stack(products.loss(rows, target[rows], eps))
             else:
-                sums += torch.stack(loss_of_scores(scores, target[rows], eps))
+                sums += torch.stack(loss_of_scores(products.scores(rows), target[rows], eps))
         return _finish(ctx, sums, products.gradients, (query, weight, bias))
 
     @staticmethod

@@ -13,13 +13,18 @@ Legend: ``N`` tokens, ``n`` tokens of a chunk, ``V`` candidates, ``D`` query wid
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, cached_property
 from threading import Lock
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from .softmax_gradient import softmax_gradient_
+from .triton_kernels import kernels_for
+
+# Of the gradient at the scores in float16, whose largest number is 65,504 and whose smallest is 2^-24.
+SCALE = 2.0**15
 # Tokens, query width and candidates of the probe: a library may choose its kernel by the size of a product.
 _PROBE_SIZES = (128, 256, 1024)
 # Sums of eight odd numbers below 2^20: exact in float32 in any order, and wrong if a factor loses a digit.
@@ -131,6 +136,10 @@ def _row_and_column_numbers(rows: int, columns: int) -> tuple[Tensor, Tensor]:
 class OutputProducts:
     """The products for all chunks of tokens in turn, in memory that they share: each fresh page costs a page fault.
 
+    Factors of 16 bits are multiplied as they are, and a GPU sums in float32. In float16 the loss's gradient at a score,
+    which lies between -1 and 1, is multiplied by ``SCALE`` first and its products are divided by it: from 2^-29 on it
+    is off by 2^-11 of itself, below by 2^-40.
+
     Args:
         query: shape (N, D).
         weight: candidates' rows, shape (V, D).
@@ -143,64 +152,87 @@ class OutputProducts:
     """
 
     def __init__(self, query: Tensor, weight: Tensor, bias: Tensor | None, wanted: list[bool], chunk: int) -> None:
-        dtype = torch.bfloat16 if query.dtype == torch.float32 and _rounded.get() else query.dtype
-        self.query, self.weight, self.bias = query.to(dtype), weight.to(dtype), bias
-        # float16 products of gradients would underflow; bfloat16 has float32's range and stays as it is.
-        half = dtype == torch.float16
-        self.grad_query_factor = query.float() if half else self.query
-        self.grad_weight_factor = weight.float() if half and wanted[0] else self.weight
-        self.held = query.new_empty((chunk, weight.size(0)), dtype=torch.float32)
-        self.low = None if dtype == torch.float32 else torch.empty_like(self.held, dtype=dtype)
+        self.dtype = torch.bfloat16 if query.dtype == torch.float32 and _rounded.get() else query.dtype
+        self.query, self.weight, self.bias = query.to(self.dtype), weight.to(self.dtype), bias
+        self.scale = SCALE if self.dtype == torch.float16 else 1.0
+        self.kernels = kernels_for(query, "softmax_kernel")
+        self._size = chunk, weight.size(0)
         make = torch.empty_like if query.size(0) else torch.zeros_like  # the first chunk sets them
         self.gradients = [
             make(tensor, dtype=torch.float32) if needed and tensor is not None else None
             for needed, tensor in zip(wanted, (query, weight, bias), strict=True)
         ]
 
+    @cached_property
+    def _held(self) -> Tensor:
+        """Memory of scores in float32."""
+        return self.query.new_empty(self._size, dtype=torch.float32)
+
+    @cached_property
+    def _low(self) -> Tensor:
+        """Memory of scores in the products' dtype."""
+        return self._held if self.dtype == torch.float32 else self.query.new_empty(self._size)
+
+    def loss(self, rows: slice, target: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+        """Loss and negative log-likelihood, summed, of some tokens with targets (n,); adds their gradients.
+
+        ``eps`` is that of ``softmax_gradient``.
+        """
+        if self.kernels is None:
+            scores = self.scores(rows)
+            sums = softmax_gradient_(scores, target, eps)
+        else:
+            scores = self._product(rows)
+            sums = self.kernels.softmax_gradient_(scores, self.bias, target, eps, self.scale)
+        self.add_gradients(rows, scores)
+        return sums
+
     def scores(self, rows: slice) -> Tensor:
         """Scores of some tokens: (n, V) in float32."""
-        query = self.query[rows]
-        scores = self.held[: query.size(0)]
-        if self.low is None:
-            torch.mm(query, self.weight.t(), out=scores)
-        else:
-            scores.copy_(torch.mm(query, self.weight.t(), out=self.low[: query.size(0)]))
+        product = self._product(rows)
+        scores = product if self._low is self._held else self._held[: product.size(0)].copy_(product)
         if self.bias is not None:
             scores += self.bias
         return scores
 
-    def add_gradients(self, rows: slice, grad_scores: Tensor) -> None:
-        """Add what these tokens' gradient at the scores, (n, V) in float32, gives to the gradients.
+    def _product(self, rows: slice) -> Tensor:
+        query = self.query[rows]
+        return torch.mm(query, self.weight.t(), out=self._low[: query.size(0)])
 
-        The tokens from 0 on must come first: what they give is written over whatever the memory held.
+    def add_gradients(self, rows: slice, grad_scores: Tensor) -> None:
+        """Add what these tokens' gradient at the scores, (n, V), gives to the gradients.
+
+        It is in float32, or multiplied by ``scale`` and in the products' dtype. The tokens from 0 on must come first:
+        what they give is written over whatever the memory held.
         """
         first = rows.start == 0
-        query, weight = self.grad_query_factor[rows], self.grad_weight_factor
-        if self.low is not None and self.low.dtype == query.dtype:
-            factor = self.low[: query.size(0)].copy_(grad_scores)
-        else:
-            factor = grad_scores
+        factor, unscaled = grad_scores, 1.0 / self.scale
+        if factor.dtype != self.dtype:
+            factor = torch.mul(grad_scores, self.scale, out=self._low[: len(grad_scores)])
         grad_query, grad_weight, grad_bias = self.gradients
         if grad_query is not None:
-            grad_query[rows] = factor @ weight
+            _add_product_(grad_query[rows], factor, self.weight, unscaled, True)
         if grad_weight is not None:
-            _add_product_(grad_weight, factor.t(), query, first)
+            _add_product_(grad_weight, factor.t(), self.query[rows], unscaled, first)
         if grad_bias is not None:
-            _add_(grad_bias, grad_scores.sum(dim=0), first)
+            scale = unscaled if factor is grad_scores else 1.0
+            _add_(grad_bias, grad_scores.sum(dim=0, dtype=torch.float32), scale, first)
 
 
-def _add_product_(total: Tensor, left: Tensor, right: Tensor, first: bool) -> None:
-    """``total += left @ right`` with ``total`` in float32, or ``total = left @ right`` for the ``first`` one."""
+def _add_product_(total: Tensor, left: Tensor, right: Tensor, scale: float, first: bool) -> None:
+    """``total += scale * left @ right`` with ``total`` in float32, or ``total = ...`` for the ``first`` one."""
     if left.dtype == total.dtype:
-        total.addmm_(left, right, beta=0 if first else 1)
-    elif left.is_cuda:  # the only device whose products of bfloat16 come out in float32
-        _add_(total, torch.mm(left, right, out_dtype=total.dtype), first)
+        total.addmm_(left, right, beta=0 if first else 1, alpha=scale)
+    elif left.is_cuda:  # the only device whose products of 16 bits come out in float32
+        _add_(total, torch.mm(left, right, out_dtype=total.dtype), scale, first)
+    elif left.dtype == torch.float16:  # sums of scaled factors would overflow
+        total.addmm_(left.float(), right.float(), beta=0 if first else 1, alpha=scale)
     else:
-        _add_(total, left @ right, first)
+        _add_(total, left @ right, scale, first)
 
 
-def _add_(total: Tensor, summand: Tensor, first: bool) -> None:
+def _add_(total: Tensor, summand: Tensor, scale: float, first: bool) -> None:
     if first:
-        total.copy_(summand)
+        torch.mul(summand, scale, out=total)
     else:
-        total += summand
+        total.add_(summand, alpha=scale)

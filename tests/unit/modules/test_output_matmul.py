@@ -6,6 +6,8 @@ import pytest
 import torch
 from fairseq.tasks.translation import TranslationTask
 
+from tests import triton_kernels
+from tests.simulated_gpu import SimulatedGpu
 from wean_fairseq.modules import output_matmul, product_cross_entropy
 from wean_fairseq.tasks.guarded import GuardedConfig, GuardedTask
 
@@ -33,10 +35,30 @@ def exact(query, weight, bias, target):
     return scores, nll, torch.softmax(scores, dim=1) - torch.nn.functional.one_hot(target, V)
 
 
-def score_errors(query, weight, bias, scores):
+def score_errors(query, weight, bias, scores, rounding=3.1 * U):
     """The bound in the docstring of ``bf16_products``, and what a bias adds in float32, for every token: (N,)."""
-    delta = 3.1 * U * (query.abs() @ weight.abs().t()) + 1e-6 * (scores.abs() + bias.abs())
+    delta = rounding * (query.abs() @ weight.abs().t()) + 1e-6 * (scores.abs() + bias.abs())
     return delta.amax(dim=1)
+
+
+def gradient_bounds(query, weight, bias, target, rounding=3.1 * U, lost=0.0, of_bias=0.0):
+    """Expected gradients and their largest errors, every number.
+
+    p is off by exp(2 delta); what is multiplied and the product are off by ``rounding``, a gradient at a score by
+    ``lost`` besides; ``of_bias`` is the rounding of what the bias's gradient sums up.
+    """
+    scores, _, upstream = exact(query, weight, bias, target)
+    one_hot = torch.nn.functional.one_hot(target, V).double()
+    factor = torch.expm1(2.0 * score_errors(query, weight, bias, scores, rounding)).double().unsqueeze(1)
+    off = (upstream + one_hot) * factor + lost  # (N, V), of the gradient at the scores
+    reached = upstream.abs() + off
+    query, weight = query.double(), weight.double()
+    bounds = (
+        off @ weight.abs() + rounding * (reached @ weight.abs()),
+        off.t() @ query.abs() + rounding * (reached.t() @ query.abs()),
+        off.sum(dim=0) + of_bias * reached.sum(dim=0) + 1e-5,
+    )
+    return (upstream @ weight, upstream.t() @ query, upstream.sum(dim=0)), bounds
 
 
 # --- who computes them ----------------------------------------------------------------------------------------------
@@ -177,19 +199,9 @@ def test_values_in_bfloat16_keep_their_bound(scale, chunk_size):
 
 @pytest.mark.parametrize("scale", [0.2, 1.0])
 def test_gradients_in_bfloat16_keep_their_bound(scale):
-    """Every number: p is off by exp(2 delta), then p, the other factor and the product are rounded; 3.1 u in all."""
+    """Both factors and the product are rounded: 3.1 u in all."""
     query, weight, bias, target = inputs(scale)
-    scores, _, upstream = exact(query, weight, bias, target)
-    one_hot = torch.nn.functional.one_hot(target, V).double()
-    factor = torch.expm1(2.0 * score_errors(query, weight, bias, scores)).double().unsqueeze(1)
-    off = (upstream + one_hot) * factor  # (N, V), of the gradient at the scores
-    reached = upstream.abs() + off
-    bounds = (
-        off @ weight.abs().double() + 3.1 * U * (reached @ weight.abs().double()),
-        off.t() @ query.abs().double() + 3.1 * U * (reached.t() @ query.abs().double()),
-        off.sum(dim=0) + 1e-5,
-    )
-    expected = (upstream @ weight.double(), upstream.t() @ query.double(), upstream.sum(dim=0))
+    expected, bounds = gradient_bounds(query, weight, bias, target)
     with output_matmul.bf16_products():
         _, gradients = loss_and_gradients(query, weight, bias, target, 4)
     for gradient, value, bound in zip(gradients, expected, bounds, strict=True):
@@ -198,13 +210,23 @@ def test_gradients_in_bfloat16_keep_their_bound(scale):
         assert (gradient.double() - value).norm() <= 0.02 * value.norm()  # what is seen; the bounds are the worst case
 
 
-def test_rounded_factors_are_held_once():
-    query, weight, bias, _ = inputs()
-    with output_matmul.bf16_products():
-        held = output_matmul.OutputProducts(query, weight, bias, [True, True, True], N)
-    assert held.grad_weight_factor is held.weight
-    assert held.grad_query_factor is held.query
-    assert held.weight.dtype == torch.bfloat16
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_all_three_products_have_factors_of_16_bits_and_sums_in_float32_on_a_gpu(dtype):
+    """On the simulated one; which is what tensor cores multiply."""
+    query, weight, bias, target = inputs()
+    leaves = [tensor.to(dtype).requires_grad_() for tensor in (query, weight, bias)]
+    found = []
+
+    class Products(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            if getattr(func, "__name__", "") in ("mm", "addmm", "addmm_", "matmul", "__matmul__"):
+                factors = {argument.dtype for argument in args if isinstance(argument, torch.Tensor)}
+                found.append((factors, (kwargs or {}).get("out_dtype")))
+            return func(*args, **(kwargs or {}))
+
+    with SimulatedGpu(), Products():
+        product_cross_entropy(*leaves, target)
+    assert found == [({dtype}, None), *[({dtype}, torch.float32)] * 2]
 
 
 def test_bfloat16_is_on_inside_and_off_outside():
@@ -216,6 +238,88 @@ def test_bfloat16_is_on_inside_and_off_outside():
             within, _ = loss_and_gradients(*arguments)
     after, _ = loss_and_gradients(*arguments)
     assert before == after == within != inside
+
+
+# --- float16, and the kernel ----------------------------------------------------------------------------------------
+
+LOST = 2.0**-40  # half of float16's smallest number by 2^15
+
+
+def check_half_precision(scale, dtype, rounding, of_bias=0.0, device="cpu"):
+    """Loss and gradients, of inputs that ``dtype`` has: a score is rounded once, and so is the gradient at it."""
+    *parts, target = inputs(scale)
+    parts = [part.to(dtype) for part in parts]
+    exact_parts = [part.float() for part in parts]
+    expected, bounds = gradient_bounds(*exact_parts, target, rounding, LOST, of_bias)
+    products = output_matmul.OutputProducts(*(part.to(device) for part in parts), [True] * 3, 4)
+    rows = [slice(start, start + 4) for start in range(0, N, 4)]
+    nll = torch.stack([products.loss(part, target[part].to(device), 0.0)[1] for part in rows]).sum().cpu()
+    scores, exact_nll, _ = exact(*exact_parts, target)
+    off = 2.0 * score_errors(*exact_parts, scores, rounding).sum() + 1e-6 * exact_nll.sum()
+    assert (nll - exact_nll.sum()).abs() <= off
+    for gradient, value, bound in zip(products.gradients, expected, bounds, strict=True):
+        assert gradient.dtype == torch.float32
+        assert ((gradient.cpu().double() - value).abs() <= bound).all()
+
+
+@pytest.mark.parametrize("scale", [0.2, 1.0])
+def test_values_and_gradients_in_float16_keep_their_bound(scale):
+    """Unit roundoff 2^-11, and a little for sums in float32."""
+    check_half_precision(scale, torch.float16, 1.1 * 2.0**-11)
+
+
+@pytest.fixture
+def kernels(monkeypatch):
+    module = triton_kernels.module("softmax_kernel")
+    monkeypatch.setattr(module, "WIDTH", 64)  # which does not divide the candidates
+    monkeypatch.setattr(output_matmul, "kernels_for", lambda tensor, name: module)
+    return module
+
+
+@pytest.mark.parametrize("eps", [0.0, 0.1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_kernels_give_the_softmax_gradient(kernels, dtype, eps):
+    """Expected: fairseq's label smoothing in float64; a gradient is rounded once, after the scale."""
+    query, weight, bias, target = inputs()
+    scores = (query @ weight.t()).to(dtype)
+    scores[0] *= 20.0  # probabilities of 0 and 1
+    leaf = (scores.double() + bias.double()).requires_grad_()
+    log_probs = torch.log_softmax(leaf, dim=1)
+    nll, eps_i = -log_probs.gather(1, target.unsqueeze(1)).sum(), eps / (V - 1)
+    loss = (1.0 - eps - eps_i) * nll - eps_i * log_probs.sum()
+    loss.backward()
+    scale = output_matmul.SCALE if dtype == torch.float16 else 1.0
+    given = [tensor.to(triton_kernels.DEVICE) for tensor in (scores, bias, target)]
+    sums = kernels.softmax_gradient_(*given, eps, scale)
+    torch.testing.assert_close(torch.stack(sums).cpu().double(), torch.stack([loss, nll]), rtol=1e-6, atol=0.0)
+    error = (given[0].cpu().double() / scale - leaf.grad).abs()
+    cut = triton_kernels.INTERPRETED and dtype == torch.bfloat16  # Triton's interpreter cuts off, a GPU rounds
+    u, lost = torch.finfo(dtype).eps * (1.0 if cut else 0.5), LOST if dtype == torch.float16 else 1e-37
+    # In float32: a score with its bias, its distance from the largest, and then the probability, and 1 - eps.
+    probs = leaf.softmax(dim=1) * (4.0 * leaf.abs().amax(dim=1, keepdim=True) + 8.0)
+    assert (error <= 1.01 * u * leaf.grad.abs() + 2.0**-24 * (probs + leaf.grad.abs() + eps_i) + lost).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_kernels_keep_the_bounds_of_half_precision(kernels, dtype):
+    rounding = 1.1 * 2.0**-11 if dtype == torch.float16 else 3.1 * U  # bfloat16's products come out rounded on a CPU
+    check_half_precision(1.0, dtype, rounding, rounding, triton_kernels.DEVICE)
+
+
+def test_kernels_in_float32_lose_nothing(kernels):
+    query, weight, bias, target = inputs()
+    expected, _ = gradient_bounds(query, weight, bias, target)
+    nll, gradients = loss_and_gradients(*(part.to(triton_kernels.DEVICE) for part in (query, weight, bias, target)), 4)
+    torch.testing.assert_close(nll.cpu().double(), exact(query, weight, bias, target)[1].sum(), rtol=1e-6, atol=0.0)
+    for gradient, value in zip(gradients, expected, strict=True):
+        torch.testing.assert_close(gradient.cpu().double(), value, rtol=1e-5, atol=1e-5)
+
+
+def test_kernels_of_no_tokens(kernels):
+    query, weight, bias, target = (part.to(triton_kernels.DEVICE) for part in inputs())
+    nll, gradients = loss_and_gradients(query[:0], weight, bias, target[:0])
+    assert nll == 0.0
+    assert not any(gradient.any() for gradient in gradients)
 
 
 @pytest.mark.parametrize("exact", [True, False])

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.reference import query_scores as reference
-from wean_fairseq.modules import QUERY_SCORES, QueryEmbedding, additive_scores, chunked_loss
+from wean_fairseq.modules import QUERY_SCORES, QueryEmbedding, additive_scores, chunked_loss, output_matmul
 from wean_fairseq.modules.chunked_loss import CHUNK_ELEMENTS, chunk_rows
 
 UNK, PAD = 3, 1
@@ -170,12 +170,12 @@ def test_a_chunk_holds_no_more_scores_than_asked_for(device):
 @pytest.mark.parametrize("kind", QUERY_SCORES)
 def test_the_whole_matrix_of_scores_never_exists(kind, wants_grad, monkeypatch):
     seen = []
-    for module in (chunked_loss, additive_scores):
-        for name in ("softmax_gradient_", "loss_of_scores"):
-            original = getattr(module, name)
-            monkeypatch.setattr(
-                module, name, lambda scores, *rest, f=original: (seen.append(scores.shape), f(scores, *rest))[1]
-            )
+    readers = [(module, "loss_of_scores") for module in (chunked_loss, additive_scores)]
+    for module, name in (*readers, (output_matmul, "softmax_gradient_"), (additive_scores, "softmax_gradient_")):
+        original = getattr(module, name)
+        monkeypatch.setattr(
+            module, name, lambda scores, *rest, f=original: (seen.append(scores.shape), f(scores, *rest))[1]
+        )
     layer, query, embeddings, target = make_layer(kind, chunk_size=4)
     with torch.set_grad_enabled(wants_grad):
         layer.loss(query, embeddings, target, PAD)

@@ -94,7 +94,7 @@ def test_concat_with_hypotheses_that_leave_the_range_and_come_back(scores_class)
 @torch.no_grad()
 def test_the_kernels_of_concat_take_other_hypotheses_as_well():
     """Expected: the form in PyTorch, anew each time."""
-    kernels, device = triton_kernels.additive_kernel(), triton_kernels.DEVICE
+    kernels, device = triton_kernels.module("additive_kernel"), triton_kernels.DEVICE
     torch.manual_seed(3)
     candidates, vector = torch.randn(70, DIM), torch.randn(DIM)
     scorer = kernels.TritonScorer(torch.zeros(1, DIM, device=device), candidates.to(device), vector.to(device), False)
