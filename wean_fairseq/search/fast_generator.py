@@ -22,8 +22,9 @@ from ..modules import Memory, State
 from ..modules.copying import NEVER
 from .generator import PaperSequenceGenerator, TopAwareBeamSearch, log_known
 from .hypotheses import Finished, HypothesisTree
+from .laid_out import LaidOut
 from .packed_linear import int8_is_exact
-from .vocabulary_scores import EXACT, INT8, VocabularyScores, build_scores, scored_by_product
+from .vocabulary_scores import EXACT, INT8, VocabularyScores, scored_by_product
 
 SPECIAL = 3  # words that may be forbidden at a step: padding, the end, <unk>
 
@@ -63,7 +64,8 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         models: as fairseq's.
         tgt_dict: as fairseq's.
         factors: ``EXACT``, or what the factors of the scores' products are rounded to: ``BF16`` is faster where the
-            hardware has it, ``INT8`` faster still on a CPU. What fairseq's loop searches stays as it is.
+            hardware has it, ``INT8`` faster still on a CPU, for the decoder's large linear maps too. What fairseq's
+            loop searches stays as it is.
         kwargs: as ``PaperSequenceGenerator``.
 
     Raises:
@@ -106,33 +108,33 @@ class FastSequenceGenerator(PaperSequenceGenerator):
             return found
         max_len = min(int(self.max_len_a * source.size(1) + self.max_len_b), self.max_len - 1)
         assert self.min_len <= max_len, "min_len cannot be larger than max_len, please adjust these!"
-        memory = decoder.remember(self.model.forward_encoder(sample["net_input"])[0])
-        rows = source.size(0) * self.beam_size
-        scored = (decoder.output, decoder.word_embeddings, self.vocab_size, rows, self.factors)
+        encoder_out = self.model.forward_encoder(sample["net_input"])[0]
         # Taken away at once: a search beside this one finds none and makes its own.
-        scores: VocabularyScores | None = decoder.__dict__.pop("laid_out", None)
-        if scores is None or not scores.fits(*scored):
-            scores = None  # before the next takes as much memory
-            scores = build_scores(*scored)
+        laid_out: LaidOut | None = decoder.__dict__.pop("laid_out", None)
+        wanted = (decoder, self.vocab_size, source.size(0) * self.beam_size, self.factors)
+        if laid_out is None or not laid_out.fits(*wanted):
+            laid_out = None  # before the next takes as much memory
+            laid_out = LaidOut(*wanted)
+        memory = laid_out.decoder.remember(encoder_out)
         special = torch.tensor([[self.pad, self.unk, self.eos]], device=source.device)
         change = [[NEVER, -self.unk_penalty, NEVER], [NEVER, -self.unk_penalty, 0.0]]
         search = _Search(
-            decoder,
-            scores,
+            laid_out.decoder,
+            laid_out.scores,
             max_len,
             special,
             torch.tensor(change, device=source.device),
             finished=[[] for _ in source],
         )
         first = source.new_full((source.size(0), 1), self.eos if bos_token is None else bos_token)
-        beams: _Beams | None = _Beams(first, None, memory, decoder.begin(memory), list(range(source.size(0))))
+        beams: _Beams | None = _Beams(first, None, memory, search.decoder.begin(memory), list(range(source.size(0))))
         for step in range(max_len + 1):
             assert beams is not None
             beams = self._step(search, beams, step)
             if beams is None:
                 break
-        if scores.can_be_kept:
-            decoder.laid_out = scores
+        if laid_out.can_be_kept:
+            decoder.laid_out = laid_out
         return self._results(search, source.device)
 
     def _fast_decoder(self) -> StepDecoder[Any, Any] | None:

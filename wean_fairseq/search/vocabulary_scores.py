@@ -52,7 +52,6 @@ class VocabularyScores:
         self, output: OutputLayer, embeddings: Tensor, num_words: int, max_rows: int, factors: str = EXACT
     ) -> None:
         self.output = output
-        self._made_of = _sketches(output, embeddings)
         self.embeddings = embeddings[: output.num_candidates]
         self.num_scored = output.num_candidates
         self.num_words = num_words
@@ -69,18 +68,10 @@ class VocabularyScores:
         self._memory = embeddings.new_empty(0, dtype=torch.float)
         self._scores = self._shift = self._maxima = self._memory  # of a step, see ``_lay_out``
 
-    @property
-    def can_be_kept(self) -> bool:
-        """Whether a later search may use this object, see ``fits``."""
-        return bool(self._made_of)
-
-    def fits(self, output: OutputLayer, embeddings: Tensor, num_words: int, max_rows: int, factors: str) -> bool:
-        """Whether this object is as good as a new one of the same arguments: what it has laid out is still true."""
-        enough = self.num_words == num_words and self.max_rows >= max_rows and self.factors == factors
-        enough = enough and self._memory.is_inference() == torch.is_inference_mode_enabled()  # which is written to
-        now = _sketches(output, embeddings) if enough and self._made_of else []
-        pairs = zip(now, self._made_of, strict=False)
-        return len(now) == len(self._made_of) > 0 and all(a.dtype == b.dtype and torch.equal(a, b) for a, b in pairs)
+    def fits(self, num_words: int, max_rows: int, factors: str) -> bool:
+        """Whether this object serves a search of such arguments, as long as the weights are the same."""
+        alike = self.num_words == num_words and self.max_rows >= max_rows and self.factors == factors
+        return alike and self._memory.is_inference() == torch.is_inference_mode_enabled()  # which is written to
 
     def compute(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         """Score all words from features (N, D); returns the log of the summed exponentials of the V scores, (N,)."""
@@ -225,19 +216,6 @@ class WholeScores(VocabularyScores):
 def scored_by_product(output: Any) -> bool:
     """Whether the scores of an output layer are one matrix product, in chunks of words as at once."""
     return isinstance(output, OutputLayer) and not isinstance(getattr(output, "score", None), ConcatScore)
-
-
-def _sketches(output: OutputLayer, embeddings: Tensor) -> list[Tensor]:
-    """The weights of the scores in short; none where nothing is worth keeping.
-
-    A change of any weight that is more than rounding shows. Of a matrix that is the sum of its columns, each times a
-    number of its own: an eighth of what laying it out takes.
-    """
-    exact = embeddings.dtype in (torch.float, torch.double) and embeddings.device.type == "cpu"
-    if not exact or not isinstance(output, torch.nn.Module):
-        return []
-    weights = [weight.detach() for weight in (embeddings, *output.parameters())]
-    return [one @ torch.arange(1, one.size(1) + 1).to(one).sqrt() if one.dim() == 2 else one.clone() for one in weights]
 
 
 def _totals(scores: Tensor, taken: Tensor, sums: Tensor | None) -> Tensor:
