@@ -129,6 +129,10 @@ def _write(state: dict[str, Any], files: list[Path], folder: Path) -> None:
     write_text(folder / CONFIG, json.dumps(config, indent=2, ensure_ascii=False, sort_keys=True) + "\n")
     for path in files:
         write_whole(folder / path.name, partial(copy_into, path))
+    _record_checksums(folder)
+
+
+def _record_checksums(folder: Path) -> None:
     Manifest(folder).confirm({path.name: sha256_of(path) for path in folder.iterdir()})
 
 
@@ -140,6 +144,7 @@ def _convert(folder: Path) -> None:
 
     models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(folder)])
     convert(models[0].eval(), task, folder / "ctranslate2")
+    _record_checksums(folder / "ctranslate2")
 
 
 def _options_of_old_arch(cfg: dict[str, Any]) -> dict[str, Any]:

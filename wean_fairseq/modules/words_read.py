@@ -17,24 +17,57 @@ from torch import Tensor
 from .steps import State
 
 
+@dataclass
+class _Room:
+    """Memory for more words than there are, so that those that are there stay where they are."""
+
+    buffers: dict[str, Tensor]  # (B, ..., capacity, ...)
+    filled: int  # words
+
+
 @dataclass(frozen=True)
 class SharedWords(State):
     """The tensors kept of the words of a sentence, by name: (B, ..., W, ...), the words in ``axis``."""
 
     kept: dict[str, Tensor]
     axis: int = 2
+    room: _Room | None = None  # of which the tensors are the beginning
 
     def select(self, rows: Tensor, *more: Tensor | None) -> Self:
         """Nothing moves as long as all sentences stay."""
         sentences = more[0] if more else rows
-        return self if sentences is None else super().select(sentences)
+        if sentences is None:
+            return self
+        return type(self)({name: part.index_select(0, sentences) for name, part in self.kept.items()}, self.axis)
 
     def append(self, new: dict[str, Tensor]) -> "SharedWords":
         """With more words."""
         if not self.kept:
             return SharedWords(new, self.axis)
-        kept = {name: torch.cat([self.kept[name], part], dim=self.axis) for name, part in new.items()}
-        return SharedWords(kept, self.axis)
+        if torch.is_grad_enabled():
+            kept = {name: torch.cat([self.kept[name], part], dim=self.axis) for name, part in new.items()}
+            return SharedWords(kept, self.axis)
+        length, added = (next(iter(parts.values())).size(self.axis) for parts in (self.kept, new))
+        room = self._room_for(length, added)
+        for name, part in new.items():
+            room.buffers[name].narrow(self.axis, length, added).copy_(part)
+        room.filled = length + added
+        kept = {name: buffer.narrow(self.axis, 0, room.filled) for name, buffer in room.buffers.items()}
+        return SharedWords(kept, self.axis, room)
+
+    def _room_for(self, length: int, added: int) -> _Room:
+        """The same memory if nobody else has gone on in it and it is large enough, else twice what is wanted."""
+        if self.room is not None and self.room.filled == length:
+            capacity = next(iter(self.room.buffers.values())).size(self.axis)
+            if capacity >= length + added:
+                return self.room
+        buffers = {}
+        for name, part in self.kept.items():
+            shape = list(part.shape)
+            shape[self.axis] = 2 * (length + added)
+            buffers[name] = part.new_empty(shape)
+            buffers[name].narrow(self.axis, 0, length).copy_(part)
+        return _Room(buffers, length)
 
 
 @dataclass(frozen=True)

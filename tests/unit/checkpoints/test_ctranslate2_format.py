@@ -1,5 +1,6 @@
 """Models in CTranslate2's format: that library gives the outputs and scores that this package gives."""
 
+import hashlib
 import sys
 from argparse import Namespace
 from dataclasses import asdict
@@ -118,6 +119,10 @@ def test_an_export_has_the_converted_model_beside_its_own(case, translator, tmp_
     translator(model)
     weights = [(folder / "model.bin").read_bytes() for folder in (tmp_path / "converted", tmp_path / "e/ctranslate2")]
     assert weights[0] == weights[1]
+    files = [file for file in (tmp_path / "e/ctranslate2").iterdir() if file.name != "checksums.sha256"]
+    assert len(files) >= 3
+    lines = {f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}" for file in files}
+    assert lines == set((tmp_path / "e/ctranslate2/checksums.sha256").read_text().splitlines())
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,25 @@ def test_hypotheses_of_a_sentence_share_its_source_and_their_words():
         assert state.layers[0].words.kept["keys"].size(2) == 1 + 2 + 2 + 2  # a place for each, and none is copied
 
 
+def test_two_can_go_on_from_the_same_state():
+    """Expected: each alone. What is kept of the words grows in place, for one of them."""
+    network = decoder()
+    with torch.no_grad():
+        memory = network.remember(torch.randn(1, 4, DIM), torch.zeros(1, 4, dtype=torch.bool))
+        start = network.begin(memory)
+        for word in (4, 5, 6):
+            _, start = network(torch.tensor([[word]]), memory, start)
+        states = [start, start]
+        for words in ((7, 8), (8, 7), (3, 3)):
+            for number, word in enumerate(words):
+                found, states[number] = network(torch.tensor([[word]]), memory, states[number])
+        whole, _ = network(torch.tensor([[4, 5, 6, 8, 7, 3]]), memory, network.begin(memory))
+        torch.testing.assert_close(found.states[:, 0], whole.states[:, -1], rtol=1e-5, atol=1e-5)
+        again, _ = network(torch.tensor([[3]]), memory, network(torch.tensor([[8]]), memory, start)[1])
+        other, _ = network(torch.tensor([[4, 5, 6, 8, 3]]), memory, network.begin(memory))
+        torch.testing.assert_close(again.states[:, 0], other.states[:, -1], rtol=1e-5, atol=1e-5)
+
+
 def test_the_source_is_projected_once():
     network = decoder()
     calls = []

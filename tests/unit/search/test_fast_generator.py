@@ -13,16 +13,18 @@ import pytest
 import torch
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 from fairseq.sequence_generator import SequenceGenerator
+from torch import nn
 
 from tests.copy_contract import copy_batch, copy_task
 from tests.families import families, tiny
 from tests.model_contract import EOS, build_model, collate, make_dictionary, make_task, sentence, task_inputs
 from wean_fairseq.errors import UserError
-from wean_fairseq.modules import QueryEmbedding
+from wean_fairseq.modules import QueryEmbedding, TiedOutput
 from wean_fairseq.search import (
     FastSequenceGenerator,
     PaperSequenceGenerator,
     fast_generator,
+    laid_out,
     packed_linear,
     vocabulary_scores,
 )
@@ -357,6 +359,66 @@ def test_scores_by_integers_are_near_those_of_the_model(arch, stock_is_not_used)
         assert 0.0 < off < 0.5
 
 
+@pytest.fixture
+def all_maps_are_laid_out(monkeypatch):
+    """Even at these sizes."""
+    monkeypatch.setattr(laid_out, "FEWEST_WEIGHTS", 0)
+
+
+@pytest.mark.parametrize("case", ["wean_lstm", "copynet", "paraphrase_transformer", "granularity, product", "dnpg"])
+def test_maps_that_are_laid_out_give_the_same_outputs(case, all_maps_are_laid_out, stock_is_not_used):
+    model = make_model(*FAMILIES[case])
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    sample = make_sample(model)
+    compare(model, sample)
+    with torch.no_grad():
+        for parameter in model.decoder.parameters():
+            if parameter.dim() == 2 and len(parameter) < WORDS:  # the maps alone
+                parameter.mul_(-0.5)
+    compare(model, sample)
+    model.load_state_dict(state)
+    compare(model, sample)
+
+
+@pytest.mark.parametrize("arch", ["paraphrase_transformer", "copy_transformer"])
+def test_integers_are_the_factors_of_the_large_maps_too(arch, all_maps_are_laid_out, stock_is_not_used, monkeypatch):
+    """Expected: teacher forcing with every map computed by ``Int8Linear``, whose own test knows what that gives.
+
+    Its rounding of a row does not depend on the others, so that beams and batches make no difference.
+    """
+    if not packed_linear.int8_is_exact():
+        pytest.skip("no exact products of 8-bit integers on this machine")
+    model = make_model(arch, {})
+    sample = make_sample(model)
+    found = search(FastSequenceGenerator, [model], sample, factors=INT8)
+    exact = teacher_forced(model, sample, found)
+    encoder_out = model.encoder(**sample["net_input"])
+    monkeypatch.setattr(model.encoder, "forward", lambda *_inputs, **_more: encoder_out)
+    monkeypatch.setattr(nn.Linear, "forward", _rounded_map)
+    monkeypatch.setattr(TiedOutput, "scores", _rounded_words)
+    decoder = model.decoder
+    for row, hypotheses in enumerate(found):
+        target = hypotheses[0]["tokens"]
+        words = torch.cat([target[-1:], target[:-1]]).unsqueeze(0)
+        one = {name: part[row : row + 1] for name, part in encoder_out.items()}
+        with torch.no_grad():
+            logits, _ = decoder(words, one)
+        rounded = logits[0].log_softmax(dim=1).gather(1, target.unsqueeze(1)).squeeze(1)
+        off = (hypotheses[0]["positional_scores"] - rounded).abs().max()
+        assert off < (rounded - exact[row]).abs().max() / 5  # a number between two steps may be rounded otherwise
+
+
+def _rounded_map(self: nn.Linear, inputs: torch.Tensor) -> torch.Tensor:
+    product = packed_linear.Int8Linear(self.weight, self.bias, 16)
+    return product(inputs.flatten(0, -2)).unflatten(0, inputs.shape[:-1])
+
+
+def _rounded_words(self: TiedOutput, query: torch.Tensor, embeddings: torch.Tensor) -> torch.Tensor:
+    parts = self.parts(query.flatten(0, -2), embeddings)
+    scores = packed_linear.Int8Linear(parts.weight[: self.num_candidates], parts.bias, 16)(parts.query)
+    return scores.unflatten(0, query.shape[:-1])
+
+
 def test_a_model_that_was_searched_can_be_copied_and_pickled():
     model = make_model("wean_lstm", {})
     sample = make_sample(model)
@@ -368,9 +430,9 @@ def test_a_model_that_was_searched_can_be_copied_and_pickled():
 
 def test_weights_are_laid_out_once_for_all_batches_until_they_change(monkeypatch):
     """Expected: a search that begins with nothing. fairseq's optimisers change weights without telling PyTorch."""
-    model, laid_out = make_model("wean_lstm", {}), []
+    model, packed = make_model("wean_lstm", {}), []
     pack = packed_linear.pack
-    monkeypatch.setattr(packed_linear, "pack", lambda weight, rows: laid_out.append(len(weight)) or pack(weight, rows))
+    monkeypatch.setattr(packed_linear, "pack", lambda weight, rows: packed.append(len(weight)) or pack(weight, rows))
     sample = make_sample(model)
 
     def changes() -> Iterator[None]:
@@ -384,11 +446,11 @@ def test_weights_are_laid_out_once_for_all_batches_until_they_change(monkeypatch
         yield
 
     for _ in changes():
-        laid_out.clear()
+        packed.clear()
         found = search(FastSequenceGenerator, [model], sample)
-        assert sum(laid_out) == WORDS + 4
+        assert sum(packed) == WORDS + 4
         assert_same(search(FastSequenceGenerator, [model], sample, beam_size=5), found)
-        assert sum(laid_out) == WORDS + 4
+        assert sum(packed) == WORDS + 4
         compare(model, sample)
 
 
