@@ -1,6 +1,6 @@
 """The Transformer families against fairseq's own and CTranslate2: training step, peak memory, and beam search.
 
-    python benchmarks/transformer_families.py              the size of C-DNPG, 1 and 2 threads, half an hour
+    python benchmarks/transformer_families.py              the size of C-DNPG, 1 and 2 threads, a quarter of an hour
     python benchmarks/transformer_families.py --quick      a toy size that shows that it runs; its numbers mean nothing
 
 Like is compared with like: two embeddings, the decoder's tied to the output, Adam on both sides, and in CTranslate2 the
@@ -45,6 +45,7 @@ BEAM = 8
 LONGEST = 20  # words of an output of a trained model, end symbol included
 FEW_WORDS = 8_000  # a vocabulary at which the layers count
 SENTENCES = (32, 1)  # of a batch that is searched
+FEW_ROUNDS = 3  # at most, of searches of a batch
 STOCK, INT8 = "--stock-search", "--int8-scores"
 FUSED = ("--optimizer", "fused_adam")
 PEER = "fairseq transformer"
@@ -286,7 +287,7 @@ def report(data: dict[str, Any]) -> list[str]:
 def build_parser() -> argparse.ArgumentParser:
     """The options."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    add_run_options(parser, "transformer_families", rounds=7)
+    add_run_options(parser, "transformer_families", rounds=5, warmup=1, hint=", of searches of a batch three at most")
     add_memory_options(parser)
     parser.add_argument("--trained", metavar="CHECKPOINT", help="a trained model, whose search is timed too")
     parser.add_argument("--data", help="folder of its data, with test sentences")
@@ -321,12 +322,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         data["memory"] = measure_each_memory(__file__, words, TRAINED_STEPS)
     for threads in args.threads:
         for vocabulary in (size.vocabulary, min(FEW_WORDS, size.vocabulary - 1)):
-            few = replace(size, vocabulary=vocabulary)
-            found = measure_steps(few, threads, rounds, warmup, args.seed)
+            found = measure_steps(replace(size, vocabulary=vocabulary), threads, rounds, warmup, args.seed)
             data["steps"][f"{vocabulary:,} words, threads: {threads}"] = found
         for sentences in SENTENCES:
             batch = replace(size, batch_size=min(size.batch_size, sentences))
-            summary = measure_search(batch, threads, rounds, warmup, args.seed)
+            few = rounds if sentences == 1 else min(rounds, FEW_ROUNDS)
+            summary = measure_search(batch, threads, few, warmup, args.seed)
             data["search"][f"{sentences} sentences, threads: {threads}"] = (batch.batch_size, summary)
     for sentences in SENTENCES if args.trained else ():
         summary = measure_trained(args, sentences, rounds, warmup)

@@ -46,8 +46,8 @@ class SearchingConfig(GuardedConfig):
     )
     int8_scores: bool = option(
         False,
-        "score words by products of 8-bit integers in generation on a CPU, not with --query-score concat "
-        "nor by dnpg: faster than --bf16-scores where there are many words, and not exact",
+        "score words by products of 8-bit integers in generation on a CPU, and compute the decoder's large linear "
+        "maps so, not with --query-score concat nor by dnpg: faster than --bf16-scores, and not exact",
     )
 
 
