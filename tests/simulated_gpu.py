@@ -9,8 +9,8 @@ Within ``SimulatedGpu`` every tensor is taken to be on the device, unless it was
 * a copy from the host to the device;
 * the launch of a kernel: an operation of PyTorch that is no view. ``nn.LSTM`` and ``nn.GRU`` are one forward and one
   backward, as cuDNN has them; a cell is two products and a fused kernel, and backward that kernel's, four products and
-  two sums, as on CUDA and not on a CPU. Other operations that CUDA does with several kernels count once: these counts
-  are for comparing models and commits, not for predicting seconds;
+  two sums, as on CUDA and not on a CPU; dropout is one kernel each way there. Other operations that CUDA does with
+  several kernels count once: these counts are for comparing models and commits, not for predicting seconds;
 * within ``autocast`` the casts of CUDA's, by its lists of operations, which are not those of a CPU. What cuDNN refuses,
   recurrent networks with operands of several dtypes, is an error.
 
@@ -20,6 +20,7 @@ Triton's kernels, which want a real one, are taken to be not installed.
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -148,6 +149,8 @@ class SimulatedGpu(TorchFunctionMode):
                 if len(dtypes) > 1:
                     raise RuntimeError(f"{name} has operands of several dtypes: {dtypes}")
                 return self._recurrent(_FUSED_CELLS.get(name, func), args, _RECURRENT[name])
+            if name == "dropout" and not all_host and kwargs["training"] and kwargs["p"]:
+                return self._recurrent(partial(func, **kwargs), args, (1, 1))
             if name == "mm" and "out_dtype" in kwargs:
                 return self._widened_product(*args, kwargs["out_dtype"])
             result = func(*tree_map(_real_device, args), **tree_map(_real_device, kwargs))
@@ -160,7 +163,7 @@ class SimulatedGpu(TorchFunctionMode):
         return tree_map(lambda leaf: _mark(leaf, goes_to_host or stays, tensors), result)
 
     def _recurrent(self, func: Callable[..., Any], args: tuple[Any, ...], kernels: tuple[int, int]) -> Any:
-        """A recurrent network or cell as so many kernels, forward and backward."""
+        """A recurrent network, cell or dropout as so many kernels, forward and backward."""
         leaves, spec = tree_flatten(args)
         places = [number for number, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 

@@ -3,8 +3,11 @@
 Legend: ``B`` batch, ``T`` target length, ``S`` source length. A mask named ``*_padding_mask`` is ``True`` at padding.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 
 def masked_softmax(scores: Tensor, padding_mask: Tensor | None) -> Tensor:
@@ -19,10 +22,25 @@ def masked_softmax(scores: Tensor, padding_mask: Tensor | None) -> Tensor:
     """
     if padding_mask is None:
         return torch.softmax(scores, dim=-1, dtype=torch.float32).to(scores.dtype)
-    masked = scores.float().masked_fill(padding_mask.unsqueeze(1), float("-inf"))
-    # A fully masked row is -inf throughout, whose softmax is NaN; its weights are defined as 0.
-    weights = torch.softmax(masked, dim=-1).masked_fill(padding_mask.unsqueeze(1), 0.0)
+    weights: Tensor = _MaskedSoftmax.apply(scores.float(), padding_mask.unsqueeze(1))  # type: ignore[no-untyped-call]
     return weights.to(scores.dtype)
+
+
+class _MaskedSoftmax(torch.autograd.Function):
+    """The softmax of what is not masked; its gradient is 0 where a weight is, so that backward masks nothing."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, mask: Tensor) -> Tensor:
+        # A fully masked row is -inf throughout, whose softmax is NaN; its weights are defined as 0.
+        weights = torch.softmax(scores.masked_fill(mask, float("-inf")), dim=-1).masked_fill_(mask, 0.0)
+        ctx.save_for_backward(weights)
+        return weights
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (weights,) = ctx.saved_tensors
+        return torch._softmax_backward_data(grad, weights, -1, weights.dtype), None
 
 
 def left_padding(padding_mask: Tensor) -> Tensor:
