@@ -39,6 +39,7 @@ import warnings
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
 from types import ModuleType
 
 # Importing fairseq's tasks says on every start that tensorboardX, which nothing here uses, is not installed.
@@ -105,12 +106,13 @@ def install() -> None:
 
 
 @functools.wraps(_progress_bar)
-def _progress_bar_with_one_log(*args: typing.Any, log_file: str | None = None, **options: typing.Any) -> typing.Any:
-    if log_file is not None:
-        for handler in [one for one in progress_bar.logger.handlers if isinstance(one, logging.FileHandler)]:
-            progress_bar.logger.removeHandler(handler)
-            handler.close()
-    return _progress_bar(*args, log_file=log_file, **options)
+def _progress_bar_with_one_log(*args: typing.Any, **options: typing.Any) -> typing.Any:
+    if (log_file := options.get("log_file")) is not None:
+        for handler in list(progress_bar.logger.handlers):
+            if isinstance(handler, logging.FileHandler) and Path(handler.baseFilename) == Path(log_file).absolute():
+                progress_bar.logger.removeHandler(handler)
+                handler.close()
+    return _progress_bar(*args, **options)
 
 
 def _require_safe_loader() -> None:

@@ -7,13 +7,14 @@
 # SETS says which of ds1 and ds2 to run (default: both). Sizes and beam as for the synthetic rules (section 5.3).
 set -euo pipefail
 : "${SYSTEMS:=copynet rnnsearch}" "${SETS:=ds1 ds2}"
-[[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${SIZE:=--train 800 --valid 40 --test 40}"
-: "${EPOCHS:=30}" "${SIZE:=}" "${RATE:=0.001}" "${BATCH:=40}" "${BEAM:=10}" "${DROPOUT:=0.3}"
+[[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${GENERATE:=--train 800 --valid 40 --test 40}"
+: "${EPOCHS:=30}" "${GENERATE:=}" "${RATE:=0.001}" "${BATCH:=40}" "${BEAM:=10}" "${DROPOUT:=0.3}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
 
-read -ra size <<<"$SIZE" # arguments of the script that generates the data
+[[ -z ${LIMIT:-}${TEST_LIMIT:-} ]] || die "the data is generated here: give its size as GENERATE, not LIMIT."
+read -ra size <<<"$GENERATE" # arguments of the script that generates the data
 criterion=model_loss
 search=(--search-preset copynet)
 # Of the training the paper says nothing; Adam 0.001 is the authors' code's.

@@ -7,9 +7,9 @@
 # ROUGE on the characters of the first 40 words. Beam 10 is not stated there. The authors' code has other values, by words:
 # SYSTEMS=copynet_lcsts_release WORDS=20000 BEAM=30.
 set -euo pipefail
-: "${DATA:=data/lcsts}" "${SYSTEMS:=copynet_lcsts rnnsearch_lcsts enc_dec_lcsts}" 
+: "${DATA:=data/lcsts}" "${SYSTEMS:=copynet_lcsts rnnsearch_lcsts enc_dec_lcsts}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${EMBED_DIM:=32}" "${HIDDEN_SIZE:=48}" "${LIMIT:=400}" "${TEST_LIMIT:=400}"
-: "${EPOCHS:=10}" "${EMBED_DIM:=350}" "${HIDDEN_SIZE:=500}" "${RATE:=0.001}" "${BATCH:=40}" "${BEAM:=10}"
+: "${EPOCHS:=10}" "${EMBED_DIM:=}" "${HIDDEN_SIZE:=}" "${RATE:=0.001}" "${BATCH:=40}" "${BEAM:=10}"
 case $SETTING in
   copynet-characters) : "${WORDS:=3000}" ;;
   copynet-words) : "${WORDS:=10000}" ;;
@@ -19,6 +19,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
 need_lcsts
 
+# An arch has its own sizes: 350 and 500, copynet_lcsts_release 500 and 750.
+sizes=(${EMBED_DIM:+--embed-dim "$EMBED_DIM"} ${HIDDEN_SIZE:+--hidden-size "$HIDDEN_SIZE"})
 # shellcheck disable=SC2034 # recipe.sh reads both
 criterion=model_loss search=(--search-preset copynet)
 # Of the training the paper says nothing; Adam 0.001 is the authors' code's.
@@ -31,7 +33,7 @@ test_of_text test
 binarise "$WORDS" 0 --dataset-impl raw
 decay_linearly "$RATE" "$BATCH"
 for system in $SYSTEMS; do
-  train "$system" "$system" --embed-dim "$EMBED_DIM" --hidden-size "$HIDDEN_SIZE" "${schedule[@]}" "${optimisation[@]}" --oov-slots 128
+  train "$system" "$system" "${sizes[@]}" "${schedule[@]}" "${optimisation[@]}" --oov-slots 128
   generate "$system" test --beam "$BEAM" --max-len-b 33 --oov-slots 128
 done
 samples test 20

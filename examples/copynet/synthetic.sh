@@ -9,13 +9,14 @@
 # how much attention it had so far; CopyNet and RNNSearch alike, so that what sets them apart is copying.
 set -euo pipefail
 : "${SYSTEMS:=copynet rnnsearch enc_dec}"
-[[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=2}" "${SIZE:=--rules 10 --train-per-rule 100 --test-per-rule 4}"
-: "${EPOCHS:=24}" "${SIZE:=}" "${RATE:=0.001}" "${BATCH:=40}" "${BEAM:=10}" "${DROPOUT:=0.3}"
+[[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=2}" "${GENERATE:=--rules 10 --train-per-rule 100 --test-per-rule 4}"
+: "${EPOCHS:=24}" "${GENERATE:=}" "${RATE:=0.001}" "${BATCH:=40}" "${BEAM:=10}" "${DROPOUT:=0.3}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
 
-read -ra size <<<"$SIZE" # arguments of the script that generates the data
+[[ -z ${LIMIT:-}${TEST_LIMIT:-} ]] || die "the data is generated here: give its size as GENERATE, not LIMIT."
+read -ra size <<<"$GENERATE" # arguments of the script that generates the data
 criterion=model_loss
 search=(--search-preset copynet)
 # Of the training the paper says nothing; Adam 0.001 is the authors' code's. With dropout 0.1 CopyNet learns its 20,000

@@ -12,7 +12,7 @@
 #   TRAIN_FLAGS  more options of fairseq-train     PATIENCE end a training after so many validations that were no better
 #   SEARCH_FLAGS more options of fairseq-generate (with another search than before the test set is decoded anew)
 #   RATES, DROPOUTS  values to choose from on validation, for each system (RATES_<system>: for this one)
-#   LIMIT, TEST_LIMIT  take so many pairs of the training data, so many sentences of the test set
+#   LIMIT    take so many pairs of the training data and of the validation data; TEST_LIMIT of the test set
 # At the head of each recipe stand its settings: first those of a SMOKE run, then those of a full one. Each can be given
 # otherwise in the environment.
 
@@ -163,12 +163,13 @@ remember() {
   fi
 }
 
-# run_preparation DIRECTORY SCRIPT ARGUMENTS...: preprocess/SCRIPT.py, of LIMIT pairs and TEST_LIMIT test sentences.
+# run_preparation DIRECTORY SCRIPT ARGUMENTS...: preprocess/SCRIPT.py, of LIMIT pairs and TEST_LIMIT test sentences (0: all).
 run_preparation() {
-  local directory=$1 script=$2
+  local directory=$1 script=$2 limits=()
   shift 2
-  python "$ROOT/preprocess/$script.py" --output "$directory" ${LIMIT:+--limit "$LIMIT"} \
-    ${TEST_LIMIT:+--test-limit "$TEST_LIMIT"} "$@" >"$directory.log" 2>&1 || fail "preparing the text" "$directory.log"
+  [[ -z ${LIMIT:-}${TEST_LIMIT:-} ]] || limits=(--limit "${LIMIT:-0}" --test-limit "${TEST_LIMIT:-0}")
+  python "$ROOT/preprocess/$script.py" --output "$directory" "${limits[@]}" "$@" >"$directory.log" 2>&1 ||
+    fail "preparing the text" "$directory.log"
 }
 
 # prepare SCRIPT ARGUMENTS...: a data set -> $RUN/text, by preprocess/SCRIPT.py; `complete` names the file that it writes
@@ -262,12 +263,18 @@ search_arguments() {
   printf '%q\n' "${search[@]}" "$@" "${flags[@]}"
 }
 
+# kept_search ARGUMENTS...: the same, whatever directory RUN is, which may be moved.
+kept_search() {
+  local line
+  search_arguments "$@" | while IFS= read -r line; do printf '%s\n' "${line//"$RUN"/RUN}"; done
+}
+
 # decoded SYSTEM SET [ARGUMENTS...]: whether the outputs are there, no older than the checkpoint, and of the same search.
 decoded() {
   local outputs=$RUN/$1/$2
   shift 2
   [[ -f $outputs.log && ! ${outputs%/*}/checkpoint_best.pt -nt $outputs.log ]] || return
-  [[ ! -f $outputs.search || $(<"$outputs.search") == "$(search_arguments "$@")" ]]
+  [[ -f $outputs.search && $(<"$outputs.search") == "$(kept_search "$@")" ]]
 }
 
 # generate SYSTEM SET [ARGUMENTS...]: $RUN/text-SET -> $RUN/SYSTEM/SET.log, from raw text, because replacing or copying
@@ -295,11 +302,11 @@ generate() {
     --batch-size 64 --no-progress-bar "$@" "${flags[@]}" ||
     stopped "decoding" "$folder/$set.err" "$folder/$set.log.part"
   mv "$folder/$set.log.part" "$folder/$set.log"
-  # The first set's search stands beside the checkpoint, for whoever uses it (wean_fairseq/checkpoints/search.py).
-  if [[ ! -f $folder/search.txt ]] || cmp -s "$folder/search.txt" "$folder/$set.search"; then
-    search_arguments "$@" >"$folder/search.txt"
-  fi
-  search_arguments "$@" >"$folder/$set.search"
+  # The search of the set that is decoded first stands beside the checkpoint, for whoever uses it
+  # (wean_fairseq/checkpoints/search.py).
+  [[ -f $folder/search.set ]] || printf '%s\n' "$set" >"$folder/search.set"
+  [[ $(<"$folder/search.set") != "$set" ]] || search_arguments "$@" >"$folder/search.txt"
+  kept_search "$@" >"$folder/$set.search"
 }
 
 # tool ARGUMENTS...: python, with its messages kept for the case that it fails (importing fairseq always leaves one).

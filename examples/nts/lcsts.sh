@@ -9,7 +9,7 @@
 set -euo pipefail
 : "${DATA:=data/lcsts}" "${SYSTEMS:=enc_dec_lcsts rnnsearch_lcsts}" "${UNIT:=characters}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${EMBED_DIM:=32}" "${HIDDEN_SIZE:=48}" "${LIMIT:=400}" "${TEST_LIMIT:=20}"
-: "${EPOCHS:=10}" "${EMBED_DIM:=350}" "${HIDDEN_SIZE:=500}" "${RATE:=1}" "${BATCH:=64}" "${BEAM:=10}"
+: "${EPOCHS:=10}" "${EMBED_DIM:=}" "${HIDDEN_SIZE:=}" "${RATE:=1}" "${BATCH:=64}" "${BEAM:=10}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
@@ -20,6 +20,7 @@ case $UNIT in
   jieba) words=50000 longest=50 ;;
   *) die "UNIT must be characters or jieba, but is $UNIT." ;;
 esac
+sizes=(${EMBED_DIM:+--embed-dim "$EMBED_DIM"} ${HIDDEN_SIZE:+--hidden-size "$HIDDEN_SIZE"}) # else the arch's own
 # shellcheck disable=SC2034 # recipe.sh reads both
 criterion=model_loss search=(--search-preset copynet --oov-slots 0)
 remember "DATA=$(realpath "$DATA")" "UNIT=$UNIT" "EMBED_DIM=$EMBED_DIM" "HIDDEN_SIZE=$HIDDEN_SIZE"
@@ -27,7 +28,7 @@ prepare lcsts --data "$DATA" --setting wean --unit "$UNIT"
 test_of_text test
 binarise "$words" 0
 for system in $SYSTEMS; do
-  train "$system" "$system" --embed-dim "$EMBED_DIM" --hidden-size "$HIDDEN_SIZE" --optimizer adadelta --lr "$RATE" \
+  train "$system" "$system" "${sizes[@]}" --optimizer adadelta --lr "$RATE" \
     --clip-norm 5 --batch-size "$BATCH" --no-epoch-checkpoints --oov-slots 0
   generate "$system" test --beam "$BEAM" --max-len-b "$longest"
 done

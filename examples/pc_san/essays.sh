@@ -8,7 +8,7 @@
 #   SIZE     paper or small: the presets of that size
 #   LENGTH   longest output (120 words), SHORTEST the shortest (50), as in the paper; NGRAM: no n-gram of this length
 #            twice in an output (0 = any)
-#   WARMUP   updates until the rate of Transformers is highest; BERT_UPDATES: of the tiny BERT
+#   RATE     of the Transformers; WARMUP: updates until the rate of Transformers is highest; BERT_UPDATES: of the tiny BERT
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${SIZE:=small}" "${BERT_UPDATES:=5}" "${LENGTH:=20}" "${SHORTEST:=1}" \
   "${LIMIT:=300}" "${TEST_LIMIT:=10}"
 : "${EPOCHS:=20}" "${SIZE:=paper}" "${RATE:=0.0005}" "${WARMUP:=4000}" "${BATCH:=32}" "${BEAM:=5}" "${WORDS:=50000}" \
@@ -58,7 +58,7 @@ commongen() {
   need_files "Set DATA to a directory with CommonGen: {train,valid}.{src,tgt}." "$DATA"/{train,valid}.{src,tgt}
   begin
   prepare commongen --data "$DATA" --unit moses --lowercase
-  prepare_test test commongen --data "$DATA" --unit moses --lowercase --references
+  LIMIT=${TEST_LIMIT:-} prepare_test test commongen --data "$DATA" --unit moses --lowercase --references
   ln -sf valid.src "$RUN/text-test/test.src"
   ln -sf valid.ref0 "$RUN/text-test/test.tgt"
   references=("$RUN"/text-test/valid.ref*)

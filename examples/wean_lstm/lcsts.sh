@@ -7,24 +7,25 @@
 # 3), or {train,valid,test}.{src,tgt} with a text a line and its summary on the same line of .tgt. White space is left
 # out.
 #
-#   WIDTH    of embeddings and states
+#   WIDTH    of embeddings and states (default: 512 of WEAN and Seq2seq, the own sizes of the others)
 #   SYSTEMS  wean_lstm_lcsts, seq2seq_lstm_lcsts; srb and rnn_distract, rows that the paper quotes, trained alike here
 set -euo pipefail
 : "${DATA:=data/lcsts}" "${SYSTEMS:=wean_lstm_lcsts seq2seq_lstm_lcsts}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${EVALUATE:=5}" "${WIDTH:=128}" "${LIMIT:=500}" "${TEST_LIMIT:=20}"
-: "${EPOCHS:=10}" "${EVALUATE:=500}" "${WIDTH:=512}" "${RATE:=0.001}" "${BATCH:=64}" "${BEAM:=5}" "${WORDS:=4000}"
+: "${EPOCHS:=10}" "${EVALUATE:=500}" "${WIDTH:=}" "${RATE:=0.001}" "${BATCH:=64}" "${BEAM:=5}" "${WORDS:=4000}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
 need_lcsts
 
+sizes=(${WIDTH:+--embed-dim "$WIDTH" --hidden-size "$WIDTH"})
 remember "DATA=$(realpath "$DATA")" "WIDTH=$WIDTH" "WORDS=$WORDS"
 prepare lcsts --data "$DATA" --setting wean
 test_of_text test
 binarise "$WORDS" 0
 validate_by_bleu "$EVALUATE" 100
 for system in $SYSTEMS; do
-  train "$system" "$system" --embed-dim "$WIDTH" --hidden-size "$WIDTH" "${wean_optimisation[@]}" "${validation[@]}"
+  train "$system" "$system" "${sizes[@]}" "${wean_optimisation[@]}" "${validation[@]}"
   generate "$system" test --beam "$BEAM" --max-len-b 100
 done
 samples test 20

@@ -163,7 +163,7 @@ KERNELS: tuple[tuple[str, str, float, str], ...] = (
 # Others, as they are tested.
 TESTED = (
     (
-        *("output layer in fp16, bf16 and amp: products of 16 bits, summed in float32", "3 of 3", "3 of 3"),
+        *("output layer in fp16 and bf16: products of 16 bits, summed in float32", "3 of 3", "3 of 3"),
         "reached; in float16 the gradient at a score is multiplied by 2^15, and off by 2^-11 of itself or 2^-40",
     ),
     (

@@ -13,12 +13,14 @@ from ..models.base import StepDecoder
 from .packed_linear import Int8Linear, PackedLinear
 from .vocabulary_scores import INT8, build_scores
 
-# Of a linear map with fewer, laying out gains nothing: that is what its operators take more than PyTorch's.
+# A smaller map is not laid out: the call of its operator costs more than it saves.
 FEWEST_WEIGHTS = 2**17
 
 
 class LaidOut:
-    """What a search has made of a decoder.
+    """A copy of a decoder whose large linear maps are laid out, and the scores of its words.
+
+    A search keeps it for the next batch, as long as the weights are the same.
 
     Args:
         given: the decoder; its parameters are shared.
@@ -74,12 +76,12 @@ class LaidOutLinear(nn.Linear):
 
 
 def _lay_out(module: Any, rows: int, factors: str) -> Any:
-    """The module itself, or where it has large linear maps one that differs in these."""
+    """A copy in which every large ``nn.Linear`` is a ``LaidOutLinear``; the module itself, if it has none."""
     if type(module) is nn.Linear:
         known = module.weight.device.type == "cpu" and module.weight.dtype == torch.float
         large = known and module.weight.numel() >= FEWEST_WEIGHTS
         return LaidOutLinear(module, rows, factors) if large else module
-    parts = {name: part and _lay_out(part, rows, factors) for name, part in module._modules.items()}
+    parts = {name: None if part is None else _lay_out(part, rows, factors) for name, part in module._modules.items()}
     if all(part is module._modules[name] for name, part in parts.items()):
         return module
     changed = copy.copy(module)
@@ -88,10 +90,10 @@ def _lay_out(module: Any, rows: int, factors: str) -> Any:
 
 
 def _sketches(decoder: StepDecoder[Any, Any]) -> list[Tensor]:
-    """The weights of a decoder in short; none where nothing is worth keeping.
+    """A checksum of every parameter, to notice a change; an empty list where nothing is kept between batches.
 
-    A change of any weight that is more than rounding shows. Of a matrix that is the sum of its columns, each times a
-    number of its own: an eighth of what laying it out takes.
+    That is on a GPU, and in half precision. The checksum of a matrix is the sum of its columns, each times a number of
+    its own: an eighth of what laying it out takes. A change that is more than rounding shows.
     """
     embeddings = decoder.word_embeddings
     if embeddings.dtype not in (torch.float, torch.double) or embeddings.device.type != "cpu":

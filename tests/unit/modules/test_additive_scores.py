@@ -265,4 +265,7 @@ def test_kernels_have_no_more_instructions_than_recorded():
     program = "import json; from tests import sm90; print(json.dumps(sm90.count()))"
     run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
-    assert json.loads(run.stdout) == recorded
+    counted = json.loads(run.stdout)
+    assert counted.keys() == recorded.keys()
+    more = {name: counted[name] for name in counted if counted[name] > recorded[name]}
+    assert not more, "where that is meant, `python -m tests.sm90` records it"

@@ -34,6 +34,17 @@ def test_attention_equals_a_loop_over_positions(tanh):
         )
 
 
+def test_the_gradient_of_masked_softmax_is_that_of_a_softmax_with_large_negative_scores():
+    """Expected: autograd through a softmax whose masked scores are -1e30; where all are masked, none."""
+    mask = torch.tensor([[False, True, False], [True, True, True]])
+    scores = torch.randn(2, 4, 3, dtype=torch.double, requires_grad=True)
+    grad = torch.randn(2, 4, 3, dtype=torch.double)
+    plain = scores.masked_fill(mask.unsqueeze(1), -1e30).softmax(dim=-1)
+    (expected,) = torch.autograd.grad(plain, scores, grad * torch.tensor([1.0, 0.0]).view(2, 1, 1))
+    (found,) = torch.autograd.grad(masked_softmax(scores, mask), scores, grad)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
 def test_masked_softmax_gives_padding_nothing_and_an_all_padded_row_zeros():
     mask = torch.tensor([[False, True, False], [True, True, True]])
     weights = masked_softmax(torch.tensor([[[0.0, 50.0, 0.0]], [[1.0, 2.0, 3.0]]]), mask)

@@ -163,12 +163,13 @@ def test_two_can_go_on_from_the_same_state():
         start = network.begin(memory)
         for word in (4, 5, 6):
             _, start = network(torch.tensor([[word]]), memory, start)
-        states = [start, start]
+        states, found = [start, start], [start, start]
         for words in ((7, 8), (8, 7), (3, 3)):
             for number, word in enumerate(words):
-                found, states[number] = network(torch.tensor([[word]]), memory, states[number])
-        whole, _ = network(torch.tensor([[4, 5, 6, 8, 7, 3]]), memory, network.begin(memory))
-        torch.testing.assert_close(found.states[:, 0], whole.states[:, -1], rtol=1e-5, atol=1e-5)
+                found[number], states[number] = network(torch.tensor([[word]]), memory, states[number])
+        for last, words in zip(found, ([4, 5, 6, 7, 8, 3], [4, 5, 6, 8, 7, 3]), strict=True):
+            whole, _ = network(torch.tensor([words]), memory, network.begin(memory))
+            torch.testing.assert_close(last.states[:, 0], whole.states[:, -1], rtol=1e-5, atol=1e-5)
         again, _ = network(torch.tensor([[3]]), memory, network(torch.tensor([[8]]), memory, start)[1])
         other, _ = network(torch.tensor([[4, 5, 6, 8, 3]]), memory, network.begin(memory))
         torch.testing.assert_close(again.states[:, 0], other.states[:, -1], rtol=1e-5, atol=1e-5)
