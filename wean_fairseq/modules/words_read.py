@@ -31,6 +31,7 @@ class SharedWords(State):
 
     kept: dict[str, Tensor]
     axis: int = 2
+    appended: bool = False  # words came last, and no other selection of sentences
     room: _Room | None = None  # of which the tensors are the beginning
 
     def select(self, rows: Tensor, *more: Tensor | None) -> Self:
@@ -41,19 +42,19 @@ class SharedWords(State):
         return type(self)({name: part.index_select(0, sentences) for name, part in self.kept.items()}, self.axis)
 
     def append(self, new: dict[str, Tensor]) -> "SharedWords":
-        """With more words."""
+        """With more words; in place where words are appended again and again."""
         if not self.kept:
-            return SharedWords(new, self.axis)
-        if torch.is_grad_enabled():
+            return SharedWords(new, self.axis, appended=True)
+        if torch.is_grad_enabled() or not self.appended:
             kept = {name: torch.cat([self.kept[name], part], dim=self.axis) for name, part in new.items()}
-            return SharedWords(kept, self.axis)
+            return SharedWords(kept, self.axis, appended=True)
         length, added = (next(iter(parts.values())).size(self.axis) for parts in (self.kept, new))
         room = self._room_for(length, added)
         for name, part in new.items():
             room.buffers[name].narrow(self.axis, length, added).copy_(part)
         room.filled = length + added
         kept = {name: buffer.narrow(self.axis, 0, room.filled) for name, buffer in room.buffers.items()}
-        return SharedWords(kept, self.axis, room)
+        return SharedWords(kept, self.axis, appended=True, room=room)
 
     def _room_for(self, length: int, added: int) -> _Room:
         """The same memory if nobody else has gone on in it and it is large enough, else twice what is wanted."""

@@ -127,8 +127,8 @@ def test_the_source_is_read_through_the_last_state_alone():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_layers": 0}, "was given 0 layers"),
-        ({"residual_every": -1}, "n = -1"),
+        ({"num_layers": 0}, "--num-layers must be 1 or more, but is 0"),
+        ({"residual_every": -1}, "--residual-every must be 0 or more, but is -1"),
         ({"init_range": -0.1}, "--init-range must be 0"),
         (
             {"output_layer": "query_embedding", "query_score": "dot", "embed_dim": 4},
