@@ -13,7 +13,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
 
-[[ -z ${LIMIT:-}${TEST_LIMIT:-} ]] || die "the data is generated here: give its size as GENERATE, not LIMIT."
+refuse_limits GENERATE
 read -ra size <<<"$GENERATE" # arguments of the script that generates the data
 criterion=model_loss
 search=(--search-preset copynet)

@@ -144,6 +144,11 @@ need_lcsts() {
       "$DATA"/{train,valid,test}.{src,tgt}
 }
 
+# refuse_limits SETTING: for data that is generated, of which SETTING makes less.
+refuse_limits() {
+  [[ -z ${LIMIT:-}${TEST_LIMIT:-} ]] || die "the data is generated here: give its size by $1, not by LIMIT."
+}
+
 # need_tools: the plugin must be installed where fairseq-train is.
 need_tools() {
   command -v fairseq-train >/dev/null ||
@@ -265,8 +270,9 @@ search_arguments() {
 
 # kept_search ARGUMENTS...: the same, whatever directory RUN is, which may be moved.
 kept_search() {
-  local line
-  search_arguments "$@" | while IFS= read -r line; do printf '%s\n' "${line//"$RUN"/RUN}"; done
+  local arguments
+  arguments=$(search_arguments "$@")
+  printf '%s\n' "${arguments//"$RUN"/RUN}"
 }
 
 # decoded SYSTEM SET [ARGUMENTS...]: whether the outputs are there, no older than the checkpoint, and of the same search.

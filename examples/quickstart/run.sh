@@ -9,7 +9,7 @@ NEIGHBOURS_OF="purchased buy demolished quickly physician children river wealthy
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
-[[ -z ${LIMIT:-}${TEST_LIMIT:-} ]] || die "the data is generated here: SMOKE=1 makes less of it, LIMIT does not."
+refuse_limits SMOKE=1
 if [[ $SMOKE == 1 ]]; then
   : "${EPOCHS:=1}"
   pairs=1000 sizes=(--valid 50 --test 50)
