@@ -18,6 +18,7 @@ from tests.copy_contract import FIRST, copy_task
 from tests.model_contract import EOS, UNK, build_model, collate, make_task, task_inputs
 from tests.simulated_gpu import SimulatedGpu
 from wean_fairseq.modules import gru_update, lstm_update
+from wean_fairseq.modules.output_matmul import OutputProducts
 from wean_fairseq.search import FastSequenceGenerator
 from wean_fairseq.search.generator import PaperSequenceGenerator
 
@@ -215,6 +216,25 @@ def test_no_count_has_grown(name):
             what: (number, recorded[kind][what]) for what, number in counts.items() if number > recorded[kind][what]
         }
         assert not grown, f"{kind}, now and in {TABLE.name}: {grown}"
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_output_products_under_amp_are_of_16_bits(name, monkeypatch):
+    """Also where a layer normalisation, which amp computes in float32, stands before the output layer."""
+    found = []
+    for product in ("_product", "add_gradients"):
+        plain = getattr(OutputProducts, product)
+
+        def record(products, *operands, plain=plain):
+            found.append(products.dtype)
+            assert products.query.dtype == products.weight.dtype == products.dtype
+            return plain(products, *operands)
+
+        monkeypatch.setattr(OutputProducts, product, record)
+    model = make_model(*SYSTEMS[name])
+    count_step(model, make_batch(model), amp=True)
+    assert set(found) <= {torch.float16}
+    assert found or name == "dnpg"  # which mixes the probabilities of two decoders, and so multiplies by itself
 
 
 def test_the_host_waits_but_a_few_times():

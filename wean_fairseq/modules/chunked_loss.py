@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .additive_scores import build_scorer
-from .output_matmul import OutputProducts, exact_products
+from .output_matmul import OutputProducts, outside_autocast
 from .softmax_gradient import loss_of_scores
 
 # Scores held at a time, in elements. On a CPU 48 MiB of float32: at V = 50,000 and 1,344 tokens twice as many added 40
@@ -134,8 +134,7 @@ def product_token_loss(
     """
     tensors = [part for part in (*parts, *inputs) if part is not None]
     wants_grad = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-    device = words.device
-    with torch.autocast(device.type, enabled=False), exact_products(device):
+    with outside_autocast(words.device):
         loss, others = _ProductTokenLoss.apply(  # type: ignore[no-untyped-call]
             *parts, words, loss_of, chunk_size, wants_grad, *inputs
         )
@@ -151,7 +150,7 @@ def _loss_sums(
 ) -> LossSums:
     """Run one of the two losses outside autocast; whether gradients are wanted cannot be seen any more inside it."""
     wants_grad = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs)
-    with torch.autocast(target.device.type, enabled=False), exact_products(target.device):
+    with outside_autocast(target.device):
         loss, nll = function.apply(  # type: ignore[no-untyped-call]
             *inputs, target, label_smoothing, chunk_size, wants_grad
         )

@@ -31,7 +31,8 @@ _PROBE_SIZES = (128, 256, 1024)
 _PROBE_TERMS = 8
 
 _CPU = torch.device("cpu")
-_rounded = ContextVar("rounded", default=False)
+# To what ``OutputProducts`` round the factors of products of float32 tensors.
+_rounded: ContextVar[torch.dtype | None] = ContextVar("rounded", default=None)
 
 
 @contextmanager
@@ -43,7 +44,25 @@ def bf16_products(enabled: bool = True) -> Iterator[None]:
     score is off by at most delta = 3.1 u sum_d |q_d w_d|, so that the negative log-likelihood of a token is off by at
     most 2 max(delta), and a probability by at most the factor exp(2 max(delta)), over the candidates.
     """
-    token = _rounded.set(enabled)
+    with _rounded_to(torch.bfloat16 if enabled else None):
+        yield
+
+
+@contextmanager
+def outside_autocast(device: torch.device) -> Iterator[None]:
+    """Leave autocast, except that ``OutputProducts`` round the factors as it rounds those of other products.
+
+    On a CPU, float32 products are ``exact_products``.
+    """
+    within = torch.is_autocast_enabled(device.type)
+    dtype = torch.get_autocast_dtype(device.type) if within else _rounded.get()
+    with _rounded_to(dtype), torch.autocast(device.type, enabled=False), exact_products(device):
+        yield
+
+
+@contextmanager
+def _rounded_to(dtype: torch.dtype | None) -> Iterator[None]:
+    token = _rounded.set(dtype)
     try:
         yield
     finally:
@@ -152,7 +171,8 @@ class OutputProducts:
     """
 
     def __init__(self, query: Tensor, weight: Tensor, bias: Tensor | None, wanted: list[bool], chunk: int) -> None:
-        self.dtype = torch.bfloat16 if query.dtype == torch.float32 and _rounded.get() else query.dtype
+        rounded = _rounded.get() if query.dtype == torch.float32 else None
+        self.dtype = rounded or query.dtype
         self.query, self.weight, self.bias = query.to(self.dtype), weight.to(self.dtype), bias
         self.scale = SCALE if self.dtype == torch.float16 else 1.0
         self.kernels = kernels_for(query, "softmax_kernel")
