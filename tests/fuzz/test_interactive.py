@@ -9,16 +9,14 @@ import tempfile
 from pathlib import Path
 
 import pytest
-import torch
-from fairseq import options, tasks
+from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq_cli import interactive
 from hypothesis import strategies as st
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-import wean_fairseq  # noqa: F401 - registers the tasks and archs
+from tests.fuzz.models import data_folder, save_random_model
 from tests.fuzz.text import attempt, budgets, damaged, files, long_text, paragraphs, texts
-from tests.model_contract import make_dictionary
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.output_reader import read_generated
 
@@ -41,41 +39,12 @@ FAMILIES = {
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the two dictionaries, which are one."""
-    folder = tmp_path_factory.mktemp("data")
-    for side in ("src", "tgt"):
-        make_dictionary(9).save(str(folder / f"dict.{side}.txt"))
-    return folder
+    return data_folder(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(scope="module")
 def checkpoint(data: Path, family: str) -> Path:
-    """A model with random weights, saved as fairseq-train saves it."""
-    parser = options.get_training_parser()
-    given = [
-        str(data),
-        "-s",
-        "src",
-        "-t",
-        "tgt",
-        "--cpu",
-        "--optimizer",
-        "adam",
-        "--lr",
-        "1",
-        "--criterion",
-        "model_loss",
-    ]
-    given += FAMILIES[family][0]
-    cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, input_args=given))
-    torch.manual_seed(1)
-    task = tasks.setup_task(cfg.task)
-    model = task.build_model(cfg.model)
-    state = {"args": None, "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)}
-    state |= {"model": model.state_dict(), "extra_state": {"epoch": 1}}
-    state["optimizer_history"] = [{"num_updates": 1, "optimizer_name": "FairseqAdam", "lr_scheduler_state": {}}]
-    torch.save({**state, "task_state": task.state_dict()}, data / f"{family}.pt")
-    return data / f"{family}.pt"
+    return save_random_model(data, family, FAMILIES[family][0])
 
 
 @functools.cache

@@ -12,7 +12,7 @@ import copy
 import logging
 import threading
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, overload
 
@@ -41,6 +41,22 @@ def quiet() -> Iterator[None]:
     finally:
         for logger in unset:
             logger.setLevel(logging.NOTSET)
+
+
+def _sentences(text: object) -> list[str]:
+    """A list of the sentences.
+
+    Raises:
+        UserError: if something else than text is among them.
+    """
+    if isinstance(text, str):
+        return [text]
+    sentences: list[str] = []
+    for sentence in text if isinstance(text, Iterable) and not isinstance(text, bytes) else [text]:
+        if not isinstance(sentence, str):
+            raise UserError(f"the text is {sentence!r:.40}: give a string, or a list of strings.")
+        sentences.append(sentence)
+    return sentences
 
 
 class Found(NamedTuple):
@@ -181,9 +197,10 @@ class TextModel:
         Raises:
             UserError: if the text is not what the model reads.
         """
-        if n_best < 1 or (beam is not None and beam < 1) or batch_size < 1:
+        numbers = [n_best, batch_size, *([] if beam is None else [beam])]
+        if not all(isinstance(number, int) and number >= 1 for number in numbers):
             raise UserError("n_best, beam and batch_size must be whole numbers of 1 or more.")
-        lines = [text] if isinstance(text, str) else list(text)
+        lines = _sentences(text)
         with self._lock:
             tokens = [self.text.prepare(line) for line in lines]
             whole = [
