@@ -12,6 +12,7 @@
 #   TRAIN_FLAGS  more options of fairseq-train     PATIENCE end a training after so many validations that were no better
 #   SEARCH_FLAGS more options of fairseq-generate (with another search than before the test set is decoded anew)
 #   RATES, DROPOUTS  values to choose from on validation, for each system (RATES_<system>: for this one)
+#   TOKENS   batches of at most so many tokens of the longer side, padding included, instead of so many pairs
 #   LIMIT    take so many pairs of the training data and of the validation data; TEST_LIMIT of the test set
 # At the head of each recipe stand its settings: first those of a SMOKE run, then those of a full one. Each can be given
 # otherwise in the environment.
@@ -73,6 +74,7 @@ validate_by_bleu() {
 # on each GPU.
 decay_linearly() {
   local pairs batch batches
+  [[ -z ${TOKENS:-} ]] || die "the rate falls to 0 over batches of BATCH pairs here, so TOKENS cannot be set."
   pairs=$(wc -l <"$RUN/text/train.src")
   batch=$(($2 * (GPUS > 1 ? GPUS : 1)))
   batches=$(((pairs + batch - 1) / batch))

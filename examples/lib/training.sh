@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # How recipe.sh trains: one system, several settings of it to choose from, and all SYSTEMS and SEEDS side by side.
 
-# train SYSTEM ARCH [ARGUMENTS...]: -> $RUN/SYSTEM/checkpoint_best.pt; resumes from the last checkpoint. TRAIN_FLAGS and
+# train SYSTEM ARCH [ARGUMENTS...]: -> $RUN/SYSTEM/checkpoint_best.pt; resumes from the last checkpoint. TOKENS, TRAIN_FLAGS and
 # PATIENCE come after the recipe's own arguments, so that they win. With RATES or DROPOUTS every combination is trained in
 # $RUN/SYSTEM/tries, and $RUN/SYSTEM is linked to the one that is best on validation. RATES_SYSTEM (RATES_cdnpg_r_s for
 # cdnpg_r+s) is a system's own list: optimisers differ in what rates they bear.
@@ -12,7 +12,8 @@ train() {
   rates=${!rates:-${RATES:-}}
   train_side_by_side
   read -ra flags <<<"${TRAIN_FLAGS:-}"
-  set -- "$@" "${flags[@]}" ${PATIENCE:+--patience "$PATIENCE"}
+  # No batch has more pairs than tokens.
+  set -- "$@" ${TOKENS:+--max-tokens "$TOKENS" --batch-size "$TOKENS"} "${flags[@]}" ${PATIENCE:+--patience "$PATIENCE"}
   if [[ -z $rates${DROPOUTS:-} ]]; then
     train_once "$system" "$arch" "$@"
     return

@@ -182,6 +182,12 @@ def test_a_training_is_not_gone_on_with_other_options(run, tmp_path):
     assert len(begun(tmp_path)) == 4
 
 
+def test_batches_of_so_many_tokens(run, tmp_path):
+    assert run(TOKENS=900, TRAIN_FLAGS="--batch-size 100").returncode == 0
+    options = trainings(tmp_path / "run")["first"]["options"]
+    assert {"--max-tokens 900", "--batch-size 100"} <= set(options)
+
+
 def test_a_test_set_is_decoded_anew_by_another_search(run, tmp_path):
     """The checkpoint keeps the search of the first set that was decoded, not that of hypotheses to choose from."""
     for name in ("bin/dict.src.txt", "text-test/test.src", "text-test/test.tgt"):

@@ -68,6 +68,15 @@ class EpochBatches(EpochBatchIterator):
                 state_dict = {**state_dict, "iterations_in_epoch": 0}
         super().load_state_dict(state_dict)
 
+    def padding(self) -> list[float]:
+        """The share of padding in the positions of each side; the model computes with it all the same."""
+        sizes = np.asarray(self.dataset.sizes)  # (pairs, sides)
+        batches = [sizes[batch] for batch in self.frozen_batches]
+        positions = sum(batch.max(axis=0) * len(batch) for batch in batches)
+        tokens = sum(batch.sum(axis=0) for batch in batches)
+        shares: list[float] = (1 - tokens / positions).tolist()
+        return shares
+
     def _composition(self) -> dict[str, int | str]:
         """Everything that decides which pairs a number of batches of this epoch is; the same in all processes."""
         return {

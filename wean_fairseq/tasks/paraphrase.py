@@ -343,6 +343,12 @@ class ParaphraseTask(SearchingTask):
             kwargs["max_positions"] = tuple(min(most, limit) for limit in kwargs.get("max_positions") or (most, most))
         _check_batch_size(dataset, kwargs.get("max_tokens"), kwargs.get("max_positions"))
         batches = super().get_batch_iterator(dataset, *args, **kwargs)
+        if training and batches.shard_id == 0 and batches.frozen_batches:
+            source, target = batches.padding()
+            logger.info(
+                f"{len(batches.frozen_batches):,} batches an epoch; padding takes {source:.1%} of the positions of "
+                f"source sentences and {target:.1%} of target sentences"
+            )
         return AnnouncedBatches(batches, self._set_typed_numbers) if dataset is self._typed_pairs else batches
 
     def build_dataset_for_inference(

@@ -72,6 +72,25 @@ def test_every_pair_is_in_exactly_one_batch(data, split):
     assert sorted(seen) == list(range(len(LENGTHS)))
 
 
+def test_the_share_of_padding_is_said(data, caplog):
+    """Expected: the padding counted in the batches themselves."""
+    task = make_task(data)
+    task.load_dataset("train")
+    sizes = {"max_sentences": 4, "max_positions": (99, 99), "seed": 1}
+    with caplog.at_level("INFO"):
+        iterator = task.get_batch_iterator(task.dataset("train"), ignore_invalid_inputs=True, **sizes)
+    made = list(iterator.next_epoch_itr(shuffle=False))
+    sides = [
+        torch.cat([side.flatten() for side in tensors])
+        for tensors in zip(*((batch["net_input"]["src_tokens"], batch["target"]) for batch in made), strict=True)
+    ]
+    source, target = (side.eq(DICTIONARY.pad()).float().mean().item() for side in sides)
+    assert 0 < source < target
+    assert iterator.padding() == pytest.approx([source, target])
+    shares = f"padding takes {source:.1%} of the positions of source sentences and {target:.1%} of target sentences"
+    assert f"{len(made)} batches an epoch; {shares}" in caplog.text
+
+
 def test_drop_leaves_long_pairs_out_of_training_only(data):
     task = make_task(data, max_pair_length=7, length_policy="drop")
     fits = [i for i, pair in enumerate(zip(LENGTHS, reversed(LENGTHS), strict=True)) if max(pair) <= 7]
