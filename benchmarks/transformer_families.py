@@ -1,6 +1,6 @@
 """The Transformer families against fairseq's own and CTranslate2: training step, peak memory, and beam search.
 
-    python benchmarks/transformer_families.py              the size of C-DNPG, 1 and 2 threads, a quarter of an hour
+    python benchmarks/transformer_families.py              the size of C-DNPG, 1 and 2 threads, 18 minutes
     python benchmarks/transformer_families.py --quick      a toy size that shows that it runs; its numbers mean nothing
 
 Like is compared with like: two embeddings, the decoder's tied to the output, Adam on both sides, and in CTranslate2 the
