@@ -175,11 +175,11 @@ def _to_list(values: "FloatArray") -> list[Any]:
 
 def _print_summary(model: "TextModel", lines: int, seconds: float, cut: list[int]) -> None:
     rate = f" ({lines / seconds:,.1f} a second)" if seconds > 0 else ""
-    print_message("wean-generate", f"{lines:,} lines in {seconds:,.1f} s{rate}")
+    print_message("wean-generate", f"{lines:,} line{'' if lines == 1 else 's'} in {seconds:,.1f} s{rate}")
     if cut:
         print_message(
             "wean-generate",
-            f"{len(cut):,} lines were cut to the {model.longest:,} words that the model reads, first line {cut[0]:,}",
+            f"cut to the {model.longest:,} words that the model reads: {len(cut):,} of the lines, first line {cut[0]:,}",
         )
 
 

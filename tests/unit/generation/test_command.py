@@ -45,6 +45,13 @@ def test_a_line_for_every_line(model: TextModel, given: Path, tmp_path: Path):
     assert {path.name for path in tmp_path.iterdir()} == {"data", "in.txt", "out.txt"}
 
 
+@pytest.mark.parametrize(("content", "said"), [("what\n", "1 line in"), ("what\n\n", "2 lines in")])
+def test_lines_are_counted(model: TextModel, tmp_path: Path, capsys: pytest.CaptureFixture[str], content, said):
+    (tmp_path / "in").write_text(content)
+    assert generate("--input", tmp_path / "in", "--output", tmp_path / "out") == 0
+    assert f"wean-generate: {said} " in capsys.readouterr().err
+
+
 def test_a_full_disk_is_one_sentence(model: TextModel, given: Path, capsys: pytest.CaptureFixture[str]):
     assert generate("--input", given, "--output", "/dev/full") == 2
     said = capsys.readouterr().err
@@ -183,7 +190,7 @@ def test_long_lines_are_cut_and_counted(model: TextModel, tmp_path: Path, capsys
     model.task.cfg.max_source_positions = 4
     (tmp_path / "in").write_text("what\nwhat is the way\n\nwhat is the best\n")
     assert generate("--input", tmp_path / "in", "--output", tmp_path / "out") == 0
-    assert "2 lines were cut to the 3 words that the model reads, first line 2" in capsys.readouterr().err
+    assert "cut to the 3 words that the model reads: 2 of the lines, first line 2" in capsys.readouterr().err
     assert len((tmp_path / "out").read_text().splitlines()) == 4
 
 
