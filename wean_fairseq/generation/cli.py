@@ -179,7 +179,7 @@ def _print_summary(model: "TextModel", lines: int, seconds: float, cut: list[int
     if cut:
         print_message(
             "wean-generate",
-            f"cut to the {model.longest:,} words that the model reads: {len(cut):,} of the lines, first line {cut[0]:,}",
+            f"cut to the {model.longest:,} words that the model reads: {len(cut):,} lines, first line {cut[0]:,}",
         )
 
 

@@ -136,16 +136,20 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
             mixture = self.mixture(one, read.log_sum.unsqueeze(1), no_copy)
             return mixture_sums(mixture, read.picked, read.total, target, source, self.num_base, label_smoothing)
 
-        loss, nll, copied = self._token_loss(features, words_to_read(kept, source, self.num_base), sums_of, inputs)
+        words = words_to_read(kept, source, self.num_base)
+        loss, nll, copied = self._token_loss(features, words, sums_of, inputs, totals=label_smoothing > 0)
         # A loss of its own: for an empty batch fairseq changes it in place, which one of several views does not allow.
         return MixtureLoss(loss.clone(), nll.detach(), {"copied": copied.detach()})
 
-    def _token_loss(self, features: Tensor, words: Tensor, loss_of: TokenLoss, inputs: Sequence[Tensor]) -> Tensor:
+    def _token_loss(
+        self, features: Tensor, words: Tensor, loss_of: TokenLoss, inputs: Sequence[Tensor], *, totals: bool
+    ) -> Tensor:
         """See ``product_token_loss``, for tokens with features (N, D), however words are scored."""
         parts = self.output.parts(features, self.word_embeddings)
         if isinstance(parts, Product):
-            return product_token_loss(parts, words, loss_of, inputs, self.output.chunk_size)
-        return loss_of(read_scores(self.output.scores(features, self.word_embeddings).float(), words), *inputs)
+            size = self.output.chunk_size
+            return product_token_loss([parts], words, loss_of, inputs, chunk_size=size, totals=totals)
+        return loss_of(read_scores(self.output.scores(features, self.word_embeddings).float(), words, totals), *inputs)
 
     def known_targets(self, target: Tensor) -> Tensor:
         """Targets of any shape as this decoder can write them."""

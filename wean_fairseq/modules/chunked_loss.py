@@ -94,13 +94,13 @@ class Readings(NamedTuple):
 
     Attributes:
         log_sum: log of the summed exponentials, (n,).
-        total: the sum, (n,).
         picked: scores of some words, (n, M).
+        total: the sum, (n,), where it is asked for.
     """
 
     log_sum: Tensor
-    total: Tensor
     picked: Tensor
+    total: Tensor | None
 
 
 # Sums over tokens, of which the first is minimised and the others carry no gradient, from readings and what else there
@@ -108,35 +108,39 @@ class Readings(NamedTuple):
 TokenLoss = Callable[..., Tensor]
 
 
-def read_scores(scores: Tensor, words: Tensor) -> Readings:
+def read_scores(scores: Tensor, words: Tensor, totals: bool) -> Readings:
     """The readings of scores (n, V) that picks words (n, M)."""
-    return Readings(torch.logsumexp(scores, dim=1), scores.sum(dim=1), scores.gather(1, words))
+    total = scores.sum(dim=1) if totals else None
+    return Readings(torch.logsumexp(scores, dim=1), scores.gather(1, words), total)
 
 
 def product_token_loss(
-    parts: tuple[Tensor, Tensor, Tensor | None],
+    products: Sequence[tuple[Tensor, Tensor, Tensor | None]],
     words: Tensor,
     loss_of: TokenLoss,
     inputs: Sequence[Tensor],
+    *,
     chunk_size: int | None = None,
+    totals: bool = False,
 ) -> Tensor:
-    """A loss of scores that are one matrix product, which it reads but in a few places.
+    """A loss of scores that are matrix products, which it reads but in a few places.
 
     Args:
-        parts: queries (N, D), candidates' rows (V, D), and a bias (V,) or ``None``.
+        products: of each kind of scores, queries (N, D), candidates' rows (V, D), and a bias (V,) or ``None``.
         words: places of the scores that it reads, (N, M).
-        loss_of: the sums, from the ``Readings`` of some tokens and their rows of ``inputs``.
+        loss_of: the sums, from the ``Readings`` of each product for some tokens and their rows of ``inputs``.
         inputs: (N, ...) each.
         chunk_size: tokens per chunk; ``None`` chooses by memory.
+        totals: whether it reads ``Readings.total``.
 
     Returns:
         The sums, (k,); a gradient goes through the first alone.
     """
-    tensors = [part for part in (*parts, *inputs) if part is not None]
-    wants_grad = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    tensors = [part for product in products for part in product] + list(inputs)
+    wants_grad = torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in tensors)
     with outside_autocast(words.device):
         loss, others = _ProductTokenLoss.apply(  # type: ignore[no-untyped-call]
-            *parts, words, loss_of, chunk_size, wants_grad, *inputs
+            len(products), words, loss_of, chunk_size, totals, wants_grad, *tensors
         )
     return torch.cat([loss.unsqueeze(0), others])
 
@@ -199,40 +203,45 @@ class _ProductTokenLoss(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        query: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
+        count: int,
         words: Tensor,
         loss_of: TokenLoss,
         chunk_size: int | None,
+        totals: bool,
         wants_grad: bool,
-        *inputs: Tensor,
+        *tensors: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
-        wanted = [wants_grad and needed for needed in ctx.needs_input_grad]
-        chunk = chunk_rows(query.size(0), weight.size(0), chunk_size, query.device)
-        products = OutputProducts(query, weight, bias, wanted[:3], chunk)
-        learnt = [number for number, needed in enumerate(wanted[-len(inputs) :]) if needed]
+        parts: Any = [tensors[place : place + 3] for place in range(0, 3 * count, 3)]
+        inputs: Any = tensors[3 * count :]
+        wanted = [wants_grad and needed for needed in ctx.needs_input_grad[-len(tensors) :]]
+        chunk = chunk_rows(len(words), sum(weight.size(0) for _, weight, _ in parts), chunk_size, words.device)
+        products = [
+            OutputProducts(query, weight, bias, wanted[3 * number : 3 * number + 3], chunk)
+            for number, (query, weight, bias) in enumerate(parts)
+        ]
+        learnt = [number for number, needed in enumerate(wanted[3 * count :]) if needed]
         gradients = {number: torch.zeros_like(inputs[number]) for number in learnt}
         sums: Tensor | float = 0.0
-        for rows in _row_chunks(query.size(0), chunk):
-            scores = products.scores(rows)  # (n, V)
-            leaves = [part.requires_grad_(wants_grad) for part in read_scores(scores, words[rows])]
+        for rows in _row_chunks(len(words), chunk):
+            scores = [product.scores(rows) for product in products]  # (n, V) each
+            readings = [read_scores(one, words[rows], totals) for one in scores]
             given = [part[rows].detach() for part in inputs]
+            leaves = [part.requires_grad_(wants_grad) for read in readings for part in read if part is not None]
             leaves += [given[number].requires_grad_() for number in learnt]
             with torch.set_grad_enabled(wants_grad):
-                loss, *others = loss_of(Readings(*leaves[:3]), *given)
+                loss, *others = loss_of(*readings, *given)
             sums = sums + torch.stack([loss, *others]).detach()
             if wants_grad:
-                of_log_sum, of_total, of_picked, *of_inputs = torch.autograd.grad(loss, leaves, allow_unused=True)
-                scores.sub_(leaves[0].detach().unsqueeze(1)).exp_().mul_(of_log_sum.unsqueeze(1))
-                if of_total is not None:
-                    scores += of_total.unsqueeze(1)
-                products.add_gradients(rows, scores.scatter_add_(1, words[rows], of_picked))
-                for number, gradient in zip(learnt, of_inputs, strict=True):
+                found = iter(torch.autograd.grad(loss, leaves, allow_unused=True))
+                for product, of_product, read in zip(products, scores, readings, strict=True):
+                    at_readings = Readings(next(found), next(found), next(found) if totals else None)
+                    product.add_gradients(rows, _grad_scores_(of_product, words[rows], read, at_readings))
+                for number, gradient in zip(learnt, found, strict=True):
                     gradients[number][rows] = gradient
         assert isinstance(sums, Tensor), "a batch without words"
-        ctx.grads = [*products.gradients, *(None,) * 4, *map(gradients.get, range(len(inputs)))]
-        ctx.dtypes = [getattr(one, "dtype", None) for one in (query, weight, bias, *(None,) * 4, *inputs)]
+        of_parts = [gradient for product in products for gradient in product.gradients]
+        ctx.grads = [*(None,) * 6, *of_parts, *map(gradients.get, range(len(inputs)))]
+        ctx.dtypes = [*(None,) * 6, *(getattr(one, "dtype", None) for one in tensors)]
         loss, logged = sums[0].clone(), sums[1:].clone()
         ctx.mark_non_differentiable(logged)
         return loss, logged
@@ -241,6 +250,14 @@ class _ProductTokenLoss(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_loss: Tensor, _grad_others: Tensor) -> tuple[Tensor | None, ...]:
         return tuple(_scaled_gradients(ctx, grad_loss))
+
+
+def _grad_scores_(scores: Tensor, words: Tensor, read: Readings, gradients: Readings) -> Tensor:
+    """The gradient at scores (n, V), in their place, from those at their readings of words (n, M)."""
+    scores.sub_(read.log_sum.detach().unsqueeze(1)).exp_().mul_(gradients.log_sum.unsqueeze(1))
+    if gradients.total is not None:
+        scores.add_(gradients.total.unsqueeze(1))
+    return scores.scatter_add_(1, words, gradients.picked)
 
 
 class _AdditiveCrossEntropy(torch.autograd.Function):

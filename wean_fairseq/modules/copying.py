@@ -138,7 +138,13 @@ def words_to_read(target: Tensor, source: Tensor, num_base: int) -> Tensor:
 
 
 def mixture_sums(
-    mixture: CopyMixture, scores: Tensor, total: Tensor, target: Tensor, source: Tensor, num_base: int, smoothing: float
+    mixture: CopyMixture,
+    scores: Tensor,
+    total: Tensor | None,
+    target: Tensor,
+    source: Tensor,
+    num_base: int,
+    smoothing: float,
 ) -> Tensor:
     """Negative log-likelihood of tokens of which each is a hypothesis of one step, and what is logged.
 
@@ -147,7 +153,7 @@ def mixture_sums(
     Args:
         mixture: of one step, (N, 1, ...).
         scores: of ``words_to_read``, (N, 1 + S).
-        total: the sum of the scores of all base words, (N,).
+        total: the sum of the scores of all base words, (N,); read with ``smoothing`` alone.
         target: slots included, (N,).
         source: slots included, (N, S).
         num_base: ``V``.
@@ -164,6 +170,7 @@ def mixture_sums(
     nll = -log_probs.sum()
     loss = nll
     if smoothing:
+        assert total is not None
         each = smoothing / (num_base - 1)
         # Of a word of the source, all places where it stands count, and it counts once.
         same = source.unsqueeze(1).eq(source.unsqueeze(2))  # (N, S, S)

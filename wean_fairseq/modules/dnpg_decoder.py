@@ -152,14 +152,18 @@ class LevelsDecoder(nn.Module):
             Both levels, (N, T, ...) each, and the state after these words.
         """
         read = state.read.append(torch.ones_like(tokens, dtype=torch.bool), len(memory.phrase.bias))
-        phrase, layers = self._phrase_level(tokens, memory, state, read)
+        # Looked up at once: the gradient of each look-up is as large as the embeddings.
+        words = [embedding.words(tokens) for embedding in (self.phrase_embedding, self.sentence_embedding)]
+        phrase, layers = self._phrase_level(words[PHRASE], memory, state, read)
         if given_labels is not None:
-            sentence, logits = self._given_labels(tokens, memory, phrase, read, given_labels)
+            sentence, logits = self._given_labels(words, memory, phrase, read, given_labels)
             return DecodedLevels(phrase, sentence, both_labels(logits, temperature, noisy=noisy)), state
         steps = []
-        for word, context in zip(torch.split(tokens, 1, dim=1), torch.split(phrase.context, 1, dim=1), strict=True):
+        for phrase_word, word, context in zip(
+            *(torch.split(part, 1, dim=1) for part in (*words, phrase.context)), strict=True
+        ):
             sentence, state = self._sentence_step(word, memory, state, read)
-            features = self._features(context, sentence.context, word).squeeze(1)
+            features = torch.cat([context, sentence.context, phrase_word], dim=-1).squeeze(1)
             logits, hidden_cell = self.aggregator(features, state.aggregator)
             labels = both_labels(logits, temperature, noisy=noisy)
             state = replace(state, last=labels.used, aggregator=hidden_cell)
@@ -167,57 +171,53 @@ class LevelsDecoder(nn.Module):
         return _stack(phrase, steps), replace(state, read=read, phrase=layers)
 
     def _phrase_level(
-        self, tokens: Tensor, memory: LevelsMemory, state: LevelsState, read: WordsRead
+        self, words: Tensor, memory: LevelsMemory, state: LevelsState, read: WordsRead
     ) -> tuple[Decoded, tuple[LayerState, ...]]:
-        sentences, length = len(memory.phrase.bias), tokens.size(1)
-        positions = torch.arange(read.length - length + 1, read.length + 1, device=tokens.device).expand_as(tokens)
+        sentences, length = len(memory.phrase.bias), words.size(1)
+        positions = torch.arange(read.length - length + 1, read.length + 1, device=words.device)
         bias = past_neighbour_bias(read.place, length, self.window)  # (T, W)
         others = read.bias(sentences)
-        states = fold_hypotheses(self.phrase_embedding(tokens, positions), sentences)
+        states = fold_hypotheses(self.phrase_embedding.place(words, positions.expand(words.shape[:2])), sentences)
         decoded, layers = self.phrase(
             states, memory.phrase, state.phrase, read, bias if others is None else bias + others, with_weights=True
         )
-        return _unfold_hypotheses(decoded, tokens), layers
+        return _unfold_hypotheses(decoded, words), layers
 
     def _sentence_step(
-        self, token: Tensor, memory: LevelsMemory, state: LevelsState, read: WordsRead
+        self, word: Tensor, memory: LevelsMemory, state: LevelsState, read: WordsRead
     ) -> tuple[Decoded, LevelsState]:
-        """Read one more word, (N, 1), whose label is ``state.last``."""
+        """Read one more word, (N, 1, D_1), whose label is ``state.last``."""
         sentences = len(memory.sentence.bias)
         sentence_level = state.last[:, SENTENCE]  # (N,)
         labels = state.labels.append({"keys": sentence_level.view(sentences, -1)})
         position = state.position + sentence_level.exp()
-        states = fold_hypotheses(self.sentence_embedding(token, position.unsqueeze(1)), sentences)
+        states = fold_hypotheses(self.sentence_embedding.place(word, position.unsqueeze(1)), sentences)
         bias, others = label_bias(labels.kept["keys"]), read.bias(sentences)
         if others is not None:
             bias = bias + others
         decoded, layers = self.sentence(states, memory.sentence, state.sentence, read, bias)
-        return _unfold_hypotheses(decoded, token), replace(state, sentence=layers, labels=labels, position=position)
+        return _unfold_hypotheses(decoded, word), replace(state, sentence=layers, labels=labels, position=position)
 
     def _given_labels(
-        self, tokens: Tensor, memory: LevelsMemory, phrase: Decoded, read: WordsRead, given: Tensor
+        self, words: list[Tensor], memory: LevelsMemory, phrase: Decoded, read: WordsRead, given: Tensor
     ) -> tuple[Decoded, Tensor]:
         """The sentence level with given labels: its steps, and the aggregator's logits (B, T, 2)."""
         sentence_level = nn.functional.pad(given[:, :-1].ne(PHRASE).float(), (1, 0), value=1.0 / LEVELS)  # (B, T)
-        bias = causal_bias(tokens.size(1), tokens) + label_bias(sentence_level.log())
-        embedded = self.sentence_embedding(tokens, sentence_level.cumsum(dim=1))
+        bias = causal_bias(given.size(1), given) + label_bias(sentence_level.log())
+        embedded = self.sentence_embedding.place(words[SENTENCE], sentence_level.cumsum(dim=1))
         start = self.begin(memory)
         sentence, _ = self.sentence(embedded, memory.sentence, start.sentence, read, bias)
-        features = self._features(phrase.context, sentence.context, tokens)
+        features = torch.cat([phrase.context, sentence.context, words[PHRASE]], dim=-1)
         hidden_cell, logits = start.aggregator, []
         for step in features.unbind(dim=1):
             step_logits, hidden_cell = self.aggregator(step, hidden_cell)
             logits.append(step_logits)
         return sentence, torch.stack(logits, dim=1)
 
-    def _features(self, phrase_context: Tensor, sentence_context: Tensor, tokens: Tensor) -> Tensor:
-        """[c_0; c_1; e(y_{t-1})]."""
-        return torch.cat([phrase_context, sentence_context, self.phrase_embedding.words(tokens)], dim=-1)
 
-
-def _unfold_hypotheses(decoded: Decoded, tokens: Tensor) -> Decoded:
-    """States and context as (N, T, ...), where tokens are (N, T); the weights stay (B, A, K * T, S)."""
-    states, context = (part.view(*tokens.shape, -1) for part in (decoded.states, decoded.context))
+def _unfold_hypotheses(decoded: Decoded, words: Tensor) -> Decoded:
+    """States and context as (N, T, ...), where words are (N, T, D); the weights stay (B, A, K * T, S)."""
+    states, context = (part.view(*words.shape[:2], -1) for part in (decoded.states, decoded.context))
     return Decoded(states, context, decoded.log_weights)
 
 

@@ -6,6 +6,7 @@ Legend: ``D_0``, ``D_1`` widths of the phrase and the sentence level, ``V`` base
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,12 +32,28 @@ class LevelOutputs:
 
     def scores(self, features: Tensor, _embeddings: Tensor) -> Tensor:
         """Log-probabilities of the words, (..., V), float32."""
-        widths = [embeddings.size(1) for embeddings in self.embeddings]
-        *states, weights = torch.split(features, [*widths, 2], dim=-1)
+        states, weights = self.split(features)
         log_probs = [
-            torch.log_softmax(output.scores(of.to(words.dtype), words).float(), dim=-1) + weights[..., level, None]
-            for level, (output, of, words) in enumerate(zip(self.outputs, states, self.embeddings, strict=True))
+            torch.log_softmax(output.scores(of, words).float(), dim=-1)
+            for output, of, words in zip(self.outputs, states, self.embeddings, strict=True)
         ]
-        return log_add(*log_probs)
+        return mix_levels(log_probs, weights)
 
     parts = scores  # a search takes them as they are
+
+    def split(self, features: Tensor) -> tuple[list[Tensor], Tensor]:
+        """The states of each level, (..., D_0) and (..., D_1), and the log-weights, (..., 2)."""
+        *states, weights = torch.split(features, [*(words.size(1) for words in self.embeddings), 2], dim=-1)
+        return [of.to(words.dtype) for of, words in zip(states, self.embeddings, strict=True)], weights
+
+    def level_parts(self, features: Tensor) -> list[Any]:
+        """What each level's scores are made of, see ``OutputLayer.parts``."""
+        states, _ = self.split(features)
+        return [
+            output.parts(of, words) for output, of, words in zip(self.outputs, states, self.embeddings, strict=True)
+        ]
+
+
+def mix_levels(log_probs: Sequence[Tensor], weights: Tensor) -> Tensor:
+    """The log of both levels' probabilities (..., M), weighed by exp(``weights``), (..., 2)."""
+    return log_add(*(one + weights[..., level, None] for level, one in enumerate(log_probs)))

@@ -38,6 +38,10 @@ class FractionalEmbedding(nn.Module):
 
     def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """Embed tokens (B, T) at positions (B, T): (B, T, D)."""
-        words = self.words(tokens) * self.scale
+        return self.place(self.words(tokens), positions)
+
+    def place(self, words: Tensor, positions: Tensor) -> Tensor:
+        """As ``forward``, of words that were looked up before, (B, T, D)."""
+        words = words * self.scale
         embedded: Tensor = self.dropout(words + sinusoid(positions, words.size(-1)).to(words.dtype))
         return embedded

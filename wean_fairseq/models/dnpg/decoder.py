@@ -4,6 +4,7 @@ Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length,
 and the sentence level, ``V`` base vocabulary.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -25,8 +26,11 @@ from ...modules import (
     mean_over_heads,
     repeat_for_hypotheses,
 )
+from ...modules.chunked_loss import Readings, TokenLoss, product_token_loss
 from ...modules.copying import CopyMixture, mix
 from ...modules.dnpg_decoder import LevelsMemory, LevelsState
+from ...modules.dnpg_mixture import mix_levels
+from ...modules.query_embedding import Product
 from ...modules.soft_labels import PHRASE, SENTENCE
 from ..copying import CopyingDecoder, CopyMemory, no_copy_mask
 from .annealing import Annealing
@@ -130,6 +134,22 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
         loss = sums.loss + self.annealing.label_weight * (source + written)
         logged = {"source_label_loss": source.detach(), "target_label_loss": written.detach()}
         return MixtureLoss(loss, sums.nll_loss, sums.logged | logged)
+
+    def _token_loss(
+        self, features: Tensor, words: Tensor, loss_of: TokenLoss, inputs: Sequence[Tensor], *, totals: bool
+    ) -> Tensor:
+        """See ``CopyingDecoder``; only the sum over all words of the mixture's scores needs all of them at once."""
+        products = self.output.level_parts(features)
+        if totals or not all(isinstance(product, Product) for product in products):
+            return super()._token_loss(features, words, loss_of, inputs, totals=totals)
+        _, weights = self.output.split(features)
+
+        def sums_of(phrase: Readings, sentence: Readings, weights: Tensor, *inputs: Tensor) -> Tensor:
+            log_probs = [read.picked - read.log_sum.unsqueeze(1) for read in (phrase, sentence)]
+            return loss_of(Readings(torch.zeros_like(weights[:, 0]), mix_levels(log_probs, weights), None), *inputs)
+
+        size = self.phrase_output.chunk_size
+        return product_token_loss(products, words, sums_of, (weights, *inputs), chunk_size=size)
 
     def _step(
         self, words: Tensor, memory: DnpgMemory, state: LevelsState, given_labels: Tensor | None = None
