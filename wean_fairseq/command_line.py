@@ -23,7 +23,7 @@ from .errors import UserError
 
 _PACKAGE = __name__.partition(".")[0]
 _STOCK_CRITERIONS = ("cross_entropy", "label_smoothed_cross_entropy")  # fairseq's, that can train any model here
-_OUR_CRITERIONS = ("model_loss", "query_embedding")
+_OUR_CRITERIONS = ("model_loss", "policy_gradient", "query_embedding")
 _HELP = ("-h", "--help")
 _parse = options.parse_args_and_arch
 

@@ -40,7 +40,7 @@ from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 # Importing fairseq's tasks says on every start that tensorboardX, which nothing here uses, is not installed.
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
@@ -100,6 +100,8 @@ def install() -> None:
     FastaDataset._build_index = _refuse_fasta
     _install_checkpoints()
     iterators.GroupedIterator = WholeGroups
+    if not hasattr(np, "compat"):  # gone from newer NumPy; fairseq's sentences for language models ask it
+        vars(np)["compat"] = SimpleNamespace(long=int)
     for message in _NOISE:
         warnings.filterwarnings("ignore", message=f"(?s).*{message}")
     make_output_printable()

@@ -7,9 +7,12 @@
 #             system reads them. Where one is not given, vectors learnt from both sides of the training text stand in.
 #   CUTOFF    words seen at most so often are <unk> to enc_dec_a, which has a dictionary of its own (its release: 4 for
 #             WikiLarge, 3 for WikiSmall)
+#   REWARD_EPOCHS  of DRESS, after EPOCHS of cross entropy (its release: 18, two with each number of given words)
 #   RERANK    those of SYSTEMS that are also scored as NTS reports itself: with the beam, 5 or 12, and the hypothesis, first
 #             or second, that are best on the validation sentences, by BLEU (SYSTEM_bleu) and by SARI (SYSTEM_sari)
 : "${SIZE:=paper}" "${WORD2VEC:=}" "${GLOVE:=}" "${RERANK:=}"
+[[ $SMOKE != 1 ]] || : "${REWARD_EPOCHS:=2}"
+: "${REWARD_EPOCHS:=18}"
 
 case $SIZE in
   paper) nts_size=() global_dim=300 local_dim=200 ;;
@@ -17,9 +20,16 @@ case $SIZE in
   *) die "SIZE must be paper or small, but is $SIZE." ;;
 esac
 glove_size=() glove_dim=300
+# DRESS: what is learnt by cross entropy falls from 24 words to none; the models of its rewards are small.
+dress=(--baseline-width 256 --given-words 24 --fewer-words 3 --fewer-every 2)
+auto_encoder_size=(--embed-dim 256 --hidden-size 256 --num-layers 2)
+language_model_size=(--decoder-embed-dim 100 --decoder-hidden-size 200 --decoder-out-embed-dim 200)
 if [[ $SMOKE == 1 ]]; then
   nts_size=(--embed-dim 20 --hidden-size 16) global_dim=12 local_dim=8
   glove_size=(--embed-dim 12 --hidden-size 16) glove_dim=12
+  dress=(--baseline-width 16 --given-words 6 --fewer-words 6 --fewer-every 1)
+  auto_encoder_size=(--embed-dim 12 --hidden-size 16 --num-layers 1)
+  language_model_size=(--decoder-embed-dim 12 --decoder-hidden-size 16 --decoder-out-embed-dim 16)
 fi
 
 # NTS (section 2): SGD at a rate of 1 on the mean loss of a sentence, as OpenNMT has it, halved every epoch after the
@@ -40,9 +50,9 @@ adam=(
 check_systems() {
   local system file
   for system in $SYSTEMS; do
-    [[ $system =~ ^(nts(_w2v)?(_adam)?|enc_dec_a|wean_lstm|seq2seq_lstm)$ ]] ||
-      die "there is no system $system here; choose from nts, nts_w2v (both also with _adam), enc_dec_a, wean_lstm" \
-        "and seq2seq_lstm."
+    [[ $system =~ ^(nts(_w2v)?(_adam)?|enc_dec_a|dress|wean_lstm|seq2seq_lstm)$ ]] ||
+      die "there is no system $system here; choose from nts, nts_w2v (both also with _adam), enc_dec_a, dress," \
+        "wean_lstm and seq2seq_lstm."
   done
   for system in $RERANK; do
     [[ -n ${JOB:-} || " $SYSTEMS " == *" $system "* ]] || die "RERANK names $system, which is not one of SYSTEMS ($SYSTEMS)."
@@ -94,22 +104,71 @@ settings() {
       fi
       training+=(--global-vectors "$glove")
       ;;
+    dress) BIN=$RUN/bin-cutoff ;;
     *) training=("${wean_optimisation[@]}" --max-pair-length 50 --length-policy drop --no-epoch-checkpoints) ;;
   esac
 }
 
+# train_enc_dec_a: with a dictionary of its own; of jobs that want it one makes it, while the others wait.
+train_enc_dec_a() {
+  local turn
+  settings enc_dec_a
+  binarise -1 "$((CUTOFF + 1))"
+  exec {turn}>"$RUN/.enc_dec_a"
+  beside_others flock "$turn"
+  train enc_dec_a enc_dec_a "${training[@]}"
+  exec {turn}>&-
+}
+
+# train_rewards: what rewards DRESS, over the words of EncDecA: an auto-encoder of the sentences of both sides, and a
+# language model of the target side -> $RUN/dress-rewards
+train_rewards() {
+  local folder=$RUN/dress-rewards words=$RUN/bin-cutoff/dict.tgt.txt split
+  mkdir -p "$folder/text"
+  for split in train valid; do
+    awk '!seen[$0]++' "$RUN/text/$split".{src,tgt} >"$folder/text/$split.src"
+    cp "$folder/text/$split.src" "$folder/text/$split.tgt"
+  done
+  TEXT=$folder/text BIN=$folder/bin binarise -1 0 --srcdict "$words"
+  BIN=$folder/bin train_once dress-rewards/auto_encoder stacked_lstm "${auto_encoder_size[@]}" --dropout 0.2 "${adam[@]}"
+  if [[ ! -f $folder/lines/.complete ]]; then
+    rm -rf "$folder/lines"
+    fairseq-preprocess --only-source --srcdict "$words" --destdir "$folder/lines" --workers "$(nproc)" \
+      --trainpref "$RUN/text/train.tgt" --validpref "$RUN/text/valid.tgt" >"$folder/lines.log" 2>&1 ||
+      fail fairseq-preprocess "$folder/lines.log"
+    touch "$folder/lines/.complete"
+  fi
+  task=language_modeling criterion=cross_entropy BIN=$folder/lines train_once dress-rewards/language_model lstm_lm \
+    "${language_model_size[@]}" --dropout 0.2 --sample-break-mode eos --required-batch-size-multiple 1 \
+    --optimizer adam --lr 0.001 --clip-norm 5 --batch-size 32 --no-epoch-checkpoints --patience 1
+}
+
+# train_dress: EncDecA goes on learning from rewards, as DRESS's release trains it; the checkpoint whose greedy outputs of the
+# validation sentences have the highest reward is kept.
+train_dress() {
+  train_enc_dec_a
+  train_rewards
+  criterion=policy_gradient EPOCHS=$REWARD_EPOCHS train dress enc_dec_a "${glove_size[@]}" ${GLOVE:+--freeze-vectors} \
+    --finetune-from-model "$RUN/enc_dec_a/checkpoint_best.pt" "${dress[@]}" \
+    --auto-encoder "$RUN/dress-rewards/auto_encoder/checkpoint_best.pt" \
+    --language-model "$RUN/dress-rewards/language_model/checkpoint_best.pt" \
+    --optimizer sgd --lr 0.01 --clip-norm 5 --batch-size 16 --max-pair-length 85 --length-policy drop \
+    --no-epoch-checkpoints --best-checkpoint-metric reward --maximize-best-checkpoint-metric
+}
+
 # train_all WORDS THRESHOLD: every one of $SYSTEMS, with a dictionary of at most WORDS words seen THRESHOLD times, but
-# enc_dec_a with one of its own.
+# enc_dec_a and dress with one of their own.
 train_all() {
   local system
   for system in $SYSTEMS; do
     settings "$system"
-    if [[ $system == enc_dec_a ]]; then
-      binarise -1 "$((CUTOFF + 1))"
-    else
-      binarise "$1" "$2"
-    fi
-    train "$system" "${system%_adam}" "${training[@]}"
+    case $system in
+      enc_dec_a | dress) "train_$system" ;;
+      *)
+        binarise "$1" "$2"
+        train "$system" "${system%_adam}" "${training[@]}"
+        ;;
+    esac
   done
 }
 

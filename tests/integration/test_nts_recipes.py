@@ -12,7 +12,7 @@ from wean_fairseq.evaluation.output_reader import read_generated
 # Recipe -> the systems that the small run trains, and the test sets that it scores.
 RECIPES = {
     "simplification": (["nts_adam", "nts_w2v", "enc_dec_a", "wean_lstm"], ["pwkp", "turk"]),
-    "pwkp": (["enc_dec_a", "nts"], ["names"]),
+    "pwkp": (["enc_dec_a", "dress", "nts"], ["names"]),
     "ew_sew": (["nts_w2v"], ["turk"]),
     "lcsts": (["enc_dec_lcsts", "rnnsearch_lcsts"], ["test"]),
 }
@@ -80,7 +80,8 @@ def test_recipe_from_text_to_scores_and_again(recipe, tmp_path):
         assert "rarity" in words_of(run / "bin")
         assert "rarity" not in words_of(run / "bin-cutoff")
     before = {path: path.stat().st_mtime_ns for path in made_once(run)}
-    assert len(before) == len(systems) + 4 * (recipe in RERANKED)  # two beams, on two sets
+    # Of DRESS also its two models of rewards; of a re-ranked system two beams, on two sets.
+    assert len(before) == len(systems) + 2 * ("dress" in systems) + 4 * (recipe in RERANKED)
     again = run_recipe(f"nts/{recipe}", run, SMOKE=1, **layout)
     assert again.returncode == 0, again.stdout + again.stderr
     assert "(fairseq-" not in again.stdout  # as a step says that it begins

@@ -1,3 +1,3 @@
 """Criterions; importing one registers it."""
 
-from . import model_loss, query_embedding
+from . import model_loss, policy_gradient, query_embedding

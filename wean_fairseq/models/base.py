@@ -232,10 +232,10 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
             incremental_state: the state between steps of fairseq's search.
 
         Returns:
-            ``scores``, and ``{"attn": [weights (B, T, S) or None], **extra}``.
+            ``scores``, and ``{"attn": [weights (B, T, S) or None], "features": (B, T, D), **extra}``.
         """
         step, memory = self._run(prev_output_tokens, encoder_out, incremental_state)
-        return self.scores(step, memory), {"attn": [step.attention], **step.extra}
+        return self.scores(step, memory), {"attn": [step.attention], "features": step.features, **step.extra}
 
     def extract_features(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: Any = None

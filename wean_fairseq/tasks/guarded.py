@@ -45,6 +45,7 @@ class GuardedTask(TranslationTask):
     def __init__(self, cfg: GuardedConfig, src_dict: Dictionary, tgt_dict: Dictionary) -> None:
         super().__init__(cfg, src_dict, tgt_dict)
         precision.set_tf32(getattr(cfg, "tf32", False))  # which older checkpoints do not have
+        self.epoch = 1  # of the training, for losses that have a schedule
         self._update: int | None = None  # the last one that was tried, in training
         self._recorded = False  # whether this training has looked for checksums of its data
         self._data: str | None = None  # checksum of the pairs that are trained on
@@ -92,6 +93,7 @@ class GuardedTask(TranslationTask):
     def begin_epoch(self, epoch: int, model: Any) -> None:
         """A training begins: what its data is now is what it has to be from now on."""
         super().begin_epoch(epoch, model)
+        self.epoch = epoch
         if distributed_utils.get_global_rank() == 0 and not self._recorded:
             self._recorded = True
             folders = [Path(folder) for folder in split_paths(self.cfg.data)]

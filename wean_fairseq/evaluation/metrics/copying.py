@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ...text.ngrams import count_ngrams
 from .base import FloatArray, MeanMetric, OwnMetric, SourceMixin, ratio
-from .sari import count_ngrams
 
 
 class CopyRate(SourceMixin, MeanMetric):

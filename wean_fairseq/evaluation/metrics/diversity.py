@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from ...text.ngrams import count_ngrams
 from .base import FloatArray, MeanMetric, OwnMetric
-from .sari import count_ngrams
 
 
 class Diversity(MeanMetric):

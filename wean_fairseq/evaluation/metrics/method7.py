@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import UserError
+from ...text.ngrams import Ngrams, count_ngrams
 from .base import FloatArray, MeanMetric, SourceMixin
-from .sari import Ngrams, count_ngrams
 
 _K = 5
 _MAX_ORDER = 4

@@ -20,29 +20,16 @@ are three metrics here, told apart by their signatures:
 """
 
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ...text.ngrams import MAX_ORDER, Ngrams, added_counts, count_all, sentence_scores
 from ..tokenizers import Lowercase, fold_case
 from .base import FloatArray, OwnMetric, SignatureItems, SourceMixin, ratio
 
-_MAX_ORDER = 4
 OPERATIONS = ("add", "keep", "delete")
-
-Ngrams = Counter[tuple[str, ...]]
-
-
-def count_ngrams(tokens: Sequence[str], order: int) -> Ngrams:
-    """Count the n-grams of one order."""
-    return Counter(zip(*(tokens[start:] for start in range(order)), strict=False))
-
-
-def count_all(tokens: Sequence[str]) -> list[Ngrams]:
-    """Count the n-grams of every order."""
-    return [count_ngrams(tokens, order) for order in range(1, _MAX_ORDER + 1)]
 
 
 def summed_counts(lines: Sequence[Sequence[str]], weight: int | None = None) -> dict[str, Any]:
@@ -106,7 +93,7 @@ class Sari(_SariMetric):
         weight: int | None = None,
         operation: str = "",
     ) -> None:
-        options: SignatureItems = {"order": _MAX_ORDER, "del": "f1"}
+        options: SignatureItems = {"order": MAX_ORDER, "del": "f1"}
         options |= {"src": "none"} if legacy else {}
         options |= {"weight": weight} if weight is not None else {}
         super().__init__(label, tokenize, lowercase, options, operation)
@@ -135,17 +122,10 @@ class Sari(_SariMetric):
 
     def operation_scores(self, totals: FloatArray) -> FloatArray:
         """Return F1 of add, keep and delete averaged over n, shape (sums, 36) -> (sums, 3), as percentages."""
-        counts = totals.reshape(-1, _MAX_ORDER, 3, 3)  # sums x orders x operations x (right, proposed, wanted)
+        counts = totals.reshape(-1, MAX_ORDER, 3, 3)  # sums x orders x operations x (right, proposed, wanted)
         right, proposed, wanted = counts[..., 0], counts[..., 1], counts[..., 2]
         precision, recall = ratio(right, proposed), ratio(right, wanted)
         return np.asarray(100.0 * f1(precision, recall).mean(axis=1))
-
-
-def added_counts(source: Ngrams, output: Ngrams, reference: Ngrams) -> list[float]:
-    """Right, proposed and wanted additions of one order (n-gram types)."""
-    added = output.keys() - source.keys()
-    wanted = reference.keys() - source.keys()
-    return [len(added & wanted), len(added), len(wanted)]
 
 
 def kept_and_deleted_counts(source: Ngrams, output: Ngrams, reference: Ngrams, num_refs: int) -> list[float]:
@@ -179,7 +159,7 @@ class SentenceSari(_SariMetric):
 
     def __init__(self, label: str = "SARI-xu", brackets: bool = False, operation: str = "") -> None:
         """Set the signature; case is ignored there."""
-        options: SignatureItems = {"order": _MAX_ORDER, "del": "precision", "avg": "sentence"}
+        options: SignatureItems = {"order": MAX_ORDER, "del": "precision", "avg": "sentence"}
         super().__init__(label, "none", True, options | ({"brackets": "lrb"} if brackets else {}), operation)
         self.signature_items["tok"] = "spaces"
         self.brackets = brackets
@@ -196,30 +176,12 @@ class SentenceSari(_SariMetric):
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
         """Return the sentence's scores of add, keep and delete, and 1."""
         outputs = count_all(hypothesis.split(" "))
-        orders = zip(outputs, ref_kwargs["source"], ref_kwargs["reference"], strict=True)
-        scores = [sentence_scores_of(source, output, right, ref_kwargs["weight"]) for output, source, right in orders]
-        return [*np.mean(scores, axis=0), 1.0]
+        scores = sentence_scores(ref_kwargs["source"], outputs, ref_kwargs["reference"], ref_kwargs["weight"])
+        return [*scores, 1.0]
 
     def operation_scores(self, totals: FloatArray) -> FloatArray:
         """Return the means over sentences, shape (sums, 4) -> (sums, 3), as percentages."""
         return 100.0 * ratio(totals[:, :3], totals[:, 3:].repeat(3, axis=1))
-
-
-def sentence_scores_of(source: Ngrams, output: Ngrams, reference: Ngrams, weight: int) -> list[float]:
-    """Return Xu's scores of add, keep and delete for one order of one sentence, between 0 and 1."""
-    right, proposed, wanted = np.array(added_counts(source, output, reference)).reshape(3, 1)
-    add = f1(ratio(right, proposed), ratio(right, wanted)).item()
-    whole = Ngrams({ngram: weight * count for ngram, count in source.items()})
-    written = Ngrams({ngram: weight * count for ngram, count in output.items()})
-    kept, keepable, deleted = whole & written, whole & reference, whole - written
-    precision, recall = (mean_share(kept & reference, counts) for counts in (kept, keepable))
-    keep = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-    return [add, keep, mean_share(deleted - reference, deleted)]
-
-
-def mean_share(part: Ngrams, whole: Ngrams) -> float:
-    """Return the mean over the n-grams of ``whole`` of their share that is in ``part``."""
-    return sum(count / whole[ngram] for ngram, count in part.items()) / len(whole) if whole else 0.0
 
 
 def f1(precision: FloatArray, recall: FloatArray) -> FloatArray:

@@ -1,0 +1,97 @@
+"""DRESS by real commands: an auto-encoder, a language model, a start by cross entropy, and then its rewards."""
+
+import pytest
+import torch
+
+from tests.integration.commands import TASK, USER_DIR, generate, parameters, plugged, run, train, write_pairs
+
+PLUGIN = ["--user-dir", USER_DIR]
+SMALL = ["--embed-dim", 8, "--hidden-size", 8, "--num-layers", 1]
+ENC_DEC_A = [*PLUGIN, *TASK, "--arch", "enc_dec_a", *SMALL]
+SOURCE_ONLY = ["--source-lang", "src", "--only-source"]
+
+
+@pytest.fixture(scope="module")
+def parts(text, data, tmp_path_factory):
+    """Checkpoints of an auto-encoder, a language model and an EncDecA, all over the words of ``data``."""
+    folder = tmp_path_factory.mktemp("parts")
+    sentences = {
+        split: (text / f"{split}.src").read_text(encoding="utf-8").split("\n")[:-1] for split in ("train", "valid")
+    }
+    for split, lines in sentences.items():
+        write_pairs(folder / "text" / split, lines, lines)
+    words = ["--srcdict", data / "dict.tgt.txt", "--workers", 1]
+    splits = [part for split in sentences for part in (f"--{split}pref", folder / "text" / split)]
+    run(
+        "fairseq-preprocess",
+        "--source-lang",
+        "src",
+        "--target-lang",
+        "tgt",
+        "--joined-dictionary",
+        *words,
+        *splits,
+        "--destdir",
+        folder / "pairs",
+    )
+    sides = [part for split in sentences for part in (f"--{split}pref", text / f"{split}.tgt")]
+    run("fairseq-preprocess", "--only-source", *words, *sides, "--destdir", folder / "lines")
+    stacked = [*PLUGIN, *TASK, "--arch", "stacked_lstm", *SMALL, "--criterion", "model_loss"]
+    train(folder / "pairs", folder / "auto_encoder", "--lr", 0.1, "--max-update", 2, model=stacked)
+    lstm_lm = ["--task", "language_modeling", "--arch", "lstm_lm", "--decoder-embed-dim", 8, "--decoder-hidden-size", 8]
+    lstm_lm += ["--decoder-out-embed-dim", 8, "--sample-break-mode", "eos", *PLUGIN]
+    train(folder / "lines", folder / "language_model", "--lr", 0.1, "--max-update", 2, model=lstm_lm)
+    train(data, folder / "start", "--lr", 0.01, "--max-update", 2, model=[*ENC_DEC_A, "--criterion", "model_loss"])
+    return {name: folder / name / "checkpoint_last.pt" for name in ("auto_encoder", "language_model", "start")}
+
+
+def arguments(parts, save_dir, **others):
+    """The arguments of a training by rewards that begins with the start."""
+    given = {"auto-encoder": parts["auto_encoder"], "language-model": parts["language_model"], **others}
+    chosen = [part for name, value in given.items() for part in (f"--{name}", value)]
+    criterion = ["--criterion", "policy_gradient", "--given-words", 2, "--fewer-words", 1, "--fewer-every", 1, *chosen]
+    sgd = ["--optimizer", "sgd", "--lr", 0.01, "--batch-size", 16, "--seed", 1, "--cpu", "--log-format", "json"]
+    start = ["--finetune-from-model", parts["start"], "--save-dir", save_dir, "--data-buffer-size", 0]
+    return [*ENC_DEC_A, *criterion, *sgd, *start]
+
+
+@pytest.mark.parametrize("width", [0, 8])
+def test_training_by_rewards(parts, data, tmp_path, width):
+    """Two updates move the model from its start; rewards are logged, choose the best checkpoint, and it decodes."""
+    folder = tmp_path / "dress"
+    chosen = ["--best-checkpoint-metric", "reward", "--maximize-best-checkpoint-metric", "--max-update", 2]
+    result = run("fairseq-train", data, *arguments(parts, folder, **{"baseline-width": width}), *chosen)
+    for name in ("simplicity", "relevance", "fluency"):
+        for value in (*result.logged(name), *result.logged(f"valid_{name}")):
+            assert -1 <= value <= 1
+    (simple,), (like,), (fluent,), (reward,) = (
+        result.logged(f"valid_{name}") for name in ("simplicity", "relevance", "fluency", "reward")
+    )
+    assert reward == pytest.approx(simple + 0.25 * like + 0.5 * fluent, abs=1e-3)
+    before, after = parameters(parts["start"]), parameters(folder / "checkpoint_best.pt")
+    assert before.keys() == after.keys()
+    assert any(not torch.equal(before[name], after[name]) for name in before)
+    best = torch.load(folder / "checkpoint_best.pt", weights_only=True)
+    assert best["extra_state"]["best"] == pytest.approx(reward, abs=1e-4)
+    kept = best["criterion"]
+    assert (kept is None) == (width == 0)
+    if width:
+        assert kept["baseline.weight"].any()
+        again = run("fairseq-train", data, *arguments(parts, folder, **{"baseline-width": width}), "--max-update", 3)
+        assert "(epoch 1 @ 2 updates)" in again.out + again.err
+    assert len(generate(data, folder / "checkpoint_best.pt").hypotheses) == 60
+
+
+def test_models_of_another_kind_are_refused(parts, data, tmp_path):
+    swapped = [
+        (
+            {"auto-encoder": parts["language_model"]},
+            "--task language_modeling, but must be an encoder-decoder that was",
+        ),
+        ({"language-model": parts["start"]}, "is of --task paraphrase, but must be a language model of fairseq"),
+    ]
+    for others, message in swapped:
+        result = plugged("train", data, *arguments(parts, tmp_path / "run", **others)[2:])
+        assert result.code == 1
+        assert message in result.err.splitlines()[-1]
+        assert "Traceback" not in result.err

@@ -1,0 +1,211 @@
+"""``policy_gradient``: learning from rewards of sentences that the model writes itself (DRESS, EMNLP 2017, section 3).
+
+It goes with every arch of this package: words are drawn by the steps of the decoder, and their probabilities come from
+the model's own forward. Losses that a family adds to that of the words are left out.
+
+Legend: ``B`` sentences, ``T`` words, ``V`` dictionary size, ``D`` width of the features.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import torch
+from fairseq.criterions import register_criterion
+from fairseq.dataclass import FairseqDataclass
+from fairseq.logging import metrics
+from fairseq.models import BaseFairseqModel
+from fairseq.tasks import FairseqTask
+from torch import Tensor, nn
+
+from ..errors import UserError
+from ..fields import check_ranges, option
+from ..models.base import StepDecoder
+from ..modules.policy_gradient import given_words, mean_of_others, policy_loss
+from .model_loss import ModelLossCriterion
+from .rewards import AutoEncoder, LanguageModel, Sentences, simplicity
+from .sampling import draw
+
+LONGEST = 1.2  # what is drawn, in lengths of the longest target (the authors' release)
+_REWARD = "reward:"  # marks a sum over the sentences that have rewards
+
+
+@dataclass
+class PolicyGradientConfig(FairseqDataclass):
+    """The defaults are those of the authors' release for WikiLarge; section numbers are the paper's."""
+
+    simplicity_weight: float = option(1.0, "weight of SARI in the reward (sec. 3.1); 0 = leave it out", least=0)
+    relevance_weight: float = option(
+        0.25, "weight of the likeness to the source in the reward (sec. 3.1); 0 = leave it out", least=0
+    )
+    fluency_weight: float = option(
+        0.5, "weight of the probability by a language model in the reward (sec. 3.1); 0 = leave it out", least=0
+    )
+    sari_forward: float = option(
+        0.1,
+        "share of SARI(source, output, target) in the simplicity, the rest is SARI(source, target, output) (sec. 3.1)",
+        least=0,
+    )
+    auto_encoder: Optional[str] = option(  # fairseq cannot read `str | None`
+        None, "checkpoint of an arch of this package trained to give its source back, for --relevance-weight"
+    )
+    language_model: Optional[str] = option(
+        None, "checkpoint of a --task language_modeling over the target's words, for --fluency-weight"
+    )
+    given_words: int = option(
+        24, "first words of a target that are learnt by cross entropy in the first epoch (L of sec. 3.2)", least=0
+    )
+    fewer_words: int = option(3, "how many fewer they become at a time (sec. 3.2)", least=0)
+    fewer_every: int = option(2, "after how many epochs they become fewer (sec. 3.2)", least=1)
+    baseline_width: int = option(
+        0,
+        "learn the baseline as a linear function of the decoder's features, which have this width (sec. 3.2); "
+        "0 = the mean reward of the other sentences of the batch",
+        least=0,
+    )
+
+
+@register_criterion("policy_gradient", dataclass=PolicyGradientConfig)
+class PolicyGradientCriterion(ModelLossCriterion):
+    """In training the loss of sentences that are drawn; in validation that of the targets, and greedy outputs' rewards.
+
+    Losses are sums over words; gradients are divided by sentences.
+
+    Args:
+        task: of this package; it knows the words, and the epoch.
+        cfg: the options.
+
+    Raises:
+        UserError: if an option is out of range, or a model that rewards is missing or cannot be used.
+    """
+
+    def __init__(self, task: FairseqTask, cfg: PolicyGradientConfig) -> None:
+        super().__init__(task, label_smoothing=0.0, sentence_avg=False)
+        check_ranges(PolicyGradientConfig, cfg)
+        if cfg.sari_forward > 1:
+            raise UserError(f"--sari-forward is a share, 1 at most, but is {cfg.sari_forward}.")
+        if not hasattr(task, "epoch"):
+            raise UserError("criterion policy_gradient is for --task paraphrase and topic_essay.")
+        for name, model in (("relevance", "auto_encoder"), ("fluency", "language_model")):
+            path, weight, flag = getattr(cfg, model), getattr(cfg, f"{name}_weight"), model.replace("_", "-")
+            if weight and not path:
+                raise UserError(f"--{name}-weight {weight} needs --{flag} CHECKPOINT; 0 leaves the {name} out.")
+            if path and not weight:
+                raise UserError(f"--{flag} is for a --{name}-weight above 0: leave it out.")
+        self.cfg = cfg
+        words = [task.source_dictionary, task.target_dictionary]
+        # What is a module's own module is trained and saved with it; lists are not looked into.
+        self.auto_encoders = [AutoEncoder(path, "--auto-encoder", words) for path in _given(cfg.auto_encoder)]
+        self.language_models = [
+            LanguageModel(path, "--language-model", words[1:]) for path in _given(cfg.language_model)
+        ]
+        self.baseline = nn.Linear(cfg.baseline_width, 1) if cfg.baseline_width else None
+        if self.baseline is not None:  # nothing is expected at first
+            nn.init.zeros_(self.baseline.weight)
+            nn.init.zeros_(self.baseline.bias)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any] | None, strict: bool = True, assign: bool = False) -> Any:
+        """Load a baseline; the checkpoint of another criterion, which a training begins with, has none."""
+        return super().load_state_dict(state_dict, strict, assign) if state_dict is not None else None
+
+    def forward(
+        self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
+    ) -> tuple[Tensor, int, dict[str, Any]]:
+        """See ``ModelLossCriterion``."""
+        if not isinstance(getattr(model, "decoder", None), StepDecoder):
+            raise UserError(
+                f"criterion policy_gradient is for the archs of this package, and {type(model).__name__} is none."
+            )
+        if model.training:
+            return self._policy_loss(model, sample)
+        loss, size, logged = super().forward(model, sample, reduce)
+        words = self._draw(model, sample, given=0, greedy=True)
+        _, rewards = self.reward(sample, words)
+        return loss, size, logged | _sums(rewards, words.new_ones(len(words), dtype=torch.bool))
+
+    def _policy_loss(self, model: BaseFairseqModel, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
+        given = given_words(self.task.epoch, self.cfg.given_words, self.cfg.fewer_words, self.cfg.fewer_every)
+        words = self._draw(model, sample, given)  # (B, T)
+        is_word = words.ne(self.padding_idx)
+        is_given = is_word & (torch.arange(words.size(1), device=words.device) < given)
+        drawn = is_word & ~is_given
+        rewarded = drawn.any(dim=1)  # (B,)
+        reward, rewards = self.reward(sample, words)
+        end = words.new_full((len(words), 1), self.task.target_dictionary.eos())
+        read = torch.cat([end, words[:, :-1]], dim=1)
+        scores, extra = model(**{**sample["net_input"], "prev_output_tokens": read})
+        lprobs = model.get_normalized_probs((scores, extra), log_probs=True)  # (B, T, V)
+        lprobs = lprobs.gather(2, words.unsqueeze(2)).squeeze(2)
+        if self.baseline is None:
+            baseline, error = mean_of_others(reward, rewarded).unsqueeze(1), reward.new_zeros(())
+        else:
+            baseline = self._expected(extra["features"])
+            error = 0.5 * ((baseline - reward.unsqueeze(1)) ** 2 * drawn).sum()
+        loss = policy_loss(lprobs, reward, baseline, is_given, drawn) + error
+        logged = {
+            "loss": loss.detach(),
+            "nll_loss": -lprobs.detach().masked_fill(~is_word, 0.0).sum(),
+            "ntokens": int(is_word.sum()),
+            "nsentences": len(words),
+            "sample_size": len(words),
+        }
+        return loss, len(words), logged | _sums(rewards, rewarded)
+
+    def _expected(self, features: Tensor) -> Tensor:
+        """b_t, linear in features (B, T, D), which do not learn from it: (B, T)."""
+        assert self.baseline is not None
+        if features.size(2) != self.baseline.in_features:
+            raise UserError(
+                f"--baseline-width {self.baseline.in_features} is not the width of the decoder's features, which is "
+                f"{features.size(2)}: give that, or 0."
+            )
+        expected: Tensor = self.baseline(features.detach()).squeeze(2)
+        return expected
+
+    def _draw(self, model: BaseFairseqModel, sample: dict[str, Any], given: int, greedy: bool = False) -> Tensor:
+        target = sample["target"]
+        return draw(model, sample["net_input"], target, given, round(LONGEST * target.size(1)), greedy)
+
+    @torch.no_grad()
+    def reward(self, sample: dict[str, Any], words: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """r of the sentences ``words`` (B, T), and what it is made of by name: (B,) each."""
+        sources, outputs, targets = (
+            self._sentences(tokens) for tokens in (sample["net_input"]["src_tokens"], words, sample["target"])
+        )
+        parts: dict[str, Tensor] = {}
+        if self.cfg.simplicity_weight:
+            parts["simplicity"] = simplicity(sources, outputs, targets, self.cfg.sari_forward).to(words.device)
+        for encoder in self.auto_encoders:
+            parts["relevance"] = encoder(sources, outputs, words.device)
+        for language_model in self.language_models:
+            parts["fluency"] = language_model(outputs, words.device)
+        total = sum(
+            (getattr(self.cfg, f"{name}_weight") * part for name, part in parts.items()),
+            torch.zeros_like(words[:, 0], dtype=torch.float),
+        )
+        return total, {"reward": total, **parts}
+
+    def _sentences(self, tokens: Tensor) -> Sentences:
+        """The words of each row of (B, T), without padding and end symbols."""
+        no_words = (self.padding_idx, self.task.target_dictionary.eos())
+        return [[word for word in row if word not in no_words] for row in tokens.tolist()]
+
+    @staticmethod
+    def reduce_metrics(logging_outputs: Sequence[dict[str, Any]]) -> None:
+        """As ``model_loss``, and means of the rewards over the sentences that have some."""
+        ModelLossCriterion.reduce_metrics(logging_outputs)
+        names = sorted({key for log in logging_outputs for key in log if key.startswith(_REWARD)})
+        count = sum(log.get("rewarded", 0) for log in logging_outputs)
+        for name in names if count else ():
+            total = sum(log.get(name, 0) for log in logging_outputs)
+            metrics.log_scalar(name.removeprefix(_REWARD), total / count, count, round=4)
+
+
+def _given(path: str | None) -> list[str]:
+    return [path] if path else []
+
+
+def _sums(rewards: dict[str, Tensor], rewarded: Tensor) -> dict[str, Any]:
+    """What is logged of rewards (B,) each, of the sentences where ``rewarded`` (B,) is ``True``."""
+    sums = {f"{_REWARD}{name}": (values * rewarded).sum() for name, values in rewards.items()}
+    return {**sums, "rewarded": int(rewarded.sum())}

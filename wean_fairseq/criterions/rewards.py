@@ -1,0 +1,116 @@
+"""Rewards of simplifications (Zhang and Lapata, EMNLP 2017, section 3.1): simplicity, relevance and fluency.
+
+A reward reads ids of words, so that no gradient can pass through it. The models of relevance and fluency are
+checkpoints of other trainings, which are never trained here.
+
+Legend: ``B`` sentences, ``T`` words, ``L`` layers, ``H`` hidden width.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.data import Dictionary, data_utils
+from torch import Tensor
+
+from ..checkpoints.dictionaries import describe
+from ..errors import UserError
+from ..modules import base_ids
+from ..text.ngrams import sentence_sari
+
+Sentences = Sequence[list[int]]  # without end symbols
+
+
+def simplicity(sources: Sentences, outputs: Sentences, targets: Sentences, forward: float) -> Tensor:
+    """r_S = beta SARI(X, Y', Y) + (1 - beta) SARI(X, Y, Y') with beta = ``forward``: (B,)."""
+    return torch.tensor(
+        [
+            forward * sentence_sari(source, output, target) + (1 - forward) * sentence_sari(source, target, output)
+            for source, output, target in zip(sources, outputs, targets, strict=True)
+        ]
+    )
+
+
+class RewardModel:
+    """A frozen model of another training, not a part of the criterion that asks it.
+
+    Args:
+        path: of its checkpoint.
+        option: that named it.
+        dictionaries: of the words that it will read.
+
+    Raises:
+        UserError: if it cannot be loaded, is of another kind, or knows other words.
+    """
+
+    wanted: str  # of the model, in words
+    kind: str  # an option that the tasks of such models have, and others have not
+
+    def __init__(self, path: str, option: str, dictionaries: Sequence[Dictionary]) -> None:
+        state = checkpoint_utils.load_checkpoint_to_cpu(path)
+        trained = state["cfg"]["task"]
+        if self.kind not in trained:
+            raise UserError(f"{option} {path} is of --task {trained._name}, but must be {self.wanted}.")
+        try:
+            models, _, task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
+        except OSError as error:
+            raise UserError(f"{option} {path} needs the dictionary of its training ({error}): get it back.") from error
+        self.dictionary: Dictionary = task.source_dictionary
+        if any(describe(dictionary) != describe(self.dictionary) for dictionary in dictionaries):
+            raise UserError(
+                f"{option} {path} was trained with other words than those of this data: binarise its text with the "
+                "dictionary of this data (fairseq-preprocess --srcdict)."
+            )
+        self.model: Any = models[0].eval().requires_grad_(False)
+
+    def _batch(self, sentences: Sentences, device: torch.device) -> Tensor:
+        """Sentences with their end symbols, (B, T); slots are words that the model does not know."""
+        self.model.to(device)
+        rows = [torch.tensor([*words, self.dictionary.eos()]) for words in sentences]
+        batch = data_utils.collate_tokens(rows, self.dictionary.pad()).to(device)
+        return base_ids(batch, getattr(self.dictionary, "first_slot", len(self.dictionary)), self.dictionary.unk())
+
+
+class AutoEncoder(RewardModel):
+    """Relevance: the cosine of what an encoder that was trained to give sentences back makes of two of them."""
+
+    wanted = "an encoder-decoder that was trained to give its source back, such as --arch stacked_lstm"
+    kind = "source_lang"
+
+    def __init__(self, path: str, option: str, dictionaries: Sequence[Dictionary]) -> None:
+        super().__init__(path, option, dictionaries)
+        if "final_hidden" not in self._encode(torch.tensor([[self.dictionary.eos()]])):
+            raise UserError(f"{option} {path} has an encoder without a last state, but must be {self.wanted}.")
+
+    @torch.no_grad()
+    def __call__(self, sources: Sentences, outputs: Sentences, device: torch.device) -> Tensor:
+        """r_R = cos(q_X, q_Y'), q the last state of the top layer: (B,)."""
+        first, second = (
+            self._encode(self._batch(sentences, device))["final_hidden"][-1] for sentences in (sources, outputs)
+        )  # (B, H)
+        return torch.cosine_similarity(first.float(), second.float(), dim=1)
+
+    def _encode(self, tokens: Tensor) -> dict[str, Tensor]:
+        lengths = tokens.ne(self.dictionary.pad()).sum(dim=1)
+        encoded = self.model.encoder(tokens, lengths)
+        return encoded if isinstance(encoded, dict) else {}
+
+
+class LanguageModel(RewardModel):
+    """Fluency: the geometric mean of the probabilities of the words and of the end."""
+
+    wanted = "a language model of fairseq, such as --task language_modeling --arch lstm_lm"
+    kind = "self_target"
+
+    @torch.no_grad()
+    def __call__(self, outputs: Sentences, device: torch.device) -> Tensor:
+        """r_F = exp(1/n sum_i log P(y_i)): (B,)."""
+        target = self._batch(outputs, device)  # (B, T)
+        end = target.new_full((len(target), 1), self.dictionary.eos())
+        scores = self.model(torch.cat([end, target[:, :-1]], dim=1))
+        lprobs = self.model.get_normalized_probs(scores, log_probs=True)
+        picked = lprobs.gather(2, target.unsqueeze(2)).squeeze(2)
+        is_word = target.ne(self.dictionary.pad())
+        means: Tensor = (picked * is_word).sum(dim=1) / is_word.sum(dim=1)
+        return means.exp()

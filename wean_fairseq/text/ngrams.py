@@ -1,0 +1,68 @@
+"""N-grams of sentences, and the SARI of one sentence (Xu et al., 2016) as Xu's own program has it.
+
+``evaluation/metrics/sari.py`` has the formula and its other readings. Words are of any type: a reward counts their ids.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+MAX_ORDER = 4
+
+Ngrams = Counter[tuple[Any, ...]]
+
+
+def count_ngrams(tokens: Sequence[Any], order: int) -> Ngrams:
+    """Count the n-grams of one order."""
+    return Counter(zip(*(tokens[start:] for start in range(order)), strict=False))
+
+
+def count_all(tokens: Sequence[Any]) -> list[Ngrams]:
+    """Count the n-grams of every order."""
+    return [count_ngrams(tokens, order) for order in range(1, MAX_ORDER + 1)]
+
+
+def added_counts(source: Ngrams, output: Ngrams, reference: Ngrams) -> list[float]:
+    """Right, proposed and wanted additions of one order (n-gram types)."""
+    added = output.keys() - source.keys()
+    wanted = reference.keys() - source.keys()
+    return [len(added & wanted), len(added), len(wanted)]
+
+
+def sentence_scores(
+    source: Sequence[Ngrams], output: Sequence[Ngrams], reference: Sequence[Ngrams], weight: int = 1
+) -> list[float]:
+    """Xu's scores of add, keep and delete for one sentence, between 0 and 1: means over the orders.
+
+    Args:
+        source: its n-grams of every order.
+        output: likewise.
+        reference: likewise, of all references together.
+        weight: how many references there are.
+    """
+    orders = [_order_scores(*counts, weight) for counts in zip(source, output, reference, strict=True)]
+    return [sum(scores) / len(orders) for scores in zip(*orders, strict=True)]
+
+
+def sentence_sari(source: Sequence[Any], output: Sequence[Any], reference: Sequence[Any]) -> float:
+    """SARI of an output, between 0 and 1, by one reference."""
+    return sum(sentence_scores(count_all(source), count_all(output), count_all(reference))) / 3
+
+
+def _order_scores(source: Ngrams, output: Ngrams, reference: Ngrams, weight: int) -> list[float]:
+    right, proposed, wanted = added_counts(source, output, reference)
+    whole = Ngrams({ngram: weight * count for ngram, count in source.items()})
+    written = Ngrams({ngram: weight * count for ngram, count in output.items()})
+    kept, keepable, deleted = whole & written, whole & reference, whole - written
+    add = _f1(right / proposed if proposed else 0.0, right / wanted if wanted else 0.0)
+    keep = _f1(*(_mean_share(kept & reference, counts) for counts in (kept, keepable)))
+    return [add, keep, _mean_share(deleted - reference, deleted)]
+
+
+def _mean_share(part: Ngrams, whole: Ngrams) -> float:
+    """The mean over the n-grams of ``whole`` of their share that is in ``part``."""
+    return sum(count / whole[ngram] for ngram, count in part.items()) / len(whole) if whole else 0.0
+
+
+def _f1(precision: float, recall: float) -> float:
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
