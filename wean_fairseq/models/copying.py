@@ -149,7 +149,8 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
         if isinstance(parts, Product):
             size = self.output.chunk_size
             return product_token_loss([parts], words, loss_of, inputs, chunk_size=size, totals=totals)
-        return loss_of(read_scores(self.output.scores(features, self.word_embeddings).float(), words, totals), *inputs)
+        scores = parts if isinstance(parts, Tensor) else self.output.scores(features, self.word_embeddings)
+        return loss_of(read_scores(scores.float(), words, totals), *inputs)
 
     def known_targets(self, target: Tensor) -> Tensor:
         """Targets of any shape as this decoder can write them."""

@@ -226,6 +226,8 @@ def nothing_to_copy(source: Tensor, special: tuple[int, ...]) -> Tensor:
 
 def log_add(first: Tensor, second: Tensor) -> Tensor:
     """``torch.logaddexp`` whose gradient is 0, not NaN, where both are -inf."""
+    if not torch.is_grad_enabled():
+        return torch.logaddexp(first, second)
     return logsumexp(torch.stack([first, second], dim=-1))
 
 

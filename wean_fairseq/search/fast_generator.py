@@ -260,8 +260,8 @@ def _check_rounding(factors: str, decoder: StepDecoder[Any, Any]) -> None:
     flag = f"--{factors}-scores"
     if not scored_by_product(decoder.output):
         raise UserError(
-            f"{flag} rounds the factors of matrix products, and --query-score concat and dnpg score words without "
-            f"them: leave {flag} out."
+            f"{flag} rounds the factors of matrix products, and --query-score concat scores words without them: leave "
+            f"{flag} out."
         )
     if factors == INT8 and not (decoder.word_embeddings.device.type == "cpu" and int8_is_exact()):
         raise UserError(

@@ -18,6 +18,7 @@ from torch.nn.functional import pad
 from ..modules import OutputLayer
 from ..modules.additive_scores import AdditiveScorer, build_scorer
 from ..modules.copying import NEVER
+from ..modules.dnpg_mixture import LevelOutputs
 from ..modules.query_embedding import Additive, ConcatScore, Product
 from .packed_linear import Int8Linear, PackedLinear
 
@@ -29,11 +30,14 @@ EXACT, BF16, INT8 = "exact", "bf16", "int8"
 
 
 def build_scores(
-    output: OutputLayer, embeddings: Tensor, num_words: int, max_rows: int, factors: str = EXACT
+    output: OutputLayer | LevelOutputs, embeddings: Tensor, num_words: int, max_rows: int, factors: str = EXACT
 ) -> "VocabularyScores":
     """The scores of a search as its device wants them; arguments as for ``VocabularyScores``."""
-    whole = embeddings.device.type != "cpu" and max_rows * num_words <= GPU_CHUNK
-    return (WholeScores if whole else VocabularyScores)(output, embeddings, num_words, max_rows, factors)
+    if embeddings.device.type != "cpu" and max_rows * num_words <= GPU_CHUNK:
+        return WholeScores(output, embeddings, num_words, max_rows, factors)
+    if isinstance(output, LevelOutputs):
+        return LevelScores(output, embeddings, num_words, max_rows, factors)
+    return VocabularyScores(output, embeddings, num_words, max_rows, factors)
 
 
 class VocabularyScores:
@@ -49,7 +53,12 @@ class VocabularyScores:
     """
 
     def __init__(
-        self, output: OutputLayer, embeddings: Tensor, num_words: int, max_rows: int, factors: str = EXACT
+        self,
+        output: OutputLayer | LevelOutputs,
+        embeddings: Tensor,
+        num_words: int,
+        max_rows: int,
+        factors: str = EXACT,
     ) -> None:
         self.output = output
         self.embeddings = embeddings[: output.num_candidates]
@@ -185,6 +194,36 @@ class VocabularyScores:
         return self._scores.view(-1, BLOCK)[(chunk * self._scores.size(1) + rows) * each + blocks % each]
 
 
+class LevelScores(VocabularyScores):
+    """The same for the distributions of two levels, which are mixed at each step (DNPG)."""
+
+    output: LevelOutputs
+
+    def __init__(
+        self, output: LevelOutputs, embeddings: Tensor, num_words: int, max_rows: int, factors: str = EXACT
+    ) -> None:
+        super().__init__(output, embeddings, num_words, max_rows, factors)
+        self._levels = [
+            VocabularyScores(one, words, num_words, max_rows, factors)
+            for one, words in zip(output.outputs, output.embeddings, strict=True)
+        ]
+
+    def compute(self, features: Tensor, temperature: float = 1.0) -> Tensor:
+        """See ``VocabularyScores``; a mixture is searched with a temperature by fairseq's loop."""
+        assert temperature == 1.0
+        states, weights = self.output.split(features)
+        self._lay_out(len(features))
+        log_sums = [level.compute(of) for level, of in zip(self._levels, states, strict=True)]
+        for number, mixture in enumerate(self._scores):
+            first, second = (
+                level._scores[number].add_((level._shift[number] - log_sum + weight).unsqueeze(1))
+                for level, log_sum, weight in zip(self._levels, log_sums, weights.unbind(dim=1), strict=True)
+            )
+            torch.logaddexp(first, second, out=mixture)
+            self._maxima[:, number] = mixture.view(len(features), -1, BLOCK).amax(dim=2)
+        return torch.logsumexp(weights, dim=1)
+
+
 class WholeScores(VocabularyScores):
     """The same without chunks and blocks: few operations, each over all scores."""
 
@@ -214,7 +253,9 @@ class WholeScores(VocabularyScores):
 
 
 def scored_by_product(output: Any) -> bool:
-    """Whether the scores of an output layer are one matrix product, in chunks of words as at once."""
+    """Whether the scores of an output layer are matrix products, in chunks of words as at once."""
+    if isinstance(output, LevelOutputs):
+        return all(map(scored_by_product, output.outputs))
     return isinstance(output, OutputLayer) and not isinstance(getattr(output, "score", None), ConcatScore)
 
 
