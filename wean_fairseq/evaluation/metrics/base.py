@@ -77,6 +77,12 @@ class EvaluationMetric(Metric):
         """Return the statistics of every sentence, shape (sentences, statistics). Needs `prepare`."""
         return np.array(self._extract_corpus_statistics(hypotheses, None), dtype=np.float64)
 
+    def _compute_score_from_stats(self, stats: Sequence[float]) -> Score:
+        """Compute the score by sacreBLEU and file it under this metric's label."""
+        score = super()._compute_score_from_stats(list(stats))
+        score.name = self.label
+        return score
+
     def score_of(self, total: FloatArray) -> float:
         """Return the score of summed statistics."""
         return float(self._compute_score_from_stats(list(total)).score)
@@ -105,7 +111,6 @@ class OwnMetric(EvaluationMetric):
     def __init__(self, label: str, tokenize: str, lowercase: Lowercase, options: SignatureItems | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.label = label
-        self.tokenize_name = tokenize
         self.lowercase = lowercase
         self._tokenizer = get_tokenizer(tokenize)
         self.signature_items: SignatureItems = {
@@ -130,10 +135,6 @@ class OwnMetric(EvaluationMetric):
     @abstractmethod
     def scores_of(self, totals: FloatArray) -> FloatArray:
         """Return the scores of many sums, shape (sums, statistics) -> (sums,): the metric's formula."""
-
-    def score_of(self, total: FloatArray) -> float:
-        """Return the score of summed statistics."""
-        return float(self.scores_of(total.reshape(1, -1))[0])
 
     def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
         """Keep the tokenised references."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sacrebleu.metrics.bleu import BLEU, BLEUScore
+from sacrebleu.metrics.bleu import BLEU
 
 from ..tokenizers import Lowercase, case_signature, fold_case, get_tokenizer
 from .base import EvaluationMetric, FloatArray, OwnMetric, SourceMixin
@@ -17,7 +17,7 @@ from .base import EvaluationMetric, FloatArray, OwnMetric, SourceMixin
 _LENGTHS = 2
 
 
-class Bleu(BLEU, EvaluationMetric):
+class Bleu(EvaluationMetric, BLEU):
     """sacreBLEU's corpus BLEU under a label of its own.
 
     Args:
@@ -46,12 +46,6 @@ class Bleu(BLEU, EvaluationMetric):
         if self.max_ngram_order != 4:
             signature.update("order", self.max_ngram_order)
         return signature
-
-    def _compute_score_from_stats(self, stats: Any) -> BLEUScore:
-        """Compute BLEU by sacreBLEU and file it under this metric's label."""
-        score = super()._compute_score_from_stats(list(stats))
-        score.name = self.label
-        return score
 
     def sentence_scores(self, rows: FloatArray) -> FloatArray:
         """Sentence BLEU with effective order (sacreBLEU's recommendation for single sentences)."""

@@ -38,18 +38,13 @@ class Distinct(OwnMetric):
         self.order = order
         self._seen: set[tuple[str, ...]] = set()
 
-    def rows(self, hypotheses: Any) -> FloatArray:
-        """Return, per sentence: n-grams not seen in earlier sentences, all n-grams, different n-grams within it."""
-        self._seen = set()
-        return super().rows(hypotheses)
-
     def _extract_corpus_statistics(self, hypotheses: Any, references: Any) -> Any:
         """Start counting anew for every corpus."""
         self._seen = set()
         return super()._extract_corpus_statistics(hypotheses, references)
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
-        """Return (new, all, different within the sentence)."""
+        """Return (n-grams not seen in earlier sentences, all n-grams, different ones within the sentence)."""
         counts = count_ngrams(hypothesis.split(), self.order)
         new = [ngram for ngram in counts if ngram not in self._seen]
         self._seen.update(new)

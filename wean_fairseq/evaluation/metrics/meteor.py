@@ -7,24 +7,14 @@ WordNet in a folder named by the environment variable NLTK_DATA.
 """
 
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any
 
 from ...errors import UserError
 from .base import MeanMetric, SignatureItems
 
 
-class _Stemmer:
-    """A stemmer that stems each word once (NLTK stems every word of every pair anew)."""
-
-    def __init__(self, stem: Any) -> None:
-        self.stem = lru_cache(maxsize=2**17)(stem)
-
-
-class _Synonyms:
-    """A WordNet that looks each word up once."""
-
-    def __init__(self, synsets: Any) -> None:
-        self.synsets = lru_cache(maxsize=2**17)(synsets)
+_MOST_WORDS = 2**17  # that are remembered: NLTK stems and looks up every word of every pair anew
 
 
 def _no_synsets(word: str) -> list[Any]:
@@ -59,8 +49,8 @@ class Meteor(MeanMetric):
             options |= {"modules": "exact+stem+wordnet", "wordnet": wordnet.get_version()}
         super().__init__(label, tokenize, True, {**options, "nltk": nltk.__version__})
         self._score = meteor_score
-        self._stemmer = _Stemmer(PorterStemmer().stem)
-        self._wordnet = _Synonyms(synsets)
+        self._stemmer = SimpleNamespace(stem=lru_cache(_MOST_WORDS)(PorterStemmer().stem))
+        self._wordnet = SimpleNamespace(synsets=lru_cache(_MOST_WORDS)(synsets))
 
     def segment_value(self, hypothesis: str, references: list[list[str]]) -> float:
         """Score one sentence: the best reference counts."""

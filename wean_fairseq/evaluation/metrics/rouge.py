@@ -13,17 +13,10 @@ The corpus score is the mean over sentences; with several references the best F 
 """
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from .base import MeanMetric
-
-
-class _Tokenized:
-    """Tokeniser that rouge-score calls on text whose tokens are separated by spaces already."""
-
-    def tokenize(self, text: str) -> list[str]:
-        """Split at spaces."""
-        return text.split()
 
 
 class Rouge(MeanMetric):
@@ -34,7 +27,7 @@ class Rouge(MeanMetric):
         variant: ``1``, ``2`` or ``L``.
         tokenize: see the module docstring.
         lowercase: whether case is ignored (``words`` always ignores it).
-        beta: weight of recall in F; None for the plain F1.
+        beta: weight of recall in F.
         max_tokens: only the first so many tokens of output and reference count (ROUGE-1.5.5 ``-l``); None or 0 for all.
     """
 
@@ -44,19 +37,17 @@ class Rouge(MeanMetric):
         variant: str = "L",
         tokenize: str = "words",
         lowercase: bool = False,
-        beta: float | None = None,
+        beta: float = 1.0,
         max_tokens: int | None = None,
     ) -> None:
-        options: dict[str, str | int | float] = {"rouge": variant, "beta": 1.0 if beta is None else beta}
+        options: dict[str, str | int | float] = {"rouge": variant, "beta": beta}
         if max_tokens:
             options["limit"] = max_tokens
         super().__init__(label, tokenize, lowercase or tokenize == "words", options)
-        from rouge_score import scoring
         from rouge_score.rouge_scorer import RougeScorer  # it imports the whole of nltk: half a second
 
-        self._fmeasure = scoring.fmeasure
         self._type = f"rouge{variant}"
-        self._scorer = RougeScorer([self._type], tokenizer=_Tokenized())
+        self._scorer = RougeScorer([self._type], tokenizer=SimpleNamespace(tokenize=str.split))
         self.beta = beta
         self.max_tokens = max_tokens
 
@@ -83,9 +74,7 @@ class Rouge(MeanMetric):
         return common / max(len(written), 1), common / max(len(wanted), 1)
 
     def _f(self, precision: float, recall: float) -> float:
-        """F1, or with beta: ``(1 + beta^2) P R / (R + beta^2 P)``."""
-        if self.beta is None:
-            return float(self._fmeasure(precision, recall))
+        """``(1 + beta^2) P R / (R + beta^2 P)``."""
         square = self.beta**2
         bottom = recall + square * precision
         return float((1 + square) * precision * recall / bottom) if bottom > 0 else 0.0

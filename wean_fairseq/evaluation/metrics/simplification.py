@@ -22,11 +22,6 @@ from .base import FloatArray, MeanMetric, OwnMetric, SourceMixin, ratio
 _END = re.compile(r"""(?<!\S)[.?!](?:[ ]["')\]}]+)?(?!\S)""")
 
 
-def split_sentences(tokens: str) -> list[str]:
-    """Return the sentences of tokens that single spaces join; the marks that end them are left out."""
-    return [part for part in _END.split(tokens) if part.strip()]
-
-
 def count_sentences(tokens: str) -> int:
     """Count the sentences of tokens that single spaces join; marks alone are sentences too."""
     return len(_END.findall(tokens)) + bool(_END.split(tokens)[-1].strip())
