@@ -20,7 +20,6 @@ from .significance import (
     DEFAULT_TRIALS,
     Draws,
     Interval,
-    PairedResult,
     bootstrap_p,
     confidence_interval,
     holm,
@@ -78,12 +77,31 @@ class Cell:
 
 @dataclass
 class Comparison:
-    """A paired test of two systems on one column."""
+    """The paired tests of two systems on one column.
+
+    Attributes:
+        key: of the column.
+        baseline: name of the one system.
+        system: name of the other.
+        difference: score of the system minus score of the baseline.
+        differing: sentences whose statistics differ.
+        p_values: by test: ``bootstrap`` and ``randomization``, or ``runs`` where both systems have several runs.
+        corrected: the same, corrected for the number of systems that were compared with the same baseline, if asked
+            for.
+    """
 
     key: str
     baseline: str
     system: str
-    result: PairedResult
+    difference: float
+    differing: int
+    p_values: dict[str, float]
+    corrected: dict[str, float] | None = None
+
+    @property
+    def decisive(self) -> dict[str, float]:
+        """The p-values that decide: the corrected ones, where those were asked for."""
+        return self.corrected or self.p_values
 
 
 @dataclass
@@ -150,7 +168,7 @@ def _text(value: Any) -> str:
 def _cell_from_json(content: Mapping[str, Any]) -> Cell:
     score, ends = _number(content["score"]), content.get("ci")
     low, high = map(_number, ends) if ends else (None, None)
-    interval = None if low is None or high is None else Interval(low, high)
+    interval = None if low is None or high is None else (low, high)
     return Cell(score, [_number(run) for run in content.get("runs", [score])], interval)
 
 
@@ -159,8 +177,9 @@ def _comparison_from_json(content: Mapping[str, Any]) -> Comparison:
     if not p_values:
         raise ValueError("a paired test without p-values")
     corrected = {name: _number(value) for name, value in (content.get("corrected") or {}).items()}
-    result = PairedResult(_number(content["difference"]), int(content.get("differing", 0)), p_values, corrected or None)
-    return Comparison(_text(content["metric"]), _text(content["baseline"]), _text(content["system"]), result)
+    names = (_text(content[name]) for name in ("metric", "baseline", "system"))
+    difference, differing = _number(content["difference"]), int(content.get("differing", 0))
+    return Comparison(*names, difference, differing, p_values, corrected or None)
 
 
 def evaluate(
@@ -315,9 +334,7 @@ def _compare(
         else:
             continue  # one run alone does not show how much its system varies: `run_warnings` says so
         apart = np.any(sum(rows[baseline]) * len(rows[system]) != sum(rows[system]) * len(rows[baseline]), axis=1)
-        comparisons.append(
-            Comparison(column.key, baseline, system, PairedResult(difference, int(apart.sum()), p_values))
-        )
+        comparisons.append(Comparison(column.key, baseline, system, difference, int(apart.sum()), p_values))
     return _correct_p_values(comparisons) if resampling.correction == "holm" else comparisons
 
 
@@ -326,15 +343,13 @@ def _correct_p_values(comparisons: Sequence[Comparison]) -> list[Comparison]:
     corrected: dict[int, dict[str, float]] = {place: {} for place in range(len(comparisons))}
     families: dict[tuple[str, str], list[int]] = {}
     for place, item in enumerate(comparisons):
-        for test in item.result.p_values:
+        for test in item.p_values:
             families.setdefault((item.baseline, test), []).append(place)
     for (_, test), places in families.items():
-        values = holm([comparisons[place].result.p_values[test] for place in places])
+        values = holm([comparisons[place].p_values[test] for place in places])
         for place, value in zip(places, values, strict=True):
             corrected[place][test] = value
-    return [
-        replace(item, result=replace(item.result, corrected=corrected[place])) for place, item in enumerate(comparisons)
-    ]
+    return [replace(item, corrected=corrected[place]) for place, item in enumerate(comparisons)]
 
 
 def run_warnings(systems: Sequence[SystemOutput]) -> list[str]:
@@ -360,8 +375,8 @@ def few_warnings(evaluation: Evaluation) -> list[str]:
     quality = {column.key for column in evaluation.columns if column.metric.higher_is_better}
     few: dict[tuple[str, str], list[str]] = {}
     for item in evaluation.comparisons:
-        if item.key in quality and item.result.differing < FEW_DIFFERING:
-            few.setdefault((item.system, item.baseline), []).append(f"{item.key} ({item.result.differing})")
+        if item.key in quality and item.differing < FEW_DIFFERING:
+            few.setdefault((item.system, item.baseline), []).append(f"{item.key} ({item.differing})")
     return [
         f"{system} and {baseline} differ in fewer than {FEW_DIFFERING} sentences on {', '.join(keys)}: too few to tell."
         for (system, baseline), keys in few.items()

@@ -43,7 +43,7 @@ def format_cell(cell: Cell, intervals: bool = False) -> str:
     if cell.deviation is not None:
         text += f" ± {format_score(cell.deviation)}"
     if intervals and cell.interval is not None:
-        text += f" [{format_score(cell.interval.low)}, {format_score(cell.interval.high)}]"
+        text += f" [{', '.join(map(format_score, cell.interval))}]"
     return text
 
 
@@ -52,31 +52,25 @@ def is_significant(p_values: Mapping[str, float]) -> bool:
     return max(p_values.values()) < SIGNIFICANT
 
 
-def _grid(evaluation: Evaluation, intervals: bool) -> list[list[str]]:
-    """Return the table as strings: group line, label line, then one line per system."""
-    groups = [column.group if column.group != CHOSEN else "" for column in evaluation.columns]
-    shown = [group if place == 0 or groups[place - 1] != group else "" for place, group in enumerate(groups)]
-    lines = [["", *shown], ["system", *(column.label for column in evaluation.columns)]]
-    for name, cells in evaluation.cells.items():
-        lines.append([name, *(format_cell(cells[column.key], intervals) for column in evaluation.columns)])
-    return lines
+def _system_rows(evaluation: Evaluation, intervals: bool) -> list[list[str]]:
+    """Return name and scores of every system."""
+    return [
+        [name, *(format_cell(cells[column.key], intervals) for column in evaluation.columns)]
+        for name, cells in evaluation.cells.items()
+    ]
 
 
 def text_table(evaluation: Evaluation, intervals: bool = False) -> str:
-    """Align the grid for a terminal; a preset's name stands over its first column."""
-    groups, labels, *systems = _grid(evaluation, intervals)
-    body = [labels, *systems]
-    widths = [max(display_width(line[place]) for line in body) for place in range(len(labels))]
-    lines = []
-    if any(groups):
-        heading, position = "", 0
-        starts = [sum(widths[:place]) + 2 * place for place in range(len(widths))]
-        for place, group in enumerate(groups):
-            if group:
-                position = max(position, starts[place])
-                heading = heading.ljust(position) + f"[{group}] "
-                position = len(heading)
-        lines.append(heading.rstrip())
+    """Align the table for a terminal; a preset's name stands over its first column."""
+    body = [["system", *(column.label for column in evaluation.columns)], *_system_rows(evaluation, intervals)]
+    widths = [max(map(display_width, column)) for column in zip(*body, strict=True)]
+    heading, previous = "", CHOSEN
+    for place, column in enumerate(evaluation.columns, start=1):
+        if column.group not in (previous, CHOSEN):
+            start = sum(widths[:place]) + 2 * place
+            heading = heading.ljust(start) + f"[{column.group}] "
+        previous = column.group
+    lines = [heading.rstrip()] if heading else []
     lines += [
         "  ".join(pad(cell, widths[place], place > 0) for place, cell in enumerate(line)).rstrip() for line in body
     ]
@@ -112,7 +106,7 @@ def notes(evaluation: Evaluation) -> list[str]:
 def comparison_heading(evaluation: Evaluation) -> str:
     """Describe the tests, and what they were corrected for."""
     data = evaluation.data
-    used = dict.fromkeys(test for item in evaluation.comparisons for test in item.result.p_values)
+    used = dict.fromkeys(test for item in evaluation.comparisons for test in item.p_values)
     named = " / ".join(_TEST_NAMES[test].format(**data) for test in used)
     corrected = (
         "Holm's correction for the systems compared with the same one"
@@ -128,9 +122,9 @@ def comparison_lines(evaluation: Evaluation) -> list[str]:
     lines: dict[str, list[str]] = {}
     for item in evaluation.comparisons:
         if item.key in quality:
-            p_values = item.result.decisive
+            p_values = item.decisive
             shown = "/".join(f"{p_value:.4f}" for p_value in p_values.values())
-            number = f"{item.result.difference:+.2f} ({shown}){'*' if is_significant(p_values) else ''}"
+            number = f"{item.difference:+.2f} ({shown}){'*' if is_significant(p_values) else ''}"
             lines.setdefault(f"{item.system} vs {item.baseline}", []).append(f"{item.key} {number}")
     return [f"{pair}: {', '.join(numbers)}" for pair, numbers in lines.items()]
 
@@ -151,11 +145,8 @@ def render_markdown(evaluation: Evaluation, intervals: bool = False) -> str:
     """Return the table, signatures, tests and warnings as Markdown."""
     labels = column_labels(evaluation)
     lines = [markdown_row(["system", *labels]), f"|---|{'--:|' * len(labels)}"]
-    for name, cells in evaluation.cells.items():
-        shown = f"*{name}*" if name == COPY_ROW else name
-        lines.append(
-            markdown_row([shown, *(format_cell(cells[column.key], intervals) for column in evaluation.columns)])
-        )
+    for name, *cells in _system_rows(evaluation, intervals):
+        lines.append(markdown_row([f"*{name}*" if name == COPY_ROW else name, *cells]))
     lines += ["", f"{size_of(evaluation)}. Signatures:", ""]
     lines += [f"- {column.key}: `{evaluation.signatures[column.key]}`" for column in evaluation.columns]
     if evaluation.comparisons:
@@ -188,9 +179,7 @@ def render_latex(evaluation: Evaluation, intervals: bool = False) -> str:
     """Return a table for the booktabs package; what must be told with it follows as comments."""
     labels = column_labels(evaluation)
     lines = [rf"\begin{{tabular}}{{l{'r' * len(labels)}}}", r"\toprule"]
-    rows = [["system", *labels]]
-    for name, cells in evaluation.cells.items():
-        rows.append([name, *(format_cell(cells[column.key], intervals) for column in evaluation.columns)])
+    rows = [["system", *labels], *_system_rows(evaluation, intervals)]
     lines += [" & ".join(map(latex_text, row)) + r" \\" for row in rows]
     lines.insert(3, r"\midrule")
     lines += [r"\bottomrule", r"\end{tabular}"]
@@ -213,17 +202,16 @@ def render_csv(evaluations: Mapping[str, Evaluation]) -> str:
     )
     for name, evaluation in evaluations.items():
         first = next((system for system in evaluation.cells if system != COPY_ROW), "")
-        found = {(item.system, item.key): item.result for item in evaluation.comparisons if item.baseline == first}
+        found = {(item.system, item.key): item for item in evaluation.comparisons if item.baseline == first}
         for system, cells in evaluation.cells.items():
             for key, cell in cells.items():
-                result, ends = found.get((system, key)), cell.interval
-                p_values = {} if result is None else result.decisive
-                numbers = [cell.score, len(cell.runs), cell.deviation]
-                numbers += [None, None] if ends is None else [ends.low, ends.high]
-                against = [first, result.difference] if result else [None, None]
+                test = found.get((system, key))
+                p_values = {} if test is None else test.decisive
+                numbers = [cell.score, len(cell.runs), cell.deviation, *(cell.interval or (None, None))]
+                against = [first, test.difference] if test else [None, None]
                 writer.writerow(
-                    [name, system, key, *map(_finite, numbers), *against, *(p_values.get(test) for test in tests)]
-                    + [evaluation.data["correction"] if result else None, evaluation.signatures[key]]
+                    [name, system, key, *map(_finite, numbers), *against, *(p_values.get(kind) for kind in tests)]
+                    + [evaluation.data["correction"] if test else None, evaluation.signatures[key]]
                 )
     return text.getvalue()
 
@@ -235,11 +223,10 @@ def _finite(number: float | None) -> float | None:
 
 def cell_json(cell: Cell, signature: str, sentences: bool) -> dict[str, Any]:
     """Return ``{score, signature, ci}``, the runs where there are several, the sentence scores when asked for."""
-    interval = cell.interval
     result: dict[str, Any] = {
         "score": _finite(cell.score),
         "signature": signature,
-        "ci": None if interval is None else [_finite(interval.low), _finite(interval.high)],
+        "ci": None if cell.interval is None else [_finite(end) for end in cell.interval],
     }
     if cell.deviation is not None:
         result |= {"runs": [_finite(score) for score in cell.runs], "deviation": _finite(cell.deviation)}
@@ -260,10 +247,10 @@ def as_json(evaluation: Evaluation, sentences: bool = False) -> dict[str, Any]:
                 "metric": item.key,
                 "baseline": item.baseline,
                 "system": item.system,
-                "difference": _finite(item.result.difference),
-                "differing": item.result.differing,
-                "p_values": item.result.p_values,
-                "corrected": item.result.corrected,
+                "difference": _finite(item.difference),
+                "differing": item.differing,
+                "p_values": item.p_values,
+                "corrected": item.corrected,
             }
             for item in evaluation.comparisons
         ],

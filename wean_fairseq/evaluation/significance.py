@@ -17,7 +17,6 @@ Ties count as evidence for the null hypothesis, since with few differing sentenc
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -37,41 +36,8 @@ _TIE = 1e-9
 #: Degrees of freedom from which on a t distribution is the normal one.
 _NORMAL = 1e9
 
-
-@dataclass(frozen=True)
-class Interval:
-    """A percentile interval of bootstrap scores.
-
-    Attributes:
-        low: lower bound.
-        high: upper bound.
-    """
-
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class PairedResult:
-    """Comparison of two systems on one metric.
-
-    Attributes:
-        difference: score of the system minus score of the baseline.
-        differing: sentences whose statistics differ.
-        p_values: by test: ``bootstrap`` and ``randomization``, or ``runs`` where both systems have several runs.
-        corrected: the same, corrected for the number of systems that were compared with the same baseline, if asked
-            for.
-    """
-
-    difference: float
-    differing: int
-    p_values: dict[str, float]
-    corrected: dict[str, float] | None = None
-
-    @property
-    def decisive(self) -> dict[str, float]:
-        """The p-values that decide: the corrected ones, where those were asked for."""
-        return self.corrected or self.p_values
+#: The lower and the upper end of an interval of scores.
+Interval = tuple[float, float]
 
 
 class Draws:
@@ -142,7 +108,7 @@ def confidence_interval(scores: FloatArray) -> Interval:
     """Return the central 95% of bootstrap scores (sacreBLEU's cut: 1/40 from either end)."""
     ordered = np.sort(scores)
     skipped = len(ordered) // 40
-    return Interval(float(ordered[skipped]), float(ordered[len(ordered) - skipped - 1]))
+    return float(ordered[skipped]), float(ordered[len(ordered) - skipped - 1])
 
 
 def p_value(statistics: FloatArray, observed: float) -> float:
@@ -224,4 +190,4 @@ def runs_interval(mean: float, error: float, freedom: float) -> Interval:
     from scipy.special import stdtrit
 
     half = float(stdtrit(freedom, 0.975)) * error
-    return Interval(mean - half, mean + half)
+    return mean - half, mean + half

@@ -157,7 +157,7 @@ def score_cell(tests: Sequence[ScoredSet], system: str, key: str) -> Cell:
     if len(tests) > 1:
         return Cell(format_score(found[0]) + star, "1 seed", mark)
     interval = tests[0].evaluation.cells[system][key].interval
-    detail = f"{format_score(interval.low)} to {format_score(interval.high)}" if interval else ""
+    detail = " to ".join(map(format_score, interval)) if interval else ""
     return Cell(format_score(found[0]) + star, detail, mark)
 
 
@@ -167,8 +167,7 @@ def interval_of(tests: Sequence[ScoredSet], system: str, key: str) -> tuple[floa
     if len(tests) > 1:
         found = [cell.score for cell in cells]
         return (min(found), max(found)) if len(found) > 1 else None
-    ends = cells[0].interval if cells else None
-    return (ends.low, ends.high) if ends else None
+    return cells[0].interval if cells else None
 
 
 def is_significant(tests: Sequence[ScoredSet], system: str, key: str) -> bool:
@@ -179,9 +178,9 @@ def is_significant(tests: Sequence[ScoredSet], system: str, key: str) -> bool:
         for item in test.evaluation.comparisons
         if item.system == system and item.key == key and item.baseline == baseline_of(test)
     ]
-    if not all(is_significant_pair(item.result.decisive) for item in items):
+    if not all(is_significant_pair(item.decisive) for item in items):
         return False
-    return len({item.result.difference > 0 for item in items}) == 1
+    return len({item.difference > 0 for item in items}) == 1
 
 
 def baseline_of(test: ScoredSet) -> str:
@@ -234,10 +233,10 @@ def significance_table(tests: Sequence[ScoredSet]) -> TableBlock | None:
     for test in tests:
         for item in test.evaluation.comparisons:
             if metric_of(item.key).higher_is_better:
-                p_values = item.result.decisive
+                p_values = item.decisive
                 star = "*" if is_significant_pair(p_values) else ""
                 shown = "/".join(f"{p_value:.4f}" for p_value in p_values.values())
-                text = f"{item.result.difference:+.2f}{star} ({shown})"
+                text = f"{item.difference:+.2f}{star} ({shown})"
                 pair = f"{item.system} − {item.baseline}"
                 pairs.setdefault(pair, {}).setdefault(item.key, []).append(text)
     if not pairs:
