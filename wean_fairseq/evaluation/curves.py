@@ -78,17 +78,6 @@ def render_table(histories: list[TrainingLog], metrics: Sequence[str]) -> str:
     return "\n".join(rows) + "\n"
 
 
-def draw(
-    histories: list[TrainingLog], metrics: Sequence[str], output: str, *, title: str = "", training: bool = False
-) -> None:
-    """Write ``plot``'s picture to a file.
-
-    Raises:
-        UserError: if it cannot be written.
-    """
-    save(plot(histories, metrics, title=title, training=training), output)
-
-
 def plot(histories: list[TrainingLog], metrics: Sequence[str], *, title: str = "", training: bool = False) -> Any:
     """A matplotlib figure with a panel a metric; with ``training`` the training's own values too, in a thin line."""
     import matplotlib as mpl
@@ -173,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         check_outputs({"--output": args.output, "the numbers of --output:": numbers}, [path for _, path in logs])
         histories = [read_history(name, path, args.subset) for name, path in logs]
         check_metrics(histories, args.metric)
-        draw(histories, args.metric, args.output, title=args.title, training=args.training)
+        save(plot(histories, args.metric, title=args.title, training=args.training), args.output)
         write_atomically(numbers, render_table(histories, args.metric))
         lines = [summarise(history, metric) for metric in args.metric for history in histories]
         return "".join(f"{line}\n" for line in [*lines, f"picture: {args.output}"])

@@ -164,15 +164,6 @@ def spread(items: Sequence[Item], number: int) -> list[Item]:
     return [items[index * len(items) // number] for index in range(number)]
 
 
-def draw(sentences: Sequence[Sentence], output: str) -> None:
-    """Write ``plot``'s picture to a file.
-
-    Raises:
-        UserError: if it cannot be written.
-    """
-    save(plot(sentences), output)
-
-
 def plot(sentences: Sequence[Sentence]) -> Any:
     """A matplotlib figure of z, a sentence a panel and a layer a row, the lowest at the bottom."""
     import matplotlib as mpl
@@ -218,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         check_outputs({"--output": args.output}, [args.dump])
         sentences = read_dump(args.dump)
         if args.output:
-            draw(spread(sentences, args.sentences), args.output)
+            save(plot(spread(sentences, args.sentences)), args.output)
         return "\n".join(render(layer_means(sentences))) + "\n"
 
     return exit_status("granularity", work)

@@ -16,7 +16,6 @@ from torch import Tensor
 from ..console import exit_status
 from ..errors import UserError
 from ..modules import mixture_weights
-from .checkpoint import load_parameters
 
 MIXTURE = "encoder.bert_states.mixture."
 
@@ -27,7 +26,9 @@ def load_mixture(checkpoint: str) -> Tensor:
     Raises:
         UserError: if the checkpoint cannot be read, or has no mixture.
     """
-    parameters = load_parameters(checkpoint)
+    from ..checkpoints.export import read_model
+
+    parameters: dict[str, Tensor] = read_model(checkpoint)["model"]
     if MIXTURE + "logits" in parameters:
         return mixture_weights(parameters[MIXTURE + "logits"].float())
     if MIXTURE + "weights" in parameters:

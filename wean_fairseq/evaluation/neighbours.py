@@ -18,7 +18,6 @@ from torch import Tensor
 
 from ..console import exit_status
 from ..errors import UserError
-from .checkpoint import load_parameters
 from .text_files import read_lines
 
 EMBEDDING = "encoder.embed_tokens.weight"
@@ -47,8 +46,10 @@ def load_embedding(checkpoint: str, dictionary: str, name: str = EMBEDDING) -> t
     Raises:
         UserError: if a file cannot be read, there is no such embedding, or it has another number of words.
     """
+    from ..checkpoints.export import read_model
+
     words = load_words(dictionary)
-    weights = load_parameters(checkpoint)
+    weights: dict[str, Tensor] = read_model(checkpoint)["model"]
     if name not in weights:
         matrices = [key for key in weights if "embed" in key]
         raise UserError(f"{checkpoint} has no {name!r}; it has {', '.join(matrices) or 'no embedding at all'}.")

@@ -6,8 +6,10 @@ python -m wean_fairseq.evaluation.parameters
 import argparse
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+from .published import TABLES
 
 #: fairseq's special symbols come on top of the n most frequent words.
 SPECIALS = 4
@@ -16,20 +18,17 @@ UNK = 3
 
 @dataclass(frozen=True)
 class Setting:
-    """A column of the table: sizes, and what the paper prints in millions for the baseline and for WEAN."""
+    """The sizes of a column of the table."""
 
     name: str
     words: int
     width: int
-    published_linear: str
-    published_wean: str
 
 
-SETTINGS = (
-    Setting("PWKP", 50_000, 256, "12.80M", "0.13M"),
-    Setting("EW-SEW", 50_000, 256, "12.80M", "0.13M"),
-    Setting("LCSTS", 4_000, 512, "2.05M", "0.52M"),
-)
+SETTINGS = (Setting("PWKP", 50_000, 256), Setting("EW-SEW", 50_000, 256), Setting("LCSTS", 4_000, 512))
+TABLE = TABLES["wean-table5"]
+HEADS = ["output layer", *(f"{setting.name} (V={setting.words:,}, d={setting.width})" for setting in SETTINGS)]
+NOTE = f"Counted with a bias and {SPECIALS} special symbols in Seq2seq's matrix; the paper's number is V x d."
 # The paper's WEAN row is that of its largest score, concat: 2 d^2 + d.
 ROWS = (
     ("Seq2seq: a word matrix of its own", "linear"),
@@ -47,17 +46,20 @@ def count_parameters(score: str, words: int, width: int, *, specials: int = SPEC
     return sum(parameter.numel() for parameter in layer.parameters())
 
 
-def render_table(settings: Sequence[Setting] = SETTINGS) -> str:
-    """The table, counted beside published."""
-    heads = [f"{setting.name} (V={setting.words:,}, d={setting.width})" for setting in settings]
-    rows = [["output layer", *heads]]
+def count_rows() -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Yield each output layer with its count and the paper's number, where it has one, for every setting."""
+    published = {row.runs[0]: row.scores for rows in TABLE.rows.values() for row in rows.values()}
     for label, score in ROWS:
-        row = [label]
-        for setting in settings:
-            published = {"linear": setting.published_linear, "concat": setting.published_wean}.get(score)
-            counted = f"{count_parameters(score, setting.words, setting.width):,}"
-            row.append(counted + (f" (paper: {published})" if published else ""))
-        rows.append(row)
+        counted = [f"{count_parameters(score, setting.words, setting.width):,}" for setting in SETTINGS]
+        printed = [f"{number:.2f}M" for number in published.get(score, ())] or [""] * len(SETTINGS)
+        yield label, list(zip(counted, printed, strict=True))
+
+
+def render_table() -> str:
+    """The table, counted beside published."""
+    rows = [HEADS]
+    for label, cells in count_rows():
+        rows.append([label, *(counted + (f" (paper: {printed})" if printed else "") for counted, printed in cells)])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join(lines) + "\n"
@@ -72,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING)
     print(render_table(), end="")
-    print(f"Counted with a bias and {SPECIALS} special symbols in Seq2seq's matrix; the paper's number is V x d.")
+    print(NOTE)
     return 0
 
 

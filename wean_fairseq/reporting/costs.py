@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from ..errors import UserError
-from ..evaluation.checkpoint import load_parameters
-from ..evaluation.parameters import ROWS, SETTINGS, count_parameters
+from ..evaluation.parameters import HEADS, NOTE, TABLE, count_rows
 from ..evaluation.published import TABLES
 from .document import Cell, TableBlock
 from .runs import Run, System
@@ -24,8 +23,10 @@ def output_layer(folder: Path | None) -> int | None:
     checkpoint = None if folder is None else folder / "checkpoint_best.pt"
     if checkpoint is None or not checkpoint.is_file():
         return None
+    from ..checkpoints.export import read_model
+
     try:
-        parameters = load_parameters(str(checkpoint))
+        parameters = read_model(checkpoint)["model"]
     except UserError:
         return None
     found = [value.numel() for name, value in parameters.items() if name.startswith(_OUTPUT_LAYERS)]
@@ -87,16 +88,7 @@ def _baseline(systems: list[System]) -> System:
 
 def output_layer_table() -> TableBlock:
     """WEAN's Table 5: parameters of the output layer, counted in layers that are really built."""
-    heads = [f"{setting.name} (V={setting.words:,}, d={setting.width})" for setting in SETTINGS]
     rows = []
-    for label, score in ROWS:
-        row = [Cell(label)]
-        for setting in SETTINGS:
-            published = {"linear": setting.published_linear, "concat": setting.published_wean}.get(score, "")
-            counted = count_parameters(score, setting.words, setting.width)
-            row.append(Cell(f"{counted:,}", f"published: {published}" if published else ""))
-        rows.append(row)
-    note = "Counted with a bias and 4 special symbols in Seq2seq's matrix; the paper's number is V x d."
-    return TableBlock(
-        f"{TABLES['wean-table5'].source}: {TABLES['wean-table5'].title}", ["output layer", *heads], rows, [note]
-    )
+    for label, cells in count_rows():
+        rows.append([Cell(label), *(Cell(count, f"published: {number}" if number else "") for count, number in cells)])
+    return TableBlock(f"{TABLE.source}: {TABLE.title}", HEADS, rows, [NOTE])

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from ..errors import UserError
 from ..evaluation import granularity
-from ..evaluation.checkpoint import load_parameters
 from ..evaluation.text_files import read_lines
 from ..evaluation.tokenizers import has_chinese
 from . import figures
@@ -189,10 +188,11 @@ def _embedding_of(checkpoint: Path, dictionary: Path) -> str:
     Raises:
         UserError: if there is none, or a file cannot be read.
     """
+    from ..checkpoints.export import read_model
     from ..evaluation.neighbours import SPECIALS, load_words
 
     rows = len(load_words(str(dictionary))) + SPECIALS
-    parameters = load_parameters(str(checkpoint))
+    parameters = read_model(checkpoint)["model"]
     for name in sorted(parameters, key=lambda name: not name.startswith("encoder.")):
         value = parameters[name]
         if "embed" in name and value.dim() == 2 and value.size(0) == rows:

@@ -17,7 +17,7 @@ from wean_fairseq.checkpoints.average import average
 from wean_fairseq.checkpoints.export import export
 from wean_fairseq.checkpoints.reading import Hostile, read_checkpoint, same_tensors
 from wean_fairseq.errors import UserError
-from wean_fairseq.evaluation.checkpoint import load_parameters
+from wean_fairseq.evaluation.layer_mixture import load_mixture
 from wean_fairseq.storage.manifest import Damaged
 
 
@@ -76,7 +76,7 @@ READERS = {
     "average": lambda path: average([path, path], path.parent / "average.pt"),
     "average, second": lambda path: average([good(path.parent), path], path.parent / "average.pt"),
     "export": lambda path: export(path, path.parent / "export"),
-    "evaluation": load_parameters,
+    "evaluation": load_mixture,
 }
 
 
