@@ -177,9 +177,9 @@ def _comparison_from_json(content: Mapping[str, Any]) -> Comparison:
     if not p_values:
         raise ValueError("a paired test without p-values")
     corrected = {name: _number(value) for name, value in (content.get("corrected") or {}).items()}
-    names = (_text(content[name]) for name in ("metric", "baseline", "system"))
+    key, baseline, system = (_text(content[name]) for name in ("metric", "baseline", "system"))
     difference, differing = _number(content["difference"]), int(content.get("differing", 0))
-    return Comparison(*names, difference, differing, p_values, corrected or None)
+    return Comparison(key, baseline, system, difference, differing, p_values, corrected or None)
 
 
 def evaluate(

@@ -196,7 +196,7 @@ def _embedding_of(checkpoint: Path, dictionary: Path) -> str:
     for name in sorted(parameters, key=lambda name: not name.startswith("encoder.")):
         value = parameters[name]
         if "embed" in name and value.dim() == 2 and value.size(0) == rows:
-            return name
+            return str(name)
     raise UserError("no embedding in its checkpoint has a row for each word of the dictionary.")
 
 

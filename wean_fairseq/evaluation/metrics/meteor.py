@@ -13,7 +13,6 @@ from typing import Any
 from ...errors import UserError
 from .base import MeanMetric, SignatureItems
 
-
 _MOST_WORDS = 2**17  # that are remembered: NLTK stems and looks up every word of every pair anew
 
 
