@@ -115,20 +115,12 @@ class Report:
     def _score_figure(self, experiment: Experiment, name: str) -> Iterator[FigureBlock]:
         """A few metrics of all systems in one figure, if there are any."""
         tests = experiment.tests(name)
-        systems = [system for system in scores.names_of(tests) if system != COPY_ROW]
-        panels = []
-        for key in scores.metrics_to_draw(tests):
-            found = []
-            for system in systems:
-                mean = scores.mean_of(tests, system, key)
-                if mean is not None:
-                    found.append((system, mean, scores.interval_of(tests, system, key)))
-            copied = scores.mean_of(tests, COPY_ROW, key)
-            panels.append(figures.ScorePanel(scores.metric_of(key).label, found, copied))
-        if any(panel.systems for panel in panels):
+        panels = overview.panels([Entry(experiment, name)], scores.metrics_to_draw(tests))
+        if panels:
             spans = f"mean, least and most of {len(tests)} seeds" if len(tests) > 1 else "with bootstrap intervals"
             spans = spans if _has_intervals(tests) or len(tests) > 1 else "without intervals"
             title = f"{experiment.title} {name} scores"
+            systems = scores.systems_of(tests)
             yield self._write_figure(partial(figures.scores, panels), systems, title, f"Scores on {name}, {spans}")
 
     def _curves(self, experiment: Experiment) -> list[Block]:

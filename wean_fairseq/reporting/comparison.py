@@ -16,6 +16,7 @@ from .scores import (
     names_of,
     score_cell,
     signature_of,
+    systems_of,
 )
 
 _ABSENT = "not scored"
@@ -83,7 +84,7 @@ def _pattern_name(name: str) -> str:
 
 def _comparison_table(table: Table, data: str, entries: Sequence[Entry]) -> TableBlock:
     rows = _copy_row(table, entries)
-    left = [(entry, system) for entry in entries for system in names_of(entry.tests) if system != COPY_ROW]
+    left = [(entry, system) for entry in entries for system in systems_of(entry.tests)]
     for label, row in table.rows[data].items():
         numbers = (_published(score, column) for score, column in zip(row.scores, table.columns, strict=True))
         rows.append([Cell(label), Cell("published", mark="published"), *numbers])

@@ -4,14 +4,16 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ..evaluation.corpus import COPY_ROW
-from ..evaluation.report import format_score
 from .document import Cell, ListBlock, TableBlock
 from .figures import ScorePanel
+from .runs import ScoredSet
 from .scores import (
     COPY_WINS,
     OTHERWISE,
     Entry,
     Experiment,
+    copied_score,
+    copy_win,
     interval_of,
     keys_of,
     mean_of,
@@ -19,6 +21,7 @@ from .scores import (
     names_of,
     score_cell,
     signature_of,
+    systems_of,
 )
 
 #: Standard metrics that a comparison of paraphrases, simplifications or essays needs, quality beside copying.
@@ -61,19 +64,8 @@ def reading(entries: Sequence[Entry]) -> ListBlock:
 
 def copy_warning(entries: Sequence[Entry]) -> ListBlock | None:
     """Say on which metrics of the table the source beats every system; ``None`` where on none."""
-    beaten = []
-    for key in _KEYS:
-        alike = _comparable_entries(entries, key)
-        copied = _copied(alike, key)
-        found = [
-            score
-            for entry in alike
-            for system in names_of(entry.tests)
-            if system != COPY_ROW and (score := mean_of(entry.tests, system, key)) is not None
-        ]
-        if copied is not None and found and metric_of(key).higher_is_better and copied > max(found):
-            numbers = f"{format_score(copied)} against {format_score(max(found))}"
-            beaten.append(f"{metric_of(key).label} {numbers} of the best system.")
+    wins = [copy_win(_comparable_tests(entries, key), key) for key in _KEYS]
+    beaten = [f"{win} of the best system." for win in wins if win]
     return ListBlock(COPY_WINS, beaten, "warning") if beaten else None
 
 
@@ -85,8 +77,7 @@ def table(entries: Sequence[Entry]) -> TableBlock:
     if any(COPY_ROW in names_of(entry.tests) for entry in entries):
         rows.append([Cell(COPY_ROW), *[Cell("–")] * 3, *(_copy_cell(key, entries) for key in keys)])
     for entry in entries:
-        systems = [system for system in names_of(entry.tests) if system != COPY_ROW]
-        rows += [_row(entry, system, keys, entries) for system in systems]
+        rows += [_row(entry, system, keys, entries) for system in systems_of(entry.tests)]
     head = ["system", "experiment", "parameters", "updates", *(metric_of(key).label for key in keys)]
     return TableBlock("Scores, sizes and training", head, rows)
 
@@ -126,30 +117,28 @@ def _is_comparable(entry: Entry, key: str, entries: Sequence[Entry]) -> bool:
     return signature_of(entry.tests, key) == first
 
 
+def _comparable_tests(entries: Sequence[Entry], key: str) -> list[list[ScoredSet]]:
+    """The scores of each experiment that has a metric, computed in the same way."""
+    return [entry.tests for entry in _comparable_entries(entries, key)]
+
+
 def _comparable_entries(entries: Sequence[Entry], key: str) -> list[Entry]:
     """The experiments that have a metric, computed in the same way."""
     return [entry for entry in entries if signature_of(entry.tests, key) and _is_comparable(entry, key, entries)]
 
 
-def _copied(entries: Sequence[Entry], key: str) -> float | None:
-    """The score of a copy of the source: the same in every experiment that has it, as the text is the same."""
-    found = (mean_of(entry.tests, COPY_ROW, key) for entry in entries)
-    return next((score for score in found if score is not None), None)
-
-
-def panels(entries: Sequence[Entry]) -> list[ScorePanel]:
-    """Some metrics of all systems, to be drawn."""
+def panels(entries: Sequence[Entry], keys: Sequence[str] = _DRAWN) -> list[ScorePanel]:
+    """Some metrics of all systems, to be drawn; those that no system has are left out."""
     counts = Counter(system for entry in entries for system in names_of(entry.tests))
     drawn = []
-    for key in _DRAWN:
+    for key in keys:
         found = []
-        alike = _comparable_entries(entries, key)
-        for entry in alike:
-            for system in names_of(entry.tests):
+        for entry in _comparable_entries(entries, key):
+            for system in systems_of(entry.tests):
                 score = mean_of(entry.tests, system, key)
-                if system != COPY_ROW and score is not None:
+                if score is not None:
                     name = f"{system} ({entry.experiment.title})" if counts[system] > 1 else system
                     found.append((name, score, interval_of(entry.tests, system, key)))
         if found:
-            drawn.append(ScorePanel(metric_of(key).label, found, _copied(alike, key)))
+            drawn.append(ScorePanel(metric_of(key).label, found, copied_score(_comparable_tests(entries, key), key)))
     return drawn

@@ -251,8 +251,8 @@ def _find_texts(run: Run, test: ScoredSet) -> None:
             continue
         if name not in run.systems:
             twin = run.systems.pop(path.parent.name, None)
-            run.systems[name] = twin or System(name, path.parent)
-            _rename(run.systems[name], name)
+            system = run.systems[name] = twin or System(name, path.parent)
+            system.name = system.log.name = name  # as its scores call it
         _read_outputs(run, test, name, path)
     if lost:
         run.problems.append(
@@ -262,12 +262,6 @@ def _find_texts(run: Run, test: ScoredSet) -> None:
     for name in test.evaluation.cells:
         if name not in run.systems and name != COPY_ROW:
             run.systems[name] = System(name)
-
-
-def _rename(system: System, name: str) -> None:
-    """Call a system as its scores do."""
-    system.name = name
-    system.log.name = name
 
 
 def _locate(folder: Path, entry: dict[str, Any], likely: list[str]) -> Path | None:

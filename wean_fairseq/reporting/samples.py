@@ -82,11 +82,12 @@ def samples_block(run: Run, test: ScoredSet, number: int) -> SamplesBlock | None
         lines = [("source", _plain_pieces(source))]
         if test.references:
             reference = words_of(test.references[index], characters)
-            lines.append(("reference", tuple(_drop_deleted(compare(source, reference)))))
+            compared = [piece for piece in compare(source, reference) if piece.kind != "dropped"]
+            lines.append(("reference", compared))
         for name, outputs in test.outputs.items():
-            lines.append((name, tuple(compare(source, words_of(outputs[index], characters)))))
+            lines.append((name, compare(source, words_of(outputs[index], characters))))
             if index in dumps.get(name, {}):
-                lines.append((f"{name}, by its own account", tuple(provenance_pieces(dumps[name][index]))))
+                lines.append((f"{name}, by its own account", provenance_pieces(dumps[name][index])))
         samples.append(Sample(index + 1, tuple((label, _printable_pieces(pieces)) for label, pieces in lines)))
     if not samples:
         return None
@@ -110,13 +111,9 @@ def _dumps(run: Run, test: ScoredSet) -> Mapping[str, Mapping[int, Provenance]]:
     return found
 
 
-def _plain_pieces(words: Sequence[Piece]) -> tuple[Piece, ...]:
+def _plain_pieces(words: Sequence[Piece]) -> list[Piece]:
     more = [Piece(f"… ({len(words) - LONGEST} words more)")] if len(words) > LONGEST else []
-    return (*words[:LONGEST], *more)
-
-
-def _drop_deleted(pieces: Sequence[Piece]) -> list[Piece]:
-    return [piece for piece in pieces if piece.kind != "dropped"]
+    return [*words[:LONGEST], *more]
 
 
 def _printable_pieces(pieces: Sequence[Piece]) -> tuple[Piece, ...]:

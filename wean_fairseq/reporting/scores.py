@@ -194,6 +194,11 @@ def names_of(tests: Sequence[ScoredSet]) -> list[str]:
     return sorted(names, key=lambda name: name != COPY_ROW)
 
 
+def systems_of(tests: Sequence[ScoredSet]) -> list[str]:
+    """The systems of all seeds, without the copy row."""
+    return [name for name in names_of(tests) if name != COPY_ROW]
+
+
 def keys_of(tests: Sequence[ScoredSet]) -> list[str]:
     """The metrics of all seeds, in their order."""
     return list(dict.fromkeys(key for test in tests for cells in test.evaluation.cells.values() for key in cells))
@@ -254,16 +259,28 @@ def significance_table(tests: Sequence[ScoredSet]) -> TableBlock | None:
     return TableBlock("Paired tests", ["metric", *pairs], rows, [note])
 
 
+def copied_score(groups: Sequence[Sequence[ScoredSet]], key: str) -> float | None:
+    """The score of a copy of the source: the same in every group of tests that has it, as the text is the same."""
+    found = (mean_of(tests, COPY_ROW, key) for tests in groups)
+    return next((score for score in found if score is not None), None)
+
+
+def copy_win(groups: Sequence[Sequence[ScoredSet]], key: str) -> str:
+    """The metric and both scores, where a copy of the source beats every system; else nothing."""
+    copied, metric = copied_score(groups, key), metric_of(key)
+    found = [mean_of(tests, name, key) for tests in groups for name in systems_of(tests)]
+    best = max((score for score in found if score is not None), default=None)
+    if copied is None or best is None or copied <= best or not metric.higher_is_better:
+        return ""
+    return f"{metric.label} {format_score(copied)} against {format_score(best)}"
+
+
 def copy_warnings(tests: Sequence[ScoredSet]) -> list[str]:
     """Say on which metrics a copy of the source beats every system, a sentence a preset; none where on none."""
-    systems = [name for name in names_of(tests) if name != COPY_ROW]
     beaten: dict[str, list[str]] = {}
     for key in keys_of(tests):
-        copied, metric = mean_of(tests, COPY_ROW, key), metric_of(key)
-        found = [score for name in systems if (score := mean_of(tests, name, key)) is not None]
-        if copied is not None and metric.higher_is_better and found and copied > max(found):
-            text = f"{metric.label} {format_score(copied)} against {format_score(max(found))}"
-            beaten.setdefault(metric.group, []).append(text)
+        if win := copy_win([tests], key):
+            beaten.setdefault(metric_of(key).group, []).append(win)
     if not beaten:
         return []
     return [
