@@ -18,12 +18,8 @@ from .resume import AVERAGE_OF, is_average, updates_of
 def average(paths: Sequence[str | Path], output: str | Path) -> None:
     """Write the mean of checkpoints: the first one's content, with averaged parameters and no optimiser state.
 
-    Args:
-        paths: two files of fairseq-train or more.
-        output: file to write.
-
     Raises:
-        UserError: if they are fewer, or are not of the same model.
+        UserError: if they are fewer than two, or are not of the same model.
     """
     if len(paths) < 2:
         raise UserError(f"an average is of two checkpoints or more, but {len(paths)} was given.")

@@ -31,7 +31,6 @@ def convert(model: Any, task: Any, folder: Path) -> None:
     Args:
         model: in evaluation mode, on the CPU.
         task: with its dictionaries.
-        folder: to make.
 
     Raises:
         UserError: if the library is not installed, or has no parts for the model.

@@ -46,12 +46,7 @@ class _Watch:
 
 @contextmanager
 def ends_well(cfg: Any, main: Callable[..., Any]) -> Iterator[None]:
-    """Let Ctrl-C end a training of one process after its update, and every command with one sentence.
-
-    Args:
-        cfg: of the command.
-        main: fairseq's function that does what it is for.
-    """
+    """Let Ctrl-C end a training of one process after its update, and every command with one sentence."""
     command = getattr(main, "__globals__", {})
     watch, loop = _Watch(), command.get(_LOOP)
     if loop is not None and cfg.distributed_training.distributed_world_size == 1:

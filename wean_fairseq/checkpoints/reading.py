@@ -58,7 +58,6 @@ def read_checkpoint(path: str | Path, lazily: bool = False) -> dict[str, Any]:
     """The content of a checkpoint of fairseq-train.
 
     Args:
-        path: of the file.
         lazily: leave the tensors on the disk until they are used; then the file must stay as it is meanwhile.
 
     Raises:
@@ -181,7 +180,6 @@ def checked_options(path: Path, options: Any, kind: type) -> Any:
     """Options of a file as plain containers, with nothing that fairseq would evaluate or resolve.
 
     Args:
-        path: of the file.
         options: what it has as its configuration; ``None`` if it has none.
         kind: what fairseq writes there.
 

@@ -48,8 +48,6 @@ class TopicBert:
         separator: token between two topics; empty = none.
 
     Attributes:
-        path: as given.
-        separator: as given.
         num_layers: ``L``; the embeddings are not counted.
         dim: ``H``.
         digest: SHA-256 over config, weights and tokenizer files.
@@ -71,9 +69,6 @@ class TopicBert:
 
     def features(self, topics: Sequence[Topics]) -> Iterator[tuple[int, np.ndarray]]:
         """Run BERT over ``topics``, in batches of similar length, with a progress bar if there are many.
-
-        Args:
-            topics: the topic words of each sentence, at least one.
 
         Yields:
             The number of a sentence and the outputs of all layers, the pieces of a word averaged: shape (k, L, H).

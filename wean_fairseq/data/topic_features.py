@@ -36,12 +36,7 @@ _BLOCK = 1 << 24  # bytes read at a time for a checksum
 
 
 class TopicFeatures:
-    """The features of topics, from files for the data sets that were prepared, else computed at once.
-
-    Args:
-        bert: computes what no file has.
-        folder: of the files.
-    """
+    """The features of topics, from files for the data sets that were prepared, else computed at once."""
 
     def __init__(self, bert: TopicBert, folder: Path) -> None:
         self.bert = bert
@@ -162,7 +157,6 @@ class _CacheFile:
         """Compute the features and put them there, complete or not at all.
 
         Args:
-            split: for the log.
             starts: the row of each sentence's first topic.
         """
         size = int(np.prod(self.shape)) * np.dtype(STORED).itemsize

@@ -31,11 +31,8 @@ def check_topics(name: str, topics: Sequence[tuple[int, ...]], max_topics: int, 
     """Refuse lines without a topic, with more than ``max_topics``, and lines that hold an essay as well.
 
     Args:
-        name: of the lines, for the messages.
         topics: ids of each line.
-        max_topics: the limit.
         separator: id of ``</d>``.
-        first: number of the first line.
 
     Raises:
         UserError: naming the first line at fault.
@@ -58,11 +55,6 @@ def check_topics(name: str, topics: Sequence[tuple[int, ...]], max_topics: int, 
 def check_essays(name: str, essays: Iterable[Tensor], separator: int) -> None:
     """Refuse essays that still have their topics behind them.
 
-    Args:
-        name: of the essays, for the message.
-        essays: ids of each.
-        separator: id of ``</d>``.
-
     Raises:
         UserError: naming the first.
     """
@@ -84,9 +76,6 @@ def check_known(
     """Say how many topic words the dictionary does not have.
 
     Args:
-        name: of the lines, for the messages.
-        topics: ids of each line.
-        dictionary: of the topics.
         required: nothing but the dictionary tells topics apart.
         bert_reads_unk: BERT reads them too, but their spelling is lost.
 

@@ -27,7 +27,6 @@ def read_typed_lines(given: str, buffer_size: int) -> Iterator[list[str]]:
 
     Args:
         given: name of a file; ``-`` = what is typed or piped in.
-        buffer_size: lines of a buffer.
 
     Raises:
         UserError: naming the first line that is no UTF-8, or the file that cannot be read; if the input is closed.
@@ -94,7 +93,6 @@ def unknown_words_sentence(sentences: Iterable[Tensor], dictionary: Any) -> str:
 
     Args:
         sentences: tokens of each, (S,).
-        dictionary: that gave the tokens.
     """
     words = 0
     unknown: list[str] = []

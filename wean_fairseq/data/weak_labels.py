@@ -35,11 +35,6 @@ class LabelledPairs(BaseWrapperDataset):
     """Sentence pairs whose batches have ``source_labels`` (B, S) and ``target_labels`` (B, T) in ``net_input``.
 
     A label is 0 or 1, and ``NO_LABEL`` at padding. Sentences may have been cut, at the end, since the labels were made.
-
-    Args:
-        dataset: the pairs.
-        source: labels of the sources.
-        target: labels of the targets.
     """
 
     def __init__(self, dataset: LanguagePairDataset, source: _SideLabels, target: _SideLabels) -> None:
@@ -91,7 +86,6 @@ def label_pairs(
 
     Args:
         folder: with ``<split>.<language>.z``, a line a sentence, 0 or 1 for each word; ``None`` = add nothing.
-        split: name of the split.
         languages: suffixes of source and target.
         pairs: as they are used.
         uncut: the same before their ends were cut: the labels are of these.

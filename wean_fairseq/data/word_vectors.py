@@ -25,8 +25,6 @@ def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tens
     has some, are passed over.
 
     Args:
-        path: of the file.
-        dictionary: whose words are looked up.
         dim: ``D`` of the model.
 
     Returns:

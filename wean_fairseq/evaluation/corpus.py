@@ -19,7 +19,6 @@ class Corpus:
 
     Attributes:
         references: one list of sentences per reference file.
-        sources: source sentences, if given.
         files: name, SHA-256 and number of lines of every file, by role.
         groups: name of the group that each sentence belongs to, if groups are to be scored by themselves too.
     """

@@ -80,9 +80,6 @@ class Comparison:
     """The paired tests of two systems on one column.
 
     Attributes:
-        key: of the column.
-        baseline: name of the one system.
-        system: name of the other.
         difference: score of the system minus score of the baseline.
         differing: sentences whose statistics differ.
         p_values: by test: ``bootstrap`` and ``randomization``, or ``runs`` where both systems have several runs.
@@ -109,11 +106,8 @@ class Evaluation:
     """Everything that was measured; `report` renders it.
 
     Attributes:
-        columns: the metrics, in order.
         cells: system name -> column key -> score; the copy row comes first where there is a source.
         signatures: column key -> signature.
-        comparisons: paired tests.
-        warnings: sentences for the reader.
         data: files with hashes, numbers of sentences and of empty hypotheses, resampling options.
     """
 

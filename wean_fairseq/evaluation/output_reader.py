@@ -38,7 +38,6 @@ class Generated:
     """The lines of a ``fairseq-generate`` log for one sentence id.
 
     Attributes:
-        source: text of the S- line, if any.
         target: text of the T- line, if any. fairseq prints ``<unk>`` words in it: never score against it.
         tokens: n-best list of the H- lines, best first.
         detokenised: n-best list of the D- lines, best first.
@@ -62,9 +61,7 @@ class SystemOutput:
     """Hypotheses of one system in input order.
 
     Attributes:
-        name: how tables call the system.
         nbest: for every sentence its hypotheses, best first; never empty (but a hypothesis may be the empty string).
-        path: the file they were read from.
         notes: what was odd about the file, a sentence each.
     """
 
@@ -120,7 +117,6 @@ def read_generated(
     """Read a ``fairseq-generate`` (or ``fairseq-interactive``) log.
 
     Args:
-        name: name of the system.
         path: the log; lines of other kinds (progress, logging) are skipped.
         remove_bpe: one of `PIECES` to join (only needed if the log was made without ``--post-process``).
         detokenised: take the D- lines; H- lines (tokens) are taken where the log has no D- lines or when False.

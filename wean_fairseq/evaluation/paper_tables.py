@@ -66,7 +66,6 @@ class Line:
     """A line of a table.
 
     Attributes:
-        system: whose numbers.
         kind: one of the kinds that the module names.
         cells: text, one a column.
         origin: marks of the legend.

@@ -33,9 +33,7 @@ class Preset:
 
     Attributes:
         source: the table it reproduces.
-        metrics: its columns.
         beside: the standard metrics that are printed next to it.
-        note: what a reader of the numbers must know.
     """
 
     source: str
@@ -64,9 +62,7 @@ class Column:
 
     Attributes:
         key: unique name, ``metric`` or ``preset/metric``; the key in the JSON.
-        group: preset it belongs to.
         label: short name within the group.
-        metric: computes it.
         only: group of sentences that alone counts, see `Corpus.groups`; empty = all.
     """
 

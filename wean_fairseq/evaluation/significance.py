@@ -46,10 +46,7 @@ class Draws:
     Kept small: one byte per sentence and resample, one bit per sentence and trial.
 
     Args:
-        num_sentences: sentences of the test set.
-        resamples: bootstrap resamples.
-        trials: randomisation trials.
-        seed: of both, each with a generator of its own (as in sacreBLEU).
+        seed: of both tests, each with a generator of its own (as in sacreBLEU).
     """
 
     def __init__(self, num_sentences: int, resamples: int, trials: int, seed: int = DEFAULT_SEED) -> None:

@@ -59,14 +59,9 @@ class TrainingLog:
     """One training: its validations, what was logged on the way, its size and its cost.
 
     Attributes:
-        name: of the system.
-        path: of the log.
-        arch: name of the architecture.
-        seed: of the training, as text.
         parameters: how many numbers are trained.
         done: whether fairseq said that it had come to the end.
         stopped_early: whether ``--patience`` ended it.
-        valid: the validations.
         train: the lines within epochs.
         ends: epoch -> updates at its end, and its seconds of forward, backward and update.
     """
@@ -126,8 +121,6 @@ def read_log(path: PathLike, name: str = "", subset: str = "valid") -> TrainingL
     """Read the log of a training.
 
     Args:
-        path: of the log.
-        name: of the system.
         subset: the validations that count.
 
     Raises:

@@ -74,8 +74,6 @@ class Describer:
     """Turns what a search found into ``Generated``.
 
     Args:
-        model: that wrote.
-        task: with its dictionaries.
         text: how tokens become running text.
         replace_unknown: put the source word with most attention in the place of an ``<unk>`` in the running text.
     """
@@ -93,7 +91,6 @@ class Describer:
             spelt: the source as it is spelt, with padding, (S',).
             hypotheses: as the task gives them, best first.
             details: add what takes another pass through the model: copies and granularities.
-            cut: whether the sentence was longer.
         """
         is_token = spelt.ne(self.source.pad())
         read = spelt[is_token]

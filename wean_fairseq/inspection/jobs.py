@@ -39,7 +39,6 @@ class Jobs:
     """A bounded queue of questions, and the thread that answers them in their order.
 
     Args:
-        work: answers one.
         waiting: how many may wait beside the one that runs.
         kept: how many answers are remembered.
         characters: how many characters of answers, as JSON, are remembered; the last answer is, whatever its size.

@@ -13,7 +13,6 @@ class Neighbourhood:
     """Words and their embedding.
 
     Args:
-        words: of the embedding.
         embedding: shape (words, width).
     """
 

@@ -42,9 +42,7 @@ class FigureBlock:
     """A figure in files.
 
     Attributes:
-        png: the picture.
         svg: the same, for pages and print.
-        caption: what it shows.
         notes: what can be read off it, in sentences.
     """
 
@@ -60,7 +58,6 @@ class Piece:
     """Some words of a sample.
 
     Attributes:
-        text: the words.
         kind: ``copied``, ``new``, ``dropped`` or nothing.
         title: more about them, e.g. how probably they were copied.
         attached: no space is before them, as before a comma.
@@ -121,9 +118,7 @@ class Document:
     """A whole report.
 
     Attributes:
-        title: the systems and their data.
         summary: sentences about the experiments.
-        sections: all else.
         origin: the command and the date, with code between backticks.
     """
 

@@ -24,8 +24,6 @@ class Coverage(NamedTuple):
     """The rest of each topic after each output word: ``left[output word][topic]``.
 
     Attributes:
-        topics: the topic words.
-        output: the words written.
         left: MTA-LSTM's coverage C_t, which starts at 1, or SC-LSTM's keyword vector d_t.
         label: what the number is.
     """

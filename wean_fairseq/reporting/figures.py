@@ -168,7 +168,6 @@ class ScorePanel(NamedTuple):
     """One metric of several systems.
 
     Attributes:
-        metric: its name.
         systems: name, score, and interval of each.
         copied: score of the source, if there is one.
     """

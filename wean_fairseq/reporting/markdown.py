@@ -32,7 +32,6 @@ def render_markdown(document: Document, folder: Path) -> str:
     """Return the Markdown of a report.
 
     Args:
-        document: the report.
         folder: where the file will be, for links to figures.
     """
     lines = [f"# {escape(document.title)}", ""]

@@ -72,12 +72,10 @@ class Run:
     """Everything that was found in a run directory.
 
     Attributes:
-        path: the directory.
         settings: of the recipe, the seed left out.
         seed: of the training, as text; empty where nobody says.
         date: of the newest score or training log, by the clock of who made it; empty where there is neither.
         manifest: what is known of the training data.
-        systems: by name.
         sets: the scores, by test set.
         problems: sentences about what could not be read.
     """

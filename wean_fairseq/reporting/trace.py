@@ -21,7 +21,6 @@ def load(checkpoint: str, data: str | None, **options: Any) -> TextModel:
     """Load a model; a checkpoint takes tokens as its training text has them, a folder of ``wean-export`` running text.
 
     Args:
-        checkpoint: its file or folder.
         data: for a checkpoint, the directory with the dictionaries of that training.
         options: of the task, in place of those it was trained with.
 

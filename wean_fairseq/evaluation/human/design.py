@@ -52,9 +52,7 @@ class Design:
 
     Attributes:
         kind: ``likert`` or ``compare``.
-        criteria: what is judged.
         systems: names; in ``compare`` the first is compared with all others.
-        raters: names of the sheets.
         seed: of sampling, sides, names and orders.
         items: everything that every rater rates.
         orders: for every rater, the order of the items.
@@ -110,8 +108,6 @@ def make_design(
     Args:
         systems: outputs in input order, all of one test set.
         sources: source sentences, shown to the raters if given.
-        criteria: names of what is judged.
-        kind: ``likert`` or ``compare``.
         num_sentences: how many sentences are sampled; every system is rated on all of them.
         num_raters: how many sheets; every rater rates everything.
         seed: same seed and texts, same sheets.

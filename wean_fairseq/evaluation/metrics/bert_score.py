@@ -58,7 +58,6 @@ class BertScore(MeanMetric):
     """Mean BERTScore F1, as a percentage; the best reference counts.
 
     Args:
-        label: name in tables.
         model_folder: folder with a transformers model and its tokenizer.
         layer: hidden layer whose vectors are compared; -1 is the last.
     """

@@ -21,9 +21,7 @@ class Bleu(EvaluationMetric, BLEU):
     """sacreBLEU's corpus BLEU under a label of its own.
 
     Args:
-        label: name in tables.
         tokenize: ``13a``, ``none``, ``zh`` or ``char``.
-        lowercase: whether case is ignored, see `Lowercase`.
         max_ngram_order: 4, or 2 for BLEU-2.
     """
 
@@ -101,9 +99,6 @@ class IBleu(SourceMixin, OwnMetric):
     """Corpus iBLEU (Sun and Zhou, 2012), from sacreBLEU's statistics against reference and source.
 
     Args:
-        label: name in tables.
-        tokenize: sacreBLEU tokenisation.
-        lowercase: whether case is ignored, see `Lowercase`.
         alpha: weight of the reference score. 0.9 makes the DNPG paper's Table 4 consistent; C-DNPG's code has 0.8.
     """
 

@@ -29,10 +29,8 @@ class ExactMatch(MeanMetric):
     """Share of inputs one of whose references equals one of the k best outputs (CopyNet paper, sections 5.1 and 5.3).
 
     Args:
-        label: name in tables.
         k: how many entries of the n-best list count.
         tokenize: tokens are compared; ``none`` compares up to white space.
-        lowercase: whether case is ignored.
     """
 
     def __init__(self, label: str = "exact@1", k: int = 1, tokenize: str = "none", lowercase: bool = False) -> None:

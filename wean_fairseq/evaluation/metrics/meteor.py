@@ -25,9 +25,7 @@ class Meteor(MeanMetric):
     """Mean of NLTK's sentence METEOR, as a percentage.
 
     Args:
-        label: name in tables.
         synonyms: use WordNet.
-        tokenize: how to split text.
     """
 
     def __init__(self, label: str = "METEOR-es", synonyms: bool = False, tokenize: str = "13a") -> None:

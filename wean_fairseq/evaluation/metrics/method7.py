@@ -68,8 +68,6 @@ def method7_bleu(output: list[str], references: list[list[str]], order: int = 4,
     """Sentence BLEU with method 7.
 
     Args:
-        output: tokens of the hypothesis.
-        references: tokens of every reference.
         order: highest order with a weight (4 or 2); smoothing looks at orders up to 5 in any case.
         version: see the module docstring. A one-word output without matching bigram is a division error in the legacy
             version; the C-DNPG code counts errors as 0, and so does this function.
@@ -88,11 +86,8 @@ class Method7Bleu(MeanMetric):
     """Mean of `method7_bleu` over sentences, as a percentage.
 
     Args:
-        label: name in tables.
-        order: 4 or 2.
         version: ``legacy`` or ``current``.
         tokenize: ``none`` in the C-DNPG code (its text is split at spaces).
-        lowercase: whether case is ignored.
     """
 
     def __init__(
@@ -143,10 +138,7 @@ class Method7IBleu(SourceMixin, Method7Bleu):
     """iBLEU of the C-DNPG code: mean of ``alpha * BLEU4(hyp, ref) - (1 - alpha) * BLEU4(hyp, src)``, alpha 0.8.
 
     Args:
-        label: name in tables.
-        alpha: weight of the reference.
         defective: reproduce the self-BLEU of the published table, see `Method7SelfBleu`.
-        options: those of `Method7Bleu`.
     """
 
     def __init__(self, label: str = "m7-iBLEU", *, alpha: float = 0.8, defective: bool = False, **options: Any) -> None:

@@ -49,8 +49,6 @@ class MetricEntry:
     """One line of the list that ``wean-evaluate --help`` ends with.
 
     Attributes:
-        label: short name in tables.
-        help: one line saying what the number is.
         kind: module and class, ``bleu:Bleu``.
         takes: the arguments that come from the settings, as ``argument=setting`` where the names differ.
         fixed: the other arguments.
@@ -79,8 +77,6 @@ def build_metric(name: str, settings: Settings, label: str | None = None, **chan
     """Build a metric by name.
 
     Args:
-        name: a key of `METRICS`.
-        settings: the user's options.
         label: name in tables; the metric's usual one by default.
         changes: settings that a preset fixes.
     """

@@ -23,9 +23,7 @@ class Rouge(MeanMetric):
     """One ROUGE variant.
 
     Args:
-        label: name in tables.
         variant: ``1``, ``2`` or ``L``.
-        tokenize: see the module docstring.
         lowercase: whether case is ignored (``words`` always ignores it).
         beta: weight of recall in F.
         max_tokens: only the first so many tokens of output and reference count (ROUGE-1.5.5 ``-l``); None or 0 for all.

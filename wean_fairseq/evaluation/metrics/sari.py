@@ -46,10 +46,6 @@ class _SariMetric(SourceMixin, OwnMetric):
     """Common to all readings of SARI: the mean of three operations, or one of them by itself.
 
     Args:
-        label: name in tables.
-        tokenize: how to split text.
-        lowercase: whether case is ignored.
-        options: further signature entries.
         operation: "add", "keep" or "delete"; empty = SARI.
     """
 
@@ -75,13 +71,11 @@ class Sari(_SariMetric):
     """Corpus SARI as a sacreBLEU metric: 4 orders x 9 counts are its sufficient statistics.
 
     Args:
-        label: name in tables.
         tokenize: as for BLEU; ``13a`` is the standard.
         lowercase: True is the standard.
         legacy: split the source at spaces, whatever is done to output and references.
         weight: the r of the formula, if it is not the number of references. Zhang and Lapata's evaluation had 8 of
             them set for every corpus, also for WikiSmall, which has one.
-        operation: see `_SariMetric`.
     """
 
     def __init__(
@@ -152,9 +146,7 @@ class SentenceSari(_SariMetric):
     spaces: two spaces in a row have an empty word between them, as there.
 
     Args:
-        label: name in tables.
         brackets: write round brackets as -lrb- and -rrb-, as the NTS scripts do.
-        operation: see `_SariMetric`.
     """
 
     def __init__(self, label: str = "SARI-xu", brackets: bool = False, operation: str = "") -> None:

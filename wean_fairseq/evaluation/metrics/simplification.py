@@ -28,11 +28,7 @@ def count_sentences(tokens: str) -> int:
 
 
 class Fkgl(OwnMetric):
-    """Flesch-Kincaid grade level of the whole output: 0.39 words/sentence + 11.8 syllables/word - 15.59, at least 0.
-
-    Args:
-        label: name in tables.
-    """
+    """Flesch-Kincaid grade level of the whole output: 0.39 words/sentence + 11.8 syllables/word - 15.59, at least 0."""
 
     higher_is_better = None
 
@@ -116,7 +112,6 @@ class WordChanges(_PairFeature):
     """Words that only the output has (additions) or only the source (deletions), in percent of the longer of the two.
 
     Args:
-        label: name in tables.
         deletions: count what the source has.
     """
 

@@ -25,7 +25,6 @@ class Column:
     """A column of a published table.
 
     Attributes:
-        label: as the paper calls it.
         keys: the scores of ours that follow the same protocol, as ``wean-evaluate --json`` calls them; the first that
             a result has is shown. Empty where ours are not made by wean-evaluate.
         own: what ours measures, where it is not quite the same.
@@ -67,15 +66,12 @@ class Table:
 
     Attributes:
         source: paper and table.
-        title: what it shows.
-        columns: its columns.
         rows: data set -> system -> published numbers, in the paper's order.
         preset: the preset of this package that follows its protocol most closely; empty = no scores of outputs,
             ``standard`` = a protocol that no preset follows.
         references: how many the published scores of released outputs were computed against; 0 = none were released.
         experiments: data set -> patterns of the names of our results on it.
         commands: data set -> what would measure ours, in Markdown; ``{system}`` stands for the systems.
-        note: what a reader of the numbers must know.
         beside: scores of ours that the paper does not print, but without which its columns mislead.
     """
 
