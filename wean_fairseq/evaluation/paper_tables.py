@@ -13,7 +13,6 @@ Nothing is trained or decoded. The only scores computed on the way are those of 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from ..console import OneLineParser
 from ..errors import UserError
 from .corpus import COPY_ROW
 from .parameters import SETTINGS, count_parameters
-from .published import LEFT_OUT, SCORERS, TABLES, Column, Row, Table
+from .published import LEFT_OUT, SCORERS, TABLES, Row, Table, fits
 from .released import read_released
 from .results import read_json
 from .text_files import PathLike, check_outputs, write_atomically
@@ -111,7 +110,7 @@ def lines_of(
 
 def _matching(patterns: Sequence[str], results: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the results whose name fits a pattern."""
-    return {name: result for name, result in results.items() if any(fnmatch(name, pattern) for pattern in patterns)}
+    return {name: result for name, result in results.items() if fits(name, patterns)}
 
 
 def _published(name: str, row: Row, table: Table, legend: Legend) -> Line:
@@ -139,7 +138,7 @@ def _measured_lines(
     for result in results.values():
         measured: dict[str, dict[str, Any]] = result["evaluation"]["systems"]
         for system in (system for system in systems if system in measured):
-            used = [_key(column, measured[system]) for column in (*table.columns, *table.beside)]
+            used = [column.key_in(measured[system]) for column in (*table.columns, *table.beside)]
             if not any(used[: len(table.columns)]):
                 continue
             cells = tuple(f"{measured[system][key]['score']:.2f}" if key else "not scored" for key in used)
@@ -148,11 +147,6 @@ def _measured_lines(
             mark = legend.mark("R", _describe(result, list(signatures)))
             origins.setdefault((shown, cells), []).append(mark)
     return [Line(name, shown, cells, ", ".join(marks)) for (shown, cells), marks in origins.items()]
-
-
-def _key(column: Column, cells: Mapping[str, Any]) -> str:
-    """Return the first key of a column that a system was scored with, or nothing."""
-    return next((key for key in column.keys if key in cells), "")
 
 
 def _describe(result: Mapping[str, Any], signatures: Sequence[str]) -> str:
@@ -211,7 +205,7 @@ def render_table(
 
 def _grid(table: Table, lines: Sequence[Line]) -> list[str]:
     """Return lines as a Markdown table; a system's name stands on its first line."""
-    heads = [f"{column.label} (ours: {column.own})" if column.own else column.label for column in table.columns]
+    heads = [column.head for column in table.columns]
     heads += [f"{column.label} (ours alone)" for column in table.beside]
     rows = [f"| system | numbers | {' | '.join(heads)} | from |", f"|---|---|{'--:|' * len(heads)}---|"]
     previous = ""

@@ -60,17 +60,13 @@ def score_released(data: str, folder: Path, table: Table) -> dict[str, Any]:
     keys = {key for column in (*table.columns, *table.beside) for key in column.keys}
     columns = [column for column in columns_for([table.preset], [], Settings()) if column.key in keys]
     evaluation = evaluate(systems, corpus, columns, Resampling(0, 0))
+    files = [file for role in evaluation.data["files"].values() for file in role]
     return {
         "where": f"released outputs of {data} scored now",
         "command": f"wean-evaluate paper-tables --released {data}=...",
         "evaluation": as_json(evaluation),
-        "note": "Files: " + ", ".join(f"{file['name']} {file['sha256'][:8]}" for file in _files(evaluation.data)) + ".",
+        "note": "Files: " + ", ".join(f"{file['name']} {file['sha256'][:8]}" for file in files) + ".",
     }
-
-
-def _files(data: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return every file that was read, in order."""
-    return [file for role in data["files"].values() for file in role]
 
 
 def _corpus(data: str, folder: Path, number: int) -> Corpus:

@@ -9,7 +9,7 @@ command takes no reference of the test set, and never reads the T- lines of a lo
 import argparse
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..console import OneLineParser, split_name
@@ -75,11 +75,6 @@ def score_candidates(
     return candidates
 
 
-def best(candidates: Sequence[Candidate]) -> Candidate:
-    """Return the candidate with the highest score; of equal ones the first."""
-    return max(candidates, key=lambda candidate: candidate.score)
-
-
 def check_depth(search: SystemOutput, ranks: int) -> None:
     """Refuse a log whose n-best lists are all too short."""
     deepest = max(len(entries) for entries in search.nbest)
@@ -133,7 +128,7 @@ def rerank(argv: list[str]) -> str:
     test = read_searches(args, "--test", args.test, args.test_oov_source)
     check_same_searches(tuning, test, args.ranks)
     candidates = score_candidates(tuning, args.ranks, corpus, metric)
-    choice = best(candidates)
+    choice = max(candidates, key=lambda candidate: candidate.score)  # of equal ones the first
     signature = metric.get_signature().format()
     lines = [f"tuning set: {len(corpus)} sentences, {len(corpus.references)} reference(s)", ""]
     lines += [*table(candidates, choice, metric.label), "", f"{args.metric}: {signature}"]
@@ -227,9 +222,7 @@ def as_json(
     return {
         "metric": metric,
         "signature": signature,
-        "candidates": [
-            {"search": item.search, "rank": item.rank, "score": item.score, "short": item.short} for item in candidates
-        ],
+        "candidates": [asdict(item) for item in candidates],
         "chosen": {"search": choice.search, "rank": choice.rank},
         "data": {"sentences": len(corpus), "references": len(corpus.references), **corpus.files, "logs": files},
     }

@@ -40,14 +40,13 @@ class Question(NamedTuple):
     length: int
 
 
-def read_question(body: bytes, names: Collection[str], limits: Limits = LIMITS) -> Question:
+def read_question(body: bytes, names: Collection[str]) -> Question:
     """Read the JSON of a request.
 
     Args:
         body: ``{"text": ..., "systems": [name, ...], "beam": 5, "outputs": 5, "length": 100}``; the last three may be
             missing.
         names: of the loaded checkpoints.
-        limits: see above.
 
     Raises:
         UserError: saying what is wrong with it.
@@ -58,12 +57,12 @@ def read_question(body: bytes, names: Collection[str], limits: Limits = LIMITS) 
         raise UserError("the request is not JSON; use the page.") from None
     if not isinstance(fields, dict):
         raise UserError("the request must be a JSON object; use the page.")
-    beam = _number(fields, "beam", "the beam width", 5, limits.beam)
-    outputs = _number(fields, "outputs", "the number of outputs", 5, limits.outputs)
-    length = _number(fields, "length", "the number of words to plan for", 100, limits.length)
+    beam = _number(fields, "beam", "the beam width", 5, LIMITS.beam)
+    outputs = _number(fields, "outputs", "the number of outputs", 5, LIMITS.outputs)
+    length = _number(fields, "length", "the number of words to plan for", 100, LIMITS.length)
     if outputs > beam:
         raise UserError(f"a beam of {beam} has no {outputs} outputs: widen the beam, or ask for fewer outputs.")
-    return Question(_text(fields, limits), _systems(fields, names, limits), beam, outputs, length)
+    return Question(_text(fields), _systems(fields, names), beam, outputs, length)
 
 
 def clean(text: str) -> str:
@@ -71,13 +70,13 @@ def clean(text: str) -> str:
     return " ".join("".join(" " if unicodedata.category(sign) in ("Cc", "Cs") else sign for sign in text).split())
 
 
-def _text(fields: dict[str, Any], limits: Limits) -> str:
+def _text(fields: dict[str, Any]) -> str:
     text = fields.get("text")
     if not isinstance(text, str):
         raise UserError("the request has no text; use the page.")
-    if len(text) > limits.characters:
+    if len(text) > LIMITS.characters:
         raise UserError(
-            f"the text has {len(text):,} characters, and at most {limits.characters:,} are read: shorten it."
+            f"the text has {len(text):,} characters, and at most {LIMITS.characters:,} are read: shorten it."
         )
     line = clean(text)
     if not line:
@@ -85,11 +84,11 @@ def _text(fields: dict[str, Any], limits: Limits) -> str:
     return line
 
 
-def _systems(fields: dict[str, Any], names: Collection[str], limits: Limits) -> tuple[str, ...]:
+def _systems(fields: dict[str, Any], names: Collection[str]) -> tuple[str, ...]:
     wanted = fields.get("systems")
     if not isinstance(wanted, list) or not wanted or not all(isinstance(name, str) for name in wanted):
         raise UserError("the request names no checkpoint; choose one.")
-    if len(wanted) > limits.systems or len(set(wanted)) < len(wanted):
+    if len(wanted) > LIMITS.systems or len(set(wanted)) < len(wanted):
         raise UserError("choose one checkpoint, or two different ones to compare.")
     if any(name not in names for name in wanted):
         raise UserError(f"no such checkpoint is loaded; there is {', '.join(names)}.")

@@ -1,11 +1,10 @@
 """The published tables that a test set belongs to, with our rows below the papers'."""
 
 from collections.abc import Iterator, Sequence
-from fnmatch import fnmatch
 from pathlib import Path
 
 from ..evaluation.corpus import COPY_ROW
-from ..evaluation.published import TABLES, Column, Row, Table
+from ..evaluation.published import TABLES, Column, Row, Table, fits
 from .document import Cell, TableBlock
 from .runs import ScoredSet
 from .scores import (
@@ -37,7 +36,7 @@ def published_tables(entries: Sequence[Entry]) -> Iterator[TableBlock]:
 def _keys(table: Table, entry: Entry) -> list[str]:
     """Of each column the score of ours that it is compared with, or nothing."""
     known = keys_of(entry.tests)
-    return [next((key for key in column.keys if key in known), "") for column in table.columns]
+    return [column.key_in(known) for column in table.columns]
 
 
 def _experiment_names(entry: Entry) -> list[str]:
@@ -71,10 +70,7 @@ def _data_name(table: Table, entry: Entry) -> str:
 
 def _matching_data(table: Table, name: str) -> str:
     """The data set of a published table whose patterns fit a name, or nothing."""
-    for data, patterns in table.experiments.items():
-        if any(fnmatch(name, pattern) for pattern in patterns):
-            return data
-    return ""
+    return next((data for data, patterns in table.experiments.items() if fits(name, patterns)), "")
 
 
 def _pattern_name(name: str) -> str:
@@ -101,8 +97,8 @@ def _comparison_table(table: Table, data: str, entries: Sequence[Entry]) -> Tabl
     scored = name_of_keys([key for entry in entries for key in _keys(table, entry) if key])
     test = entries[0].tests[0]
     notes.append(f"Ours: {_our_data(test)}, {scored}; a published number was computed by its own paper's scorer.")
-    heads = [f"{column.label} (ours: {column.own})" if column.own else column.label for column in table.columns]
-    return TableBlock(f"{table.source}: {table.title}, {data}", ["system", "numbers", *heads], rows, notes)
+    head = ["system", "numbers", *(column.head for column in table.columns)]
+    return TableBlock(f"{table.source}: {table.title}, {data}", head, rows, notes)
 
 
 def _published(score: float | None, column: Column) -> Cell:
@@ -151,8 +147,6 @@ def _our_data(test: ScoredSet) -> str:
 
 def _runs_of(row: Row, entry: Entry) -> list[str]:
     """Our systems that a published row is compared with."""
-    if row.experiments and not any(
-        fnmatch(text, pattern) for text in _experiment_names(entry) for pattern in row.experiments
-    ):
+    if row.experiments and not any(fits(name, row.experiments) for name in _experiment_names(entry)):
         return []
     return [system for system in row.runs if system in names_of(entry.tests)]

@@ -6,7 +6,7 @@ from ..errors import UserError
 from ..evaluation.parameters import HEADS, NOTE, TABLE, count_rows
 from ..evaluation.published import TABLES
 from .document import Cell, TableBlock
-from .runs import Run, System
+from .runs import Run
 
 _OUTPUT_LAYERS = ("decoder.output.", "decoder.query_embedding.")
 _HOURS = TABLES["cdnpg-table5"]
@@ -45,7 +45,7 @@ def cost_table(run: Run) -> TableBlock | None:
     systems = [system for system in run.systems.values() if system.log.parameters]
     if not systems:
         return None
-    first = _baseline(systems)
+    first = next((system for system in systems if system.name == "transformer"), systems[0])  # others relative to it
     yardstick = first.log.seconds_per_update
     timed = [system for system in systems if published_hours(system.name) is not None]
     with_hours = first in timed and len(timed) > 1 and not run.is_own_data
@@ -79,11 +79,6 @@ def cost_table(run: Run) -> TableBlock | None:
     if with_hours:
         notes.append(f"Published: hours of training in {_HOURS.source}, divided by those of its {first.name}.")
     return TableBlock("Size, and speed as logged", head, rows, notes)
-
-
-def _baseline(systems: list[System]) -> System:
-    """The system that costs are relative to: the Transformer, or the first one."""
-    return next((system for system in systems if system.name == "transformer"), systems[0])
 
 
 def output_layer_table() -> TableBlock:

@@ -146,17 +146,13 @@ def read_run(path: Path) -> Run:
         run.systems[log.parent.name] = _read_system(run, log.parent)
     for file in scores:
         _read_scores(run, file)
-    run.date = max((_day(file) for file in [*logs, *scores] if file.is_file()), default="")
+    written = [file.stat().st_mtime for file in [*logs, *scores] if file.is_file()]
+    run.date = date.fromtimestamp(max(written)).isoformat() if written else ""
     scored = [name for test in run.sets.values() for name in test.evaluation.cells]  # in the recipe's order
     run.systems = {name: run.systems[name] for name in [*scored, *run.systems] if name in run.systems}
     if not run.seed:
         run.seed = next((system.log.seed for system in run.systems.values() if system.log.seed), "")
     return run
-
-
-def _day(file: Path) -> str:
-    """The day on which a file was last written."""
-    return date.fromtimestamp(file.stat().st_mtime).isoformat()
 
 
 def _read_settings(run: Run) -> None:

@@ -298,8 +298,8 @@ def signatures(tests: Sequence[ScoredSet]) -> list[str]:
     return [f"{key}: {' or '.join(names)}" for key, names in found.items()]
 
 
-def metrics_to_draw(tests: Sequence[ScoredSet], number: int = 4) -> list[str]:
+def metrics_to_draw(tests: Sequence[ScoredSet]) -> list[str]:
     """A few metrics worth a picture: those of the paper's preset first, but quality alone."""
     quality = [key for key in keys_of(tests) if metric_of(key).higher_is_better and "[" not in key]
     standard = [key for key in _SHOWN_FIRST if key in quality]
-    return (standard or quality)[:number]
+    return (standard or quality)[:4]

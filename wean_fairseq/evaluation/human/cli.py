@@ -1,6 +1,5 @@
 """``wean-evaluate sheet`` and ``wean-evaluate ratings``."""
 
-import argparse
 import json
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ from .ratings import analyse, read_ratings
 from .sheets import write_sheets
 
 
-def sheet_parser() -> argparse.ArgumentParser:
-    """Return the parser of ``sheet``."""
+def sheet(argv: list[str]) -> str:
+    """Write the sheets of a study."""
     parser = OneLineParser(
         prog="wean-evaluate sheet", description="Write blinded, seeded rating sheets (CSV and HTML) and their key."
     )
@@ -28,12 +27,7 @@ def sheet_parser() -> argparse.ArgumentParser:
     parser.add_argument("--raters", type=int, default=3, help="number of sheets (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="same seed, same sheets (default: %(default)s)")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="where the sheets and key.json go")
-    return parser
-
-
-def sheet(argv: list[str]) -> str:
-    """Write the sheets of a study."""
-    args = sheet_parser().parse_args(argv)
+    args = parser.parse_args(argv)
     check_outputs({"--out": Path(args.out) / "key.json"}, [])
     sources = read_lines(args.src) if args.src else None
     systems = read_systems(args, sources)
@@ -56,20 +50,15 @@ def sheet(argv: list[str]) -> str:
     )
 
 
-def ratings_parser() -> argparse.ArgumentParser:
-    """Return the parser of ``ratings``."""
+def ratings(argv: list[str]) -> str:
+    """Analyse the sheets of a study."""
     parser = OneLineParser(
         prog="wean-evaluate ratings", description="Read filled-in sheets: means, intervals, agreement, tests."
     )
     parser.add_argument("sheets", nargs="+", metavar="CSV", help="the sheet of every rater")
     parser.add_argument("--key", required=True, metavar="FILE", help="key.json of the study")
     parser.add_argument("--json", metavar="OUT", help="write the results")
-    return parser
-
-
-def ratings(argv: list[str]) -> str:
-    """Analyse the sheets of a study."""
-    args = ratings_parser().parse_args(argv)
+    args = parser.parse_args(argv)
     check_outputs({"--json": args.json}, [args.key, *args.sheets])
     design = Design.from_file(args.key)
     result = analyse(design, read_ratings(design, args.sheets))

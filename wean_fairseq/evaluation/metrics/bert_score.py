@@ -18,6 +18,7 @@ from .base import MeanMetric, SignatureItems
 Vectors = npt.NDArray[np.floating[Any]]
 
 _BATCH = 64
+_LAYER = -1  # hidden states that are compared: the last
 _MAX_POSITIONS = 512
 
 
@@ -59,10 +60,9 @@ class BertScore(MeanMetric):
 
     Args:
         model_folder: folder with a transformers model and its tokenizer.
-        layer: hidden layer whose vectors are compared; -1 is the last.
     """
 
-    def __init__(self, label: str = "BERTScore", model_folder: str | None = None, layer: int = -1) -> None:
+    def __init__(self, label: str = "BERTScore", model_folder: str | None = None) -> None:
         if model_folder is None or not Path(model_folder, "config.json").is_file():
             raise UserError(f"{label} needs a folder with a transformers model; give it with --bert-model FOLDER.")
         try:
@@ -78,12 +78,11 @@ class BertScore(MeanMetric):
         options: SignatureItems = {
             "model": Path(model_folder).name,
             "config": sha256_of(Path(model_folder, "config.json"))[:8],
-            "layer": layer,
+            "layer": _LAYER,
             "idf": "no",
             "transformers": transformers.__version__,
         }
         super().__init__(label, "none", False, options)
-        self.layer = layer
         self._torch = torch
         self._vectors: dict[str, Vectors] = {}
 
@@ -121,7 +120,7 @@ class BertScore(MeanMetric):
             )
             special = inputs.pop("special_tokens_mask").bool()
             with self._torch.inference_mode():
-                hidden = self._model(**inputs, output_hidden_states=True).hidden_states[self.layer]
+                hidden = self._model(**inputs, output_hidden_states=True).hidden_states[_LAYER]
             unit = self._torch.nn.functional.normalize(hidden.float(), dim=-1)
             for place, text in enumerate(batch):
                 self._vectors[text] = unit[place][~special[place]].numpy()

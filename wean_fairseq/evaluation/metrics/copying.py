@@ -28,13 +28,14 @@ class CopyRate(SourceMixin, MeanMetric):
 class ExactMatch(MeanMetric):
     """Share of inputs one of whose references equals one of the k best outputs (CopyNet paper, sections 5.1 and 5.3).
 
+    Tokens between spaces are compared, in their case.
+
     Args:
         k: how many entries of the n-best list count.
-        tokenize: tokens are compared; ``none`` compares up to white space.
     """
 
-    def __init__(self, label: str = "exact@1", k: int = 1, tokenize: str = "none", lowercase: bool = False) -> None:
-        super().__init__(label, tokenize, lowercase, {"k": k})
+    def __init__(self, label: str = "exact@1", k: int = 1) -> None:
+        super().__init__(label, "none", False, {"k": k})
         self.wants_nbest = k
 
     def _preprocess_segment(self, sent: str) -> str:

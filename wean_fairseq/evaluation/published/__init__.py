@@ -4,7 +4,9 @@ A number here was computed by its row's scorer on its paper's data; nothing of i
 paper-tables`` prints them beside the results that are kept. The tables are data: a TOML file a paper, read here.
 """
 
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from math import isnan
 from typing import Any
 
@@ -35,6 +37,15 @@ class Column:
     keys: tuple[str, ...] = ()
     own: str = ""
     decimals: int = 2
+
+    @property
+    def head(self) -> str:
+        """The label, and what ours measures where that is something else."""
+        return f"{self.label} (ours: {self.own})" if self.own else self.label
+
+    def key_in(self, scored: Container[str]) -> str:
+        """The score of ours that belongs here, or nothing where none of ``scored`` does."""
+        return next((key for key in self.keys if key in scored), "")
 
 
 @dataclass(frozen=True)
@@ -86,10 +97,10 @@ class Table:
     note: str = ""
     beside: tuple[Column, ...] = ()
 
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """The labels of the columns."""
-        return tuple(column.label for column in self.columns)
+
+def fits(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a name is one that a row or a table calls a result of ours."""
+    return any(fnmatch(name, pattern) for pattern in patterns)
 
 
 def _tuples(value: Any) -> Any:
@@ -97,10 +108,6 @@ def _tuples(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(_tuples(item) for item in value)
     return None if isinstance(value, float) and isnan(value) else value
-
-
-def _column(content: dict[str, Any]) -> Column:
-    return Column(**{name: _tuples(value) for name, value in content.items()})
 
 
 def _table(content: dict[str, Any]) -> Table:
@@ -113,7 +120,10 @@ def _table(content: dict[str, Any]) -> Table:
         }
         for data, systems in content.pop("rows").items()
     }
-    columns, beside = (tuple(map(_column, content.pop(name, []))) for name in ("columns", "beside"))
+    columns, beside = (
+        tuple(Column(**{key: _tuples(value) for key, value in column.items()}) for column in content.pop(name, []))
+        for name in ("columns", "beside")
+    )
     experiments = {data: tuple(patterns) for data, patterns in content.pop("experiments", {}).items()}
     return Table(columns=columns, beside=beside, rows=rows, experiments=experiments, **content)
 
