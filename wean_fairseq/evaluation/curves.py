@@ -136,8 +136,8 @@ def _add_updates(panel: Any, histories: list[TrainingLog]) -> None:
     top.tick_params(labelsize="small")
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the command line."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m wean_fairseq.evaluation.curves",
         description="Draw the validation curves of several trainings from fairseq's logs.",
@@ -148,12 +148,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--subset", default="valid", help="validation subset (default: valid)")
     parser.add_argument("--training", action="store_true", help="draw the training's own values as a thin line, too")
     parser.add_argument("--title", default="", help="text above the picture")
-    return parser
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
-    args = build_parser().parse_args(arguments)
+    args = parser.parse_args(arguments)
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
 
     def work() -> str:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 from ..console import exit_status, whole_number
 from ..errors import UserError
 from .pictures import save
-from .text_files import check_outputs, parse_json, read_lines
+from .text_files import check_outputs, read_described
 
 FUNCTION_WORDS = frozenset(
     """
@@ -55,18 +55,12 @@ def read_dump(path: str) -> list[Sentence]:
     Raises:
         UserError: if the file is no dump.
     """
-    found: dict[int, Sentence] = {}
-    for number, line in enumerate(read_lines(path), start=1):
-        try:
-            entry = parse_json(line)
-            place = int(entry["id"])
-            sentence = sentence_of(entry["source"], entry["source_granularity"])
-            found[place] = sentence._replace(number=place + 1)
-        except (ValueError, LookupError, TypeError, AttributeError):
-            raise UserError(
-                f"line {number} of {path} has no granularities: give a file that --granularity-dump wrote."
-            ) from None
-    sentences = [found[number] for number in sorted(found)]
+    found = read_described(
+        path,
+        lambda entry: sentence_of(entry["source"], entry["source_granularity"]),
+        "has no granularities: give a file that --granularity-dump wrote",
+    )
+    sentences = [sentence._replace(number=place + 1) for place, sentence in found.items()]
     if not any(sentence.words and sentence.granularity for sentence in sentences):
         raise UserError(f"{path} has no words with granularities: was it dumped by another model?")
     return sentences

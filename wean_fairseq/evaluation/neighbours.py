@@ -118,23 +118,6 @@ def render(embedding: Tensor, words: Sequence[str], asked: Sequence[str], number
     ]
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m wean_fairseq.evaluation.neighbours",
-        description="Print the nearest neighbours of words in a trained embedding, by cosine.",
-    )
-    parser.add_argument("words", nargs="*", metavar="WORD", help="words to look up")
-    parser.add_argument("--checkpoint", required=True, help="checkpoint of fairseq-train")
-    parser.add_argument(
-        "--dict", required=True, dest="dictionary", help="its dictionary, dict.src.txt of the data directory"
-    )
-    parser.add_argument("--embedding", default=EMBEDDING, help="which matrix of the checkpoint (default: %(default)s)")
-    parser.add_argument("--number", type=int, default=5, help="neighbours a word (default: %(default)s)")
-    parser.add_argument("--synonyms", metavar="FILE", help="sets of synonyms, one a line: count how many are found")
-    return parser
-
-
 def report(args: argparse.Namespace) -> str:
     """The text that the command line asks for."""
     words, embedding = load_embedding(args.checkpoint, args.dictionary, args.embedding)
@@ -152,7 +135,19 @@ def report(args: argparse.Namespace) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
-    args = build_parser().parse_args(arguments)
+    parser = argparse.ArgumentParser(
+        prog="python -m wean_fairseq.evaluation.neighbours",
+        description="Print the nearest neighbours of words in a trained embedding, by cosine.",
+    )
+    parser.add_argument("words", nargs="*", metavar="WORD", help="words to look up")
+    parser.add_argument("--checkpoint", required=True, help="checkpoint of fairseq-train")
+    parser.add_argument(
+        "--dict", required=True, dest="dictionary", help="its dictionary, dict.src.txt of the data directory"
+    )
+    parser.add_argument("--embedding", default=EMBEDDING, help="which matrix of the checkpoint (default: %(default)s)")
+    parser.add_argument("--number", type=int, default=5, help="neighbours a word (default: %(default)s)")
+    parser.add_argument("--synonyms", metavar="FILE", help="sets of synonyms, one a line: count how many are found")
+    args = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING)
     return exit_status("neighbours", lambda: report(args))
 

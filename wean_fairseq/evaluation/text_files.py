@@ -8,14 +8,15 @@ import hashlib
 import json
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, TypeVar, Union
 
 from ..errors import UserError
 from ..storage.files import read_regular, write_whole
 
 PathLike = Union[str, "os.PathLike[str]"]
+Item = TypeVar("Item")
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 #: Where a shell puts what it has opened, as in ``--hyp A=<(...)``: the only pipes that are waited for.
@@ -91,6 +92,22 @@ def parse_json(text: str) -> Any:
         return json.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def read_described(path: PathLike, read: Callable[[Any], Item], fault: str) -> dict[int, Item]:
+    """Read the JSON lines in which fairseq-generate described sentences: number, from 0 -> what ``read`` makes of one.
+
+    Raises:
+        UserError: naming the first line of which it makes nothing, and the ``fault`` of it.
+    """
+    found = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        try:
+            entry = parse_json(line)
+            found[int(entry["id"])] = read(entry)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise UserError(f"line {number} of {path} {fault}.") from None
+    return {number: found[number] for number in sorted(found)}
 
 
 def read_table(name: str) -> dict[str, Any]:

@@ -4,10 +4,9 @@ A dump of granularities is read by `wean_fairseq.evaluation.granularity.read_dum
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ..errors import UserError
-from ..evaluation.text_files import PathLike, decode_lines, parse_json, read_bytes, read_lines
+from ..evaluation.text_files import PathLike, decode_lines, parse_json, read_bytes, read_described
 
 END = "</s>"
 
@@ -50,29 +49,24 @@ class Provenance(NamedTuple):
 
 
 def read_provenance(path: PathLike) -> dict[int, Provenance]:
-    """The sentences of a dump by number.
+    """The sentences of a dump by number, in their order.
 
     Raises:
         UserError: if the file is no dump of copy provenance.
     """
-    found = {}
-    for number, line in enumerate(read_lines(path), start=1):
-        try:
-            entry = parse_json(line)
-            words = [
-                CopiedWord(
-                    str(word["word"]),
-                    float(word["copied"]),
-                    {int(place): float(share) for place, share in word["positions"].items()},
-                )
-                for word in entry["output"]
-            ]
-            found[int(entry["id"])] = Provenance([str(word) for word in entry["source"]], words)
-        except (ValueError, LookupError, TypeError, AttributeError):
-            raise UserError(
-                f"line {number} of {path} has no copy provenance: give a file that --copy-provenance wrote."
-            ) from None
-    return found
+    return read_described(path, _provenance, "has no copy provenance: give a file that --copy-provenance wrote")
+
+
+def _provenance(entry: dict[str, Any]) -> Provenance:
+    words = [
+        CopiedWord(
+            str(word["word"]),
+            float(word["copied"]),
+            {int(place): float(share) for place, share in word["positions"].items()},
+        )
+        for word in entry["output"]
+    ]
+    return Provenance([str(word) for word in entry["source"]], words)
 
 
 def has_words(sentence: Provenance) -> bool:

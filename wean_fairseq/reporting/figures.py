@@ -139,17 +139,26 @@ def layer_weights(weights: list[list[float]]) -> Any:
     return figure
 
 
-def neighbours(found: Sequence[tuple[str, Sequence[tuple[str, float]]]]) -> Any:
-    """The nearest neighbours of words with their cosines, as bars: a word a panel."""
+def _grid(number: int, columns: int, width: float, height: float, legend: float = 0.0) -> tuple[Any, Any]:
+    """A figure of ``number`` panels in so many columns at most, each of these inches, and its axes.
+
+    ``legend`` inches are above all of them.
+    """
     from matplotlib import pyplot as plt
 
-    columns = min(3, len(found))
-    rows = -(-len(found) // columns)
-    most = max(len(others) for _, others in found)
-    size = (3.3 * columns, rows * (0.9 + 0.28 * most))
+    columns = min(columns, number)
+    rows = -(-number // columns)
+    size = (width * columns, height * rows + legend)
     figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
-    for panel in axes.flat[len(found) :]:
+    for panel in axes.flat[number:]:
         panel.axis("off")
+    return figure, axes
+
+
+def neighbours(found: Sequence[tuple[str, Sequence[tuple[str, float]]]]) -> Any:
+    """The nearest neighbours of words with their cosines, as bars: a word a panel."""
+    most = max(len(others) for _, others in found)
+    figure, axes = _grid(len(found), 3, 3.3, 0.9 + 0.28 * most)
     for panel, (word, others) in zip(axes.flat, found, strict=False):
         cosines = [cosine for _, cosine in others]
         panel.barh(range(len(others)), cosines, color=COLOURS[0])
@@ -179,16 +188,9 @@ class ScorePanel(NamedTuple):
 
 def scores(panels: Sequence[ScorePanel]) -> Any:
     """Metrics as dots with intervals, a metric a panel; a dashed line where copying the source would be."""
-    from matplotlib import pyplot as plt
-
-    columns = min(2, len(panels))
-    rows = -(-len(panels) // columns)
     most = max(len(panel.systems) for panel in panels)
-    size = (4.3 * columns, rows * (0.9 + 0.32 * most) + 0.3)
-    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    figure, axes = _grid(len(panels), 2, 4.3, 0.9 + 0.32 * most, legend=0.3)
     figure.set_layout_engine("constrained", w_pad=0.15, h_pad=0.1)  # names beside the panel before need room
-    for axis in axes.flat[len(panels) :]:
-        axis.axis("off")
     for axis, panel in zip(axes.flat, panels, strict=False):
         for place, (_, score, interval) in enumerate(panel.systems):
             if interval is not None:

@@ -61,8 +61,7 @@ def from_dumps(stem: str, system: System, seed: str, write: Write) -> Iterator[B
             yield write(partial(granularity.plot, shown), words, f"{stem} granularity", caption)
         yield _granularity_table(system, sentences)
     if "provenance" in system.dumps:
-        found = read_provenance(system.dumps["provenance"])
-        written = [found[number] for number in sorted(found) if has_words(found[number])]
+        written = [item for item in read_provenance(system.dumps["provenance"]).values() if has_words(item)]
         small = [item for item in written if max(len(item.source), len(item.output)) <= _LONGEST]
         copied = granularity.spread(small, _SENTENCES // 2)
         words = [word for sentence in copied for word in sentence.source]

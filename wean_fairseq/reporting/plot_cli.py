@@ -2,9 +2,9 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..checkpoints.export import is_export
 from ..console import configure_logging, exit_status, whole_number
@@ -30,11 +30,8 @@ pieces. For a folder of wean-export it is running text.
 """
 
 
-class Drawing(NamedTuple):
-    """A figure to draw: a function of no arguments that makes it, and the texts of its labels."""
-
-    draw: Callable[[], Any]
-    texts: Iterable[str]
+#: A figure to draw: a function that makes it, and the texts of its labels.
+Drawing = tuple[Callable[[], Any], list[str]]
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -94,12 +91,12 @@ def drawing(args: argparse.Namespace) -> Drawing:
     """
     if args.figure == "layers":
         weights = load_mixture(args.checkpoint).tolist()
-        return Drawing(lambda: figures.layer_weights(weights), [])
+        return lambda: figures.layer_weights(weights), []
     if args.figure == "neighbours":
         words, embedding = load_embedding(args.checkpoint, args.dictionary, args.embedding)
         near = find_neighbours(embedding, words, args.words, args.number)
         shown = [*args.words, *(word for _, others in near for word, _ in others)]
-        return Drawing(lambda: figures.neighbours(near), shown)
+        return lambda: figures.neighbours(near), shown
     return _drawing_of_dump(args) if getattr(args, "dump", None) else _drawing_of_checkpoint(args)
 
 
@@ -112,8 +109,7 @@ def _drawing_of_dump(args: argparse.Namespace) -> Drawing:
         raise UserError(f"{args.dump} is not what {flag} writes, so there is no {args.figure} to draw.")
     if args.figure == "granularity":
         return _granularity_drawing(_select_lines(args, granularities.read_dump(args.dump)))
-    found = read_provenance(args.dump)
-    return _provenance_drawing(_select_lines(args, [found[number] for number in sorted(found)]))
+    return _provenance_drawing(_select_lines(args, list(read_provenance(args.dump).values())))
 
 
 def _drawing_of_checkpoint(args: argparse.Namespace) -> Drawing:
@@ -134,10 +130,10 @@ def _drawing_of_checkpoint(args: argparse.Namespace) -> Drawing:
     if args.figure == "attention":
         attended = trace.attention(model, lines, args.beam)
         shown = [word for item in attended for word in item.source + item.output]
-        return Drawing(lambda: figures.attention(attended), shown)
+        return lambda: figures.attention(attended), shown
     covered = trace.coverage(model, lines, args.beam, length)
     shown = [word for item in covered for word in item.topics + item.output]
-    return Drawing(lambda: figures.coverage(covered), shown)
+    return lambda: figures.coverage(covered), shown
 
 
 def _select_lines(args: argparse.Namespace, items: Sequence[Any]) -> list[Any]:
@@ -156,7 +152,7 @@ def _select_lines(args: argparse.Namespace, items: Sequence[Any]) -> list[Any]:
 
 def _granularity_drawing(sentences: list[granularities.Sentence]) -> Drawing:
     shown = [item._replace(words=figures.labels(item.words)) for item in sentences]
-    return Drawing(lambda: granularities.plot(shown), [word for item in shown for word in item.words])
+    return lambda: granularities.plot(shown), [word for item in shown for word in item.words]
 
 
 def _provenance_drawing(sentences: list[Provenance]) -> Drawing:
@@ -164,7 +160,7 @@ def _provenance_drawing(sentences: list[Provenance]) -> Drawing:
     if not written:
         raise UserError("the outputs are empty, so there is nothing to draw; choose other sentences.")
     words = [word for item in written for word in [*item.source, *(step.word for step in item.output)]]
-    return Drawing(lambda: figures.provenance(written), words)
+    return lambda: figures.provenance(written), words
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -173,9 +169,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     configure_logging("wean-plot")
 
     def work() -> str:
-        to_draw = drawing(args)
-        with figure_style(to_draw.texts):
-            paths = write_figure(to_draw.draw(), Path(args.output))
+        draw, texts = drawing(args)
+        with figure_style(texts):
+            paths = write_figure(draw(), Path(args.output))
         return "".join(f"{path}\n" for path in paths)
 
     return exit_status("wean-plot", work)

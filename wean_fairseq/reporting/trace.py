@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from ..checkpoints.export import is_export
 from ..errors import UserError
 from ..evaluation.granularity import Sentence, sentence_of
-from ..generation import Generated, TextModel
+from ..generation import TextModel
 from ..generation import load as load_model
 from ..search.output_writer import read_words
 from ..search.provenance import SMALLEST_SHARE
@@ -40,11 +39,6 @@ def _check_no_empty(lines: Sequence[str]) -> Sequence[str]:
     if empty or not lines:
         raise UserError(f"line {empty[0] if empty else 1} of the text is empty; give a sentence a line.")
     return lines
-
-
-def _words(tokens: Tensor, dictionary: Any) -> list[str]:
-    """The words of tokens (T,)."""
-    return [dictionary[index] for index in tokens.tolist()]
 
 
 def attention(model: TextModel, lines: Sequence[str], beam: int | None = None) -> list[Attention]:
@@ -88,8 +82,8 @@ def coverage(
             left, label = 1.0 - spent, "coverage C: how much is left"
         else:
             raise UserError("this model keeps no coverage of its topics: give a checkpoint of mta_lstm or sc_lstm.")
-        topics = _words(sentence.spelt[0][:-1], model.task.source_dictionary)
-        output = _words(best["tokens"], model.task.target_dictionary)
+        topics = [model.task.source_dictionary[index] for index in sentence.spelt[0][:-1].tolist()]
+        output = [model.task.target_dictionary[index] for index in best["tokens"].tolist()]
         found[sentence.lines[0]] = Coverage(topics, output, left[:, : len(topics)].tolist(), label)
     return [found[line] for line in sorted(found)]
 
@@ -104,18 +98,17 @@ def provenance(model: TextModel, lines: Sequence[str], beam: int | None = None) 
         raise UserError(
             f"{model.arch} does not copy words, so there is no provenance to draw; give another checkpoint."
         )
-    return [_provenance_of(sentence) for sentence in model.explain(_check_no_empty(lines), beam=beam)]
-
-
-def _provenance_of(sentence: Generated) -> Provenance:
-    best = sentence.outputs[0]
-    assert best.copied is not None
-    assert best.copied_from is not None
-    words = [
-        CopiedWord(word, share, {place: part for place, part in enumerate(parts) if part >= SMALLEST_SHARE})
-        for word, share, parts in zip(best.tokens, best.copied.tolist(), best.copied_from.tolist(), strict=True)
-    ]
-    return Provenance(sentence.source, words)
+    found = []
+    for sentence in model.explain(_check_no_empty(lines), beam=beam):
+        best = sentence.outputs[0]
+        assert best.copied is not None
+        assert best.copied_from is not None
+        words = [
+            CopiedWord(word, share, {place: part for place, part in enumerate(parts) if part >= SMALLEST_SHARE})
+            for word, share, parts in zip(best.tokens, best.copied.tolist(), best.copied_from.tolist(), strict=True)
+        ]
+        found.append(Provenance(sentence.source, words))
+    return found
 
 
 def granularity(model: TextModel, lines: Sequence[str], beam: int | None = None) -> list[Sentence]:
