@@ -50,9 +50,10 @@ def data_set(published: Table, data: str, seeds: list[dict[str, Any]]) -> Iterat
     if not seeds:
         return
     labels = [name for name in seeds[0]["copy-source"] if name.startswith(published.preset + "/") and "[" not in name]
-    columns = labels[: len(published.metrics)]
+    theirs = [column.label for column in published.columns]
+    columns = labels[: len(theirs)]
     ours = [label.removeprefix(published.preset + "/") for label in columns]
-    heads = [head for theirs, own in zip(published.metrics, ours, strict=True) for head in (theirs, f"our {own}")]
+    heads = [head for label, own in zip(theirs, ours, strict=True) for head in (label, f"our {own}")]
     yield f"## {data}, {len(seeds)} seed(s)"
     yield ""
     yield "| system | " + " | ".join(heads) + " | our BLEU (standard) |"

@@ -8,6 +8,7 @@ to other lines, and a byte order mark for a part of the first word.
 import logging
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +32,8 @@ def read_typed_lines(given: str, buffer_size: int) -> Iterator[list[str]]:
     Raises:
         UserError: naming the first line that is no UTF-8, or the file that cannot be read; if the input is closed.
     """
-    buffer: list[str] = []
-    for line in _lines(given):
-        buffer.append(line)
-        if len(buffer) >= buffer_size:
-            yield buffer
-            buffer = []
-    if buffer:
+    lines = _lines(given)
+    while buffer := list(islice(lines, buffer_size)):
         yield buffer
 
 

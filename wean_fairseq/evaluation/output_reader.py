@@ -38,22 +38,13 @@ class Generated:
     """The lines of a ``fairseq-generate`` log for one sentence id.
 
     Attributes:
-        target: text of the T- line, if any. fairseq prints ``<unk>`` words in it: never score against it.
-        tokens: n-best list of the H- lines, best first.
-        detokenised: n-best list of the D- lines, best first.
+        texts: tag -> texts of its lines: the source (S) and the target (T), if any, and the n-best lists of tokens (H)
+            and of detokenised text (D), best first. fairseq prints ``<unk>`` words in T: never score against it.
         worst: score of the last H- or D- line so far.
     """
 
-    source: str | None = None
-    target: str | None = None
-    tokens: list[str] = field(default_factory=list)
-    detokenised: list[str] = field(default_factory=list)
+    texts: dict[str, list[str]] = field(default_factory=lambda: {"S": [], "T": [], "H": [], "D": []})
     worst: dict[str, float] = field(default_factory=dict)
-
-    def has(self, tag: str) -> bool:
-        """Return whether a line of this tag was there."""
-        held = {"S": self.source is not None, "T": self.target is not None, "H": self.tokens, "D": self.detokenised}
-        return bool(held[tag])
 
 
 @dataclass
@@ -124,13 +115,13 @@ def read_generated(
             ``<oov-k>`` slots back.
     """
     generated = parse_log(path)
-    if not detokenised and not generated[0].tokens:
+    if not detokenised and not generated[0].texts["H"]:
         raise UserError(f"{path} holds no H- lines, which --tokens asks for; leave it out to take the D- lines.")
     nbest: list[list[str]] = []
     for index in range(len(generated)):
-        entry = generated[index]
-        texts = entry.detokenised if detokenised and entry.detokenised else entry.tokens
-        texts = [restore_slots(text, entry.source, oov_source, index, path) for text in texts]
+        found = generated[index].texts
+        texts = found["D"] if detokenised and found["D"] else found["H"]
+        texts = [restore_slots(text, found["S"], oov_source, index, path) for text in texts]
         nbest.append([undo_bpe(text, remove_bpe) for text in texts])
     return SystemOutput(name, nbest, str(path), _notes(generated, nbest))
 
@@ -142,10 +133,12 @@ def _notes(generated: dict[int, Generated], nbest: list[list[str]]) -> list[str]
     notes = []
     if short:
         notes.append(f"{len(short)} sentences have fewer than {longest} hypotheses (id {name_some(short)}).")
-    best = [(entry.target, [*entry.tokens[:1], *entry.detokenised[:1]]) for entry in generated.values()]
-    if len(best) >= _SUSPICIOUS and all(target in texts for target, texts in best):
+    found = [entry.texts for entry in generated.values()]
+    if len(found) >= _SUSPICIOUS and all(
+        texts["T"] and texts["T"] in (texts["H"][:1], texts["D"][:1]) for texts in found
+    ):
         notes.append(
-            f"all {len(best)} outputs are their T- lines; if the log is one of --score-reference it holds no output."
+            f"all {len(found)} outputs are their T- lines; if the log is one of --score-reference it holds no output."
         )
     return notes
 
@@ -166,7 +159,7 @@ def parse_log(path: PathLike) -> dict[int, Generated]:
             continue
         tag, sentence_id = match.group(1), int(match.group(2))
         entry = found.setdefault(sentence_id, Generated())
-        if previous_id.get(tag) != sentence_id and entry.has(tag):
+        if previous_id.get(tag) != sentence_id and entry.texts[tag]:
             raise UserError(f"{where}: id {sentence_id} is generated twice; keep the log of one single run.")
         _store(entry, tag, match.group(3), where)
         previous_id[tag] = sentence_id
@@ -191,19 +184,15 @@ def _check_line(line: str, tagged: bool, where: str) -> None:
 
 def _store(entry: Generated, tag: str, rest: str, where: str) -> None:
     """Put one tagged line into ``entry``."""
-    if tag in "ST" and entry.has(tag):
+    texts = entry.texts[tag]
+    if tag in "ST" and texts:
         raise UserError(f"{where}: a second {tag}- line for the same id; keep the log of one single run.")
-    if tag == "S":
-        entry.source = rest
-    elif tag == "T":
-        entry.target = rest
-    else:
-        score, separator, text = rest.partition("\t")
+    if tag in "HD":
+        score, separator, rest = rest.partition("\t")
         if not separator:
             raise UserError(f"{where}: the {tag}- line has no score and text ({score!r}); run fairseq-generate again.")
-        texts = entry.tokens if tag == "H" else entry.detokenised
-        _check_order(entry, tag, score, bool(texts) and texts[-1] == text, where)
-        texts.append(text)
+        _check_order(entry, tag, score, texts[-1:] == [rest], where)
+    texts.append(rest)
 
 
 def _check_order(entry: Generated, tag: str, score: str, same: bool, where: str) -> None:
@@ -226,7 +215,8 @@ def _check_ids(found: dict[int, Generated], path: PathLike) -> None:
     if not found:
         raise UserError(f"{path} holds no H- lines of fairseq-generate; pass plain sentences as --hyp NAME={path}.")
     missing = max(found) + 1 - len(found)
-    silent = sorted(index for index, entry in found.items() if not entry.tokens and not entry.detokenised)
+    lengths = {index: (len(entry.texts["H"]), len(entry.texts["D"])) for index, entry in found.items()}
+    silent = sorted(index for index, (tokens, detokenised) in lengths.items() if not tokens and not detokenised)
     if missing:
         first = list(islice((index for index in count() if index not in found), min(missing, 5)))
         more = f" and {missing - len(first)} more" if missing > len(first) else ""
@@ -235,18 +225,16 @@ def _check_ids(found: dict[int, Generated], path: PathLike) -> None:
         )
     if silent:
         raise UserError(f"{path}: no H- line for id {name_some(silent)}; the run was interrupted, repeat it.")
-    if not any(entry.tokens for entry in found.values()) or not any(entry.detokenised for entry in found.values()):
-        return
-    uneven = sorted(index for index, entry in found.items() if len(entry.tokens) != len(entry.detokenised))
-    if uneven:
-        entry = found[uneven[0]]
+    uneven = sorted(index for index, (tokens, detokenised) in lengths.items() if tokens != detokenised)
+    if uneven and all(map(sum, zip(*lengths.values(), strict=True))):  # a log of one kind alone is fine
+        tokens, detokenised = lengths[uneven[0]]
         raise UserError(
-            f"{path}: id {name_some(uneven)} has {len(entry.tokens)} H- but {len(entry.detokenised)} D- lines; "
+            f"{path}: id {name_some(uneven)} has {tokens} H- but {detokenised} D- lines; "
             "lines are lost, run fairseq-generate again."
         )
 
 
-def restore_slots(text: str, source: str | None, oov_source: list[str] | None, index: int, path: PathLike) -> str:
+def restore_slots(text: str, source: list[str], oov_source: list[str] | None, index: int, path: PathLike) -> str:
     """Replace copied ``<oov-k>`` slots by the words they stand for; a log that holds the words has none.
 
     The S- line shows which words of the raw source sentence have slots, or are unknown, by their position. A source
@@ -254,7 +242,7 @@ def restore_slots(text: str, source: str | None, oov_source: list[str] | None, i
     """
     if not _OOV_SLOT.search(text):
         return text
-    if source is None or oov_source is None:
+    if not source or oov_source is None:
         raise UserError(
             f"{path}: id {index} holds copied-word slots like {_OOV_SLOT.findall(text)[0]}; "
             "give the tokenised source text with --oov-source."
@@ -263,7 +251,7 @@ def restore_slots(text: str, source: str | None, oov_source: list[str] | None, i
         raise UserError(
             f"the --oov-source text has only {len(oov_source)} lines but {path} holds id {index}; give the same set."
         )
-    shown, raw = source.split(" "), oov_source[index].split()
+    shown, raw = source[0].split(" "), oov_source[index].split()
     if len(shown) > len(raw) or any(a != b for a, b in zip(shown, raw, strict=False) if not a.startswith("<")):
         raise UserError(
             f"{path}: the S- line of id {index} is not line {index + 1} of the --oov-source text; "

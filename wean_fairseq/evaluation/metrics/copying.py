@@ -93,5 +93,4 @@ class Novelty(SourceMixin, OwnMetric):
         return [float(new.total()), float(output.total())]
 
     def scores_of(self, totals: FloatArray) -> FloatArray:
-        """Percentage of new n-grams."""
         return np.asarray(100.0 * ratio(totals[:, 0], totals[:, 1]))

@@ -51,7 +51,6 @@ class Distinct(OwnMetric):
         return [float(len(new)), float(counts.total()), float(len(counts))]
 
     def scores_of(self, totals: FloatArray) -> FloatArray:
-        """Percentage of different n-grams."""
         return np.asarray(100.0 * totals[:, 0] / np.maximum(totals[:, 1], 1.0))
 
     def sentence_scores(self, rows: FloatArray) -> FloatArray:

@@ -107,7 +107,6 @@ class Method7Bleu(MeanMetric):
         self.version = version
 
     def segment_value(self, hypothesis: str, references: list[list[str]]) -> float:
-        """Score one sentence."""
         return method7_bleu(hypothesis.split(), references, self.order, self.version)
 
 
@@ -154,6 +153,5 @@ class Method7IBleu(SourceMixin, Method7Bleu):
         return [self.segment_value(hypothesis, references[1:]), against_source, 1.0]
 
     def scores_of(self, totals: FloatArray) -> FloatArray:
-        """Combine the two means."""
         combined = self.alpha * totals[:, 0] - (1.0 - self.alpha) * totals[:, 1]
         return np.asarray(100.0 * combined / totals[:, 2])

@@ -62,13 +62,6 @@ class MetricEntry:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     standard: bool = False
 
-    def build(self, settings: Settings, label: str) -> EvaluationMetric:
-        """Make the metric."""
-        names = (name.partition("=") for name in self.takes)
-        taken = {argument: getattr(settings, setting or argument) for argument, _, setting in names}
-        metric: EvaluationMetric = resolve_name(f"{__package__}.{self.kind}")(label, **taken, **self.fixed)
-        return metric
-
 
 METRICS = {name: MetricEntry(**content) for name, content in read_table("metrics/metrics.toml").items()}
 
@@ -82,5 +75,9 @@ def build_metric(name: str, settings: Settings, label: str | None = None, **chan
     """
     if name not in METRICS:
         raise UserError(f"unknown metric {name!r}; choose from {', '.join(METRICS)}.")
-    entry = METRICS[name]
-    return entry.build(replace(settings, **changes), label or entry.label)
+    entry, chosen = METRICS[name], replace(settings, **changes)
+    names = (argument.partition("=") for argument in entry.takes)
+    taken = {argument: getattr(chosen, setting or argument) for argument, _, setting in names}
+    kind = resolve_name(f"{__package__}.{entry.kind}")
+    metric: EvaluationMetric = kind(label or entry.label, **taken, **entry.fixed)
+    return metric

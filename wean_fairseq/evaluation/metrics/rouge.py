@@ -50,7 +50,6 @@ class Rouge(MeanMetric):
         self.max_tokens = max_tokens
 
     def _preprocess_segment(self, sent: str) -> str:
-        """Tokenise and cut."""
         text = super()._preprocess_segment(sent)
         return " ".join(text.split()[: self.max_tokens]) if self.max_tokens else text
 

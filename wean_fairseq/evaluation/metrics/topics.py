@@ -41,5 +41,4 @@ class TopicCoverage(SourceMixin, OwnMetric):
         return [float(realised), float(len(topics))]
 
     def scores_of(self, totals: FloatArray) -> FloatArray:
-        """Percentage of realised topic words."""
         return 100.0 * ratio(totals[:, 0], totals[:, 1])
