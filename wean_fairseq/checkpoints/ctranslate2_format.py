@@ -37,7 +37,7 @@ def convert(model: Any, task: Any, folder: Path) -> None:
     """
     library = import_optional("ctranslate2")
     names = library.converters.fairseq
-    if _is_fairseqs(model):
+    if type(model).__module__.startswith("fairseq."):
         spec, encoder, decoder = _fairseq_spec(names, model.args), model.encoder, model.decoder
     else:
         spec, (encoder, decoder) = _own_spec(library.specs, model), _under_fairseqs_names(model)
@@ -51,10 +51,6 @@ def convert(model: Any, task: Any, folder: Path) -> None:
     spec.optimize()
     folder.mkdir()
     spec.save(str(folder))
-
-
-def _is_fairseqs(model: nn.Module) -> bool:
-    return type(model).__module__.startswith("fairseq.")
 
 
 def _vocabulary(dictionary: Any, embedding: nn.Embedding) -> list[str]:

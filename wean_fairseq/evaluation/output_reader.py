@@ -134,9 +134,8 @@ def _notes(generated: dict[int, Generated], nbest: list[list[str]]) -> list[str]
     if short:
         notes.append(f"{len(short)} sentences have fewer than {longest} hypotheses (id {name_some(short)}).")
     found = [entry.texts for entry in generated.values()]
-    if len(found) >= _SUSPICIOUS and all(
-        texts["T"] and texts["T"] in (texts["H"][:1], texts["D"][:1]) for texts in found
-    ):
+    echoes = all(texts["T"] and texts["T"] in (texts["H"][:1], texts["D"][:1]) for texts in found)
+    if echoes and len(found) >= _SUSPICIOUS:
         notes.append(
             f"all {len(found)} outputs are their T- lines; if the log is one of --score-reference it holds no output."
         )

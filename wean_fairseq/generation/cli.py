@@ -146,24 +146,21 @@ def _line(args: argparse.Namespace, number: int, found: "Generated") -> str:
 
 def _entry(number: int, found: "Generated") -> dict[str, Any]:
     """A line with everything, as JSON has it."""
-    return {
-        "line": number,
-        "source": found.source,
-        "known": found.known,
-        **(
-            {"granularity": {layer: _to_list(z) for layer, z in found.granularity.items()}} if found.granularity else {}
-        ),
-        "outputs": [_output(output) for output in found.outputs],
-    }
+    outputs = [_output(output) for output in found.outputs]
+    return {"line": number, "source": found.source, "known": found.known, **_granularity(found), "outputs": outputs}
 
 
 def _output(output: "Output") -> dict[str, Any]:
     arrays = {name: getattr(output, name) for name in ("probabilities", "attention", "copied", "copied_from")}
     entry = {"text": output.text, "score": round(output.score, 4), "tokens": output.tokens}
     entry |= {name: _to_list(values) for name, values in arrays.items() if values is not None}
-    if output.granularity:
-        entry["granularity"] = {layer: _to_list(z) for layer, z in output.granularity.items()}
-    return entry
+    return entry | _granularity(output)
+
+
+def _granularity(found: "Generated | Output") -> dict[str, Any]:
+    """The granularities by layer, where there are some."""
+    layers = {layer: _to_list(z) for layer, z in found.granularity.items()}
+    return {"granularity": layers} if layers else {}
 
 
 def _to_list(values: "FloatArray") -> list[Any]:

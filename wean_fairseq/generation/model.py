@@ -245,11 +245,7 @@ class TextModel:
 
         Args:
             lines: tokens between spaces; those that are empty are left out.
-            n_best: how many outputs are wanted.
-            beam: as in ``explain``, and all that follows.
-            length: words to plan for.
-            batch_size: sentences of a batch, at most.
-            first: number of the first line.
+            n_best: as in ``explain``, and all that follows.
 
         Raises:
             UserError: if a line is not what the task takes.

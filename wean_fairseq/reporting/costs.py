@@ -18,10 +18,9 @@ _CONDITIONS = (
 )
 
 
-def output_layer(folder: Path | None) -> int | None:
+def output_layer(checkpoint: Path | None) -> int | None:
     """Parameters that the output layer of a trained system has for itself; ``None`` where nobody can tell."""
-    checkpoint = None if folder is None else folder / "checkpoint_best.pt"
-    if checkpoint is None or not checkpoint.is_file():
+    if checkpoint is None:
         return None
     from ..checkpoints.export import read_model
 
@@ -62,7 +61,7 @@ def cost_table(run: Run) -> TableBlock | None:
     head += ["hours of updates", *(f"{name}: sentences decoded a second" for name in sets)]
     rows = []
     for system in systems:
-        training, own = system.log, output_layer(system.folder)
+        training, own = system.log, output_layer(system.checkpoint)
         rate = training.seconds_per_update
         row = [Cell(system.name), Cell(f"{training.parameters:,}"), _ABSENT if own is None else Cell(f"{own:,}")]
         row += [Cell(f"{training.updates:,}"), _ABSENT if rate is None else Cell(f"{1000 * rate:.0f}")]

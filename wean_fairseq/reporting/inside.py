@@ -80,7 +80,7 @@ def _granularity_table(system: System, sentences: Sequence[granularity.Sentence]
 
 def from_checkpoints(title: str, run: Run, seed: str, write: Write) -> Iterator[Block]:
     """Figures of the checkpoints of a run: layers of BERT, attention on one sentence, neighbours of some words."""
-    checkpoints = {system.name: file for system in run.systems.values() if (file := checkpoint_of(system)) is not None}
+    checkpoints = {system.name: file for system in run.systems.values() if (file := system.checkpoint) is not None}
     for name, file in checkpoints.items():
         weights = _mixture(str(file))
         if weights:
@@ -98,12 +98,6 @@ def from_checkpoints(title: str, run: Run, seed: str, write: Write) -> Iterator[
         yield from _neighbours(run, checkpoints, example.data / _DICTIONARY, seed, missing)
     if missing:
         yield ListBlock("Not shown", missing, folded=True)
-
-
-def checkpoint_of(system: System) -> Path | None:
-    """The checkpoint that a system decoded with; ``None`` where it is not there."""
-    file = system.folder / "checkpoint_best.pt" if system.folder else None
-    return file if file is not None and file.is_file() else None
 
 
 def _mixture(checkpoint: str) -> list[list[float]]:

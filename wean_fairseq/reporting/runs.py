@@ -45,6 +45,12 @@ class System:
     speed: dict[str, float] = field(default_factory=dict)
     dumps: dict[str, Path] = field(default_factory=dict)
 
+    @property
+    def checkpoint(self) -> Path | None:
+        """The checkpoint that it decoded with; ``None`` where it is not there."""
+        file = self.folder / "checkpoint_best.pt" if self.folder else None
+        return file if file is not None and file.is_file() else None
+
 
 @dataclass
 class ScoredSet:

@@ -65,6 +65,11 @@ class EvaluationMetric(Metric):
     progress: Progress = staticmethod(no_progress)
     num_refs: int
 
+    def __init__(self, label: str, **options: Any) -> None:
+        """Take the label, and the options of sacreBLEU's metric where it is one of those."""
+        super().__init__(**options)  # type: ignore[no-untyped-call]
+        self.label = label
+
     def prepare(self, references: Sequence[Sequence[str]]) -> None:
         """Tokenise the references once, for any number of systems."""
         self._ref_cache = self._cache_references(references)
@@ -109,8 +114,7 @@ class OwnMetric(EvaluationMetric):
     _SIGNATURE_TYPE = EvaluationSignature
 
     def __init__(self, label: str, tokenize: str, lowercase: Lowercase, options: SignatureItems | None = None) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.label = label
+        super().__init__(label)
         self.lowercase = lowercase
         self._tokenizer = get_tokenizer(tokenize)
         self.signature_items: SignatureItems = {

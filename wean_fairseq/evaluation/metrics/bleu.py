@@ -29,8 +29,8 @@ class Bleu(EvaluationMetric, BLEU):
         self, label: str = "BLEU", tokenize: str = "13a", lowercase: Lowercase = False, max_ngram_order: int = 4
     ) -> None:
         """Configure sacreBLEU; ``force`` only silences its warning about tokenised text (the signature says it)."""
-        super().__init__(lowercase=bool(lowercase), force=True, tokenize=tokenize, max_ngram_order=max_ngram_order)
-        self.label = label
+        options: dict[str, Any] = {"tokenize": tokenize, "max_ngram_order": max_ngram_order}
+        super().__init__(label, lowercase=bool(lowercase), force=True, **options)
         self._case = lowercase
 
     def _preprocess_segment(self, sent: str) -> str:
