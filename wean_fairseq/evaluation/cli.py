@@ -15,14 +15,7 @@ from .corpus import read_corpus
 from .evaluate import Evaluation, Resampling, evaluate
 from .metrics.registry import METRICS, Settings
 from .presets import PRESETS, STANDARD, columns_for
-from .report import (
-    as_json,
-    render_csv,
-    render_json,
-    render_latex,
-    render_markdown,
-    render_text,
-)
+from .report import as_json, render_csv, render_json, render_latex, render_markdown, render_text
 from .significance import DEFAULT_RESAMPLES, DEFAULT_SEED, DEFAULT_TRIALS
 from .system_arguments import add_system_arguments, paths_of, read_systems
 from .text_files import check_outputs, write_atomically

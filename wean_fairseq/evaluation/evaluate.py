@@ -9,26 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import name_some
+from . import significance
 from .corpus import COPY_ROW, Corpus, check_systems, describe_file
 from .metrics.base import FloatArray, Progress, no_progress
 from .output_reader import SystemOutput
 from .plausibility import check_pieces, plausibility_warnings
 from .presets import Column
-from .significance import (
-    DEFAULT_RESAMPLES,
-    DEFAULT_SEED,
-    DEFAULT_TRIALS,
-    Draws,
-    Interval,
-    bootstrap_p,
-    confidence_interval,
-    holm,
-    randomization_p,
-    run_error,
-    run_variance,
-    runs_interval,
-    runs_p,
-)
+from .significance import DEFAULT_RESAMPLES, DEFAULT_SEED, DEFAULT_TRIALS, Draws, Interval
 
 #: A test of two systems that differ in fewer sentences comes with a warning.
 FEW_DIFFERING = 10
@@ -287,10 +274,10 @@ def _score_column(
     for name, drawn in resampled.items():
         cell = evaluation.cells[name][column.key]
         if len(drawn) == 1:
-            cell.interval = confidence_interval(drawn[0])
+            cell.interval = significance.confidence_interval(drawn[0])
         else:
-            error = run_error(drawn.mean(axis=0), [run_variance(cell.runs, drawn)])
-            cell.interval = runs_interval(cell.score, *error)
+            error = significance.run_error(drawn.mean(axis=0), [significance.run_variance(cell.runs, drawn)])
+            cell.interval = significance.runs_interval(cell.score, *error)
     if draws.trials > 0:
         evaluation.comparisons += _compare(column, rows, resampled, draws, resampling, evaluation)
 
@@ -316,15 +303,16 @@ def _compare(
         difference = second.score - first.score
         if (baseline, system) in totals:
             p_values = {
-                "bootstrap": bootstrap_p(resampled[baseline][0], resampled[system][0], difference),
-                "randomization": randomization_p(column.metric, totals[baseline, system], abs(difference)),
+                "bootstrap": significance.bootstrap_p(resampled[baseline][0], resampled[system][0], difference),
+                "randomization": significance.randomization_p(column.metric, totals[baseline, system], abs(difference)),
             }
         elif min(len(first.runs), len(second.runs)) > 1:
             variances = [
-                run_variance(cell.runs, resampled[name]) for name, cell in ((baseline, first), (system, second))
+                significance.run_variance(cell.runs, resampled[name])
+                for name, cell in ((baseline, first), (system, second))
             ]
             means = resampled[system].mean(axis=0) - resampled[baseline].mean(axis=0)
-            p_values = {"runs": runs_p(difference, *run_error(means, variances))}
+            p_values = {"runs": significance.runs_p(difference, *significance.run_error(means, variances))}
         else:
             continue  # one run alone does not show how much its system varies: `run_warnings` says so
         apart = np.any(sum(rows[baseline]) * len(rows[system]) != sum(rows[system]) * len(rows[baseline]), axis=1)
@@ -340,7 +328,7 @@ def _correct_p_values(comparisons: Sequence[Comparison]) -> list[Comparison]:
         for test in item.p_values:
             families.setdefault((item.baseline, test), []).append(place)
     for (_, test), places in families.items():
-        values = holm([comparisons[place].p_values[test] for place in places])
+        values = significance.holm([comparisons[place].p_values[test] for place in places])
         for place, value in zip(places, values, strict=True):
             corrected[place][test] = value
     return [replace(item, corrected=corrected[place]) for place, item in enumerate(comparisons)]

@@ -27,6 +27,8 @@ from .text_files import PathLike, check_outputs, write_atomically
 
 #: The tables whose numbers are counted, not measured.
 COUNTED = "wean-table5"
+#: What is kept of each result, by its name.
+Results = Mapping[str, dict[str, Any]]
 _ABSENT = "–"
 
 
@@ -76,7 +78,7 @@ class Line:
     origin: str
 
 
-def read_results(folder: PathLike) -> dict[str, dict[str, Any]]:
+def read_results(folder: PathLike) -> Results:
     """Return all results that are kept in a folder, by name."""
     if not Path(folder).is_dir():
         raise UserError(f"{folder} is no folder with results; give the one that wean-evaluate record writes.")
@@ -88,14 +90,11 @@ def read_results(folder: PathLike) -> dict[str, dict[str, Any]]:
     return results
 
 
-def lines_of(
-    table: Table, data: str, results: Mapping[str, dict[str, Any]], legend: Legend, counted: bool = False
-) -> Iterator[Line]:
+def lines_of(table: Table, data: str, results: Results, legend: Legend, counted: bool = False) -> Iterator[Line]:
     """Return the lines of one data set: a copy of the source first, then the paper's rows in its order."""
     if table.preset:
-        yield from _measured_lines(
-            COPY_ROW, (COPY_ROW,), "scored here", table, _matching(table.experiments[data], results), legend
-        )
+        found = _matching(table.experiments[data], results)
+        yield from _measured_lines(COPY_ROW, (COPY_ROW,), "scored here", table, found, legend)
     for name, row in table.rows[data].items():
         yield _published(name, row, table, legend)
         found = _matching(row.experiments or table.experiments.get(data, ()), results)
@@ -108,7 +107,7 @@ def lines_of(
         yield from ours or [_missing_line(name, row, table, data, legend)]
 
 
-def _matching(patterns: Sequence[str], results: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def _matching(patterns: Sequence[str], results: Results) -> Results:
     """Return the results whose name fits a pattern."""
     return {name: result for name, result in results.items() if fits(name, patterns)}
 
@@ -126,12 +125,7 @@ def _published(name: str, row: Row, table: Table, legend: Legend) -> Line:
 
 
 def _measured_lines(
-    name: str,
-    systems: Sequence[str],
-    kind: str,
-    table: Table,
-    results: Mapping[str, dict[str, Any]],
-    legend: Legend,
+    name: str, systems: Sequence[str], kind: str, table: Table, results: Results, legend: Legend
 ) -> list[Line]:
     """Return a line for every result that has one of ``systems`` with a column; equal lines are one."""
     origins: dict[tuple[str, tuple[str, ...]], list[str]] = {}
@@ -184,9 +178,7 @@ def _count(name: str, row: Row, table: Table, legend: Legend) -> Line:
     return Line(name, "ours", cells, legend.mark("C", f"{text}."))
 
 
-def render_table(
-    key: str, results: Mapping[str, dict[str, Any]], released: Mapping[str, dict[str, Any]]
-) -> tuple[str, list[str]]:
+def render_table(key: str, results: Results, released: Results) -> tuple[str, list[str]]:
     """Return the Markdown of a published table, and a line of the overview for each of its data sets."""
     table = TABLES[key]
     parts, overview = [f"## {table.source}: {table.title}", ""], []
@@ -222,11 +214,11 @@ def _overview(name: str, lines: Sequence[Line]) -> str:
     for line in lines:
         if line.system != COPY_ROW:
             systems.setdefault(line.system, set()).add(line.kind.split(" (")[0])
-    ours = [system for system, kinds in systems.items() if "ours" in kinds]
-    rescored = [system for system, kinds in systems.items() if "released outputs" in kinds]
-    missing = [system for system, kinds in systems.items() if "not run" in kinds]
-    reported = [system for system, kinds in systems.items() if "reported, not run" in kinds]
-    cells = [", ".join(group) or _ABSENT for group in (ours, rescored, missing, reported)]
+    groups = (
+        [system for system, kinds in systems.items() if kind in kinds]
+        for kind in ("ours", "released outputs", "not run", "reported, not run")
+    )
+    cells = [", ".join(group) or _ABSENT for group in groups]
     return f"| {name} | {len(systems)} | {' | '.join(cells)} |"
 
 
@@ -243,7 +235,7 @@ another size than the paper's: read the origin before comparing. {_ABSENT} = the
 """
 
 
-def render(keys: Sequence[str], results: Mapping[str, dict[str, Any]], released: Mapping[str, dict[str, Any]]) -> str:
+def render(keys: Sequence[str], results: Results, released: Results) -> str:
     """Return the whole document."""
     tables, overview = [], []
     for key in keys:

@@ -136,7 +136,16 @@ def rerank(argv: list[str]) -> str:
         write_atomically(args.output, "".join(f"{text}\n" for text in hypotheses_at_rank(system, choice.rank)))
         lines.append(f"{args.output}: {len(system.nbest)} lines, hypothesis {choice.rank} of {system.path}")
     if args.json:
-        content = as_json(candidates, choice, args.metric, signature, corpus, [*tuning, *test])
+        files = [
+            {"search": system.name, **describe_file(system.path, len(system.nbest))} for system in [*tuning, *test]
+        ]
+        content = {
+            "metric": args.metric,
+            "signature": signature,
+            "candidates": [asdict(item) for item in candidates],
+            "chosen": {"search": choice.search, "rank": choice.rank},
+            "data": {"sentences": len(corpus), "references": len(corpus.references), **corpus.files, "logs": files},
+        }
         write_atomically(args.json, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     return "\n".join(lines) + "\n"
 
@@ -207,22 +216,3 @@ def table(candidates: Sequence[Candidate], choice: Candidate, label: str) -> lis
         short = f"  ({item.short} sentences have fewer and keep their last)" if item.short else ""
         lines.append(f"{name:{width}}  {format_score(item.score):>7}{mark}{short}")
     return lines
-
-
-def as_json(
-    candidates: Sequence[Candidate],
-    choice: Candidate,
-    metric: str,
-    signature: str,
-    corpus: Corpus,
-    systems: Sequence[SystemOutput],
-) -> dict[str, Any]:
-    """Return what was compared and chosen, with the hashes of every file."""
-    files = [{"search": system.name, **describe_file(system.path, len(system.nbest))} for system in systems]
-    return {
-        "metric": metric,
-        "signature": signature,
-        "candidates": [asdict(item) for item in candidates],
-        "chosen": {"search": choice.search, "rank": choice.rank},
-        "data": {"sentences": len(corpus), "references": len(corpus.references), **corpus.files, "logs": files},
-    }

@@ -24,14 +24,7 @@ from ..console import OneLineParser
 from ..errors import UserError
 from .corpus import describe_file
 from .report import markdown_row
-from .text_files import (
-    PathLike,
-    check_outputs,
-    parse_json,
-    read_lines,
-    read_text,
-    write_atomically,
-)
+from .text_files import PathLike, check_outputs, parse_json, read_lines, read_text, write_atomically
 
 _BLOCK = re.compile(r"(<!-- results: ([\w.-]+)((?: [^\s>]+)*) -->\n).*?(<!-- /results -->)", re.DOTALL)
 _OPENING = re.compile(r"<!-- results: ")

@@ -7,16 +7,7 @@ from ..evaluation.corpus import COPY_ROW
 from ..evaluation.published import TABLES, Column, Row, Table, fits
 from .document import Cell, TableBlock
 from .runs import ScoredSet
-from .scores import (
-    OTHERWISE,
-    Entry,
-    keys_of,
-    name_of_keys,
-    names_of,
-    score_cell,
-    signature_of,
-    systems_of,
-)
+from .scores import OTHERWISE, Entry, keys_of, name_of_keys, names_of, score_cell, signature_of, systems_of
 
 _ABSENT = "not scored"
 

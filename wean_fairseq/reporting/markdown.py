@@ -6,16 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from .document import (
-    Block,
-    Cell,
-    Document,
-    FigureBlock,
-    ListBlock,
-    Piece,
-    SamplesBlock,
-    TableBlock,
-)
+from .document import Block, Cell, Document, FigureBlock, ListBlock, Piece, SamplesBlock, TableBlock
 from .style import limited, printable
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$!&])")
