@@ -49,22 +49,16 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"wean-evaluate {__version__}")
+    several: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
     files = parser.add_argument_group("files")
     files.add_argument("--set", metavar="NAME", help="begin a test set: what follows is its; what precedes is for all")
     add_system_arguments(files)
-    files.add_argument("--ref", nargs="+", action="extend", default=[], metavar="FILE", help="raw reference text")
+    files.add_argument("--ref", metavar="FILE", help="raw reference text", **several)
     files.add_argument("--src", metavar="FILE", help="raw source text: adds the copy-the-source row and source metrics")
     files.add_argument("--groups", metavar="FILE", help="a group name a line: also score each group by itself")
     what = parser.add_argument_group("what to compute")
-    what.add_argument(
-        "--preset",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="P",
-        help=f"{STANDARD} (default), {', '.join(PRESETS)}",
-    )
-    what.add_argument("--metric", nargs="+", action="extend", default=[], metavar="M", help="single metrics, see below")
+    what.add_argument("--preset", metavar="P", help=f"{STANDARD} (default), {', '.join(PRESETS)}", **several)
+    what.add_argument("--metric", metavar="M", help="single metrics, see below", **several)
     what.add_argument(
         "--tokenize", choices=TEXT_TOKENIZERS, help="tokenisation of standard metrics (default: 13a, or by the script)"
     )

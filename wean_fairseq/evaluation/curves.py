@@ -16,7 +16,7 @@ from ..console import exit_status, split_name
 from ..errors import UserError
 from .pictures import save
 from .text_files import check_outputs, write_atomically
-from .training_log import LOWER_IS_BETTER, NEAR_BEST, TrainingLog, read_log
+from .training_log import LOWER_IS_BETTER, NEAR_BEST, Point, TrainingLog, read_log
 
 # Okabe and Ito's colours can be told apart by everybody; shape and dashes say the same again.
 STYLES = (
@@ -105,24 +105,15 @@ def _draw_curve(panel: Any, history: TrainingLog, metric: str, style: tuple[str,
     colour, marker, dashes = style
     points = history.validations(metric)
     steps = [point for point in history.train if metric in point.values] if training else []
+
+    def draw(points: list[Point], label: str, **style: Any) -> None:
+        values = [point.values[metric] for point in points]
+        panel.plot([point.epoch for point in points], values, color=colour, label=label, **style)
+
     if steps:
-        panel.plot(
-            [point.epoch for point in steps],
-            [point.values[metric] for point in steps],
-            color=colour,
-            alpha=0.45,
-            linewidth=1,
-            label=f"{history.name}, training",
-        )
-    panel.plot(
-        [point.epoch for point in points],
-        [point.values[metric] for point in points],
-        color=colour,
-        marker=marker,
-        linestyle=dashes,
-        markersize=4,
-        label=f"{history.name}, validation" if training else history.name,
-    )
+        draw(steps, f"{history.name}, training", alpha=0.45, linewidth=1)
+    label = f"{history.name}, validation" if training else history.name
+    draw(points, label, marker=marker, linestyle=dashes, markersize=4)
 
 
 def _add_updates(panel: Any, histories: list[TrainingLog]) -> None:

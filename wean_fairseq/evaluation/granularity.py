@@ -89,25 +89,16 @@ def sentence_of(pieces: list[str], granularity: dict[str, list[float]]) -> Sente
     return Sentence(words, joined)
 
 
-class LayerMeans(NamedTuple):
-    """Mean z in a layer, and how many words it is over; ``None`` where there is none.
+def layer_table(sentences: Sequence[Sentence]) -> list[list[str]]:
+    """A row of heads, and one for every layer, from the bottom; empty cells where a layer has no such words.
 
-    ``standard_error`` is that of the difference of the two means, words taken as independent.
+    The standard error is that of the difference of the two means, words taken as independent.
     """
-
-    layer: str
-    function: float | None
-    content: float | None
-    standard_error: float | None
-    function_words: int
-    content_words: int
-
-
-def layer_means(sentences: Sequence[Sentence]) -> list[LayerMeans]:
-    """The means of every layer, from the bottom."""
-    layers = sorted({layer for sentence in sentences for layer in sentence.granularity}, key=int)
-    rows = []
-    for layer in layers:
+    head = (
+        "layer function_words content_words difference standard_error number_of_function_words number_of_content_words"
+    )
+    rows = [head.split()]
+    for layer in sorted({layer for sentence in sentences for layer in sentence.granularity}, key=int):
         function: list[float] = []
         content: list[float] = []
         for sentence in sentences:
@@ -116,16 +107,11 @@ def layer_means(sentences: Sequence[Sentence]) -> list[LayerMeans]:
                     function.append(z)
                 elif word.isalpha():
                     content.append(z)
-        rows.append(
-            LayerMeans(
-                layer,
-                mean(function) if function else None,
-                mean(content) if content else None,
-                standard_error(function, content),
-                len(function),
-                len(content),
-            )
-        )
+        difference = mean(content) - mean(function) if function and content else None
+        means = [mean(group) if group else None for group in (function, content)]
+        numbers = [*means, difference, standard_error(function, content)]
+        cells = ["" if number is None else f"{number:.4f}" for number in numbers]
+        rows.append([layer, *cells, str(len(function)), str(len(content))])
     return rows
 
 
@@ -134,22 +120,6 @@ def standard_error(*groups: Sequence[float]) -> float | None:
     if min(map(len, groups)) < 2:
         return None
     return sqrt(sum(variance(group) / len(group) for group in groups))
-
-
-def render(rows: Sequence[LayerMeans]) -> list[str]:
-    """Lines of a tab-separated table."""
-    head = (
-        "layer function_words content_words difference standard_error number_of_function_words number_of_content_words"
-    )
-    lines = ["\t".join(head.split())]
-    for row in rows:
-        difference = None if row.function is None or row.content is None else row.content - row.function
-        values = [
-            "" if value is None else f"{value:.4f}"
-            for value in (row.function, row.content, difference, row.standard_error)
-        ]
-        lines.append("\t".join([row.layer, *values, str(row.function_words), str(row.content_words)]))
-    return lines
 
 
 def spread(items: Sequence[Item], number: int) -> list[Item]:
@@ -204,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sentences = read_dump(args.dump)
         if args.output:
             save(plot(spread(sentences, args.sentences)), args.output)
-        return "\n".join(render(layer_means(sentences))) + "\n"
+        return "".join("\t".join(row) + "\n" for row in layer_table(sentences))
 
     return exit_status("granularity", work)
 

@@ -71,7 +71,7 @@ def from_dumps(stem: str, system: System, seed: str, write: Write) -> Iterator[B
 
 
 def _granularity_table(system: System, sentences: Sequence[granularity.Sentence]) -> TableBlock:
-    head, *lines = (line.split("\t") for line in granularity.render(granularity.layer_means(sentences)))
+    head, *lines = granularity.layer_table(sentences)
     rows = [[Cell(text or "–") for text in line] for line in lines]
     return TableBlock(
         f"{system.name}: mean z of function and content words", [text.replace("_", " ") for text in head], rows

@@ -50,7 +50,6 @@ _SETTINGS: dict[str, Any] = {
     "axes.spines.top": False,
     "font.size": 10,
     "legend.frameon": False,
-    "savefig.dpi": 200,
     "svg.fonttype": "path",  # the reader may not have the font
     "svg.hashsalt": "wean-report",  # the same figure is the same file
     "text.parse_math": False,  # a word may hold dollar signs
