@@ -19,16 +19,6 @@ REFERENCES = ("Reference*", "test*.turk.*")
 SOURCES = ("Complex*", "test*.norm")
 
 
-def released_sets() -> dict[str, Table]:
-    """Return the tables with rows whose outputs were released, by data set."""
-    return {
-        data: table
-        for table in TABLES.values()
-        for data, rows in table.rows.items()
-        if any(row.outputs for row in rows.values())
-    }
-
-
 def read_released(arguments: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Score the outputs of every ``SET=FOLDER``.
 
@@ -38,7 +28,12 @@ def read_released(arguments: Sequence[str]) -> dict[str, dict[str, Any]]:
     Raises:
         UserError: if a set has no released outputs, or a folder has no output, no reference or no source.
     """
-    sets = released_sets()
+    sets = {
+        data: table
+        for table in TABLES.values()
+        for data, rows in table.rows.items()
+        if any(row.outputs for row in rows.values())
+    }
     found = {}
     for argument in arguments:
         data, folder = split_name(argument, "--released")

@@ -28,10 +28,6 @@ class AccumulatorAdagradConfig(FairseqDataclass):
 class AccumulatorAdagrad(FairseqOptimizer):
     """``torch.optim.Adagrad`` with an initial accumulator.
 
-    Args:
-        cfg: options.
-        params: of the model.
-
     Raises:
         UserError: if the accumulator would start below zero.
     """

@@ -31,10 +31,6 @@ class AdamWConfig(FairseqDataclass):
 class AdamW(FairseqOptimizer):
     """``torch.optim.AdamW``, fused; parameters with one dimension do not decay.
 
-    Args:
-        cfg: options.
-        params: of the model.
-
     Raises:
         UserError: if an option is out of range.
     """

@@ -115,10 +115,6 @@ def _gradient_of(parameter: Tensor) -> Tensor:
 class FusedAdam(FairseqOptimizer):
     """``FairseqRuleAdam`` behind the options of fairseq's ``adam``.
 
-    Args:
-        cfg: options.
-        params: of the model.
-
     Raises:
         UserError: if an option is out of range.
     """

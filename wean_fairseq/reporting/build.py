@@ -174,10 +174,8 @@ def _seed_suffix(experiment: Experiment, run: Run) -> str:
 
 def _common_metric(histories: Sequence[TrainingLog]) -> str:
     """The metric that most logs have at validation, BLEU before losses."""
-    counts = {
-        metric: sum(metric in history.valid[-1].values for history in histories if history.valid) for metric in _CURVES
-    }
-    return max(_CURVES, key=lambda metric: (counts[metric], -_CURVES.index(metric))) if any(counts.values()) else ""
+    counts = {metric: sum(metric in history.valid[-1].values for history in histories) for metric in _CURVES}
+    return max(_CURVES, key=lambda metric: counts[metric]) if any(counts.values()) else ""
 
 
 def _costs(experiment: Experiment) -> list[Block]:
