@@ -50,18 +50,17 @@ def read_corpus(
         _check_length(f"reference {path}", len(text), f"reference {references[0]}", len(texts[0]))
     if not any(line.strip() for text in texts for line in text):
         raise UserError(f"{references[0]} holds only empty lines; references are needed to score anything.")
-    sources = None
-    if source is not None:
-        sources = read_lines(source)
-        files["source"] = [describe_file(source, len(sources))]
-        _check_length(f"source {source}", len(sources), f"reference {references[0]}", len(texts[0]))
-    names = None
-    if groups is not None:
-        names = ["_".join(line.split()) for line in read_lines(groups)]
-        files["groups"] = [describe_file(groups, len(names))]
-        _check_length(f"groups {groups}", len(names), f"reference {references[0]}", len(texts[0]))
-        if not all(names):
-            raise UserError(f"line {names.index('') + 1} of {groups} is empty; name the group of every sentence.")
+
+    def read_aligned(role: str, path: PathLike) -> list[str]:
+        lines = read_lines(path)
+        files[role] = [describe_file(path, len(lines))]
+        _check_length(f"{role} {path}", len(lines), f"reference {references[0]}", len(texts[0]))
+        return lines
+
+    sources = None if source is None else read_aligned("source", source)
+    names = None if groups is None else ["_".join(line.split()) for line in read_aligned("groups", groups)]
+    if names is not None and not all(names):
+        raise UserError(f"line {names.index('') + 1} of {groups} is empty; name the group of every sentence.")
     return Corpus(texts, sources, files, names)
 
 
