@@ -32,7 +32,6 @@ def split_name(argument: str, option: str, value: str = "FILE") -> tuple[str, st
     """Split ``NAME=FILE``.
 
     Args:
-        argument: as it was typed.
         option: that it was given to, if any.
         value: stands for the second part in the usage.
 

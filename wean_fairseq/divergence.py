@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from .errors import UserError
+from .errors import UserError, name_some
 
 _SHOWN = 8  # sentences of a batch that are named
 
@@ -38,11 +38,9 @@ def describe(samples: list[dict[str, Any]], where: str, what: str) -> str:
     """One sentence about what has happened, with the sentences of the batches."""
     found = [sample["id"].flatten() for sample in samples if sample and sample.get("id") is not None]
     numbers = sorted(torch.cat(found).tolist()) if found else []
-    shown = ", ".join(str(number) for number in numbers[:_SHOWN])
-    if len(numbers) > _SHOWN:
-        shown += f" and {len(numbers) - _SHOWN} more"
+    shown = name_some(numbers, _SHOWN) or "of no number"
     return (
-        f"training diverged at {where}: {what}, for the batch with the sentences {shown or 'of no number'} (counted "
+        f"training diverged at {where}: {what}, for the batch with the sentences {shown} (counted "
         "from 0); nothing of it was kept as a checkpoint: look at these sentences, lower --lr or --clip-norm, and run "
         "again to go on from the last checkpoint."
     )

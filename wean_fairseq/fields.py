@@ -23,10 +23,6 @@ def option(default: Any, text: str, **metadata: Any) -> Any:
 def check_ranges(config: type, cfg: Any) -> None:
     """Refuse numbers below what their options take.
 
-    Args:
-        config: declares the options.
-        cfg: their values.
-
     Raises:
         UserError: naming the option.
     """

@@ -12,8 +12,6 @@ def render_template(
     """Return the page that a template makes of values.
 
     Args:
-        package: that holds the template.
-        name: of its file.
         folder: of the package that the file is in.
         finalize: changes each value before it is written.
         values: by the names that the template has for them.

@@ -43,7 +43,6 @@ def check(trained: dict[str, Any], sides: dict[str, Dictionary], checkpoint: str
 
     Args:
         trained: what ``describe`` said in training, by side; without a side nothing is known of it.
-        sides: the dictionaries now.
         checkpoint: the file, for the user.
         data: the directory of the dictionaries, for the user.
 

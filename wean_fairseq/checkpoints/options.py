@@ -31,9 +31,6 @@ class Refused(ValueError):
 def plain(options: Any) -> Any:
     """A copy of options that has only containers made here.
 
-    Args:
-        options: what a file has as ``cfg`` or ``args``.
-
     Raises:
         Refused: if there is anything in them that is not plain, too large, or may be evaluated.
     """

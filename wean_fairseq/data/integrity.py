@@ -51,7 +51,6 @@ def check_binary(prefix: Path, size: int) -> None:
 
     Args:
         prefix: path up to ``.bin``.
-        size: words of the dictionary.
 
     Raises:
         UserError: naming the file.

@@ -28,7 +28,6 @@ class Question(NamedTuple):
     Attributes:
         text: in one line, without control characters.
         systems: names of one or two checkpoints.
-        beam: width of the search.
         outputs: how many to show, at most ``beam``.
         length: words to plan for, for archs that need it.
     """

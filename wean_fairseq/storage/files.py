@@ -51,11 +51,7 @@ def read_regular(path: str | os.PathLike[str]) -> bytes:
 
 
 class HashedFile:
-    """A file being written: counts its SHA-256 on the way, and remembers why the disk refused it.
-
-    Args:
-        file: open for writing.
-    """
+    """A file being written: counts its SHA-256 on the way, and remembers why the disk refused it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

@@ -29,9 +29,6 @@ class Damaged(UserError):
 class Manifest:
     """The checksums in a folder; nothing is known where there is no manifest.
 
-    Args:
-        folder: where it is.
-
     Raises:
         UserError: if it cannot be read.
     """
@@ -120,7 +117,6 @@ def check_file(path: Path, advice: str, copies: bool = False) -> bool:
     """Whether the file was compared with a checksum of its folder's manifest, and is what it was.
 
     Args:
-        path: of the file.
         advice: for the user, what to do if it has changed.
         copies: the content of any other file of the folder is right as well.
 

@@ -88,7 +88,6 @@ class Text:
     """The steps from a line of text to tokens, and back.
 
     Args:
-        settings: what the steps are.
         folder: where the files are that steps read; ``None`` leaves out the steps that are learnt from the tokens.
         wordpieces: the vocabulary of word pieces (default: the one in ``folder``).
 
@@ -193,7 +192,6 @@ def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
 
     Args:
         values: by name; others than those of ``TextSettings`` are left out.
-        path: of the file, for the user.
 
     Raises:
         UserError: if one of them is nothing that this version knows.

@@ -24,7 +24,6 @@ def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> 
     """The step that makes tokens: ``words`` leaves them as they are.
 
     Args:
-        unit: one of ``UNITS``.
         wordpiece: the vocabulary of word pieces.
         language: whose abbreviations and apostrophes Moses knows.
 
