@@ -103,9 +103,7 @@ class Report:
             blocks += comparison.published_tables([Entry(experiment, name)])
         blocks += self._score_figure(experiment, name)
         blocks += scores.score_tables(tests)
-        tested = scores.significance_table(tests)
-        if tested is not None:
-            blocks.append(tested)
+        blocks += scores.significance_table(tests)
         blocks.append(ListBlock("Signatures", scores.signatures(tests), folded=True))
         scorer = list(dict.fromkeys(text for test in tests for text in test.evaluation.warnings))
         if scorer:
@@ -180,8 +178,7 @@ def _common_metric(histories: Sequence[TrainingLog]) -> str:
 
 def _costs(experiment: Experiment) -> list[Block]:
     run = experiment.runs[0]
-    table = costs.cost_table(run)
-    blocks: list[Block] = [table] if table is not None else []
+    blocks: list[Block] = list(costs.cost_table(run))
     names = [name for system in run.systems.values() if system.folder for name in (system.name, system.folder.name)]
     if any(name.startswith("wean_lstm") for name in names) and not run.is_own_data:
         blocks.append(costs.output_layer_table())

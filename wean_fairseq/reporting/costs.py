@@ -1,5 +1,6 @@
 """Tables of sizes and costs: parameters (WEAN's Table 5), time of a training (C-DNPG's Table 5), speed of decoding."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import UserError
@@ -39,11 +40,11 @@ def published_hours(system: str) -> float | None:
     return next((row.scores[0] for row in rows if name in row.runs), None)
 
 
-def cost_table(run: Run) -> TableBlock | None:
-    """Size, training and decoding of every system of a run; ``None`` where no log says anything."""
+def cost_table(run: Run) -> Iterator[TableBlock]:
+    """Size, training and decoding of every system of a run, if a log says anything."""
     systems = [system for system in run.systems.values() if system.log.parameters]
     if not systems:
-        return None
+        return
     first = next((system for system in systems if system.name == "transformer"), systems[0])  # others relative to it
     yardstick = first.log.seconds_per_update
     timed = [system for system in systems if published_hours(system.name) is not None]
@@ -77,7 +78,7 @@ def cost_table(run: Run) -> TableBlock | None:
         notes.append(f"Of the training with seed {run.seed}.")
     if with_hours:
         notes.append(f"Published: hours of training in {_HOURS.source}, divided by those of its {first.name}.")
-    return TableBlock("Size, and speed as logged", head, rows, notes)
+    yield TableBlock("Size, and speed as logged", head, rows, notes)
 
 
 def output_layer_table() -> TableBlock:

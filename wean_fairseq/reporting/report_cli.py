@@ -26,8 +26,25 @@ is not in the run directories, and the same runs give the same report.
 """
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the command line."""
+def _relative_argument(argument: str) -> str:
+    """An argument of the command as it can be typed here: of a path below this directory only the rest."""
+    path = Path(argument)
+    return str(path.relative_to(Path.cwd())) if path.is_absolute() and path.is_relative_to(Path.cwd()) else argument
+
+
+def read_all(folders: Sequence[str]) -> list[Run]:
+    """Read every run at or below the folders, each once.
+
+    Raises:
+        UserError: if a folder is missing or holds no run.
+    """
+    paths = {path.resolve(): path for folder in folders for path in find_runs(Path(folder))}
+    return [read_recorded(path) if path.is_file() else read_run(path) for path in paths.values()]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status (0 fine, 2 a request that cannot be fulfilled)."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(
         prog="wean-report",
         description="Write a report on one or many experiments: report.html, report.md and figures/.",
@@ -51,29 +68,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--no-checkpoints", action="store_true", help="leave out attention, neighbours and BERT's layers"
     )
-    return parser
-
-
-def _relative_argument(argument: str) -> str:
-    """An argument of the command as it can be typed here: of a path below this directory only the rest."""
-    path = Path(argument)
-    return str(path.relative_to(Path.cwd())) if path.is_absolute() and path.is_relative_to(Path.cwd()) else argument
-
-
-def read_all(folders: Sequence[str]) -> list[Run]:
-    """Read every run at or below the folders, each once.
-
-    Raises:
-        UserError: if a folder is missing or holds no run.
-    """
-    paths = {path.resolve(): path for folder in folders for path in find_runs(Path(folder))}
-    return [read_recorded(path) if path.is_file() else read_run(path) for path in paths.values()]
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status (0 fine, 2 a request that cannot be fulfilled)."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    args = build_parser().parse_args(given)
+    args = parser.parse_args(given)
     configure_logging("wean-report")
     folder = Path(args.output)
 

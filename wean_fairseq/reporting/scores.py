@@ -232,8 +232,8 @@ def score_tables(tests: Sequence[ScoredSet]) -> Iterator[TableBlock]:
         yield TableBlock(caption, ["metric", *systems], rows, notes)
 
 
-def significance_table(tests: Sequence[ScoredSet]) -> TableBlock | None:
-    """The paired tests of quality metrics: a metric a row, a pair of systems a column; ``None`` without tests."""
+def significance_table(tests: Sequence[ScoredSet]) -> Iterator[TableBlock]:
+    """The paired tests of quality metrics, if there are some: a metric a row, a pair of systems a column."""
     pairs: dict[str, dict[str, list[str]]] = {}
     for test in tests:
         for item in test.evaluation.comparisons:
@@ -245,7 +245,7 @@ def significance_table(tests: Sequence[ScoredSet]) -> TableBlock | None:
                 pair = f"{item.system} − {item.baseline}"
                 pairs.setdefault(pair, {}).setdefault(item.key, []).append(text)
     if not pairs:
-        return None
+        return
     keys = dict.fromkeys(key for found in pairs.values() for key in found)
     rows = [
         [Cell(name_of_keys([key])), *(Cell("; ".join(found.get(key, []))) for found in pairs.values())] for key in keys
@@ -256,7 +256,7 @@ def significance_table(tests: Sequence[ScoredSet]) -> TableBlock | None:
         f"randomisation with {data.get('trials')} trials; of several runs in one evaluation: of the t test), one for "
         f"each seed; * = all below {SIGNIFICANT}."
     )
-    return TableBlock("Paired tests", ["metric", *pairs], rows, [note])
+    yield TableBlock("Paired tests", ["metric", *pairs], rows, [note])
 
 
 def copied_score(groups: Sequence[Sequence[ScoredSet]], key: str) -> float | None:
