@@ -118,21 +118,6 @@ def render(embedding: Tensor, words: Sequence[str], asked: Sequence[str], number
     ]
 
 
-def report(args: argparse.Namespace) -> str:
-    """The text that the command line asks for."""
-    words, embedding = load_embedding(args.checkpoint, args.dictionary, args.embedding)
-    lines = render(embedding, words, args.words, args.number)
-    if args.synonyms:
-        sets = [set(line.split()) for line in read_lines(args.synonyms)]
-        found, asked = synonyms_found(embedding, words, sets, args.number)
-        chance, _ = chance_baseline(words, sets, args.number)
-        lines.append(
-            f"{found} of {asked} words with synonyms have one of them among their {args.number} nearest neighbours "
-            f"({chance} in a random embedding)"
-        )
-    return "".join(f"{line}\n" for line in lines)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(
@@ -149,7 +134,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--synonyms", metavar="FILE", help="sets of synonyms, one a line: count how many are found")
     args = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING)
-    return exit_status("neighbours", lambda: report(args))
+
+    def work() -> str:
+        words, embedding = load_embedding(args.checkpoint, args.dictionary, args.embedding)
+        lines = render(embedding, words, args.words, args.number)
+        if args.synonyms:
+            sets = [set(line.split()) for line in read_lines(args.synonyms)]
+            found, asked = synonyms_found(embedding, words, sets, args.number)
+            chance, _ = chance_baseline(words, sets, args.number)
+            lines.append(
+                f"{found} of {asked} words with synonyms have one of them among their {args.number} nearest neighbours "
+                f"({chance} in a random embedding)"
+            )
+        return "".join(f"{line}\n" for line in lines)
+
+    return exit_status("neighbours", work)
 
 
 if __name__ == "__main__":

@@ -115,10 +115,7 @@ def _matching(patterns: Sequence[str], results: Results) -> Results:
 def _published(name: str, row: Row, table: Table, legend: Legend) -> Line:
     """Return the paper's own line."""
     absent = "not read" if row.scorer == "unread" else "not printed"
-    cells = tuple(
-        absent if score is None else f"{score:.{column.decimals}f}"
-        for score, column in zip(row.scores, table.columns, strict=True)
-    )
+    cells = tuple(column.shown(score, absent) for score, column in zip(row.scores, table.columns, strict=True))
     cells += (_ABSENT,) * len(table.beside)
     origin = legend.mark("P", f"printed in {table.source}; {row.origin}. Scorer: {SCORERS[row.scorer]}.")
     return Line(name, "published" if row.runs else "reported, not run", cells, origin)

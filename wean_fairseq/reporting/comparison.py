@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..evaluation.corpus import COPY_ROW
-from ..evaluation.published import TABLES, Column, Row, Table, fits
+from ..evaluation.published import TABLES, Row, Table, fits
 from .document import Cell, TableBlock
 from .runs import ScoredSet
 from .scores import OTHERWISE, Entry, keys_of, name_of_keys, names_of, score_cell, signature_of, systems_of
@@ -73,8 +73,8 @@ def _comparison_table(table: Table, data: str, entries: Sequence[Entry]) -> Tabl
     rows = _copy_row(table, entries)
     left = [(entry, system) for entry in entries for system in systems_of(entry.tests)]
     for label, row in table.rows[data].items():
-        numbers = (_published(score, column) for score, column in zip(row.scores, table.columns, strict=True))
-        rows.append([Cell(label), Cell("published", mark="published"), *numbers])
+        shown = (column.shown(score, "–") for score, column in zip(row.scores, table.columns, strict=True))
+        rows.append([Cell(label), *(Cell(text, mark="published") for text in ("published", *shown))])
         for entry in entries:
             for system in _runs_of(row, entry):
                 rows.append(_our_row(table, entry, system, f"ours{_experiment_suffix(entry, entries)}", entries))
@@ -90,10 +90,6 @@ def _comparison_table(table: Table, data: str, entries: Sequence[Entry]) -> Tabl
     notes.append(f"Ours: {_our_data(test)}, {scored}; a published number was computed by its own paper's scorer.")
     head = ["system", "numbers", *(column.head for column in table.columns)]
     return TableBlock(f"{table.source}: {table.title}, {data}", head, rows, notes)
-
-
-def _published(score: float | None, column: Column) -> Cell:
-    return Cell("–" if score is None else f"{score:.{column.decimals}f}", mark="published")
 
 
 def _experiment_suffix(entry: Entry, entries: Sequence[Entry]) -> str:

@@ -11,18 +11,16 @@ from pathlib import Path
 from ...errors import UserError
 from ...templates import render_template
 from ..text_files import PathLike, write_atomically
-from .design import ANSWERS, LIKERT, Design, Item
+from .design import ANSWERS, COMPARE, LIKERT, Design, Item
 
 #: A cell that starts like this is run as a formula by spreadsheet programs.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-
-
-def instructions(design: Design) -> str:
-    """Return the sentence above the form."""
-    criteria = ", ".join(design.criteria)
-    if design.kind == LIKERT:
-        return f"Rate every text on {criteria} from 1 (very bad) to 5 (very good). Please answer everything."
-    return f"For every pair say which text is better, A, B or tie, on {criteria}. Please answer everything."
+#: The sentence above the form, and the headings over the texts, by kind of study.
+_INSTRUCTIONS = {
+    LIKERT: "Rate every text on {} from 1 (very bad) to 5 (very good). Please answer everything.",
+    COMPARE: "For every pair say which text is better, A, B or tie, on {}. Please answer everything.",
+}
+_TEXTS = {LIKERT: ["text"], COMPARE: ["text A", "text B"]}
 
 
 def write_sheets(design: Design, folder: PathLike) -> list[Path]:
@@ -46,16 +44,11 @@ def write_sheets(design: Design, folder: PathLike) -> list[Path]:
     return [*written, key]
 
 
-def text_columns(design: Design) -> list[str]:
-    """Return the headings over the texts."""
-    return ["text"] if design.kind == LIKERT else ["text A", "text B"]
-
-
 def render_csv(design: Design, rater: str, items: list[Item]) -> str:
     """Return a sheet with empty cells to fill in."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
-    writer.writerow(["rater", "item", "source", *text_columns(design), *design.criteria])
+    writer.writerow(["rater", "item", "source", *_TEXTS[design.kind], *design.criteria])
     for item in items:
         texts = [_harmless(text) for text in (item.source, *item.texts)]
         writer.writerow([rater, item.name, *texts, *("" for _ in design.criteria)])
@@ -75,7 +68,7 @@ def render_html(design: Design, rater: str, items: list[Item]) -> str:
         design=design,
         rater=rater,
         items=items,
-        instructions=instructions(design),
-        headings=[heading.replace("text", "Text") for heading in text_columns(design)],
+        instructions=_INSTRUCTIONS[design.kind].format(", ".join(design.criteria)),
+        headings=[heading.replace("text", "Text") for heading in _TEXTS[design.kind]],
         answers=ANSWERS[design.kind],
     )

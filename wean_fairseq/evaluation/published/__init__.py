@@ -4,7 +4,7 @@ A number here was computed by its row's scorer on its paper's data; nothing of i
 paper-tables`` prints them beside the results that are kept. The tables are data: a TOML file a paper, read here.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from math import isnan
@@ -34,7 +34,7 @@ class Column:
     """
 
     label: str
-    keys: tuple[str, ...] = ()
+    keys: Sequence[str] = ()
     own: str = ""
     decimals: int = 2
 
@@ -42,6 +42,10 @@ class Column:
     def head(self) -> str:
         """The label, and what ours measures where that is something else."""
         return f"{self.label} (ours: {self.own})" if self.own else self.label
+
+    def shown(self, score: float | None, absent: str) -> str:
+        """A score as the paper prints it, or what stands for none."""
+        return absent if score is None else f"{score:.{self.decimals}f}"
 
     def key_in(self, scored: Container[str]) -> str:
         """The score of ours that belongs here, or nothing where none of ``scored`` does."""
@@ -65,9 +69,9 @@ class Row:
     scores: tuple[float | None, ...]
     origin: str
     scorer: str
-    runs: tuple[str, ...] = ()
+    runs: Sequence[str] = ()
     outputs: str = ""
-    experiments: tuple[str, ...] = ()
+    experiments: Sequence[str] = ()
     command: str = ""
 
 
@@ -88,14 +92,14 @@ class Table:
 
     source: str
     title: str
-    columns: tuple[Column, ...]
+    columns: Sequence[Column]
     rows: dict[str, dict[str, Row]]
     preset: str = ""
     references: int = 0
-    experiments: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    experiments: dict[str, Sequence[str]] = field(default_factory=dict)
     commands: dict[str, str] = field(default_factory=dict)
     note: str = ""
-    beside: tuple[Column, ...] = ()
+    beside: Sequence[Column] = ()
 
 
 def fits(name: str, patterns: Iterable[str]) -> bool:
@@ -103,29 +107,20 @@ def fits(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatch(name, pattern) for pattern in patterns)
 
 
-def _tuples(value: Any) -> Any:
-    """Lists as tuples, and "no number" as ``None``."""
-    if isinstance(value, list):
-        return tuple(_tuples(item) for item in value)
-    return None if isinstance(value, float) and isnan(value) else value
+def _row(content: dict[str, Any]) -> Row:
+    """A row from its TOML, which has no ``None``."""
+    return Row(**{**content, "scores": tuple(None if isnan(score) else score for score in content["scores"])})
 
 
 def _table(content: dict[str, Any]) -> Table:
     """A table from its TOML; its ``origin`` and ``scorer`` are those of all rows that name no other."""
     shared = {name: content.pop(name) for name in ("origin", "scorer")}
     rows = {
-        data: {
-            system: Row(**{name: _tuples(value) for name, value in {**shared, **row}.items()})
-            for system, row in systems.items()
-        }
+        data: {system: _row(shared | row) for system, row in systems.items()}
         for data, systems in content.pop("rows").items()
     }
-    columns, beside = (
-        tuple(Column(**{key: _tuples(value) for key, value in column.items()}) for column in content.pop(name, []))
-        for name in ("columns", "beside")
-    )
-    experiments = {data: tuple(patterns) for data, patterns in content.pop("experiments", {}).items()}
-    return Table(columns=columns, beside=beside, rows=rows, experiments=experiments, **content)
+    columns, beside = ([Column(**column) for column in content.pop(name, [])] for name in ("columns", "beside"))
+    return Table(columns=columns, beside=beside, rows=rows, **content)
 
 
 #: How a number was computed, as far as it is known.
