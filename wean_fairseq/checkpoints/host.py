@@ -10,7 +10,6 @@ import traceback
 from pathlib import Path
 from typing import Any, cast
 
-import torch
 from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.dataclass.utils import overwrite_args_by_name
@@ -159,18 +158,13 @@ def load_model_ensemble_and_task(filenames: list[str], *args: Any, **kwargs: Any
             "trained with; if it is this one, the file is damaged."
         ) from error
     for filename, model in zip(filenames, models, strict=True):
-        _check_finite(filename, model)
+        for name, parameter in model.named_parameters():
+            if not parameter.isfinite().all():
+                raise UserError(
+                    f"{filename} has a parameter that is not finite ({name}): its training diverged, and nothing it "
+                    "writes means anything; use an earlier checkpoint."
+                )
     return models, cfg, task
-
-
-def _check_finite(filename: str, model: torch.nn.Module) -> None:
-    """Refuse a model whose every output would be wrong."""
-    for name, parameter in model.named_parameters():
-        if not parameter.isfinite().all():
-            raise UserError(
-                f"{filename} has a parameter that is not finite ({name}): its training diverged, and nothing it writes "
-                "means anything; use an earlier checkpoint."
-            )
 
 
 def _agree_on_checkpoint(cfg: CheckpointConfig, trainer: Any) -> tuple[str | None, bool]:

@@ -72,7 +72,7 @@ def read_checkpoint(path: str | Path, lazily: bool = False) -> dict[str, Any]:
         check_intact(path)
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}): look at its disk and its permissions.") from error
-    return _read(path, lazily)
+    return read_unchecked(path, lazily)
 
 
 def check_intact(path: Path) -> None:
@@ -91,12 +91,8 @@ def check_intact(path: Path) -> None:
     remember_intact(path)
 
 
-def read_unchecked(path: Path) -> dict[str, Any]:
-    """As ``read_checkpoint`` lazily, of a file whose checksums are looked at later."""
-    return _read(path, lazily=True)
-
-
-def _read(path: Path, lazily: bool) -> dict[str, Any]:
+def read_unchecked(path: Path, lazily: bool = True) -> dict[str, Any]:
+    """As ``read_checkpoint``, of a file whose checksums are looked at before or later."""
     lazily = lazily and zipfile.is_zipfile(path)  # torch cannot leave tensors in files of torch < 1.6
     try:
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=lazily)

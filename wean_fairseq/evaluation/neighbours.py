@@ -109,15 +109,6 @@ def find_neighbours(
     return [(word, [(words[row], cosine) for row, cosine in nearest(embedding, rows[word], number)]) for word in asked]
 
 
-def render(embedding: Tensor, words: Sequence[str], asked: Sequence[str], number: int) -> list[str]:
-    """One line a word: the word, its neighbours and their cosines."""
-    width = max((len(word) for word in asked), default=0)
-    return [
-        f"{word:<{width}}  " + "  ".join(f"{neighbour} {cosine:.2f}" for neighbour, cosine in others)
-        for word, others in find_neighbours(embedding, words, asked, number)
-    ]
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(
@@ -137,7 +128,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def work() -> str:
         words, embedding = load_embedding(args.checkpoint, args.dictionary, args.embedding)
-        lines = render(embedding, words, args.words, args.number)
+        width = max((len(word) for word in args.words), default=0)
+        lines = [
+            f"{word:<{width}}  " + "  ".join(f"{neighbour} {cosine:.2f}" for neighbour, cosine in others)
+            for word, others in find_neighbours(embedding, words, args.words, args.number)
+        ]
         if args.synonyms:
             sets = [set(line.split()) for line in read_lines(args.synonyms)]
             found, asked = synonyms_found(embedding, words, sets, args.number)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar, Union
 
 from ..errors import UserError
-from ..storage.files import read_regular, write_whole
+from ..storage.files import read_regular, write_text
 
 PathLike = Union[str, "os.PathLike[str]"]
 Item = TypeVar("Item")
@@ -178,6 +178,6 @@ def write_atomically(path: PathLike, text: str) -> None:
     _check_place(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(target, lambda file: file.write(text.encode("utf-8", "backslashreplace")))
+        write_text(target, text)
     except OSError as error:
         raise UserError(f"{path} cannot be written ({error.strerror}); choose another place.") from None
