@@ -16,9 +16,10 @@ import pytest
 
 from tests.integration.commands import ENVIRONMENT, TASK, USER_DIR, command_line, paraphrase, preprocess, run, train
 from wean_fairseq.errors import UserError
+from wean_fairseq.generation import load
 from wean_fairseq.inspection.decoding import decode
 from wean_fairseq.inspection.question import Question
-from wean_fairseq.inspection.systems import System, load_system
+from wean_fairseq.inspection.systems import System, system_of
 
 COPYNET = ["--user-dir", USER_DIR, "--arch", "copynet", "--criterion", "model_loss", *TASK]
 COPYNET += ["--embed-dim", 32, "--hidden-size", 48, "--lr", 0.006, "--lr-scheduler", "polynomial_decay"]
@@ -55,7 +56,7 @@ def checkpoints(raw: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 
 @pytest.fixture(scope="module")
 def systems(raw: Path, checkpoints: dict[str, Path]) -> dict[str, System]:
-    return {name: load_system(name, str(path), str(raw)) for name, path in checkpoints.items()}
+    return {name: system_of(name, load(path, raw, device="cpu")) for name, path in checkpoints.items()}
 
 
 def question(text: str, **changes: Any) -> Question:

@@ -11,9 +11,10 @@ from typing import Any
 from ..checkpoints.search import PRESETS
 from ..console import configure_logging, print_message, split_name
 from ..errors import UserError
+from ..generation import load
 from .jobs import Jobs
 from .question import Question
-from .systems import System, load_system
+from .systems import System, system_of
 
 HOST = "127.0.0.1"
 _EXTRA = ("starlette", "uvicorn")
@@ -86,7 +87,8 @@ def load_systems(args: argparse.Namespace) -> list[System]:
     for (name, path), folder, text, bert in zip(named, folders, texts, berts, strict=True):
         print_message("wean-inspect", f"loading {name} ({path})")
         moved = {} if bert is None else {"bert": bert}
-        systems.append(load_system(name, path, folder, text, **options, **moved))
+        model = load(path, folder, text=text, device="cpu", **options, **moved)
+        systems.append(system_of(name, model))
     return systems
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from ..generation import TextModel, load
+from ..generation import TextModel
 from .neighbourhood import Neighbourhoods, neighbourhoods
 
 
@@ -33,12 +33,3 @@ def system_of(name: str, model: TextModel) -> System:
     """A loaded model for the page."""
     near = neighbourhoods(model.model, model.task.source_dictionary, model.task.target_dictionary)
     return System(name, model, near)
-
-
-def load_system(name: str, path: str, data: str | None = None, text: str | None = None, **options: Any) -> System:
-    """Load a model for the page; see ``wean_fairseq.load``.
-
-    Raises:
-        UserError: if it cannot be loaded.
-    """
-    return system_of(name, load(path, data, text=text, device="cpu", **options))

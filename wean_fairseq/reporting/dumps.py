@@ -3,7 +3,6 @@
 A dump of granularities is read by `wean_fairseq.evaluation.granularity.read_dump`.
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..evaluation.text_files import PathLike, decode_lines, parse_json, read_bytes, read_described
@@ -84,8 +83,3 @@ def kind_of_dump(path: PathLike) -> str:
         return "provenance" if "copied" in entry["output"][0] else ""
     except (ValueError, LookupError, TypeError):
         return ""
-
-
-def without_end(words: Sequence[str]) -> list[str]:
-    """The words before the end symbol, which is the last one where it is there."""
-    return list(words[:-1] if words and words[-1] == END else words)

@@ -8,7 +8,7 @@ Granularities are drawn by `wean_fairseq.evaluation.granularity.plot`, learning 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from .dumps import END, Attention, Coverage, Provenance, without_end
+from .dumps import END, Attention, Coverage, Provenance
 from .style import COLOURS, SHADES, printable
 
 _WORD = 0.34  # inches that a word takes
@@ -72,7 +72,7 @@ def provenance(sentences: Sequence[Provenance]) -> Any:
     """
     shown = []
     for sentence in sentences:
-        source = without_end(sentence.source)
+        source = sentence.source[:-1] if sentence.source[-1:] == [END] else sentence.source
         words = [word for word in sentence.output if word.word != END]
         weights = [
             [1.0 - word.copied, *(word.copied * word.positions.get(place, 0.0) for place in range(len(source)))]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import UserError
 from ..evaluation import granularity
@@ -28,18 +28,6 @@ _WORDS = 8  # whose neighbours are listed
 _NEIGHBOURS = 4  # of each
 _FREQUENT = 300  # the most frequent words, of which those are
 _DICTIONARY = "dict.src.txt"
-
-
-class Example(NamedTuple):
-    """A sentence for the checkpoints of a run to write.
-
-    Attributes:
-        data: directory with the dictionaries of the training.
-        line: the sentence, as the models read it; empty where no text was found.
-    """
-
-    data: Path
-    line: str
 
 
 def from_dumps(stem: str, system: System, seed: str, write: Write) -> Iterator[Block]:
@@ -93,9 +81,10 @@ def from_checkpoints(title: str, run: Run, seed: str, write: Write) -> Iterator[
     if example is None:
         missing.append(f"attention and neighbours: there is no bin directory with the dictionaries ({_DICTIONARY})")
     else:
-        if example.line:
-            yield from _attention(title, checkpoints, example, seed, write, missing)
-        yield from _neighbours(run, checkpoints, example.data / _DICTIONARY, seed, missing)
+        data, line = example
+        if line:
+            yield from _attention(title, checkpoints, data, line, seed, write, missing)
+        yield from _neighbours(run, checkpoints, data / _DICTIONARY, seed, missing)
     if missing:
         yield ListBlock("Not shown", missing, folded=True)
 
@@ -110,10 +99,11 @@ def _mixture(checkpoint: str) -> list[list[float]]:
         return []
 
 
-def find_example(run: Run) -> Example | None:
+def find_example(run: Run) -> tuple[Path, str] | None:
     """The data directory of a run, and a short sentence of its first test set; ``None`` without dictionaries.
 
-    Recipes keep what they decoded in ``bin-SET``, in the pieces of words that the models read.
+    Recipes keep what they decoded in ``bin-SET``, in the pieces of words that the models read. The sentence is empty
+    where no text was found.
     """
     likely = [run.path / f"bin-{name}" for name in run.sets]
     folders = [*likely, *sorted(run.path.glob("bin*")), *sorted(run.path.parent.glob("bin*"))]
@@ -127,18 +117,18 @@ def find_example(run: Run) -> Example | None:
     except UserError:
         lines = []
     few = granularity.spread(lines, 12)
-    return Example(data, min(few, key=lambda line: abs(len(line.split()) - 10)) if few else "")
+    return data, min(few, key=lambda line: abs(len(line.split()) - 10)) if few else ""
 
 
 def _attention(
-    title: str, checkpoints: dict[str, Path], example: Example, seed: str, write: Write, missing: list[str]
+    title: str, checkpoints: dict[str, Path], data: Path, line: str, seed: str, write: Write, missing: list[str]
 ) -> Iterator[Block]:
     """Attention of every system on the same sentence."""
     from . import trace
 
     for name, file in checkpoints.items():
         try:
-            (found,) = trace.attention(trace.load(str(file), str(example.data)), [example.line])
+            (found,) = trace.attention(trace.load(str(file), str(data)), [line])
         except UserError as error:
             missing.append(f"attention of {name}: {_hide_path(error, file)}")
         except Exception as error:  # noqa: BLE001 - a checkpoint of another version may fail anywhere in the host
