@@ -11,6 +11,8 @@ from tests.model_contract import EOS, PAD, UNK, build_model, collate, log_probs,
 from tests.reference import dnpg as reference
 from tests.reference.transformer import lively
 from wean_fairseq.errors import UserError
+from wean_fairseq.models.copying import CopyingDecoder
+from wean_fairseq.models.dnpg.decoder import DnpgDecoder
 
 TINY = {
     "phrase_dim": 8,
@@ -83,6 +85,26 @@ def test_probabilities_and_labels_are_those_of_the_equations(options, left_pad_s
             torch.testing.assert_close(found[row, :steps], expected.probs, rtol=1e-4, atol=1e-6)
             torch.testing.assert_close(encoder_out["labels"][row][words].exp(), expected.source_labels)
             torch.testing.assert_close(extra["labels"][row, :steps].exp(), expected.target_labels)
+
+
+@pytest.mark.parametrize("chunk", [None, 2])
+@pytest.mark.parametrize("options", [{}, {"output_layer": "query_embedding"}])
+def test_the_loss_in_chunks_is_that_of_all_words_at_once(options, chunk, monkeypatch):
+    """Expected: the log of the mixture of all words, which copying decoders without products take."""
+    model, batch = build(**options).eval(), copy_batch()
+    model.decoder.phrase_output.chunk_size = chunk
+    found = []
+    for method in (DnpgDecoder._token_loss, CopyingDecoder._token_loss):
+        monkeypatch.setattr(DnpgDecoder, "_token_loss", method)
+        model.zero_grad()
+        loss = model(**batch).loss
+        (3 * loss).backward()
+        found.append((loss.item(), {name: weight.grad.clone() for name, weight in model.named_parameters()}))
+    (loss, gradients), (expected, others) = found
+    assert loss == pytest.approx(expected, rel=1e-6)
+    largest = max(gradient.abs().max().item() for gradient in others.values())
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(gradient, others[name], rtol=1e-4, atol=1e-6 * largest)
 
 
 def test_the_loss_with_weak_labels_is_the_papers_sum():
