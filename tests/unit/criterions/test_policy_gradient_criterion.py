@@ -169,27 +169,33 @@ def sample_batch(sample, words):
 
 
 def test_a_learnt_baseline_is_taken_off_and_learns_the_reward_while_features_do_not():
-    """At first it is 0, so that the loss has plain rewards; its gradient is the sum of (b - r) h_t, by a loop."""
+    """Expected: word by word (r - b_t) log P(y_t) and (b_t - r)^2 / 2, of which the model's part is the first alone."""
     model, sample = make_wean(), make_sample(None)
     criterion = make_criterion(given_words=0, baseline_width=8)
+    assert not any(parameter.any() for parameter in criterion.parameters())  # nothing is expected at first
+    weight, bias = torch.linspace(-0.5, 0.9, 8), 0.2
+    criterion.load_state_dict({"baseline.weight": weight.unsqueeze(0), "baseline.bias": torch.tensor([bias])})
     torch.manual_seed(5)
     words = draw(model, sample["net_input"], sample["target"], given=0, longest=8)
     torch.manual_seed(5)
     loss, _, _ = criterion(model.train(), sample)
     loss.backward()
+    found = gradients(model)
+    model.zero_grad()
     reward, _ = criterion.reward(sample, words)
     batch = sample_batch(sample, words)
     _, extra = model(**{name: value for name, value in batch.items() if name != "target"})
-    is_word = words.ne(PAD)
-    lprobs = [row.sum() for row in token_log_probs(model, batch)]
-    plain = -sum(float(value) * row for value, row in zip(reward, lprobs, strict=True))
-    error = 0.5 * sum(float(value) ** 2 * int(row.sum()) for value, row in zip(reward, is_word, strict=True))
-    torch.testing.assert_close(loss, plain + error, rtol=1e-4, atol=1e-5)
-    expected = sum(-float(reward[row]) * extra["features"][row, place] for row, place in is_word.nonzero().tolist())
-    torch.testing.assert_close(criterion.baseline.weight.grad[0], expected.detach(), rtol=1e-4, atol=1e-5)
-    found = gradients(model)
-    model.zero_grad()
-    plain.backward()
+    policy, error, gradient = torch.zeros(()), 0.0, torch.zeros(8)
+    for row, lprobs in enumerate(token_log_probs(model, batch)):
+        for place, lprob in enumerate(lprobs):
+            features = extra["features"][row, place].detach()
+            missed = float(features @ weight) + bias - float(reward[row])
+            policy = policy + missed * lprob
+            error += missed**2 / 2
+            gradient += missed * features
+    torch.testing.assert_close(loss, policy + error, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(criterion.baseline.weight.grad[0], gradient, rtol=1e-4, atol=1e-5)
+    policy.backward()
     torch.testing.assert_close(found, gradients(model), rtol=1e-4, atol=1e-5)
 
 
