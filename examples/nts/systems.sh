@@ -115,7 +115,7 @@ train_enc_dec_a() {
   settings enc_dec_a
   binarise -1 "$((CUTOFF + 1))"
   exec {turn}>"$RUN/.enc_dec_a"
-  beside_others flock "$turn"
+  [[ -z ${JOB:-} ]] || beside_others flock "$turn"
   train enc_dec_a enc_dec_a "${training[@]}"
   exec {turn}>&-
 }

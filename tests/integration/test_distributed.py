@@ -116,6 +116,12 @@ VARIANTS = {
     "wean_cross_entropy": Case("wean_lstm", WEAN, criterion="cross_entropy"),
     "wean_sentence_average": Case("wean_lstm", (*WEAN, "--sentence-avg"), criterion="query_embedding"),
     "wean_fused_adam": Case("wean_lstm", WEAN, optimizer=("--optimizer", "fused_adam", "--adam-eps", 1e-4)),
+    # All words are given: what is drawn differs from process to process.
+    "wean_policy_gradient": Case(
+        "wean_lstm",
+        (*WEAN, "--relevance-weight", 0, "--fluency-weight", 0, "--given-words", 99, "--baseline-width", 8),
+        criterion="policy_gradient",
+    ),
     "wean_two_batches_an_update": Case("wean_lstm", WEAN, batches=2),
     "fairseqs_transformer": Case("transformer", FAIRSEQ, criterion="query_embedding"),
     "rnnsearch": Case("rnnsearch", LSTM),

@@ -94,11 +94,11 @@ class PolicyGradientCriterion(ModelLossCriterion):
                 raise UserError(f"--{flag} is for a --{name}-weight above 0: leave it out.")
         self.cfg = cfg
         words = [task.source_dictionary, task.target_dictionary]
-        # What is a module's own module is trained and saved with it; lists are not looked into.
-        self.auto_encoders = [AutoEncoder(path, "--auto-encoder", words) for path in _given(cfg.auto_encoder)]
-        self.language_models = [
-            LanguageModel(path, "--language-model", words[1:]) for path in _given(cfg.language_model)
-        ]
+        # These are no modules, which would be trained and saved with the criterion.
+        self.auto_encoder = AutoEncoder(cfg.auto_encoder, "--auto-encoder", words) if cfg.auto_encoder else None
+        self.language_model = (
+            LanguageModel(cfg.language_model, "--language-model", words[1:]) if cfg.language_model else None
+        )
         self.baseline = nn.Linear(cfg.baseline_width, 1) if cfg.baseline_width else None
         if self.baseline is not None:  # nothing is expected at first
             nn.init.zeros_(self.baseline.weight)
@@ -175,10 +175,10 @@ class PolicyGradientCriterion(ModelLossCriterion):
         parts: dict[str, Tensor] = {}
         if self.cfg.simplicity_weight:
             parts["simplicity"] = simplicity(sources, outputs, targets, self.cfg.sari_forward).to(words.device)
-        for encoder in self.auto_encoders:
-            parts["relevance"] = encoder(sources, outputs, words.device)
-        for language_model in self.language_models:
-            parts["fluency"] = language_model(outputs, words.device)
+        if self.auto_encoder is not None:
+            parts["relevance"] = self.auto_encoder(sources, outputs, words.device)
+        if self.language_model is not None:
+            parts["fluency"] = self.language_model(outputs, words.device)
         total = sum(
             (getattr(self.cfg, f"{name}_weight") * part for name, part in parts.items()),
             torch.zeros_like(words[:, 0], dtype=torch.float),
@@ -199,10 +199,6 @@ class PolicyGradientCriterion(ModelLossCriterion):
         for name in names if count else ():
             total = sum(log.get(name, 0) for log in logging_outputs)
             metrics.log_scalar(name.removeprefix(_REWARD), total / count, count, round=4)
-
-
-def _given(path: str | None) -> list[str]:
-    return [path] if path else []
 
 
 def _sums(rewards: dict[str, Tensor], rewarded: Tensor) -> dict[str, Any]:

@@ -96,26 +96,27 @@ def test_what_is_given_stands_at_the_beginning_and_what_is_too_short_is_given_wh
         assert PAD not in row[:end]
 
 
-def test_words_are_drawn_by_their_probabilities_without_dropout():
+def test_words_are_drawn_by_their_probabilities():
     """First words of 4,000 draws: each frequency within five standard deviations of its probability."""
-    model = build_model("wean_lstm", make_task(DICTIONARY), **SIZES | {"dropout": 0.5})
+    model = make_wean()
     batch = collate([torch.tensor([4, 9, EOS])] * 4000, [torch.tensor([5, EOS])] * 4000)
     scores = model(batch["src_tokens"][:1], batch["src_lengths"][:1], batch["prev_output_tokens"][:1, :1])
     chances = model.get_normalized_probs(scores, log_probs=False)[0, 0]
     chances = chances.index_fill(0, torch.tensor(PAD), 0.0) / (1 - chances[PAD])
     torch.manual_seed(7)
-    words = draw(model.train(), make_sample(model, batch)["net_input"], batch["target"], given=0, longest=1)
+    words = draw(model, make_sample(model, batch)["net_input"], batch["target"], given=0, longest=1)
     found = torch.bincount(words[:, 0], minlength=len(chances)) / 4000
     assert ((found - chances).abs() <= 5 * (chances * (1 - chances) / 4000).sqrt()).all()
     assert found.count_nonzero() > 10
 
 
 def test_greedy_words_are_the_most_probable_ones():
-    """Expected: each word is the best one of the scores that the model gives to the words before it."""
-    model, sample = make_wean(), make_sample(None)
+    """Expected: each word is the best by the scores of the words before it, which have no dropout."""
+    model = build_model("wean_lstm", make_task(DICTIONARY), **SIZES | {"dropout": 0.9}).train()
+    sample = make_sample(None)
     words = draw(model, sample["net_input"], sample["target"], given=0, longest=6, greedy=True)
     read = torch.cat([torch.full((3, 1), EOS), words[:, :-1]], dim=1)
-    scores, _ = model(**{**sample["net_input"], "prev_output_tokens": read})
+    scores, _ = model.eval()(**{**sample["net_input"], "prev_output_tokens": read})
     best = scores.index_fill(2, torch.tensor(PAD), -torch.inf).argmax(dim=2)
     assert torch.equal(best[words.ne(PAD)], words[words.ne(PAD)])
 
@@ -155,7 +156,7 @@ def test_the_loss_of_what_was_drawn_is_that_of_a_loop(epoch, given):
     for number, row in enumerate(lprobs):
         others = [float(values["reward"][other]) for other in range(3) if other != number and not whole[other]]
         advantage = float(values["reward"][number]) - (sum(others) / len(others) if others else 0.0)
-        total -= sum(float(value) * (1.0 if place < given else advantage) for place, value in enumerate(row))
+        total -= sum(value * (1.0 if place < given else advantage) for place, value in enumerate(row.tolist()))
     assert float(loss) == pytest.approx(total, rel=1e-4)
     assert log["rewarded"] == whole.count(False)
     rewarded = [float(value) for value, given_whole in zip(values["reward"], whole, strict=True) if not given_whole]
@@ -306,8 +307,8 @@ def test_rewards_are_weighted_and_no_gradient_comes_from_them(monkeypatch):
     assert not gradients(encoder)
     assert log["reward:fluency"] == log["rewarded"]
     monkeypatch.setattr(policy_gradient, "simplicity", lambda *_: torch.tensor([0.5]))
-    criterion.auto_encoders[0] = lambda *_: torch.tensor([-1.0])
-    criterion.language_models[0] = lambda *_: torch.tensor([0.1])
+    criterion.auto_encoder = lambda *_: torch.tensor([-1.0])
+    criterion.language_model = lambda *_: torch.tensor([0.1])
     total, parts = criterion.reward(sample, sample["target"][:1])
     assert total.item() == pytest.approx(0.8)
     assert sorted(parts) == ["fluency", "relevance", "reward", "simplicity"]
