@@ -108,6 +108,16 @@ class CopyContract(ModelContract):
         sums = copier(**batch, label_smoothing=eps)
         torch.testing.assert_close(sums.loss, expected, rtol=1e-5, atol=1e-5)
 
+    @pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+    def test_a_batch_without_targets_has_no_loss(self, copier, label_smoothing):
+        """As --skip-first-target makes one of empty lines."""
+        batch = copy_batch()
+        batch["target"] = torch.full_like(batch["target"], PAD)
+        loss = copier.eval()(**batch, label_smoothing=label_smoothing).loss
+        loss.backward()
+        assert loss.item() == 0.0
+        assert all(weight.grad is None or weight.grad.eq(0).all() for weight in copier.parameters())
+
     def test_which_slot_a_word_has_does_not_matter(self, copier):
         batch = copy_batch()
         names = {FIRST: SECOND, SECOND: FIRST}

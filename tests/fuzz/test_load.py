@@ -46,7 +46,7 @@ def test_every_sentence_has_the_output_that_it_has_alone(examples, reliability, 
         found = model.generate(lines, batch_size=2)
         assert found == [model.generate(line) for line in lines]
         assert not any("\n" in text or "\r" in text for text in found)
-        assert [bool(line.split()) for line in lines] >= [bool(text) for text in found]
+        assert all(line.split() or not text for line, text in zip(lines, found, strict=True))
 
     places = st.lists(st.integers(0, 9), min_size=5, max_size=5)
     attempt(examples, reliability, check, lines=paragraphs(0), end=st.sampled_from(["", "\n", "\r\n"]), places=places)
@@ -80,7 +80,16 @@ def test_what_is_no_text_is_one_sentence(model, given):
 @pytest.mark.parametrize("family", ["wean_lstm"], scope="module")
 @pytest.mark.parametrize(
     "options",
-    [{"n_best": "2"}, {"n_best": 1.5}, {"n_best": 0}, {"beam": -1}, {"beam": "4"}, {"batch_size": None}],
+    [
+        {"n_best": "2"},
+        {"n_best": 1.5},
+        {"n_best": 0},
+        {"beam": -1},
+        {"beam": "4"},
+        {"batch_size": None},
+        {"length": "5"},
+        {"length": -3},
+    ],
     ids=repr,
 )
 def test_numbers_that_are_none_are_one_sentence(model, options):

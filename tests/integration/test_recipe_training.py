@@ -19,6 +19,10 @@ set -euo pipefail
 : "${{SYSTEMS:=first second}}"
 source "{ROOT}/examples/lib/recipe.sh"
 : "${{EPOCHS:=2}}"
+if [[ -n ${{DECAY:-}} ]]; then
+  mkdir -p "$RUN/text" && echo a >"$RUN/text/train.src"
+  decay_linearly 0.1 8
+fi
 for system in $SYSTEMS; do
   train "$system" "arch_$system" --lr 0.001 --best-checkpoint-metric bleu
 done
@@ -183,9 +187,13 @@ def test_a_training_is_not_gone_on_with_other_options(run, tmp_path):
 
 
 def test_batches_of_so_many_tokens(run, tmp_path):
-    assert run(TOKENS=900, TRAIN_FLAGS="--batch-size 100").returncode == 0
-    options = trainings(tmp_path / "run")["first"]["options"]
-    assert {"--max-tokens 900", "--batch-size 100"} <= set(options)
+    for name, flags, pairs in (("all", "", 900), ("few", "--batch-size 100", 100)):
+        assert run(RUN=tmp_path / name, TOKENS=900, TRAIN_FLAGS=flags).returncode == 0
+        options = trainings(tmp_path / name)["first"]["options"]
+        assert {"--max-tokens 900", f"--batch-size {pairs}"} <= set(options)
+    done = run(RUN=tmp_path / "decay", TOKENS=900, DECAY=1)
+    assert done.returncode == 1
+    assert "falls to 0 over batches of BATCH pairs here, so TOKENS cannot be set" in done.stderr
 
 
 def test_a_test_set_is_decoded_anew_by_another_search(run, tmp_path):

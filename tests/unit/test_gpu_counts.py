@@ -234,7 +234,7 @@ def test_output_products_under_amp_are_of_16_bits(name, monkeypatch):
     model = make_model(*SYSTEMS[name])
     count_step(model, make_batch(model), amp=True)
     assert set(found) <= {torch.float16}
-    assert found or name == "dnpg"  # which mixes the probabilities of two decoders, and so multiplies by itself
+    assert found
 
 
 def test_the_host_waits_but_a_few_times():

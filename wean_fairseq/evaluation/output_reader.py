@@ -225,7 +225,8 @@ def _check_ids(found: dict[int, Generated], path: PathLike) -> None:
     if silent:
         raise UserError(f"{path}: no H- line for id {name_some(silent)}; the run was interrupted, repeat it.")
     uneven = sorted(index for index, (tokens, detokenised) in lengths.items() if tokens != detokenised)
-    if uneven and all(map(sum, zip(*lengths.values(), strict=True))):  # a log of one kind alone is fine
+    kinds = [any(column) for column in zip(*lengths.values(), strict=True)]
+    if uneven and all(kinds):  # a log of one kind alone is fine
         tokens, detokenised = lengths[uneven[0]]
         raise UserError(
             f"{path}: id {name_some(uneven)} has {tokens} H- but {detokenised} D- lines; "

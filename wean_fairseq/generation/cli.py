@@ -176,7 +176,7 @@ def _print_summary(model: "TextModel", lines: int, seconds: float, cut: list[int
     if cut:
         print_message(
             "wean-generate",
-            f"cut to the {model.longest:,} words that the model reads: {len(cut):,} lines, first line {cut[0]:,}",
+            f"lines cut to the {model.longest:,} words that the model reads: {len(cut):,}, first line {cut[0]:,}",
         )
 
 

@@ -14,6 +14,7 @@ import threading
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any, NamedTuple, overload
 
 import torch
@@ -197,9 +198,9 @@ class TextModel:
         Raises:
             UserError: if the text is not what the model reads.
         """
-        numbers = [n_best, batch_size, *([] if beam is None else [beam])]
-        if not all(isinstance(number, int) and number >= 1 for number in numbers):
-            raise UserError("n_best, beam and batch_size must be whole numbers of 1 or more.")
+        numbers: list[Any] = [n_best, batch_size, *(number for number in (beam, length) if number is not None)]
+        if not all(isinstance(number, Integral) and int(number) >= 1 for number in numbers):
+            raise UserError("n_best, beam, length and batch_size must be whole numbers of 1 or more.")
         lines = _sentences(text)
         with self._lock:
             tokens = [self.text.prepare(line) for line in lines]

@@ -128,7 +128,8 @@ def product_token_loss(
     Args:
         products: of each kind of scores, queries (N, D), candidates' rows (V, D), and a bias (V,) or ``None``.
         words: places of the scores that it reads, (N, M).
-        loss_of: the sums, from the ``Readings`` of each product for some tokens and their rows of ``inputs``.
+        loss_of: the sums, from the ``Readings`` of each product for some tokens and their rows of ``inputs``. In
+            float16 no score may have a gradient beyond 2, see ``OutputProducts``.
         inputs: (N, ...) each.
         chunk_size: tokens per chunk; ``None`` chooses by memory.
         totals: whether it reads ``Readings.total``.
@@ -222,7 +223,7 @@ class _ProductTokenLoss(torch.autograd.Function):
         learnt = [number for number, needed in enumerate(wanted[3 * count :]) if needed]
         gradients = {number: torch.zeros_like(inputs[number]) for number in learnt}
         sums: Tensor | float = 0.0
-        for rows in _row_chunks(len(words), chunk):
+        for rows in _row_chunks(max(1, len(words)), chunk):  # once for a batch without words
             scores = [product.scores(rows) for product in products]  # (n, V) each
             readings = [read_scores(one, words[rows], totals) for one in scores]
             given = [part[rows].detach() for part in inputs]
@@ -238,10 +239,11 @@ class _ProductTokenLoss(torch.autograd.Function):
                     product.add_gradients(rows, _grad_scores_(of_product, words[rows], read, at_readings))
                 for number, gradient in zip(learnt, found, strict=True):
                     gradients[number][rows] = gradient
-        assert isinstance(sums, Tensor), "a batch without words"
+        assert isinstance(sums, Tensor)
         of_parts = [gradient for product in products for gradient in product.gradients]
-        ctx.grads = [*(None,) * 6, *of_parts, *map(gradients.get, range(len(inputs)))]
-        ctx.dtypes = [*(None,) * 6, *(getattr(one, "dtype", None) for one in tensors)]
+        before = [None] * (len(ctx.needs_input_grad) - len(tensors))  # what is no tensor to learn
+        ctx.grads = [*before, *of_parts, *map(gradients.get, range(len(inputs)))]
+        ctx.dtypes = [*before, *(getattr(one, "dtype", None) for one in tensors)]
         loss, logged = sums[0].clone(), sums[1:].clone()
         ctx.mark_non_differentiable(logged)
         return loss, logged

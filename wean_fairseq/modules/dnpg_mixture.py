@@ -39,19 +39,18 @@ class LevelOutputs:
         ]
         return mix_levels(log_probs, weights)
 
-    parts = scores  # a search takes them as they are
+    parts = scores  # where all words are scored at once
 
     def split(self, features: Tensor) -> tuple[list[Tensor], Tensor]:
         """The states of each level, (..., D_0) and (..., D_1), and the log-weights, (..., 2)."""
         *states, weights = torch.split(features, [*(words.size(1) for words in self.embeddings), 2], dim=-1)
         return [of.to(words.dtype) for of, words in zip(states, self.embeddings, strict=True)], weights
 
-    def level_parts(self, features: Tensor) -> list[Any]:
-        """What each level's scores are made of, see ``OutputLayer.parts``."""
-        states, _ = self.split(features)
-        return [
-            output.parts(of, words) for output, of, words in zip(self.outputs, states, self.embeddings, strict=True)
-        ]
+    def level_parts(self, features: Tensor) -> tuple[list[Any], Tensor]:
+        """What each level's scores are made of, see ``OutputLayer.parts``, and the log-weights, (..., 2)."""
+        states, weights = self.split(features)
+        levels = zip(self.outputs, states, self.embeddings, strict=True)
+        return [output.parts(of, words) for output, of, words in levels], weights
 
 
 def mix_levels(log_probs: Sequence[Tensor], weights: Tensor) -> Tensor:

@@ -33,11 +33,10 @@ def build_scores(
     output: OutputLayer | LevelOutputs, embeddings: Tensor, num_words: int, max_rows: int, factors: str = EXACT
 ) -> "VocabularyScores":
     """The scores of a search as its device wants them; arguments as for ``VocabularyScores``."""
-    if embeddings.device.type != "cpu" and max_rows * num_words <= GPU_CHUNK:
-        return WholeScores(output, embeddings, num_words, max_rows, factors)
-    if isinstance(output, LevelOutputs):
+    whole = embeddings.device.type != "cpu" and max_rows * num_words <= GPU_CHUNK
+    if isinstance(output, LevelOutputs) and not (whole and factors == EXACT):
         return LevelScores(output, embeddings, num_words, max_rows, factors)
-    return VocabularyScores(output, embeddings, num_words, max_rows, factors)
+    return (WholeScores if whole else VocabularyScores)(output, embeddings, num_words, max_rows, factors)
 
 
 class VocabularyScores:
@@ -154,7 +153,7 @@ class VocabularyScores:
         """Scores of some words: (N, words)."""
         if isinstance(parts, Additive):
             return self._additive_chunk(parts, number, words)
-        if isinstance(parts, Tensor):  # an output layer that cannot score some words without the others
+        if isinstance(parts, Tensor):  # of both levels, all words at once
             return parts[:, words]
         if number == len(self._products):  # the weights are the same at every step
             weight, bias = parts.weight[words], None if parts.bias is None else parts.bias[words]

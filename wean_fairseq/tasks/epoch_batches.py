@@ -68,11 +68,16 @@ class EpochBatches(EpochBatchIterator):
                 state_dict = {**state_dict, "iterations_in_epoch": 0}
         super().load_state_dict(state_dict)
 
-    def padding(self) -> list[float]:
-        """The share of padding in the positions of each side; the model computes with it all the same."""
-        sizes = np.asarray(self.dataset.sizes)  # (pairs, sides)
+    def padding(self, source_end: bool, multiple: int) -> list[float]:
+        """The share of padding in the positions of each side; the model computes with it all the same.
+
+        Args:
+            source_end: whether sources keep their end symbol.
+            multiple: of which a batch's length is one.
+        """
+        sizes = np.asarray(self.dataset.sizes) - [not source_end, 0]  # (pairs, 2)
         batches = [sizes[batch] for batch in self.frozen_batches]
-        positions = sum(batch.max(axis=0) * len(batch) for batch in batches)
+        positions = sum(-(-batch.max(axis=0) // multiple) * multiple * len(batch) for batch in batches)
         tokens = sum(batch.sum(axis=0) for batch in batches)
         shares: list[float] = (1 - tokens / positions).tolist()
         return shares

@@ -344,7 +344,7 @@ class ParaphraseTask(SearchingTask):
         _check_batch_size(dataset, kwargs.get("max_tokens"), kwargs.get("max_positions"))
         batches = super().get_batch_iterator(dataset, *args, **kwargs)
         if training and batches.shard_id == 0 and batches.frozen_batches:
-            source, target = batches.padding()
+            source, target = batches.padding(not self.cfg.no_source_end, self.cfg.required_seq_len_multiple)
             logger.info(
                 f"{len(batches.frozen_batches):,} batches an epoch; padding takes {source:.1%} of the positions of "
                 f"source sentences and {target:.1%} of target sentences"

@@ -41,13 +41,13 @@ class SearchingConfig(GuardedConfig):
     )
     bf16_scores: bool = option(
         False,
-        "score words in bfloat16 in generation, not with --query-score concat nor by dnpg: "
+        "score words in bfloat16 in generation, not with --query-score concat: "
         "much faster where the hardware has it, and not exact",
     )
     int8_scores: bool = option(
         False,
         "score words by products of 8-bit integers in generation on a CPU, and compute the decoder's large linear "
-        "maps so, not with --query-score concat nor by dnpg: faster than --bf16-scores, and not exact",
+        "maps so, not with --query-score concat: faster than --bf16-scores, and not exact",
     )
 
 

@@ -190,7 +190,7 @@ def test_long_lines_are_cut_and_counted(model: TextModel, tmp_path: Path, capsys
     model.task.cfg.max_source_positions = 4
     (tmp_path / "in").write_text("what\nwhat is the way\n\nwhat is the best\n")
     assert generate("--input", tmp_path / "in", "--output", tmp_path / "out") == 0
-    assert "cut to the 3 words that the model reads: 2 lines, first line 2" in capsys.readouterr().err
+    assert "lines cut to the 3 words that the model reads: 2, first line 2" in capsys.readouterr().err
     assert len((tmp_path / "out").read_text().splitlines()) == 4
 
 

@@ -314,12 +314,13 @@ def test_the_longest_output_must_be_as_long_as_the_shortest():
         search(FastSequenceGenerator, [model], make_sample(model), min_len=9, max_len_b=8)
 
 
-def test_scores_in_bfloat16_are_those_of_an_output_layer_that_rounds(stock_is_not_used, monkeypatch):
+@pytest.mark.parametrize("case", ["wean_lstm", "dnpg, queries"])
+def test_scores_in_bfloat16_are_those_of_an_output_layer_that_rounds(case, stock_is_not_used, monkeypatch):
     """Expected: teacher forcing with an output layer that multiplies in bfloat16, and does nothing else in it.
 
     Its search would not do, as many of its scores are equal.
     """
-    model = make_model("wean_lstm", {})
+    model = make_model(*FAMILIES[case])
     sample = make_sample(model)
     found = search(FastSequenceGenerator, [model], sample, factors=BF16)
     exact = teacher_forced(model, sample, found)

@@ -72,9 +72,10 @@ def test_every_pair_is_in_exactly_one_batch(data, split):
     assert sorted(seen) == list(range(len(LENGTHS)))
 
 
-def test_the_share_of_padding_is_said(data, caplog):
+@pytest.mark.parametrize("options", [{}, {"no_source_end": True}, {"required_seq_len_multiple": 8}])
+def test_the_share_of_padding_is_said(data, caplog, options):
     """Expected: the padding counted in the batches themselves."""
-    task = make_task(data)
+    task = make_task(data, **options)
     task.load_dataset("train")
     sizes = {"max_sentences": 4, "max_positions": (99, 99), "seed": 1}
     with caplog.at_level("INFO"):
@@ -85,8 +86,10 @@ def test_the_share_of_padding_is_said(data, caplog):
         for tensors in zip(*((batch["net_input"]["src_tokens"], batch["target"]) for batch in made), strict=True)
     ]
     source, target = (side.eq(DICTIONARY.pad()).float().mean().item() for side in sides)
-    assert 0 < source < target
-    assert iterator.padding() == pytest.approx([source, target])
+    assert source > 0 and target > 0
+    assert iterator.padding(not options.get("no_source_end"), task.cfg.required_seq_len_multiple) == pytest.approx(
+        [source, target]
+    )
     shares = f"padding takes {source:.1%} of the positions of source sentences and {target:.1%} of target sentences"
     assert f"{len(made)} batches an epoch; {shares}" in caplog.text
 

@@ -139,10 +139,9 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
         self, features: Tensor, words: Tensor, loss_of: TokenLoss, inputs: Sequence[Tensor], *, totals: bool
     ) -> Tensor:
         """See ``CopyingDecoder``; only the sum over all words of the mixture's scores needs all of them at once."""
-        products = self.output.level_parts(features)
+        products, weights = self.output.level_parts(features)
         if totals or not all(isinstance(product, Product) for product in products):
             return super()._token_loss(features, words, loss_of, inputs, totals=totals)
-        _, weights = self.output.split(features)
 
         def sums_of(phrase: Readings, sentence: Readings, weights: Tensor, *inputs: Tensor) -> Tensor:
             log_probs = [read.picked - read.log_sum.unsqueeze(1) for read in (phrase, sentence)]
