@@ -143,8 +143,9 @@ train_rewards() {
     --optimizer adam --lr 0.001 --clip-norm 5 --batch-size 32 --no-epoch-checkpoints --patience 1
 }
 
-# train_dress: EncDecA goes on learning from rewards, as DRESS's release trains it; the checkpoint whose greedy outputs of the
-# validation sentences have the highest reward is kept.
+# train_dress: EncDecA goes on learning from rewards, as DRESS's release trains it; but here the checkpoint whose greedy
+# outputs of the validation sentences have the highest reward is kept, there epoch 16 of 18. There the models of the
+# rewards are larger and trained otherwise.
 train_dress() {
   train_enc_dec_a
   train_rewards

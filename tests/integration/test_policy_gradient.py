@@ -61,11 +61,11 @@ def test_training_by_rewards(parts, data, tmp_path, width):
     folder = tmp_path / "dress"
     chosen = ["--best-checkpoint-metric", "reward", "--maximize-best-checkpoint-metric", "--max-update", 2]
     result = run("fairseq-train", data, *arguments(parts, folder, **{"baseline-width": width}), *chosen)
-    for name in ("simplicity", "relevance", "fluency"):
+    for name in ("reward_simplicity", "reward_relevance", "reward_fluency"):
         for value in (*result.logged(name), *result.logged(f"valid_{name}")):
             assert -1 <= value <= 1
     (simple,), (like,), (fluent,), (reward,) = (
-        result.logged(f"valid_{name}") for name in ("simplicity", "relevance", "fluency", "reward")
+        result.logged(f"valid_{name}") for name in ("reward_simplicity", "reward_relevance", "reward_fluency", "reward")
     )
     assert reward == pytest.approx(simple + 0.25 * like + 0.5 * fluent, abs=1e-3)
     before, after = parameters(parts["start"]), parameters(folder / "checkpoint_best.pt")

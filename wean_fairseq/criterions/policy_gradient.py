@@ -1,7 +1,7 @@
-"""``policy_gradient``: learning from rewards of sentences that the model writes itself (DRESS, EMNLP 2017, section 3).
+"""``policy_gradient``: learning from rewards of sentences that the model writes itself (DRESS, EMNLP 2017).
 
 It goes with every arch of this package: words are drawn by the steps of the decoder, and their probabilities come from
-the model's own forward. Losses that a family adds to that of the words are left out.
+the model's own forward. Losses that a family adds to that of the words are left out in training.
 
 Legend: ``B`` sentences, ``T`` words, ``V`` dictionary size, ``D`` width of the features.
 """
@@ -18,32 +18,34 @@ from fairseq.models import BaseFairseqModel
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
+from ..checkpoints.dictionaries import describe
 from ..errors import UserError
 from ..fields import check_ranges, option
 from ..models.base import StepDecoder
 from ..modules.policy_gradient import given_words, mean_of_others, policy_loss
+from ..precision import set_tf32
 from .model_loss import ModelLossCriterion
 from .rewards import AutoEncoder, LanguageModel, Sentences, simplicity
 from .sampling import draw
 
-LONGEST = 1.2  # what is drawn, in lengths of the longest target (the authors' release)
+_LONGEST = 1.2  # of what is drawn, in lengths of the longest target; about what the authors' release takes
 _REWARD = "reward:"  # marks a sum over the sentences that have rewards
 
 
 @dataclass
 class PolicyGradientConfig(FairseqDataclass):
-    """The defaults are those of the authors' release for WikiLarge; section numbers are the paper's."""
+    """The defaults are those of the authors' release for WikiLarge (train_dress.sh)."""
 
-    simplicity_weight: float = option(1.0, "weight of SARI in the reward (sec. 3.1); 0 = leave it out", least=0)
+    simplicity_weight: float = option(1.0, "weight of SARI in the reward; 0 = leave it out", least=0)
     relevance_weight: float = option(
-        0.25, "weight of the likeness to the source in the reward (sec. 3.1); 0 = leave it out", least=0
+        0.25, "weight of the likeness to the source in the reward; 0 = leave it out", least=0
     )
     fluency_weight: float = option(
-        0.5, "weight of the probability by a language model in the reward (sec. 3.1); 0 = leave it out", least=0
+        0.5, "weight of the probability by a language model in the reward; 0 = leave it out", least=0
     )
     sari_forward: float = option(
         0.1,
-        "share of SARI(source, output, target) in the simplicity, the rest is SARI(source, target, output) (sec. 3.1)",
+        "share of SARI(source, output, target) in the simplicity, the rest is SARI(source, target, output)",
         least=0,
     )
     auto_encoder: Optional[str] = option(  # fairseq cannot read `str | None`
@@ -53,13 +55,13 @@ class PolicyGradientConfig(FairseqDataclass):
         None, "checkpoint of a --task language_modeling over the target's words, for --fluency-weight"
     )
     given_words: int = option(
-        24, "first words of a target that are learnt by cross entropy in the first epoch (L of sec. 3.2)", least=0
+        24, "first words of a target that are learnt by cross entropy in the first epoch (L)", least=0
     )
-    fewer_words: int = option(3, "how many fewer they become at a time (sec. 3.2)", least=0)
-    fewer_every: int = option(2, "after how many epochs they become fewer (sec. 3.2)", least=1)
+    fewer_words: int = option(3, "how many fewer they become at a time", least=0)
+    fewer_every: int = option(2, "after how many epochs they become fewer", least=1)
     baseline_width: int = option(
         0,
-        "learn the baseline as a linear function of the decoder's features, which have this width (sec. 3.2); "
+        "learn the baseline as a linear function of the decoder's features, which have this width; "
         "0 = the mean reward of the other sentences of the batch",
         least=0,
     )
@@ -94,11 +96,17 @@ class PolicyGradientCriterion(ModelLossCriterion):
                 raise UserError(f"--{flag} is for a --{name}-weight above 0: leave it out.")
         self.cfg = cfg
         words = [task.source_dictionary, task.target_dictionary]
+        if cfg.simplicity_weight and describe(words[0]) != describe(words[1]):
+            raise UserError(
+                "SARI compares the words of both sides, and here they have two dictionaries: binarise the data with "
+                "--joined-dictionary, or give --simplicity-weight 0."
+            )
         # These are no modules, which would be trained and saved with the criterion.
         self.auto_encoder = AutoEncoder(cfg.auto_encoder, "--auto-encoder", words) if cfg.auto_encoder else None
         self.language_model = (
             LanguageModel(cfg.language_model, "--language-model", words[1:]) if cfg.language_model else None
         )
+        set_tf32(getattr(getattr(task, "cfg", None), "tf32", False))  # the tasks of those two have set their own
         self.baseline = nn.Linear(cfg.baseline_width, 1) if cfg.baseline_width else None
         if self.baseline is not None:  # nothing is expected at first
             nn.init.zeros_(self.baseline.weight)
@@ -116,6 +124,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
             raise UserError(
                 f"criterion policy_gradient is for the archs of this package, and {type(model).__name__} is none."
             )
+        sample = {**sample, "target": model.get_targets(sample, None)}  # as the model can write them
         if model.training:
             return self._policy_loss(model, sample)
         loss, size, logged = super().forward(model, sample, reduce)
@@ -159,12 +168,12 @@ class PolicyGradientCriterion(ModelLossCriterion):
                 f"--baseline-width {self.baseline.in_features} is not the width of the decoder's features, which is "
                 f"{features.size(2)}: give that, or 0."
             )
-        expected: Tensor = self.baseline(features.detach()).squeeze(2)
+        expected: Tensor = self.baseline(features.detach().to(self.baseline.weight.dtype)).squeeze(2)
         return expected
 
     def _draw(self, model: BaseFairseqModel, sample: dict[str, Any], given: int, greedy: bool = False) -> Tensor:
         target = sample["target"]
-        return draw(model, sample["net_input"], target, given, round(LONGEST * target.size(1)), greedy)
+        return draw(model, sample["net_input"], target, given, round(_LONGEST * target.size(1)), greedy)
 
     @torch.no_grad()
     def reward(self, sample: dict[str, Any], words: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
@@ -183,7 +192,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
             (getattr(self.cfg, f"{name}_weight") * part for name, part in parts.items()),
             torch.zeros_like(words[:, 0], dtype=torch.float),
         )
-        return total, {"reward": total, **parts}
+        return total, {"reward": total, **{f"reward_{name}": part for name, part in parts.items()}}
 
     def _sentences(self, tokens: Tensor) -> Sentences:
         """The words of each row of (B, T), without padding and end symbols."""

@@ -1,4 +1,4 @@
-"""Rewards of simplifications (Zhang and Lapata, EMNLP 2017, section 3.1): simplicity, relevance and fluency.
+"""Rewards of simplifications (Zhang and Lapata, EMNLP 2017): simplicity, relevance and fluency.
 
 A reward reads ids of words, so that no gradient can pass through it. The models of relevance and fluency are
 checkpoints of other trainings, which are never trained here.

@@ -45,7 +45,8 @@ def draw(
         scores = decoder.scores(step, memory)[:, -1:]
         lprobs = decoder.get_normalized_probs((scores, None), log_probs=True, sample=None)[:, 0]  # (B, V)
         lprobs[:, padding] = -torch.inf  # a word like others to a model that has never seen it as a target
-        chosen = lprobs.argmax(dim=1) if greedy else lprobs.exp().multinomial(1).squeeze(1)
+        # A model that has diverged draws anything, and its loss says so.
+        chosen = lprobs.argmax(dim=1) if greedy else lprobs.exp().nan_to_num(nan=1.0).multinomial(1).squeeze(1)
         read = chosen.masked_fill(done, padding).unsqueeze(1)
         words = torch.cat([words, read], dim=1)
         done |= chosen.eq(end)

@@ -1,4 +1,4 @@
-"""REINFORCE for sentences whose beginning is given (Zhang and Lapata, EMNLP 2017, section 3.2; MIXER, ICLR 2016).
+"""REINFORCE for sentences whose beginning is given (Zhang and Lapata, EMNLP 2017; MIXER, ICLR 2016).
 
 The first L words of a target are given and learnt by cross entropy, the others are drawn from the model and learnt by
 the reward of the whole sentence; L falls from epoch to epoch.

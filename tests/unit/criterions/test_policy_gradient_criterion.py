@@ -9,8 +9,10 @@ import pytest
 import torch
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.logging import metrics
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 
 from tests import families
+from tests.copy_contract import copy_batch, copy_task
 from tests.model_contract import (
     EOS,
     PAD,
@@ -79,7 +81,9 @@ def test_every_family_is_trained_and_validated(family):
     assert size == sample["ntokens"]
     assert log["rewarded"] == 3
     assert 0 <= log["reward:reward"] <= 3
-    assert log["reward:reward"] == log["reward:simplicity"]
+    assert log["reward:reward"] == log["reward:reward_simplicity"]
+    words = draw(model, sample["net_input"], sample["target"], 0, round(1.2 * sample["target"].size(1)), greedy=True)
+    assert log["reward:reward"] == criterion.reward(sample, words)[0].sum()
 
 
 def test_what_is_given_stands_at_the_beginning_and_what_is_too_short_is_given_whole():
@@ -222,6 +226,57 @@ def test_means_of_rewards_are_over_the_sentences_of_all_workers_that_have_some()
         assert aggregated.get_smoothed_values().get("reward") == expected
 
 
+@pytest.mark.parametrize("arch", ["rnnsearch", "paraphrase_transformer"])
+def test_slots_in_targets_are_unknown_words_to_models_that_do_not_copy(arch):
+    """Expected: ``model_loss``."""
+    model = build_model(arch, copy_task(), **families.tiny(ARCH_MODEL_NAME_REGISTRY[arch])).train()
+    for module in model.modules():
+        module.p = 0.0  # dropout
+    batch = copy_batch()
+    sample = make_sample(model, batch)
+    loss, *_ = make_criterion(dictionary=model.decoder.dictionary, given_words=99)(model, sample)
+    torch.testing.assert_close(loss, model(**batch).loss)
+
+
+def test_the_reward_reads_words_without_padding_and_ends():
+    """Expected: the loops of ``tests/reference/sari.py``."""
+    sample = make_sample(None)
+    words = sample["target"].flip(0)
+    _, found = make_criterion(sari_forward=1.0).reward(sample, words)
+    rows = zip(*(unpad_rows(one) for one in (sample["net_input"]["src_tokens"], words, sample["target"])), strict=True)
+    expected = [sum(sari.sentence(source, output, [target])) / 300 for source, output, target in rows]
+    assert found["reward_simplicity"].tolist() == pytest.approx(expected)
+
+
+def unpad_rows(tokens):
+    return [[word for word in row if word not in (PAD, EOS)] for row in tokens.tolist()]
+
+
+def test_a_baseline_reads_features_of_half_precision():
+    """Those of ``dnpg`` are float32 in a model of half precision."""
+    model = build_model("dnpg", make_task(DICTIONARY), **families.tiny("dnpg")).train()
+    width = sum(words.size(1) for words in model.decoder.output.embeddings) + 2
+    criterion = make_criterion(given_words=1, baseline_width=width).bfloat16()
+    loss, *_ = criterion(model.bfloat16(), make_sample(model))
+    assert loss.isfinite()
+
+
+def test_a_model_of_no_numbers_has_a_loss_that_is_none():
+    """Which the task refuses, naming the batch."""
+    model = make_wean().train()
+    next(iter(model.decoder.parameters())).data.fill_(torch.nan)
+    loss, *_ = make_criterion(given_words=0)(model, make_sample(model))
+    assert loss.isnan()
+    assert model.training
+
+
+def test_words_of_two_dictionaries_are_not_compared():
+    words = {"source_dictionary": DICTIONARY, "target_dictionary": make_dictionary(7)}
+    cfg = PolicyGradientConfig(relevance_weight=0.0, fluency_weight=0.0)
+    with pytest.raises(UserError, match="--joined-dictionary"):
+        PolicyGradientCriterion(Namespace(**words, epoch=1), cfg)
+
+
 # --- rewards --------------------------------------------------------------------------------------------------------
 
 
@@ -305,13 +360,13 @@ def test_rewards_are_weighted_and_no_gradient_comes_from_them(monkeypatch):
     loss.backward()
     assert table.grad is None
     assert not gradients(encoder)
-    assert log["reward:fluency"] == log["rewarded"]
+    assert log["reward:reward_fluency"] == log["rewarded"]
     monkeypatch.setattr(policy_gradient, "simplicity", lambda *_: torch.tensor([0.5]))
     criterion.auto_encoder = lambda *_: torch.tensor([-1.0])
     criterion.language_model = lambda *_: torch.tensor([0.1])
     total, parts = criterion.reward(sample, sample["target"][:1])
     assert total.item() == pytest.approx(0.8)
-    assert sorted(parts) == ["fluency", "relevance", "reward", "simplicity"]
+    assert sorted(parts) == ["reward", "reward_fluency", "reward_relevance", "reward_simplicity"]
 
 
 @pytest.mark.parametrize(
