@@ -15,7 +15,6 @@ from .metrics.base import FloatArray, Progress, no_progress
 from .output_reader import SystemOutput
 from .plausibility import check_pieces, plausibility_warnings
 from .presets import Column
-from .significance import DEFAULT_RESAMPLES, DEFAULT_SEED, DEFAULT_TRIALS, Draws, Interval
 
 #: A test of two systems that differ in fewer sentences comes with a warning.
 FEW_DIFFERING = 10
@@ -33,9 +32,9 @@ class Resampling:
         correction: ``holm`` corrects the p-values of a metric for the number of systems compared with the same one.
     """
 
-    resamples: int = DEFAULT_RESAMPLES
-    trials: int = DEFAULT_TRIALS
-    seed: int = DEFAULT_SEED
+    resamples: int = significance.DEFAULT_RESAMPLES
+    trials: int = significance.DEFAULT_TRIALS
+    seed: int = significance.DEFAULT_SEED
     all_pairs: bool = False
     correction: str | None = None
 
@@ -53,7 +52,7 @@ class Cell:
 
     score: float
     runs: list[float]
-    interval: Interval | None = None
+    interval: significance.Interval | None = None
     sentences: FloatArray | None = None
 
     @property
@@ -189,12 +188,14 @@ def evaluate(
     for system in systems:
         outputs.setdefault(system.name, []).append(system)
     evaluation = Evaluation(usable, {name: {} for name in outputs}, {}, warnings=warnings)
-    draws_of: dict[int, Draws] = {}
+    draws_of: dict[int, significance.Draws] = {}
     for column in progress(usable, "scoring"):
         column.metric.progress = progress
         members = members_of(column, corpus)
         size = len(corpus) if members is None else len(members)
-        draws = draws_of.setdefault(size, Draws(size, resampling.resamples, resampling.trials, resampling.seed))
+        draws = draws_of.setdefault(
+            size, significance.Draws(size, resampling.resamples, resampling.trials, resampling.seed)
+        )
         _score_column(column, outputs, corpus, members, draws, resampling, evaluation)
         column.metric.forget_references()
     evaluation.warnings += [
@@ -246,7 +247,7 @@ def _score_column(
     outputs: Mapping[str, Sequence[SystemOutput]],
     corpus: Corpus,
     members: npt.NDArray[np.intp] | None,
-    draws: Draws,
+    draws: significance.Draws,
     resampling: Resampling,
     evaluation: Evaluation,
 ) -> None:
@@ -286,7 +287,7 @@ def _compare(
     column: Column,
     rows: Mapping[str, Sequence[FloatArray]],
     resampled: Mapping[str, FloatArray],
-    draws: Draws,
+    draws: significance.Draws,
     resampling: Resampling,
     evaluation: Evaluation,
 ) -> list[Comparison]:
