@@ -17,7 +17,7 @@ from torch import Tensor
 from ..checkpoints.dictionaries import describe
 from ..errors import UserError
 from ..modules import base_ids
-from ..text.ngrams import sentence_sari
+from ..text.ngrams import count_all, sentence_sari
 
 Sentences = Sequence[list[int]]  # without end symbols
 
@@ -27,7 +27,9 @@ def simplicity(sources: Sentences, outputs: Sentences, targets: Sentences, forwa
     return torch.tensor(
         [
             forward * sentence_sari(source, output, target) + (1 - forward) * sentence_sari(source, target, output)
-            for source, output, target in zip(sources, outputs, targets, strict=True)
+            for source, output, target in zip(
+                *(map(count_all, side) for side in (sources, outputs, targets)), strict=True
+            )
         ]
     )
 

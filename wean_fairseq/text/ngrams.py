@@ -44,9 +44,9 @@ def sentence_scores(
     return [sum(scores) / len(orders) for scores in zip(*orders, strict=True)]
 
 
-def sentence_sari(source: Sequence[Any], output: Sequence[Any], reference: Sequence[Any]) -> float:
-    """SARI of an output, between 0 and 1, by one reference."""
-    return sum(sentence_scores(count_all(source), count_all(output), count_all(reference))) / 3
+def sentence_sari(source: Sequence[Ngrams], output: Sequence[Ngrams], reference: Sequence[Ngrams]) -> float:
+    """SARI of an output, between 0 and 1, by one reference; of each the n-grams of every order."""
+    return sum(sentence_scores(source, output, reference)) / 3
 
 
 def _order_scores(source: Ngrams, output: Ngrams, reference: Ngrams, weight: int) -> list[float]:
