@@ -106,7 +106,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
         self.language_model = (
             LanguageModel(cfg.language_model, "--language-model", words[1:]) if cfg.language_model else None
         )
-        set_tf32(getattr(getattr(task, "cfg", None), "tf32", False))  # the tasks of those two have set their own
+        set_tf32(task.cfg.tf32)  # the tasks of those two have set their own
         self.baseline = nn.Linear(cfg.baseline_width, 1) if cfg.baseline_width else None
         if self.baseline is not None:  # nothing is expected at first
             nn.init.zeros_(self.baseline.weight)
@@ -211,6 +211,6 @@ class PolicyGradientCriterion(ModelLossCriterion):
 
 
 def _sums(rewards: dict[str, Tensor], rewarded: Tensor) -> dict[str, Any]:
-    """What is logged of rewards (B,) each, of the sentences where ``rewarded`` (B,) is ``True``."""
+    """Sums of rewards (B,) each for the log, over the sentences where ``rewarded`` (B,) is ``True``."""
     sums = {f"{_REWARD}{name}": (values * rewarded).sum() for name, values in rewards.items()}
     return {**sums, "rewarded": int(rewarded.sum())}

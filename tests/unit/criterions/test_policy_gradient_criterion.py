@@ -26,6 +26,7 @@ from tests.model_contract import (
     unpad,
 )
 from tests.reference import sari
+from wean_fairseq import precision
 from wean_fairseq.criterions import policy_gradient, rewards
 from wean_fairseq.criterions.policy_gradient import PolicyGradientConfig, PolicyGradientCriterion
 from wean_fairseq.criterions.sampling import draw
@@ -35,11 +36,11 @@ DICTIONARY = make_dictionary()
 SIZES = {"embed_dim": 6, "hidden_size": 8, "dropout": 0.0}
 
 
-def make_criterion(epoch=1, dictionary=DICTIONARY, **options):
+def make_criterion(epoch=1, dictionary=DICTIONARY, tf32=False, **options):
     """With simplicity alone unless ``options`` say otherwise."""
     cfg = PolicyGradientConfig(**{"relevance_weight": 0.0, "fluency_weight": 0.0, **options})
     words = {"source_dictionary": dictionary, "target_dictionary": dictionary}
-    return PolicyGradientCriterion(Namespace(**words, epoch=epoch), cfg)
+    return PolicyGradientCriterion(Namespace(**words, epoch=epoch, cfg=Namespace(tf32=tf32)), cfg)
 
 
 def make_sample(model, batch=None):
@@ -268,6 +269,17 @@ def test_a_model_of_no_numbers_has_a_loss_that_is_none():
     loss, *_ = make_criterion(given_words=0)(model, make_sample(model))
     assert loss.isnan()
     assert model.training
+
+
+@pytest.mark.parametrize("tf32", [False, True])
+def test_the_precision_of_the_training_stays(tf32, monkeypatch):
+    """Though a model of rewards comes with a task that sets its own."""
+    monkeypatch.setattr(policy_gradient, "AutoEncoder", lambda *_: precision.set_tf32(not tf32))
+    try:
+        make_criterion(tf32=tf32, auto_encoder="a", relevance_weight=1.0)
+        assert torch.backends.cuda.matmul.fp32_precision == ("tf32" if tf32 else "ieee")
+    finally:
+        precision.set_tf32(False)
 
 
 def test_words_of_two_dictionaries_are_not_compared():
