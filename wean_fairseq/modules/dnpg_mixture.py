@@ -46,8 +46,13 @@ class LevelOutputs:
         *states, weights = torch.split(features, [*(words.size(1) for words in self.embeddings), 2], dim=-1)
         return [of.to(words.dtype) for of, words in zip(states, self.embeddings, strict=True)], weights
 
+    @property
+    def by_product(self) -> bool:
+        """See ``OutputLayer``, of both levels."""
+        return all(output.by_product for output in self.outputs)
+
     def level_parts(self, features: Tensor) -> tuple[list[Any], Tensor]:
-        """What each level's scores are made of, see ``OutputLayer.parts``, and the log-weights, (..., 2)."""
+        """The parts of each level's scores, see ``OutputLayer.parts``, and the log-weights, (..., 2)."""
         states, weights = self.split(features)
         levels = zip(self.outputs, states, self.embeddings, strict=True)
         return [output.parts(of, words) for output, of, words in levels], weights

@@ -108,6 +108,11 @@ class OutputLayer(nn.Module):
         self.unk_index = unk_index
         self.chunk_size = chunk_size
 
+    @property
+    def by_product(self) -> bool:
+        """Whether the scores are one matrix product, in chunks of words as at once."""
+        return True
+
     def parts(self, query: Tensor, embeddings: Tensor) -> Product | Additive:
         """The factors of the scores: query (N, D), embeddings (V, E)."""
         raise NotImplementedError
@@ -206,6 +211,11 @@ class QueryEmbedding(OutputLayer):
                 f"{num_embeddings} entries, but is {num_candidates} instead."
             )
         self.detach = detach
+
+    @property
+    def by_product(self) -> bool:
+        """See ``OutputLayer``; ``concat`` is none."""
+        return not isinstance(self.score, ConcatScore)
 
     def parts(self, query: Tensor, embeddings: Tensor) -> Product | Additive:
         if self.detach:

@@ -24,7 +24,7 @@ from .generator import PaperSequenceGenerator, TopAwareBeamSearch, log_known
 from .hypotheses import Finished, HypothesisTree
 from .laid_out import LaidOut
 from .packed_linear import int8_is_exact
-from .vocabulary_scores import EXACT, INT8, VocabularyScores, scored_by_product
+from .vocabulary_scores import EXACT, INT8, VocabularyScores
 
 SPECIAL = 3  # words that may be forbidden at a step: padding, the end, <unk>
 
@@ -258,7 +258,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
 def _check_rounding(factors: str, decoder: StepDecoder[Any, Any]) -> None:
     """See ``FastSequenceGenerator``."""
     flag = f"--{factors}-scores"
-    if not scored_by_product(decoder.output):
+    if not decoder.output.by_product:
         raise UserError(
             f"{flag} rounds the factors of matrix products, and --query-score concat scores words without them: leave "
             f"{flag} out."

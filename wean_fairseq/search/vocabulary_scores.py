@@ -9,8 +9,6 @@ Legend: ``N`` hypotheses of all sentences, ``B`` sentences, ``D`` width of the f
 ``W`` words with those that only copying can reach, ``C`` chunks, ``M`` candidates.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -35,7 +33,7 @@ def build_scores(
     """The scores of a search as its device wants them; arguments as for ``VocabularyScores``."""
     whole = embeddings.device.type != "cpu" and max_rows * num_words <= GPU_CHUNK
     if isinstance(output, LevelOutputs) and not (whole and factors == EXACT):
-        return LevelScores(output, embeddings, num_words, max_rows, factors)
+        return LevelScores(output, num_words, max_rows, factors)
     return (WholeScores if whole else VocabularyScores)(output, embeddings, num_words, max_rows, factors)
 
 
@@ -194,32 +192,26 @@ class VocabularyScores:
 
 
 class LevelScores(VocabularyScores):
-    """The same for the distributions of two levels, which are mixed at each step (DNPG)."""
+    """The same for two levels that are mixed at each step (DNPG): the phrase level's scores become the mixture's."""
 
-    output: LevelOutputs
-
-    def __init__(
-        self, output: LevelOutputs, embeddings: Tensor, num_words: int, max_rows: int, factors: str = EXACT
-    ) -> None:
-        super().__init__(output, embeddings, num_words, max_rows, factors)
-        self._levels = [
-            VocabularyScores(one, words, num_words, max_rows, factors)
-            for one, words in zip(output.outputs, output.embeddings, strict=True)
-        ]
+    def __init__(self, output: LevelOutputs, num_words: int, max_rows: int, factors: str) -> None:
+        (phrase, sentence), (phrase_words, sentence_words) = output.outputs, output.embeddings
+        super().__init__(phrase, phrase_words, num_words, max_rows, factors)
+        self._mixture = output
+        self._sentence = VocabularyScores(sentence, sentence_words, num_words, max_rows, factors)
 
     def compute(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         """See ``VocabularyScores``; a mixture is searched with a temperature by fairseq's loop."""
         assert temperature == 1.0
-        states, weights = self.output.split(features)
-        self._lay_out(len(features))
-        log_sums = [level.compute(of) for level, of in zip(self._levels, states, strict=True)]
+        (phrase, sentence), weights = self._mixture.split(features)
+        log_sums = torch.stack([super().compute(phrase), self._sentence.compute(sentence)], dim=1)
+        taken = weights - log_sums  # (N, 2)
         for number, mixture in enumerate(self._scores):
-            first, second = (
-                level._scores[number].add_((level._shift[number] - log_sum + weight).unsqueeze(1))
-                for level, log_sum, weight in zip(self._levels, log_sums, weights.unbind(dim=1), strict=True)
-            )
-            torch.logaddexp(first, second, out=mixture)
+            mixture.add_((self._shift[number] + taken[:, 0]).unsqueeze(1))
+            other = self._sentence._scores[number].add_((self._sentence._shift[number] + taken[:, 1]).unsqueeze(1))
+            torch.logaddexp(mixture, other, out=mixture)
             self._maxima[:, number] = mixture.view(len(features), -1, BLOCK).amax(dim=2)
+        self._shift.zero_()
         return torch.logsumexp(weights, dim=1)
 
 
@@ -249,13 +241,6 @@ class WholeScores(VocabularyScores):
         """See ``VocabularyScores``."""
         best, places = _totals(self._scores, normaliser, sums).view(sentences, -1).topk(count)
         return best, places % self.num_words, places // self.num_words
-
-
-def scored_by_product(output: Any) -> bool:
-    """Whether the scores of an output layer are matrix products, in chunks of words as at once."""
-    if isinstance(output, LevelOutputs):
-        return all(map(scored_by_product, output.outputs))
-    return isinstance(output, OutputLayer) and not isinstance(getattr(output, "score", None), ConcatScore)
 
 
 def _totals(scores: Tensor, taken: Tensor, sums: Tensor | None) -> Tensor:

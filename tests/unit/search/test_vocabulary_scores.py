@@ -7,7 +7,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests import triton_kernels
-from wean_fairseq.modules import QueryEmbedding
+from wean_fairseq.modules import LevelOutputs, QueryEmbedding
 from wean_fairseq.modules.additive_scores import LARGEST_PART, AdditiveScorer
 from wean_fairseq.search import packed_linear, vocabulary_scores
 from wean_fairseq.search.packed_linear import Int8Linear, PackedLinear, int8_is_exact
@@ -49,6 +49,25 @@ def test_scores_their_sum_and_the_best_are_those_of_the_plain_form(scores_class,
     best, words, beams = scores.best(log_sum, sums, SENTENCES, 8)
     torch.testing.assert_close(best, values)
     assert torch.equal(words, places % vocabulary) and torch.equal(beams, places // vocabulary)
+
+
+@pytest.mark.parametrize("vocabulary", [20, 65, 300])
+@pytest.mark.parametrize("chunk", [64, 700, 10**6])
+@torch.no_grad()
+def test_a_mixture_and_its_sum_are_those_of_the_plain_form(vocabulary, chunk, monkeypatch):
+    """At every step: the memory of the step before is gone on with."""
+    monkeypatch.setattr(vocabulary_scores, "CPU_CHUNK", chunk)
+    layers = [build(vocabulary)[:2] for _ in range(2)]
+    output = LevelOutputs(*zip(*layers, strict=True))
+    scores = vocabulary_scores.build_scores(output, layers[0][1], vocabulary, ROWS)
+    for _ in range(2):
+        features = torch.cat([torch.randn(ROWS, 2 * DIM), torch.rand(ROWS, 2).log()], dim=1)
+        expected = output.scores(features, torch.empty(0))
+        torch.testing.assert_close(scores.compute(features), expected.logsumexp(dim=1))
+        torch.testing.assert_close(scores.get(torch.arange(vocabulary).expand(ROWS, -1)), expected)
+        best, words, _ = scores.best(torch.zeros(ROWS), None, ROWS, 1)
+        torch.testing.assert_close(best, expected.amax(dim=1, keepdim=True))
+        assert torch.equal(words, expected.argmax(dim=1, keepdim=True))
 
 
 class CountedExponentials(TorchDispatchMode):

@@ -30,7 +30,6 @@ from ...modules.chunked_loss import Readings, TokenLoss, product_token_loss
 from ...modules.copying import CopyMixture, mix
 from ...modules.dnpg_decoder import LevelsMemory, LevelsState
 from ...modules.dnpg_mixture import mix_levels
-from ...modules.query_embedding import Product
 from ...modules.soft_labels import PHRASE, SENTENCE
 from ..copying import CopyingDecoder, CopyMemory, no_copy_mask
 from .annealing import Annealing
@@ -139,9 +138,9 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
         self, features: Tensor, words: Tensor, loss_of: TokenLoss, inputs: Sequence[Tensor], *, totals: bool
     ) -> Tensor:
         """See ``CopyingDecoder``; only the sum over all words of the mixture's scores needs all of them at once."""
-        products, weights = self.output.level_parts(features)
-        if totals or not all(isinstance(product, Product) for product in products):
+        if totals or not self.output.by_product:
             return super()._token_loss(features, words, loss_of, inputs, totals=totals)
+        products, weights = self.output.level_parts(features)
 
         def sums_of(phrase: Readings, sentence: Readings, weights: Tensor, *inputs: Tensor) -> Tensor:
             log_probs = [read.picked - read.log_sum.unsqueeze(1) for read in (phrase, sentence)]
