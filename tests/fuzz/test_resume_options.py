@@ -51,7 +51,8 @@ def dataset(pairs: int, text: int) -> LanguagePairDataset:
 
 def shards(options: dict[str, Any], epoch: int) -> list[epoch_batches.EpochBatches]:
     """The epoch's batches as each process's trainer has them."""
-    task = ParaphraseTask(ParaphraseConfig(data=".", train_subset="train"), make_dictionary(), make_dictionary())
+    cfg = ParaphraseConfig(data=".", train_subset="train", required_seq_len_multiple=1)
+    task = ParaphraseTask(cfg, make_dictionary(), make_dictionary())
     data = dataset(options["pairs"], options["text"])
     task.datasets["train"] = data
     limit = options["max_length"]
