@@ -1,19 +1,29 @@
-"""The grammar of the synthetic dialogues: 173 patterns of one turn and its possible responses, in Chinese.
+"""The grammar of the synthetic dialogues, `grammars/dialogues.toml`: patterns of a turn, and fillers of their slots.
 
-A line of `TURNS` is `what is said > a response | another one`, a line that starts with `|` adds responses to the line
-before. `{person}` is a filler of that type (see dialogue_fillers.py), `{person2}` another one of the same type. A slot
-that only a response has is an entity that cannot be copied.
+There are 173 patterns, in Chinese: what is said, and one or more responses. `{person}` is a filler of that type,
+`{person2}` another one of the same type. A slot that only a response has is an entity that cannot be copied.
+
+A filler (a name, dish, title, number) is put together from parts. A part is a list of words; where it has two halves,
+`a b / c d`, the sets of DS-II take the words before the slash for training and those behind it for testing, and those
+of DS-I take both. So no filler is in both halves, and as the words of the second are rarer, most of its fillers have a
+character that no filler of the first has.
 """
 
 import re
+from collections.abc import Sequence
+from random import Random
 from typing import NamedTuple
 
+from corpus.chance import pick
 from corpus.grammar import read_grammar
 
 GRAMMAR = read_grammar("dialogues")
+PARTS: dict[str, str] = GRAMMAR["parts"]
+# The forms of each type: the parts that are put together; a name that is no part stands for itself.
+FORMS: dict[str, list[str]] = GRAMMAR["forms"]
+MAX_MISSES = 500  # repeated fillers in a row after which a pool holds all there are
 
-TURNS = GRAMMAR["turns"]
-
+HALVES = ("train", "test")
 SLOT = re.compile(r"\{([a-z]+)(\d?)\}")
 
 
@@ -21,17 +31,10 @@ class Pattern(NamedTuple):
     """An utterance and one or more responses, with slots."""
 
     said: str
-    responses: tuple[str, ...]
+    responses: list[str]
 
 
-def parse_turns(text: str) -> list[Pattern]:
-    """Return the patterns that the lines write down."""
-    patterns: list[Pattern] = []
-    for line in filter(None, text.splitlines()):
-        said, _, responses = (part.strip() for part in line.partition(">"))
-        found = tuple(response.strip() for response in responses.split("|"))
-        patterns.append(Pattern(said, found))
-    return patterns
+PATTERNS = [Pattern(said, responses) for said, responses in GRAMMAR["turns"].items()]
 
 
 def slots(text: str) -> list[str]:
@@ -39,4 +42,21 @@ def slots(text: str) -> list[str]:
     return list(dict.fromkeys(name + number for name, number in SLOT.findall(text)))
 
 
-PATTERNS = parse_turns(TURNS)
+def words_of(part: str, halves: Sequence[str]) -> list[str]:
+    """Return the words of a part in these of its halves, a name that is no part as itself."""
+    text = PARTS.get(part, part)
+    first, _, second = text.partition("/")
+    chosen = {"train": first, "test": second or first}
+    return list(dict.fromkeys(word for half in halves for word in chosen[half].split()))
+
+
+def draw_pool(rng: Random, kind: str, halves: Sequence[str], size: int) -> list[str]:
+    """Draw so many different fillers of one type, all that there are if they are fewer."""
+    forms = [[words_of(part, halves) for part in form.split()] for form in FORMS[kind]]
+    pool: dict[str, None] = {}
+    misses = 0
+    while len(pool) < size and misses < MAX_MISSES:
+        filler = "".join(pick(rng, words) for words in pick(rng, forms))
+        misses = misses + 1 if filler in pool else 0
+        pool[filler] = None
+    return list(pool)

@@ -23,8 +23,7 @@ from corpus.chance import pick
 from corpus.command import run_generator, whole_number
 from corpus.errors import InputError
 from corpus.output import SPLITS, Output
-from dialogue_fillers import FORMS, HALVES, draw_pool
-from dialogue_grammar import PATTERNS, SLOT, Pattern, slots
+from dialogue_grammar import FORMS, HALVES, PATTERNS, SLOT, Pattern, draw_pool, slots
 from tqdm import tqdm
 
 from wean_fairseq.text.steps import splitter

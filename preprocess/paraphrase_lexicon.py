@@ -10,32 +10,16 @@ from corpus.grammar import read_grammar
 
 GRAMMAR = read_grammar("paraphrases")
 
-VERB_SETS: tuple[str, ...] = tuple(GRAMMAR["verb_sets"].split("/"))
-
-# Behind the colon: the first words of the adjective sets that go with the noun.
-NOUN_SETS: tuple[str, ...] = tuple(GRAMMAR["noun_sets"].split("/"))
-
-ADJECTIVE_SETS: tuple[str, ...] = tuple(GRAMMAR["adjective_sets"].split("/"))
-
-# Invariable words; "_" joins the words of a phrase.
-OTHER_SETS: tuple[str, ...] = tuple(GRAMMAR["other_sets"])
-
-FEMALE_NAMES: tuple[str, ...] = tuple(GRAMMAR["female_names"].split())
-MALE_NAMES: tuple[str, ...] = tuple(GRAMMAR["male_names"].split())
-SURNAMES: tuple[str, ...] = tuple(GRAMMAR["surnames"].split())
-# Invented towns: every ending on every beginning would be 120; the step below keeps 90 of them.
-_BEGINNINGS = "ash bracken cold elm fern green hazel king lang marsh north oak raven stan wind".split()
-_ENDINGS = "bury dale field ford ham mere ton wick".split()
-TOWNS: tuple[str, ...] = tuple(
-    begin + end
-    for number, (begin, end) in enumerate((begin, end) for begin in _BEGINNINGS for end in _ENDINGS)
-    if number % 4 != 3
+FEMALE_NAMES, MALE_NAMES, SURNAMES, COUNTRIES = (
+    GRAMMAR[name].split() for name in ("female_names", "male_names", "surnames", "countries")
 )
-COUNTRIES: tuple[str, ...] = tuple(GRAMMAR["countries"].split())
+# Invented towns: of all endings on all beginnings, in their order, every fourth is left out.
+TOWNS = [begin + end for begin in GRAMMAR["town_beginnings"].split() for end in GRAMMAR["town_endings"].split()]
+del TOWNS[3::4]
 
-IRREGULAR_VERBS: dict[str, tuple[str, str]] = {name: tuple(forms) for name, forms in GRAMMAR["irregular_verbs"].items()}
-DOUBLING_VERBS = frozenset("annul cancel defer map pen plan shun spot travel".split())
+IRREGULAR_VERBS: dict[str, list[str]] = GRAMMAR["irregular_verbs"]
 IRREGULAR_PLURALS: dict[str, str] = GRAMMAR["irregular_plurals"]
+DOUBLING_VERBS: list[str] = GRAMMAR["doubling_verbs"].split()
 
 
 class SynonymSet(NamedTuple):
@@ -70,19 +54,22 @@ def _plural(noun: str) -> str:
     return noun + "s"
 
 
-def _parse_sets() -> dict[str, SynonymSet]:
-    """Index all sets by their plainest word."""
+def _build_sets() -> dict[str, SynonymSet]:
+    """All sets by their plainest word.
+
+    A set is words, of which "_" joins those of a phrase; behind a colon, the first words of the adjective sets that go
+    with a noun.
+    """
     sets: dict[str, SynonymSet] = {}
-    tables = (("verb", VERB_SETS), ("noun", NOUN_SETS), ("adjective", ADJECTIVE_SETS), ("other", OTHER_SETS))
-    for kind, lines in tables:
-        for line in lines:
+    for kind in ("verb", "noun", "adjective", "other"):
+        for line in GRAMMAR[f"{kind}_sets"].split("/"):
             words, _, adjectives = line.partition(":")
             members = tuple(word.replace("_", " ") for word in words.split())
             sets[members[0]] = SynonymSet(kind, members, tuple(adjectives.split()))
     return sets
 
 
-LEXICON: dict[str, SynonymSet] = _parse_sets()
+LEXICON: dict[str, SynonymSet] = _build_sets()
 
 
 def surface_sets() -> list[tuple[str, ...]]:

@@ -135,7 +135,7 @@ class Scene:
         """Return a number between `low` and `high`, both included."""
         return str(low + int(self.rng.random() * (high - low + 1)))
 
-    def new(self, keys: Sequence[str], without: frozenset[str] = frozenset()) -> str:
+    def new(self, keys: Sequence[str], without: Sequence[str] = ()) -> str:
         """Return one of `keys` that the pair has not used yet."""
         left = [key for key in keys if key not in self.used and key not in without]
         if not left:

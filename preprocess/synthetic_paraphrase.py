@@ -17,7 +17,7 @@ from corpus.chance import pick
 from corpus.command import run_generator, whole_number
 from corpus.errors import InputError
 from corpus.output import SPLITS, Output
-from paraphrase_grammar import CUES, PARSED_TEMPLATES
+from paraphrase_grammar import CUES, TEMPLATES
 from paraphrase_lexicon import surface_sets
 from paraphrase_scene import Scene, Unsuitable
 from tqdm import tqdm
@@ -58,12 +58,12 @@ def fix_articles(tokens: Sequence[str]) -> list[str]:
 
 def draw_template(rng: Random) -> Pair:
     """Draw the source and target pattern of one construction by its weight."""
-    point = rng.random() * sum(weight for weight, _, _ in PARSED_TEMPLATES)
-    for weight, source, target in PARSED_TEMPLATES:
+    point = rng.random() * sum(weight for weight, _, _ in TEMPLATES)
+    for weight, source, target in TEMPLATES:
         point -= weight
         if point < 0:
             return source, target
-    return PARSED_TEMPLATES[-1][1:]
+    return TEMPLATES[-1][1:]
 
 
 def write_patterns(patterns: Pair, scene: Scene) -> Pair:

@@ -1,7 +1,6 @@
 """The topic essays: every sentence is one that the grammar has for its topics, every topic is told, nothing else is.
 
-The grammar is read here once more, by splitting its text line by line, and every sentence that it can make is listed;
-an essay is taken apart against that list.
+Every sentence that the grammar's file can make is listed; an essay is taken apart against that list.
 """
 
 import itertools
@@ -59,18 +58,16 @@ def essays(language, tmp_path_factory):
 @pytest.fixture(scope="module")
 def sentences(language):
     """Domain -> sentence -> (its role or kind, its topic word or none)."""
-    found, domain, templates, role = {}, "", [], ""
-    for line in TEXTS[language].replace("\n    | ", " | ").splitlines():
-        if line.startswith("# "):
-            domain = found.setdefault(line[2:], {})
-        elif line.startswith("  "):
-            word, said = line.strip().split(" > ")
-            for template, more in itertools.product(templates, said.split(" | ")):
-                domain[template.strip().replace("{more}", more.strip()).replace("{}", word)] = (role, word)
-        elif line:
-            role, rest = line.split(" > ")
-            templates = rest.split(" | ")
-            domain.update({text.strip(): (role, None) for text in templates if "{}" not in text})
+    found = {}
+    for name, parts in TEXTS[language].items():
+        domain = found[name] = {}
+        for role, part in parts.items():
+            if isinstance(part, list):
+                domain.update(dict.fromkeys(part, (role, None)))
+                continue
+            said = ((word, more) for word, mores in part.items() if word != "sentences" for more in mores)
+            for template, (word, more) in itertools.product(part["sentences"], said):
+                domain[template.replace("{more}", more).replace("{}", word)] = (role, word)
     return found
 
 
@@ -132,7 +129,7 @@ def test_every_choice_of_topics_fits_into_an_essay(sentences):
 
 def test_incomplete_domain_is_named():
     with pytest.raises(ValueError, match="domain walk has the parts"):
-        essay_grammar.parse_domains("# walk\nopening > a .\nclosing > b .\n")
+        essay_grammar.build_domains({"walk": {"opening": ["a ."], "closing": ["b ."]}})
 
 
 # --- the essays
