@@ -28,9 +28,9 @@ def linear(layer: nn.Linear, x: Tensor) -> Tensor:
     return layer.weight @ x + layer.bias
 
 
-def read(model: Any, source: Tensor, previous: Tensor) -> Reading:
-    """Source words (S,), previous output words (T,), without padding."""
-    encoder, decoder, attention = model.encoder, model.decoder, model.decoder.attention
+def read_source(model: Any, source: Tensor) -> tuple[list[Tensor], Tensor]:
+    """h_1 ... h_n of source words (S,), and the decoder's state before the first step."""
+    encoder = model.encoder
     embed, weights = encoder.embed_tokens.weight, dict(encoder.gru.named_parameters())
     directions = []
     for suffix, order in (("_l0", 1), ("_l0_reverse", -1)):
@@ -40,7 +40,13 @@ def read(model: Any, source: Tensor, previous: Tensor) -> Reading:
             outputs.append(h)
         directions.append(outputs[::order])
     memory = [torch.cat(pair) for pair in zip(*directions, strict=True)]
-    s = torch.tanh(linear(decoder.start, sum(memory) / len(memory)))
+    return memory, torch.tanh(linear(model.decoder.start, sum(memory) / len(memory)))
+
+
+def read(model: Any, source: Tensor, previous: Tensor) -> Reading:
+    """Source words (S,), previous output words (T,), without padding."""
+    decoder, attention, embed = model.decoder, model.decoder.attention, model.encoder.embed_tokens.weight
+    memory, s = read_source(model, source)
     read_so_far, attended = torch.zeros(len(memory[0])), torch.zeros(len(memory))
     found = Reading(torch.empty(0), [], [], [])
     features = []

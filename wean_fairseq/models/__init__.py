@@ -4,6 +4,7 @@ from . import (
     copy_transformer,
     copynet,
     dnpg,
+    drgd,
     granularity_transformer,
     mta_lstm,
     nts,

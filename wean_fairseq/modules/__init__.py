@@ -34,6 +34,7 @@ from .dnpg_separator import NO_LABEL, LevelSeparator, label_loss
 from .masking import left_padding, masked_softmax
 from .query_embedding import QUERY_SCORES, OutputLayer, QueryEmbedding
 from .recurrent import run_over_words
+from .recurrent_latent import RecurrentLatent, divergence_from_prior
 from .residual_lstm import ResidualLstm
 from .sc_lstm_cell import KeywordGate, KeywordRows, control_loss, first_keywords
 from .sinusoidal_positions import SinusoidalEmbedding
@@ -101,6 +102,7 @@ __all__ = [
     "OutputLayer",
     "PositionedEmbedding",
     "QueryEmbedding",
+    "RecurrentLatent",
     "ResidualLstm",
     "SinusoidalEmbedding",
     "SourceContext",
@@ -120,6 +122,7 @@ __all__ = [
     "base_ids",
     "control_loss",
     "coverage_loss",
+    "divergence_from_prior",
     "find_chunks",
     "first_keywords",
     "fold_hypotheses",

@@ -2,4 +2,4 @@
 
 from .config import RnnDistractConfig
 from .decoder import RnnDistractDecoder
-from .model import RnnDistractEncoder, RnnDistractModel
+from .model import RnnDistractModel

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from ...modules import (
     AdditiveAttention,
     ContentDistraction,
-    Memory,
     QueryEmbedding,
     State,
     Step,
@@ -23,7 +22,8 @@ from ...modules import (
     least_divergence,
     weighted_sum,
 )
-from ..base import StepDecoder, WordScores
+from ..base import WordScores
+from ..gru_attention import GruAttentionDecoder, GruMemory
 
 
 class SearchWeights(NamedTuple):
@@ -32,16 +32,6 @@ class SearchWeights(NamedTuple):
     attention: float
     content: float
     state: float
-
-
-@dataclass(frozen=True)
-class DistractMemory(Memory):
-    """The source as every step sees it."""
-
-    states: Tensor  # (B, S, M)
-    keys: Tensor  # of the attention, (B, S, A)
-    padding_mask: Tensor  # (B, S)
-    start: Tensor  # s_0, (B, H)
 
 
 @dataclass(frozen=True)
@@ -64,7 +54,7 @@ class DistractState(State):
     before: ReadBefore | None  # None where the search does not look at it
 
 
-class RnnDistractDecoder(StepDecoder[DistractMemory, DistractState]):
+class RnnDistractDecoder(GruAttentionDecoder[DistractState]):
     """s'_t = GRU(e(y_{t-1}), s_{t-1}); distracted attention from s'_t to c_t; s_t = GRU(c_t, s'_t).
 
     Args:
@@ -103,13 +93,7 @@ class RnnDistractDecoder(StepDecoder[DistractMemory, DistractState]):
         self.search_weights = search_weights
         self.ranks_hypotheses = any(search_weights)
 
-    def remember(self, encoder_out: dict[str, Tensor]) -> DistractMemory:
-        """See ``StepDecoder``; s_0 = tanh(W mean(h) + b)."""
-        states, padding_mask = encoder_out["encoder_out"], encoder_out["encoder_padding_mask"]
-        mean = states.sum(dim=1) / padding_mask.logical_not().sum(dim=1, keepdim=True).clamp(min=1)
-        return DistractMemory(states, self.attention.project_keys(states), padding_mask, torch.tanh(self.start(mean)))
-
-    def begin(self, memory: DistractMemory) -> DistractState:
+    def begin(self, memory: GruMemory) -> DistractState:
         sentences, length, width = memory.states.shape
         before = None
         if self.ranks_hypotheses and not self.training:
@@ -119,7 +103,7 @@ class RnnDistractDecoder(StepDecoder[DistractMemory, DistractState]):
         nothing_read = memory.states.new_zeros(sentences, width)
         return DistractState(memory.start, nothing_read, memory.states.new_zeros(sentences, length), before)
 
-    def step(self, words: Tensor, memory: DistractMemory, state: DistractState) -> tuple[Step, DistractState]:
+    def step(self, words: Tensor, memory: GruMemory, state: DistractState) -> tuple[Step, DistractState]:
         """See ``StepDecoder``; the features are the readouts, ``extra`` what a search prefers of the last step."""
         features, weights = [], []
         preferred = state.hidden.new_zeros(len(words), dtype=torch.float)
@@ -140,7 +124,7 @@ class RnnDistractDecoder(StepDecoder[DistractMemory, DistractState]):
         readouts = self.dropout(torch.stack(features, dim=1))
         return Step(readouts, torch.stack(weights, dim=1), extra={"prefer": preferred}), state
 
-    def finish(self, step: Step, memory: DistractMemory, scores: WordScores, log_sum: Tensor) -> Tensor:
+    def finish(self, step: Step, memory: GruMemory, scores: WordScores, log_sum: Tensor) -> Tensor:
         """See ``StepDecoder``; hypotheses are ranked with how unlike their last step is to all before."""
         return log_sum - step.extra["prefer"]
 

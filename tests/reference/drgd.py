@@ -1,0 +1,49 @@
+"""DRGD for one sentence pair, a word and a source position at a time, from raw weights (Li et al., EMNLP 2017)."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tests.reference import query_scores
+from tests.reference.residual_lstm import SCORES
+from tests.reference.rnn_distract import gru_step, linear, read_source
+
+
+def read(model: Any, source: Tensor, previous: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores of the next word, (T, V), and the divergence of each step from its prior, (T,).
+
+    Args:
+        model: of this family.
+        source: words (S,), without padding.
+        previous: output words before each step, (T,).
+        noise: eps of each step, (T, Z); 0 = the mean.
+    """
+    decoder, attention, embed = model.decoder, model.decoder.attention, model.encoder.embed_tokens.weight
+    first, second, latent = (
+        dict(part.named_parameters()) for part in (decoder.first_gru, decoder.second_gru, decoder.latent)
+    )
+    memory, start = read_source(model, source)
+    h1, h2, z = start, start, torch.zeros(noise.size(1))
+    features, divergences = [], []
+    for word, eps in zip(previous.tolist(), noise, strict=True):
+        e = embed[word]
+        x = torch.cat([e, h1])  # h1 of the step before
+        h = 1 / (1 + torch.exp(-(latent["given.weight"] @ x + latent["given.bias"] + latent["before.weight"] @ z)))
+        mu, log_variance = (latent["normal.weight"] @ h + latent["normal.bias"]).chunk(2)
+        sigma = log_variance.exp().sqrt()
+        z = mu + sigma * eps
+        normals = torch.distributions.Normal(mu, sigma), torch.distributions.Normal(0.0, 1.0)
+        divergences.append(torch.distributions.kl_divergence(*normals).sum())
+        h1 = gru_step(e, h1, first, "_l0")
+        scores = [
+            attention.vector @ torch.tanh(attention.key_proj.weight @ source_state + linear(attention.query_proj, h1))
+            for source_state in memory
+        ]
+        alpha = torch.softmax(torch.stack(scores), dim=0)
+        content = sum(a * source_state for a, source_state in zip(alpha, memory, strict=True))
+        h2 = gru_step(torch.cat([e, content]), h2, second, "_l0")
+        features.append(torch.tanh(linear(decoder.combine, torch.cat([z, h2]))))
+    kind = SCORES[type(decoder.output.score).__name__]
+    parameters = dict(decoder.output.named_parameters())
+    return query_scores.scores(kind, torch.stack(features), embed, parameters), torch.stack(divergences)

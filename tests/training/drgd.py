@@ -1,0 +1,8 @@
+"""DRGD (Li et al.): latent variables are drawn in training; where dropout falls is chosen here."""
+
+from . import DECODER, ENCODER, Case, Dropped, normal, uniform
+
+DROPPED = [Dropped(ENCODER, "embedding", 6), Dropped(DECODER, "embedding", 6), Dropped(DECODER, "tanh", 10)]
+STARTS = {r".*embed_tokens\.weight": normal(1.0), r".*attention\.vector": uniform(5**-0.5)}
+SIZES = {"embed_dim": 6, "hidden_size": 10, "attention_dim": 5, "latent_dim": 7}
+CASES = [Case("drgd", SIZES, DROPPED, STARTS, noise=frozenset({"randn_like"}))]

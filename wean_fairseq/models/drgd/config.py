@@ -1,0 +1,19 @@
+"""Options of ``drgd`` (Li et al., EMNLP 2017). The defaults are the sizes of the authors' release, for LCSTS."""
+
+from dataclasses import dataclass
+
+from ...fields import option
+from ..gru_attention import GruAttentionConfig
+
+
+@dataclass
+class DrgdConfig(GruAttentionConfig):
+    """See docs/equations.md for what the equations rest on."""
+
+    latent_dim: int = option(500, "width of the latent variable of each step", least=1)
+    kl_weight: float = option(
+        1.0, "weight of the divergence of the latent variables from their prior in the loss", least=0
+    )
+    kl_anneal_updates: int = option(
+        0, "updates over which this weight rises from 0 in training; 0 = it is whole from the first on", least=0
+    )

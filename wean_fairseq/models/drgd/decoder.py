@@ -1,0 +1,113 @@
+"""The decoder of DRGD (Li et al., EMNLP 2017): two GRUs with attention between them, and a latent variable a step.
+
+Neither GRU reads the latent variables, so in training each runs over all steps at once, and so does the attention; only
+the latent variables, each of which reads the one before, are computed step by step.
+
+Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``H`` hidden width, ``E`` embedding
+width, ``Z`` latent width.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor, nn
+
+from ...modules import (
+    AdditiveAttention,
+    MixtureLoss,
+    QueryEmbedding,
+    RecurrentLatent,
+    State,
+    Step,
+    attention_weights,
+    divergence_from_prior,
+    weighted_sum,
+)
+from ..gru_attention import GruAttentionDecoder, GruMemory
+
+
+@dataclass(frozen=True)
+class DrgdState(State):
+    """State after a step, which the next one reads."""
+
+    first: Tensor  # h^d1_t, (N, H)
+    second: Tensor  # h^d2_t, (N, H)
+    latent: Tensor  # z_t, (N, Z)
+
+
+class DrgdDecoder(GruAttentionDecoder[DrgdState]):
+    """Words are scored from tanh(W_z z_t + W_h h^d2_t + b).
+
+    h^d1_t = GRU(e(y_{t-1}), h^d1_{t-1}); attention from h^d1_t to c_t; h^d2_t = GRU([e(y_{t-1}); c_t], h^d2_{t-1});
+    z_t from e(y_{t-1}), h^d1_{t-1} and z_{t-1}, see ``RecurrentLatent``.
+
+    Args:
+        dictionary: of the target (the same as of the source).
+        embed_tokens: the shared embedding, (V, E).
+        hidden_size: ``H``.
+        latent_dim: ``Z``.
+        attention: to the encoder's outputs, which are 2 H wide.
+        output: scores words from features, H wide.
+        dropout: on embeddings and features.
+        kl_weight: of the divergence of the latent variables in the loss.
+        kl_anneal_updates: over which it rises from 0 in training.
+    """
+
+    def __init__(
+        self,
+        dictionary: Dictionary,
+        embed_tokens: nn.Embedding,
+        hidden_size: int,
+        latent_dim: int,
+        attention: AdditiveAttention,
+        output: QueryEmbedding,
+        dropout: float,
+        kl_weight: float,
+        kl_anneal_updates: int,
+    ) -> None:
+        super().__init__(dictionary)
+        embed_dim = embed_tokens.embedding_dim
+        self.embed_tokens = embed_tokens
+        self.start = nn.Linear(2 * hidden_size, hidden_size)
+        self.first_gru = nn.GRU(embed_dim, hidden_size, batch_first=True)
+        self.attention = attention
+        self.second_gru = nn.GRU(embed_dim + 2 * hidden_size, hidden_size, batch_first=True)
+        self.latent = RecurrentLatent(embed_dim + hidden_size, hidden_size, latent_dim)
+        self.combine = nn.Linear(latent_dim + hidden_size, hidden_size)  # W_z, W_h, b
+        self.output = output
+        self.dropout = nn.Dropout(dropout)
+        self.latent_dim = latent_dim
+        self.kl_weight = kl_weight
+        self.kl_anneal_updates = kl_anneal_updates
+        self.set_num_updates(0)
+
+    def set_num_updates(self, updates: int) -> None:
+        """Let the weight of the divergence rise; fairseq says how many updates there were before every one."""
+        self.annealed = min(1.0, updates / self.kl_anneal_updates) if self.kl_anneal_updates else 1.0
+
+    def begin(self, memory: GruMemory) -> DrgdState:
+        return DrgdState(memory.start, memory.start, memory.start.new_zeros(len(memory.start), self.latent_dim))
+
+    def step(self, words: Tensor, memory: GruMemory, state: DrgdState) -> tuple[Step, DrgdState]:
+        """See ``StepDecoder``; ``extra`` has the ``mean`` and ``log_variance`` of the latent variables, (N, T, Z)."""
+        embedded = self.dropout(self.embed_tokens(words))  # (N, T, E)
+        first, last_first = self.first_gru(embedded, state.first.unsqueeze(0))  # (N, T, H), (1, N, H)
+        scores = self.attention.scores(first.flatten(0, 1), memory.keys)  # (N * T, S)
+        weights = attention_weights(scores, memory.padding_mask)
+        context = weighted_sum(weights, memory.states).unflatten(0, words.shape)  # c_t, (N, T, 2 H)
+        second, last_second = self.second_gru(torch.cat([embedded, context], dim=-1), state.second.unsqueeze(0))
+        before = torch.cat([state.first.unsqueeze(1), first[:, :-1]], dim=1)  # h^d1_{t-1}, (N, T, H)
+        latents = self.latent(torch.cat([embedded, before], dim=-1), state.latent)
+        features = torch.tanh(self.combine(torch.cat([latents.values, second], dim=-1)))  # (N, T, H)
+        extra = {"mean": latents.mean, "log_variance": latents.log_variance}
+        after = DrgdState(last_first[0], last_second[0], latents.values[:, -1])
+        return Step(self.dropout(features), weights.unflatten(0, words.shape), extra=extra), after
+
+    def step_loss(self, step: Step, memory: GruMemory, target: Tensor, label_smoothing: float) -> MixtureLoss:
+        """The negative lower bound: with the divergence of the latent variables of all words, logged as ``kl``."""
+        sums = super().step_loss(step, memory, target, label_smoothing)
+        divergence = divergence_from_prior(step.extra["mean"], step.extra["log_variance"])  # (N, T)
+        divergence = divergence.masked_fill(target.eq(self.padding_idx), 0.0).sum()
+        weight = self.kl_weight * (self.annealed if self.training else 1.0)
+        return MixtureLoss(sums.loss + weight * divergence, sums.nll_loss, {"kl": divergence.detach()})

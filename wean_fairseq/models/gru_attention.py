@@ -1,0 +1,72 @@
+"""What RNN-distract and DRGD have in common: a bidirectional GRU that reads the source, and additive attention to it.
+
+Legend: ``B`` batch, ``S`` source length, ``H`` hidden width, ``A`` attention width.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor, nn
+
+from ..fields import option
+from ..modules import AdditiveAttention, Memory, run_over_words
+from .base import SourceEncoder, StateT, StepDecoder
+from .word_layers import OutputLayerConfig
+
+
+@dataclass
+class GruAttentionConfig(OutputLayerConfig):
+    """Options of both; the sizes are those of CopyNet's paper for LCSTS."""
+
+    embed_dim: int = option(350, "width of the embedding that encoder and decoder share", least=1)
+    hidden_size: int = option(500, "units of the decoder, and of each direction of the encoder", least=1)
+    attention_dim: int = option(0, "hidden width of the attention; 0 = --hidden-size", least=0)
+    dropout: float = option(0.0, "dropout on the embeddings and on what words are scored from")
+
+
+class GruEncoder(SourceEncoder):
+    """A bidirectional GRU, h_i = [forward; backward].
+
+    Args:
+        dictionary: of the source.
+        embed_tokens: the shared embedding, (V, E).
+        hidden_size: ``H`` of each direction.
+        dropout: on the embeddings.
+    """
+
+    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, hidden_size: int, dropout: float) -> None:
+        super().__init__(dictionary)
+        self.embed_tokens = embed_tokens
+        self.gru = nn.GRU(embed_tokens.embedding_dim, hidden_size, batch_first=True, bidirectional=True)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
+        """Encode a batch (B, S): ``encoder_out`` (B, S, 2 H), zero at padding, and ``encoder_padding_mask`` (B, S)."""
+        padding_mask = src_tokens.eq(self.padding_idx)
+        outputs, _ = run_over_words(self.gru, self.dropout(self.embed_tokens(src_tokens)), padding_mask)
+        return {"encoder_out": outputs, "encoder_padding_mask": padding_mask}
+
+
+@dataclass(frozen=True)
+class GruMemory(Memory):
+    """The source as every step sees it."""
+
+    states: Tensor  # (B, S, 2 H)
+    keys: Tensor  # of the attention, (B, S, A)
+    padding_mask: Tensor  # (B, S)
+    start: Tensor  # s_0, (B, H)
+
+
+class GruAttentionDecoder(StepDecoder[GruMemory, StateT]):
+    """A decoder that starts from the mean of the encoder's outputs; a family makes ``start`` and ``attention``."""
+
+    start: nn.Linear
+    attention: AdditiveAttention
+
+    def remember(self, encoder_out: dict[str, Tensor]) -> GruMemory:
+        """See ``StepDecoder``; s_0 = tanh(W mean(h) + b)."""
+        states, padding_mask = encoder_out["encoder_out"], encoder_out["encoder_padding_mask"]
+        mean = states.sum(dim=1) / padding_mask.logical_not().sum(dim=1, keepdim=True).clamp(min=1)
+        return GruMemory(states, self.attention.project_keys(states), padding_mask, torch.tanh(self.start(mean)))

@@ -1,0 +1,55 @@
+"""A latent variable a step, whose value the next step reads: the generative part of DRGD (Li et al., EMNLP 2017).
+
+Legend: ``N`` rows, ``T`` steps, ``I`` input width, ``H`` hidden width, ``Z`` latent width.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from .looped_linear import LoopedLinear
+
+
+class Latents(NamedTuple):
+    """The variables of all steps, (N, T, Z) each."""
+
+    values: Tensor  # z_t
+    mean: Tensor  # mu_t
+    log_variance: Tensor  # log sigma_t^2
+
+
+class RecurrentLatent(nn.Module):
+    """z_t = mu_t + sigma_t * eps, eps ~ N(0, I), in training; z_t = mu_t otherwise.
+
+    h_t = sigmoid(W x_t + U z_{t-1} + b); mu_t and log sigma_t^2 are linear maps of h_t.
+
+    Args:
+        input_dim: ``I`` of x_t.
+        hidden_size: ``H``.
+        latent_dim: ``Z``.
+    """
+
+    def __init__(self, input_dim: int, hidden_size: int, latent_dim: int) -> None:
+        super().__init__()
+        self.given = nn.Linear(input_dim, hidden_size)  # W, b
+        self.before = nn.Linear(latent_dim, hidden_size, bias=False)  # U
+        self.normal = nn.Linear(hidden_size, 2 * latent_dim)  # mu_t, log sigma_t^2
+
+    def forward(self, inputs: Tensor, before: Tensor) -> Latents:
+        """Run over steps: x_t of each, (N, T, I), from the z before the first, (N, Z)."""
+        of_before, of_hidden = LoopedLinear(self.before.weight), LoopedLinear(self.normal.weight, self.normal.bias)
+        steps = []
+        for given in self.given(inputs).unbind(dim=1):
+            mean, log_variance = of_hidden(torch.sigmoid(given + of_before(before))).chunk(2, dim=-1)
+            before = mean
+            if self.training:
+                before = torch.addcmul(mean, torch.exp(0.5 * log_variance), torch.randn_like(mean))
+            steps.append((before, mean, log_variance))
+        return Latents(*(torch.stack(parts, dim=1) for parts in zip(*steps, strict=True)))
+
+
+def divergence_from_prior(mean: Tensor, log_variance: Tensor) -> Tensor:
+    """KL(N(mu, sigma^2) || N(0, I)) = -1/2 sum(1 + log sigma^2 - mu^2 - sigma^2): (..., Z) -> (...), float32."""
+    mean, log_variance = mean.float(), log_variance.float()
+    return -0.5 * (1 + log_variance - mean.square() - log_variance.exp()).sum(dim=-1)
