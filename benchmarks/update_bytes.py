@@ -68,6 +68,7 @@ WORDS = {
         Model("residual_lstm"),
         Model("srb"),
         Model("rnn_distract"),
+        Model("drgd"),
         Model("paraphrase_transformer"),
         Model("copy_transformer"),
         Model("dnpg"),

@@ -8,7 +8,7 @@
 # out.
 #
 #   WIDTH    of embeddings and states (default: 512 of WEAN and Seq2seq, the own sizes of the others)
-#   SYSTEMS  wean_lstm_lcsts, seq2seq_lstm_lcsts; srb and rnn_distract, rows that the paper quotes, trained alike here
+#   SYSTEMS  wean_lstm_lcsts, seq2seq_lstm_lcsts; srb, rnn_distract and drgd, rows that the paper quotes, trained alike
 set -euo pipefail
 : "${DATA:=data/lcsts}" "${SYSTEMS:=wean_lstm_lcsts seq2seq_lstm_lcsts}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${EVALUATE:=5}" "${WIDTH:=128}" "${LIMIT:=500}" "${TEST_LIMIT:=20}"

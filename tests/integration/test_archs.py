@@ -67,9 +67,11 @@ PLAIN = {
     },
     "granularity_transformer_release": GRANULARITY | {"ga_length": "padded", "ga_cross": "resonance"},
     "residual_lstm": {"residual_every": 2, **STACK},
-    # SRB (Ma et al., ACL 2017): its release; RNN-distract (Chen et al., IJCAI 2016): sizes of CopyNet for LCSTS.
+    # SRB (Ma et al., ACL 2017): its release; RNN-distract (Chen et al., IJCAI 2016): sizes of CopyNet for LCSTS;
+    # DRGD (Li et al., EMNLP 2017): its release.
     "srb": {"embed_dim": 400, "hidden_size": 500, "relevance_weight": 0.0001},
     "rnn_distract": {"embed_dim": 350, "hidden_size": 500, "distract_content": 0.0},
+    "drgd": {"embed_dim": 350, "hidden_size": 500, "latent_dim": 0, "kl_weight": 1.0},
     "stacked_lstm": {"residual_every": 0, **STACK},
     # NTS (Nisioi et al., ACL 2017), sec. 2; EncDecA (Zhang and Lapata, EMNLP 2017), sec. 5.
     "nts": {"embed_dim": 500, "hidden_size": 500, "num_layers": 2, "dropout": 0.3, "attention_score": "general"},

@@ -32,7 +32,7 @@ SYSTEMS: dict[str, tuple[str, dict[str, Any]]] = {
     arch: (arch, {})
     for arch in (
         *("wean_lstm", "seq2seq_lstm", "copynet", "rnnsearch", "enc_dec", "pointer_generator", "residual_lstm"),
-        *("srb", "rnn_distract", "nts", "enc_dec_a", "paraphrase_transformer", "copy_transformer", "dnpg"),
+        *("srb", "rnn_distract", "drgd", "nts", "enc_dec_a", "paraphrase_transformer", "copy_transformer", "dnpg"),
         *(f"granularity_transformer_{kind}" for kind in ("resonance", "scope", "product", "mean")),
         *("mta_lstm", "tat_lstm", "tav_lstm", "sc_lstm", "ppg", "pc_san"),
     )

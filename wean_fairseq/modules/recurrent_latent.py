@@ -44,7 +44,8 @@ class RecurrentLatent(nn.Module):
             mean, log_variance = of_hidden(torch.sigmoid(given + of_before(before))).chunk(2, dim=-1)
             before = mean
             if self.training:
-                before = torch.addcmul(mean, torch.exp(0.5 * log_variance), torch.randn_like(mean))
+                noise = torch.randn_like(mean, dtype=torch.float32)  # the same in every precision
+                before = mean + torch.exp(0.5 * log_variance) * noise.to(mean.dtype)
             steps.append((before, mean, log_variance))
         return Latents(*(torch.stack(parts, dim=1) for parts in zip(*steps, strict=True)))
 

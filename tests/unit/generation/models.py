@@ -29,6 +29,7 @@ ARCHS: dict[str, dict[str, Any]] = {
     "nts": RECURRENT,
     "srb": RECURRENT,
     "rnn_distract": RECURRENT,
+    "drgd": RECURRENT,
     "dnpg": TRANSFORMER,
     "ppg": RECURRENT,
     "pc_san": {**TRANSFORMER, "bert_layers": "none"},

@@ -10,7 +10,7 @@ from ..gru_attention import GruAttentionConfig
 class DrgdConfig(GruAttentionConfig):
     """See docs/equations.md for what the equations rest on."""
 
-    latent_dim: int = option(500, "width of the latent variable of each step", least=1)
+    latent_dim: int = option(0, "width of the latent variable of each step; 0 = --hidden-size", least=0)
     kl_weight: float = option(
         1.0, "weight of the divergence of the latent variables from their prior in the loss", least=0
     )

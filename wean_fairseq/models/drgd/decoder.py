@@ -95,14 +95,14 @@ class DrgdDecoder(GruAttentionDecoder[DrgdState]):
         first, last_first = self.first_gru(embedded, state.first.unsqueeze(0))  # (N, T, H), (1, N, H)
         scores = self.attention.scores(first.flatten(0, 1), memory.keys)  # (N * T, S)
         weights = attention_weights(scores, memory.padding_mask)
-        context = weighted_sum(weights, memory.states).unflatten(0, words.shape)  # c_t, (N, T, 2 H)
+        context = weighted_sum(weights, memory.states).view(*words.shape, -1)  # c_t, (N, T, 2 H)
         second, last_second = self.second_gru(torch.cat([embedded, context], dim=-1), state.second.unsqueeze(0))
         before = torch.cat([state.first.unsqueeze(1), first[:, :-1]], dim=1)  # h^d1_{t-1}, (N, T, H)
         latents = self.latent(torch.cat([embedded, before], dim=-1), state.latent)
         features = torch.tanh(self.combine(torch.cat([latents.values, second], dim=-1)))  # (N, T, H)
         extra = {"mean": latents.mean, "log_variance": latents.log_variance}
         after = DrgdState(last_first[0], last_second[0], latents.values[:, -1])
-        return Step(self.dropout(features), weights.unflatten(0, words.shape), extra=extra), after
+        return Step(self.dropout(features), weights.view(*words.shape, -1), extra=extra), after
 
     def step_loss(self, step: Step, memory: GruMemory, target: Tensor, label_smoothing: float) -> MixtureLoss:
         """The negative lower bound: with the divergence of the latent variables of all words, logged as ``kl``."""

@@ -27,7 +27,7 @@ class DrgdModel(LossModel):
             dictionary,
             embed_tokens,
             hidden,
-            cfg.latent_dim,
+            cfg.latent_dim or hidden,
             attention=AdditiveAttention(hidden, 2 * hidden, cfg.attention_dim or hidden, query_bias=True),
             output=build_output_layer(cfg, hidden, cfg.embed_dim, dictionary),
             dropout=cfg.dropout,
