@@ -9,6 +9,7 @@ it for training, generation and interactive use; after the search it turns slots
 Legend: ``B`` batch, ``S`` source length, ``T`` target length, ``K`` slots.
 """
 
+from collections.abc import Sequence
 from copy import copy
 from typing import Any
 
@@ -175,10 +176,19 @@ class SlotMap:
         unknown = torch.where(matches.any(dim=2), copied, self.dictionary.unk())
         return torch.where(tokens >= len(self.dictionary), unknown, tokens)
 
-    def spell(self, row: int, tokens: Tensor) -> Tensor:
-        """The ids (T,) of an output of sentence ``row`` with the words in the place of their slots."""
+    def spell(self, rows: int | Tensor, tokens: Tensor) -> Tensor:
+        """The ids (T,) with the words in the place of their slots; ``rows``: the sentence of all, or of each."""
         if not self.dictionary.num_slots:
             return tokens
         slot = tokens - self.dictionary.first_slot
         is_slot = (slot >= 0) & (slot < self.dictionary.num_slots)
-        return torch.where(is_slot, self._words[row].to(tokens)[slot.clamp(min=-1)], tokens)
+        return torch.where(is_slot, self._words.to(tokens)[rows, slot.clamp(min=-1)], tokens)
+
+    def spell_all(self, outputs: Sequence[tuple[int, Tensor]]) -> Sequence[Tensor]:
+        """``spell`` of many outputs, with the sentence of each, in the few kernels of one: a batch has hundreds."""
+        if not self.dictionary.num_slots or not outputs:
+            return [tokens for _, tokens in outputs]
+        sentences, tokens = zip(*outputs, strict=True)
+        lengths = torch.tensor([len(output) for output in tokens])
+        rows = torch.tensor(sentences).repeat_interleave(lengths).to(tokens[0].device)
+        return torch.split(self.spell(rows, torch.cat(tokens)), lengths.tolist())

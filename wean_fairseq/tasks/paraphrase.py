@@ -237,9 +237,10 @@ class ParaphraseTask(SearchingTask):
             self._provenance.write(models[0], sample, slot_map, finalized)
         if self._granularity is not None:
             self._granularity.write(models[0], sample, slot_map, finalized)
-        for row, hypotheses in enumerate(finalized):
-            for hypothesis in hypotheses:
-                hypothesis["tokens"] = slot_map.spell(row, hypothesis["tokens"])
+        found = [(row, hypothesis) for row, hypotheses in enumerate(finalized) for hypothesis in hypotheses]
+        outputs = slot_map.spell_all([(row, hypothesis["tokens"]) for row, hypothesis in found])
+        for (_, hypothesis), words in zip(found, outputs, strict=True):
+            hypothesis["tokens"] = words
         return finalized
 
     def _writable(self, prefix_tokens: torch.Tensor, models: list[torch.nn.Module]) -> torch.Tensor:

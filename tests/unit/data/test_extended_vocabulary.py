@@ -158,3 +158,23 @@ def test_ids_are_spelt_with_one_look_at_a_gpu():
         text = dictionary.string(ids.to("cuda"))
     assert text == Dictionary.string(dictionary, ids) == "the new a new"
     assert gpu.waits.total() == 1
+
+
+def test_all_outputs_of_a_batch_are_spelt_by_the_kernels_of_one():
+    """Expected: each output spelt by itself; a batch of 64 sentences and beam 5 has 320."""
+    dictionary = extended(slots=2)
+    sources = padded([dictionary.encode_line(line) for line in ("X the Y", "the Z")], False)
+    slot_map = SlotMap(dictionary, dictionary, sources)
+    first = dictionary.first_slot
+    outputs = [(0, torch.tensor([first + 1, first, EOS])), (1, torch.tensor([first, EOS])), (1, torch.tensor([UNK]))]
+    expected = [slot_map.spell(*output) for output in outputs]
+    counts = []
+    for some in (outputs[:1], outputs * 100):
+        with SimulatedGpu() as gpu:
+            found = slot_map.spell_all(some)
+        counts.append(gpu.launches.total())
+        assert [one.tolist() for one in found] == [
+            one.tolist() for one in expected[: len(some)] * (len(some) // 3 or 1)
+        ]
+    assert counts[0] == counts[1]
+    assert slot_map.spell_all([]) == []
