@@ -12,9 +12,10 @@ GPU leaves a process useless, and is written down before the next one begins.
 
 On a machine with torch for CUDA (which brings Triton) and no network, carry these wheels: fairseq-fixed, built for that
 Python by ``pip wheel --no-build-isolation --no-deps -c constraints.txt -w wheels fairseq-fixed``, and by ``pip download
---no-deps -c constraints.txt -d wheels`` antlr4-python3-runtime, bitarray, colorama, hydra-core, joblib, lxml, narwhals,
-omegaconf, portalocker, regex, sacrebleu, sacremoses, scikit-learn, scipy, subword-nmt, tabulate, threadpoolctl; to be
-compared with, liger-kernel and cut-cross-entropy. There, in this checkout:
+--no-deps -c constraints.txt -d wheels`` antlr4-python3-runtime, bitarray, cloudpickle, colorama, hydra-core, joblib,
+lxml, narwhals, numpy, omegaconf, packaging, portalocker, pyyaml, regex, sacrebleu, sacremoses, scikit-learn, scipy,
+subword-nmt, tabulate, threadpoolctl, tqdm; to be compared with, liger-kernel and cut-cross-entropy. There, in this
+checkout:
 
     pip install --no-index --no-deps wheels/*.whl
     python benchmarks/gpu.py

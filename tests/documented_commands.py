@@ -41,7 +41,7 @@ PYTHON_TOOLS = {"pip", "pytest", "ruff", "sacrebleu", "sacremoses", "subword-nmt
 LAUNCHERS = {"bash", "env", "nohup", "srun", "timeout", "torchrun"}
 PROGRAMS = {*FAIRSEQ, "fairseq-hydra-train", "make", "bash", "python", *PYTHON_TOOLS}
 # Variables that the tools below us read.
-FOREIGN_VARIABLES = {"OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "PYTHONPATH"}
+FOREIGN_VARIABLES = {"OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "PYTHONPATH", "WANDB_MODE"}
 # Options in the text that belong to none of our commands, and to whom they belong.
 FOREIGN_OPTIONS = {
     "--no-build-isolation": "pip",

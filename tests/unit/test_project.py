@@ -225,6 +225,11 @@ def test_readme_names_the_two_commands():
     assert {"quickstart", "test"} <= mentioned_targets((ROOT / "README.md").read_text(encoding="utf-8"))
 
 
+def test_readme_is_a_first_screen_and_its_links():
+    """Words as wc counts them; whatever goes on for longer belongs in docs/."""
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 1000
+
+
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", ".github/pull_request_template.md"])
 def test_documents_name_only_make_targets_that_exist(name):
     assert mentioned_targets((ROOT / name).read_text(encoding="utf-8")) <= make_targets()

@@ -3,13 +3,17 @@
 import importlib
 import json
 import math
+import re
 import sys
 from dataclasses import replace
+from importlib.metadata import requires
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests import triton_kernels
 
@@ -67,6 +71,26 @@ def test_what_was_measured_is_written_before_the_next_table_begins(gpu, monkeypa
         gpu.main(["--quick", "--output", str(tmp_path / "gpu")])
     done = list(gpu.TARGETS)[: list(gpu.TARGETS).index("Training step")]
     assert list(json.loads((tmp_path / "gpu.json").read_text())["tables"]) == done
+
+
+def required(name: str, found: set[str] | None = None) -> set[str]:
+    """A package of this environment with all that it asks for."""
+    found = set() if found is None else found
+    if name not in found:
+        found.add(name)
+        for line in requires(name) or ():
+            asked = Requirement(line)
+            if asked.marker is None or asked.marker.evaluate({"extra": ""}):
+                required(canonicalize_name(asked.name), found)
+    return found
+
+
+def test_every_package_to_carry_is_named(gpu):
+    """Expected: what the packages say of themselves. Three are for building; torchaudio is not missed."""
+    needed = required("fairseq-fixed") - required("torch") - {"cffi", "cython", "pycparser", "torchaudio"}
+    named = gpu.__doc__.partition("carry these wheels:")[2].partition("to be compared with")[0]
+    named = {canonicalize_name(name) for name in re.findall(r"[a-z][\w-]+[a-z0-9]", named)}
+    assert needed | {"sacremoses", "subword-nmt"} <= named
 
 
 def test_resuming_measures_what_failed_alone(gpu, measured, tmp_path):
