@@ -13,6 +13,7 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset, _code_to_dtype
 from ..errors import UserError
 from ..storage.files import sha256_of
 from ..storage.manifest import Manifest, check_file
+from .pairs import check_text
 
 logger = logging.getLogger(__name__)
 
@@ -121,7 +122,7 @@ def record(folder: Path) -> int:
 
 
 def check_lines(folder: Path) -> None:
-    """Refuse data whose sentences are not the lines of the text that it was made from, where that is still there.
+    """Refuse data whose sentences are not the lines of its text: raw data is one, that of binary data may still be there.
 
     fairseq-preprocess takes a lone carriage return for the end of a line: if both sides have as many, nothing else
     tells that all later pairs are shifted.
@@ -129,6 +130,9 @@ def check_lines(folder: Path) -> None:
     Raises:
         UserError: naming the text and the line.
     """
+    for path in sorted(folder.iterdir()):
+        if _DATA.fullmatch(path.name) and path.suffix not in (".txt", ".bin", ".idx"):
+            check_text(path)
     log = folder / _LOG
     if not log.is_file():
         return

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
-from ..storage.files import open_regular
+from ..storage.files import open_regular, read_regular
 from . import steps
 from .cleaning import FORMS, SPECIAL_POLICIES, Cleaner, restore_specials
 from .spelling import one_spelling
@@ -216,7 +216,7 @@ def read_text_settings(folder: Path) -> TextSettings | None:
     """
     path = folder / MANIFEST
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = json.loads(read_regular(path))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
@@ -254,13 +254,11 @@ def _text_of_data(data: Path) -> Path | None:
     The log of fairseq-preprocess names it. Where all of it has moved together, it is found at its new place.
     """
     try:
-        log = (data / _LOG).read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        log = read_regular(data / _LOG).decode("utf-8", errors="replace")
+        texts = re.findall(_OPTION.format("trainpref"), log)
+        places = re.findall(_OPTION.format("destdir"), log)
+        text, place = Path(ast.literal_eval(texts[-1])).parent, Path(ast.literal_eval(places[-1]))
+        beside = data / os.path.relpath(text, place)
+        return next((folder for folder in (beside, text) if (folder / MANIFEST).is_file()), None)
+    except (OSError, IndexError, SyntaxError, ValueError):  # there is none, or it names none
         return None
-    texts = re.findall(_OPTION.format("trainpref"), log)
-    places = re.findall(_OPTION.format("destdir"), log)
-    if not texts:
-        return None
-    text, place = Path(ast.literal_eval(texts[-1])).parent, Path(ast.literal_eval(places[-1]))
-    beside = data / os.path.relpath(text, place)
-    return next((folder for folder in (beside, text) if (folder / MANIFEST).is_file()), None)

@@ -3,10 +3,12 @@
 A step takes one line and gives one line.
 """
 
+import io
 import os
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr
 from importlib import metadata
 from itertools import pairwise
 from pathlib import Path
@@ -102,17 +104,42 @@ def library_versions(unit: str, *, truecase: bool, bpe: bool) -> dict[str, str]:
     return versions
 
 
+@contextmanager
+def _read(path: Path) -> Iterator[None]:
+    """Say in a sentence that a library cannot read a file of what was learnt.
+
+    Raises:
+        UserError: likewise.
+    """
+    try:
+        with redirect_stderr(io.StringIO()):  # where subword-nmt says two lines before it ends the process
+            yield
+    except (OSError, ValueError, SystemExit) as error:
+        reason = error if isinstance(error, Exception) else "a line of it is not two pieces"
+        raise UserError(f"{path} cannot be read ({reason}): get it back, or prepare the text again.") from error
+
+
 def truecaser(path: Path) -> Step:
-    """The step that gives the first word of a sentence the case it mostly has."""
-    caser = import_optional("sacremoses").MosesTruecaser(str(path))
+    """The step that gives the first word of a sentence the case it mostly has.
+
+    Raises:
+        UserError: if the file is damaged.
+    """
+    library = import_optional("sacremoses")
+    with _read(path):
+        caser = library.MosesTruecaser(str(path))
     caser.split_xml = str.split  # its own takes "a < b" for XML and can lose a token
     return lambda line: str(caser.truecase(line, return_str=True)) if line else line
 
 
 def bpe(path: Path) -> Step:
-    """The step that splits words by the learnt codes, ``@@`` at the end of all pieces but the last."""
+    """The step that splits words by the learnt codes, ``@@`` at the end of all pieces but the last.
+
+    Raises:
+        UserError: if the file is damaged.
+    """
     applier = import_optional("subword_nmt.apply_bpe")
-    with path.open(encoding="utf-8") as file:
+    with _read(path), path.open(encoding="utf-8") as file:
         coder = applier.BPE(file)
     return lambda line: str(coder.process_line(line))
 

@@ -261,6 +261,14 @@ def test_lone_carriage_returns_that_shift_pairs_are_refused(tmp_path, capsys):
         record_once(made)
 
 
+def test_lone_carriage_returns_in_text_data_are_refused(tmp_path, capsys):
+    (tmp_path / "train.src-tgt.src").write_bytes(b"a\rb\nb c\nd\n")
+    (tmp_path / "train.src-tgt.tgt").write_bytes(b"1\n2\n3\r4\n")
+    assert cli.main_checksum([str(tmp_path)]) == 2
+    assert f"line 1 of {tmp_path}/train.src-tgt.src has a carriage return in it" in capsys.readouterr().err
+    assert not (tmp_path / NAME).exists()
+
+
 @pytest.mark.parametrize("source", [b"a\r\nb c\r\nd\r\n", b"a\nb c\nd", b"a\x0cb\nb\xe2\x80\xa8c\nd\n"])
 def test_other_line_ends_are_fine(tmp_path, source):
     made = preprocessed(tmp_path, source, b"1\n2\n3\n")

@@ -20,6 +20,7 @@ from wean_fairseq.evaluation.cli import main as evaluate
 from wean_fairseq.reporting import report_cli
 from wean_fairseq.storage.files import open_regular, read_regular
 from wean_fairseq.storage.manifest import NAME, Manifest
+from wean_fairseq.text import prepared_text
 
 
 def bind(path: Path) -> None:
@@ -103,6 +104,14 @@ def test_data_that_is_no_file(tmp_path, put, capsys):
             check_data([tmp_path / "dict.src.txt", tmp_path / "dict.tgt.txt"])
     assert cli.main_checksum([str(tmp_path / "dict.tgt.txt")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_prepared_text_whose_record_is_no_file(tmp_path, put):
+    put(tmp_path / "manifest.json")
+    with pytest.raises(UserError, match=r"manifest\.json"):
+        prepared_text(tmp_path, tmp_path)
+    put(tmp_path / "preprocess.log")
+    assert prepared_text(tmp_path) is None
 
 
 def test_scores_that_are_no_file(tmp_path, put, capsys):

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wean_fairseq import optional
-from wean_fairseq.text import Text, TextSettings, steps
+from wean_fairseq.errors import UserError
+from wean_fairseq.text import Text, TextSettings, prepared_text, steps
 from wean_fairseq.text.cleaning import Cleaner, restore_specials
 from wean_fairseq.text.spelling import one_spelling
 
@@ -219,6 +220,31 @@ def test_truecasing_model_is_the_one_that_sacremoses_writes(tmp_path):
     sacremoses.MosesTruecaser().train([line.split() for line in lines], save_to=str(tmp_path / "theirs"))
     assert (tmp_path / "ours").read_text(encoding="utf-8") == (tmp_path / "theirs").read_text(encoding="utf-8")
     assert steps.truecaser(tmp_path / "ours")("Cat and Dog") == "cat and dog"
+
+
+@pytest.mark.parametrize(
+    ("step", "content"),
+    [
+        *((steps.bpe, content) for content in (b"", b"#version: 0.2\na b c\n", b"\xff\xfe", b"#version: x.y\n")),
+        *((steps.truecaser, content) for content in (b"odd\n", b"\xff\xfe", b"a (__import__('os')/3)\n")),
+    ],
+)
+def test_damaged_files_of_learnt_steps_are_one_sentence(tmp_path, capsys, step, content):
+    """A folder of wean-export, or of prepared text, may be somebody else's; subword-nmt ends the process."""
+    (tmp_path / "learnt").write_bytes(content)
+    with pytest.raises(UserError, match=r"learnt cannot be read \(.*\): get it back") as caught:
+        step(tmp_path / "learnt")
+    assert "\n" not in str(caught.value) and capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "log",
+    ["trainpref='/x/y'", r"trainpref='\x', destdir='a'", r"trainpref='\N{no}', destdir='a'", "trainpref='', destdir=''"]
+    + [r"trainpref='a\x00b', destdir='a'", f"trainpref='{'a/' * 5000}', destdir='a'"],
+)
+def test_a_log_of_fairseq_preprocess_that_names_no_text_is_none(tmp_path, log):
+    (tmp_path / "preprocess.log").write_text(f"Namespace({log})\n")
+    assert prepared_text(tmp_path) is None
 
 
 @given(line=nasty_text)
