@@ -122,7 +122,7 @@ def record(folder: Path) -> int:
 
 
 def check_lines(folder: Path) -> None:
-    """Refuse data whose sentences are not the lines of its text: raw data is one, that of binary data may still be there.
+    """Refuse data whose sentences are not the lines of its text: raw data is text, that of other data may be there.
 
     fairseq-preprocess takes a lone carriage return for the end of a line: if both sides have as many, nothing else
     tells that all later pairs are shifted.

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from tests.bert_directory import LAYERS, WIDTH, write_bert
-from wean_fairseq.data import TopicBert
+from wean_fairseq.data import TopicBert, bert_features
 from wean_fairseq.errors import UserError
+from wean_fairseq.evaluation.metrics import bert_score
 
 transformers = pytest.importorskip("transformers")
 
@@ -196,6 +197,21 @@ def test_outputs_that_are_no_numbers_are_refused(copy):
     model.bert.encoder.layer[1].output.dense.bias.data.fill_(float("nan"))
     model.save_pretrained(copy)
     assert_refused(copy, "are not finite numbers")
+
+
+@pytest.mark.parametrize("load", [bert_features._load_bert, bert_score.load_model])
+def test_code_in_a_directory_is_not_run_whatever_the_standard_input_says(copy, tmp_path, monkeypatch, load):
+    """transformers would ask, and take a line of the text that is to be decoded for the answer."""
+    mark = tmp_path / "ran"
+    code = f"open({str(mark)!r}, 'w')\nfrom transformers import BertConfig\nclass Config(BertConfig):\n    pass\n"
+    (copy / "evil.py").write_text(code)
+    config = json.loads((copy / "config.json").read_text())
+    config |= {"model_type": "evil", "auto_map": {"AutoConfig": "evil.Config"}}
+    (copy / "config.json").write_text(json.dumps(config))
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    with pytest.raises(ValueError, match="contains custom code"):
+        load(str(copy))
+    assert not mark.exists()
 
 
 def test_a_missing_library_is_named(folder, monkeypatch):
