@@ -54,18 +54,22 @@ def test_every_sentence_has_the_granularities_of_its_words(dumped: tuple[Result,
     assert len({z for entry in found.values() for z in entry["source_granularity"]["2"]}) > 100
 
 
-def test_granularities_of_a_typed_sentence_are_those_it_has_in_a_batch(
+def test_granularities_of_typed_sentences_have_their_numbers_and_are_those_of_a_batch(
     data: Path, granular: Path, dumped: tuple[Result, Path], tmp_path: Path
 ):
     """Sentence 1 has no name, whose spelling the binary data of ``dumped`` has forgotten."""
     expected = entries(dumped[1])[1]
+    words = expected["source"][:-1]
+    typed = [words[:1], words[:3], words, words[:2]]  # decoded in another order
     result = run(
         *("fairseq-interactive", data, "--user-dir", USER_DIR, *TASK, "--path", granular, "--cpu"),
         *("--source-lang", "src", "--target-lang", "tgt", "--beam", 3, "--max-len-a", 1, "--max-len-b", 4),
-        *("--granularity-dump", tmp_path / "typed.jsonl"),
-        stdin=" ".join(expected["source"][:-1]) + "\n",
+        *("--granularity-dump", tmp_path / "typed.jsonl", "--buffer-size", 3, "--batch-size", 2),
+        stdin="".join(f"{' '.join(sentence)}\n" for sentence in typed),
     )
-    (found,) = entries(tmp_path / "typed.jsonl").values()
+    all_found = entries(tmp_path / "typed.jsonl")
+    assert {number: entry["source"][:-1] for number, entry in all_found.items()} == dict(enumerate(typed))
+    found = all_found[2]
     check(found)
     assert found["source"] == expected["source"], result.describe()
     assert found["source_granularity"]["2"] == pytest.approx(expected["source_granularity"]["2"], abs=2e-4)

@@ -16,9 +16,8 @@ from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from omegaconf import OmegaConf, open_dict
-from omegaconf.errors import OmegaConfBaseException
 
-from ..errors import UserError
+from ..errors import UserError, sentence_of
 from ..options import check_training
 from ..storage.files import remove_partial
 from ..storage.manifest import NAME as MANIFEST
@@ -148,11 +147,11 @@ def load_model_ensemble_and_task(filenames: list[str], *args: Any, **kwargs: Any
     """
     try:
         models, cfg, task = _load_model_ensemble_and_task(filenames, *args, **kwargs)
-    except RuntimeError as error:
+    except Exception as error:  # fairseq's tasks and archs raise anything
         if str(error).startswith("Error(s) in loading state_dict"):
             raise _other_model(", ".join(filenames), error) from error
-        raise
-    except (AssertionError, LookupError, TypeError, AttributeError, OmegaConfBaseException) as error:
+        if sentence_of(error) is not None:
+            raise
         raise UserError(
             f"{', '.join(filenames)} cannot be made a model of ({_in_short(error)}): give the --user-dir that it was "
             "trained with; if it is this one, the file is damaged."

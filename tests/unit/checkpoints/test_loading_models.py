@@ -68,6 +68,24 @@ def test_a_model_that_diverged_is_refused(data, number):
         checkpoint_utils.load_model_ensemble([str(data / "checkpoint.pt")])
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("encoder_embed_path", "/no/such/file", "No such file"),  # OSError
+        ("encoder_hidden_size", -4, "must be greater than zero"),  # ValueError
+        ("encoder_embed_dim", -4, "negative dimension"),  # RuntimeError
+    ],
+)
+def test_a_configuration_that_no_model_can_be_made_of_is_one_sentence(data, option, value, said):
+    save(data, "lstm", legacy=True)
+    state = torch.load(data / "checkpoint.pt", weights_only=True)
+    setattr(state["args"], option, value)
+    torch.save(state, data / "checkpoint.pt")
+    with pytest.raises(UserError, match=rf"checkpoint\.pt cannot be made a model of \(.*{said}") as caught:
+        checkpoint_utils.load_model_ensemble([str(data / "checkpoint.pt")])
+    assert "\n" not in str(caught.value)
+
+
 def test_no_name_of_a_fasta_file_gets_to_a_shell(tmp_path):
     name = tmp_path / "$(touch ran)"
     name.with_name(f"{name.name}.fasta").write_text(">a\nACGT\n")
