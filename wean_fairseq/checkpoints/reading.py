@@ -100,8 +100,9 @@ def read_unchecked(path: Path, lazily: bool = True) -> dict[str, Any]:
         if _NO_MEMORY.search(str(error)):
             raise UserError(f"{path} cannot be read into memory ({error}): make room for it.") from error
         raise _refusal(path) from error
-    if not isinstance(content, dict) or not isinstance(content.get("model"), dict):
+    if not isinstance(content, dict) or not isinstance(dict.get(content, "model"), dict):
         raise Damaged(f"{path} is not a checkpoint of fairseq-train, which holds a model: name one that is.")
+    content = dict(dict.items(content))  # see structure.py: its own methods may be anything
     content["cfg"] = checked_options(path, content.get("cfg"), dict)
     content["args"] = checked_options(path, content.get("args"), Namespace)
     check_members(path, content)

@@ -5,6 +5,7 @@ import os
 import pickle
 import re
 import zipfile
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -231,11 +232,28 @@ def test_tied_tensors_are_found_and_others_are_not():
     assert same_tensors({"a": one, "b": other, "c": one, "d": one.t(), "e": one[0]}) == {"c": "a"}
 
 
+def shadowed(**attributes):
+    """A dictionary whose attributes stand where its methods are."""
+    made = OrderedDict(state()["model"])
+    vars(made).update(attributes)
+    return made
+
+
+@pytest.mark.parametrize("attributes", [{"get": 1}, {"keys": dict}])
+def test_a_checkpoint_whose_methods_are_no_methods_is_read(tmp_path, attributes):
+    content = shadowed(**attributes)
+    content.update(state())
+    torch.save(content, tmp_path / "c.pt")
+    assert read_checkpoint(tmp_path / "c.pt")["optimizer_history"] == state()["optimizer_history"]
+
+
 @pytest.mark.parametrize(
     ("named", "member"),
     {
         "model.weight": {"model": {"weight": [1.0]}},
         "model": {"model": {3: torch.ones(1)}},
+        "optimizer_history[0]": {"optimizer_history": [shadowed(get=1)]},
+        "extra_state": {"extra_state": shadowed(keys=dict)},
         "cfg.task": {"cfg": {"task": "paraphrase"}},
         "task._name": {"cfg": {"task": {"_name": 7}}},
         "task.max_pair_length": {"cfg": {"task": {"_name": "paraphrase", "max_pair_length": "long"}}},
