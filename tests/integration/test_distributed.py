@@ -147,11 +147,11 @@ import json, sys
 from fairseq.models import distributed_fairseq_model as host
 from fairseq.trainer import Trainer
 from fairseq_cli.train import cli_main
-from wean_fairseq.modules import soft_labels
+from wean_fairseq.modules import dnpg_levels
 
-wrapper, labels, step = host.DistributedDataParallel, soft_labels.soft_labels, Trainer.train_step
+wrapper, labels, step = host.DistributedDataParallel, dnpg_levels.soft_labels, Trainer.train_step
 host.DistributedDataParallel = lambda device_ids, output_device, **kwargs: wrapper(**kwargs)
-soft_labels.soft_labels = lambda logits, temperature, noisy: labels(logits, temperature, noisy=False)
+dnpg_levels.soft_labels = lambda logits, temperature, noisy: labels(logits, temperature, noisy=False)
 
 def step_with_one_batch(trainer, samples):
     pairs = trainer.task.dataset("train")

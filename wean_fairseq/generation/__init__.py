@@ -3,5 +3,3 @@
 from .loading import load
 from .model import TextModel
 from .outputs import Generated, Output
-
-__all__ = ["Generated", "Output", "TextModel", "load"]

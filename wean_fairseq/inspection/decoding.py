@@ -6,7 +6,7 @@ from typing import Any
 
 from ..generation import Generated, Output
 from ..generation.outputs import FloatArray
-from ..search.provenance import SMALLEST_SHARE
+from ..search.output_writer import SMALLEST_SHARE
 from .neighbourhood import Neighbourhood
 from .question import Question
 from .systems import System

@@ -12,10 +12,9 @@ from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIn
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ..errors import user_errors
+from ..errors import UserError, user_errors
 from ..fields import check_ranges
 from ..modules import LossSums, Memory, MixtureLoss, OutputLayer, State, Step
-from .checks import check_task
 
 IncrementalState = dict[str, dict[str, Any]]
 RENAMED = {"query_embedding.": "output."}  # parts of decoders by their names in checkpoints of earlier versions
@@ -37,10 +36,22 @@ class LossModel(FairseqEncoderDecoderModel):
         Raises:
             UserError: if the options contradict each other, the dictionaries or the task.
         """
-        check_task(task, cls.family, cls.shares_words)
+        cls._check_task(task)
         check_ranges(cls.options, cfg)
         with user_errors():
             return cls.build(cfg, task)
+
+    @classmethod
+    def _check_task(cls, task: FairseqTask) -> None:
+        """Refuse data with two dictionaries where words are shared, and targets padded on the left."""
+        source, target = task.source_dictionary, task.target_dictionary
+        if cls.shares_words and source != target:
+            raise UserError(
+                f"{cls.family} shares its words between source and target, but the data has two dictionaries "
+                f"({len(source)} and {len(target)} entries): run fairseq-preprocess again with --joined-dictionary."
+            )
+        if getattr(task.cfg, "left_pad_target", False):
+            raise UserError(f"{cls.family} reads the target from the left: do not use --left-pad-target.")
 
     @classmethod
     def build(cls, cfg: Any, task: FairseqTask) -> Any:

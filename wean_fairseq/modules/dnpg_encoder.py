@@ -1,16 +1,80 @@
 """The encoder of DNPG (Li et al., ACL 2019, sections 2.1 and 2.2): the separator, and a source for each level.
 
-Legend: ``B`` batch, ``S`` source length, ``D_0``, ``D_1`` widths of the phrase and the sentence level.
+Legend: ``B`` batch, ``S`` source length, ``V`` words, ``E`` embedding width and ``H`` hidden width of the separator,
+``D_0``, ``D_1`` widths of the phrase and the sentence level.
 """
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from .dnpg_levels import EncoderLevel, neighbour_bias, source_bias
-from .dnpg_separator import LevelSeparator
-from .fractional_positions import FractionalEmbedding
-from .soft_labels import SENTENCE, Labels
+from .dnpg_levels import LEVELS, SENTENCE, EncoderLevel, Labels, both_labels, even_labels, neighbour_bias, source_bias
+from .recurrent import run_over_words
+from .sinusoidal_positions import FractionalEmbedding
+
+NO_LABEL = -1  # at padding
+
+
+class LevelSeparator(nn.Module):
+    """h = BiLSTM(x); g_l = LSTM([h_l; z_{l-1}], g_{l-1}); P(z_l | X) = GumbelSoftmax(W_g g_l).
+
+    Args:
+        words: (V, E).
+        hidden_size: ``H``, of both directions together, and of the second LSTM.
+
+    Raises:
+        ValueError: if ``hidden_size`` is odd.
+    """
+
+    def __init__(self, words: nn.Embedding, hidden_size: int) -> None:
+        super().__init__()
+        if hidden_size % 2:
+            raise ValueError(f"the separator's width must be even, for its two directions, but is {hidden_size}.")
+        self.words = words
+        self.reader = nn.LSTM(words.embedding_dim, hidden_size // 2, batch_first=True, bidirectional=True)
+        self.cell = nn.LSTMCell(hidden_size + LEVELS, hidden_size)
+        self.label_proj = nn.Linear(hidden_size, LEVELS)  # W_g
+
+    def forward(self, tokens: Tensor, padding_mask: Tensor, temperature: Tensor | float, *, noisy: bool) -> Labels:
+        """Label every word.
+
+        Args:
+            tokens: shape (B, S), padded on either side.
+            padding_mask: ``True`` at padding, shape (B, S).
+            temperature: of the softmax.
+            noisy: draw labels instead of weighing them.
+
+        Returns:
+            Labels; those at padding mean nothing.
+        """
+        read, _ = run_over_words(self.reader, self.words(tokens), padding_mask)  # (B, S, H)
+        hidden = cell = torch.zeros_like(read[:, 0])
+        last = even_labels(len(tokens), tokens.device)
+        used, expected = [], []
+        for word, padding in zip(read.unbind(dim=1), padding_mask.unbind(dim=1), strict=True):
+            given = torch.cat([word, last.exp().to(word.dtype)], dim=-1)
+            new_hidden, new_cell = self.cell(given, (hidden, cell))
+            logits = self.label_proj(new_hidden)  # (B, 2)
+            labels = both_labels(logits, temperature, noisy=noisy)
+            used.append(labels.used)
+            expected.append(labels.expected)
+            # Padding on the left must leave the start as it is.
+            skip = padding.unsqueeze(1)
+            hidden, cell = torch.where(skip, hidden, new_hidden), torch.where(skip, cell, new_cell)
+            last = torch.where(skip, last, labels.used)
+        return Labels(torch.stack(used, dim=1), torch.stack(expected, dim=1))
+
+
+def label_loss(log_probs: Tensor, labels: Tensor) -> Tensor:
+    """-log P(z*), summed over the words that have a label (DN-P, eq. 10).
+
+    Args:
+        log_probs: shape (B, S, 2).
+        labels: 0, 1, or ``NO_LABEL``, shape (B, S).
+    """
+    return functional.nll_loss(log_probs.flatten(0, 1), labels.flatten(), ignore_index=NO_LABEL, reduction="sum")
 
 
 class EncodedLevels(NamedTuple):

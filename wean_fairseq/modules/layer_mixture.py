@@ -1,10 +1,14 @@
-"""Mixtures of the layers of a frozen network, one for each layer that reads them (PC-SAN, section 3.2, eq. 2).
+"""The topics as a decoder layer of PC-SAN reads them (section 3.2): a mixture of BERT's layers, and word vectors.
 
-B_j = sum_l alpha_jl h^l: h^1 to h^L are the outputs of BERT's layers, its embeddings not among them, and j is a layer
-of the decoder. The paper does not say whether the alphas are free or sum to 1; both are here. Taking means over
+B_j = sum_l alpha_jl h^l (eq. 2): h^1 to h^L are the outputs of BERT's layers, its embeddings not among them, and j is a
+layer of the decoder. The paper does not say whether the alphas are free or sum to 1; both are here. Taking means over
 positions commutes with mixing, so h may be the mean over the pieces of a word.
 
-Legend: ``B`` batch, ``S`` source length, ``L`` layers of BERT, ``H`` its width, ``N`` mixtures.
+H_j = [G ; B_j] (eq. 3). Nor does it say along which dimension the two are joined, and it needs a map where that is the
+features, because its decoder is as wide as one of them; so there are three readings.
+
+Legend: ``B`` batch, ``S`` source length, ``L`` layers of BERT, ``H`` its width, ``N`` mixtures, ``E`` width of the word
+vectors G.
 """
 
 import torch
@@ -62,3 +66,52 @@ class LastLayer(nn.Module):
 def mixture_weights(logits: Tensor) -> Tensor:
     """The alphas of a ``softmax`` mixture, in the dtype of its parameters: (N, L) -> (N, L), rows that sum to 1."""
     return torch.softmax(logits, dim=-1, dtype=torch.float32).to(logits.dtype)
+
+
+FUSIONS = ("feature", "kv1536", "sequence")
+
+
+class TopicFusion(nn.Module):
+    """H_j = [G ; B_j] (eq. 3).
+
+    Args:
+        kind: ``feature``: side by side, and one linear map for all j back to ``E``; ``kv1536``: side by side, for keys
+            and values that read both widths (1536 in the paper's sizes); ``sequence``: one after the other, 2 S
+            positions.
+        word_dim: ``E``.
+        bert_dim: ``H``.
+
+    Raises:
+        ValueError: for an unknown kind, or ``sequence`` with E != H.
+    """
+
+    def __init__(self, kind: str, word_dim: int, bert_dim: int) -> None:
+        super().__init__()
+        if kind not in FUSIONS:
+            raise ValueError(f"`kind` must be one of {', '.join(FUSIONS)}, but is {kind!r} instead.")
+        if kind == "sequence" and word_dim != bert_dim:
+            raise ValueError(
+                f"fusion 'sequence' puts word vectors and BERT's states into one sequence, so both must be equally "
+                f"wide, but they have {word_dim} and {bert_dim} units: use 'feature', or a model as wide as BERT."
+            )
+        self.kind = kind
+        self.output_dim = word_dim + bert_dim if kind == "kv1536" else word_dim
+        self.proj = nn.Linear(word_dim + bert_dim, word_dim) if kind == "feature" else None
+
+    def forward(self, words: Tensor, mixed: Tensor) -> Tensor:
+        """Join.
+
+        Args:
+            words: G, shape (B, S, E).
+            mixed: B_j for all j, shape (B, N, S, H).
+
+        Returns:
+            H_j for all j, shape (B, N, S or 2 S, ``output_dim``).
+        """
+        words = words.unsqueeze(1).expand(-1, mixed.size(1), -1, -1)  # (B, N, S, E)
+        joined = torch.cat([words, mixed], dim=2 if self.kind == "sequence" else 3)  # Eq. (3)
+        return joined if self.proj is None else self.proj(joined)
+
+    def positions(self, of_topics: Tensor) -> Tensor:
+        """The facts about each topic, for each position of ``forward``'s result: (B, S) -> (B, S or 2 S)."""
+        return torch.cat([of_topics, of_topics], dim=1) if self.kind == "sequence" else of_topics

@@ -1,5 +1,9 @@
 """The input of the original Transformer: scaled word embeddings and sinusoidal positions (AIAYN, sections 3.4, 3.5).
 
+Positions need not be whole numbers (DNPG, Li et al., ACL 2019, section 2.2): words of phrases are invisible to the
+sentence level, so they should take no place there, and a word's position is the number of sentence-level words up to
+it, each counted with its probability.
+
 Legend: ``B`` batch, ``T`` length, ``D`` width, ``V`` words.
 """
 
@@ -37,11 +41,7 @@ class SinusoidalEmbedding(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Tensor, read: WordsRead | None = None) -> Tensor:
-        """Embed tokens (N, T), which come after those ``read``: (N, T, D).
-
-        Raises:
-            ValueError: if there are more tokens than positions.
-        """
+        """Embed tokens (N, T), which come after those ``read``: (N, T, D)."""
         start = 0 if read is None else read.length
         length = start + tokens.size(1)
         if length > self.positions.size(0):
@@ -66,3 +66,36 @@ def sinusoid(positions: Tensor, dim: int) -> Tensor:
     twice_k = torch.arange(0, dim, 2, device=positions.device)
     angles = positions.float().unsqueeze(-1) * LONGEST_WAVE ** (-twice_k / dim)  # (..., D / 2, rounded up)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., :dim]
+
+
+class FractionalEmbedding(nn.Module):
+    """sqrt(D) word + sinusoid(position), with dropout (Vaswani et al., sections 3.4 and 5.4).
+
+    Args:
+        words: (V, D); initialised here.
+        dropout: on the sum.
+
+    Raises:
+        ValueError: if D is odd.
+    """
+
+    def __init__(self, words: nn.Embedding, dropout: float) -> None:
+        super().__init__()
+        if words.embedding_dim % 2:
+            raise ValueError(f"sinusoidal positions need an even width, but it is {words.embedding_dim}.")
+        self.words = words
+        self.scale = math.sqrt(words.embedding_dim)
+        self.dropout = Dropout(dropout)
+        nn.init.normal_(words.weight, std=1 / self.scale)
+        if words.padding_idx is not None:
+            nn.init.zeros_(words.weight[words.padding_idx].detach())
+
+    def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """Embed tokens (B, T) at positions (B, T): (B, T, D)."""
+        return self.place(self.words(tokens), positions)
+
+    def place(self, words: Tensor, positions: Tensor) -> Tensor:
+        """As ``forward``, of words that were looked up before, (B, T, D)."""
+        words = words * self.scale
+        embedded: Tensor = self.dropout(words + sinusoid(positions, words.size(-1)).to(words.dtype))
+        return embedded

@@ -10,8 +10,7 @@ from ..errors import UserError
 from ..evaluation.granularity import Sentence, sentence_of
 from ..generation import TextModel
 from ..generation import load as load_model
-from ..search.output_writer import read_words
-from ..search.provenance import SMALLEST_SHARE
+from ..search.output_writer import SMALLEST_SHARE, read_words
 from ..text import TOKENS
 from .dumps import Attention, CopiedWord, Coverage, Provenance
 
@@ -30,11 +29,7 @@ def load(checkpoint: str, data: str | None, **options: Any) -> TextModel:
 
 
 def _check_no_empty(lines: Sequence[str]) -> Sequence[str]:
-    """The lines, none of which is empty.
-
-    Raises:
-        UserError: if one is.
-    """
+    """The lines, none of which is empty."""
     empty = [number for number, line in enumerate(lines, start=1) if not line.strip()]
     if empty or not lines:
         raise UserError(f"line {empty[0] if empty else 1} of the text is empty; give a sentence a line.")
@@ -42,11 +37,7 @@ def _check_no_empty(lines: Sequence[str]) -> Sequence[str]:
 
 
 def attention(model: TextModel, lines: Sequence[str], beam: int | None = None) -> list[Attention]:
-    """Attention of the best output of every line.
-
-    Raises:
-        UserError: if the model has none, or a line is empty.
-    """
+    """Attention of the best output of every line."""
     found = []
     for sentence in model.explain(_check_no_empty(lines), beam=beam, details=False):
         best = sentence.outputs[0]
@@ -63,9 +54,6 @@ def coverage(
     """The rest of each topic after each word of the best text.
 
     C_t = 1 - sum_{i<=t} alpha_i / phi of MTA-LSTM (Feng et al., IJCAI 2018), or d_t of SC-LSTM.
-
-    Raises:
-        UserError: if the model keeps no count of its topics.
     """
     found: dict[int, Coverage] = {}
     for sentence in model.search(_check_no_empty(lines), beam=beam, length=length, batch_size=1):
@@ -89,11 +77,7 @@ def coverage(
 
 
 def provenance(model: TextModel, lines: Sequence[str], beam: int | None = None) -> list[Provenance]:
-    """The origin of the words of the best output of every line.
-
-    Raises:
-        UserError: if the model does not copy, or a line is empty.
-    """
+    """The origin of the words of the best output of every line."""
     if not model.copies:
         raise UserError(
             f"{model.arch} does not copy words, so there is no provenance to draw; give another checkpoint."
@@ -112,11 +96,7 @@ def provenance(model: TextModel, lines: Sequence[str], beam: int | None = None) 
 
 
 def granularity(model: TextModel, lines: Sequence[str], beam: int | None = None) -> list[Sentence]:
-    """The granularities of the words of every line.
-
-    Raises:
-        UserError: if the model's words have none, or a line is empty.
-    """
+    """The granularities of the words of every line."""
     if not model.has_granularity:
         raise UserError(
             f"the words of {model.arch} have no granularity, so there is none to draw; give another checkpoint."

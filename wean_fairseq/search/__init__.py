@@ -2,5 +2,4 @@
 
 from .fast_generator import FastSequenceGenerator
 from .generator import PaperSequenceGenerator
-from .granularity import GranularityWriter, granularities
-from .provenance import ProvenanceWriter, origins
+from .output_writer import GranularityWriter, ProvenanceWriter, granularities, origins

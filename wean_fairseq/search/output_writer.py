@@ -1,4 +1,10 @@
-"""A file of JSON lines about outputs, one line a sentence, written while they are searched for."""
+"""Files of JSON lines about outputs, a line a sentence, written while they are searched for.
+
+``--granularity-dump FILE`` has the granularities of the words of each sentence, ``--copy-provenance FILE`` the origin
+of each word of an output.
+
+Legend: ``B`` batch, ``S`` source length, ``T`` output length, ``L`` layers that have granularities.
+"""
 
 import json
 import os
@@ -68,3 +74,106 @@ def words_of(tokens: Tensor, dictionary: ExtendedDictionary) -> list[str]:
 def read_words(tokens: Tensor) -> Tensor:
     """The input of a decoder that writes tokens (..., T): fairseq starts from the end symbol, which comes last."""
     return tokens.roll(1, dims=-1)
+
+
+class GranularityWriter(OutputWriter):
+    """Writes the words read by encoder and decoder, and their z in every layer that has one.
+
+    A line goes on with ``"source_granularity": {layer from 1: [z of each word, ...], ...}, "output": [word, ...],
+    "output_granularity": {...}``. ``output`` is what the decoder reads: the end symbol first, and not at the end. The
+    model's encoder and decoder return ``granularity`` (B, L, T).
+    """
+
+    option = "--granularity-dump"
+
+    def describe(self, model: Any, slot_map: SlotMap, row: int, output: Tensor) -> dict[str, Any]:
+        source, written = granularities(model, slot_map, row, output)
+        return {
+            "source_granularity": _rounded(source),
+            "output": words_of(read_words(slot_map.spell(row, output)), slot_map.dictionary),
+            "output_granularity": _rounded(written),
+        }
+
+
+@torch.no_grad()
+def granularities(
+    model: Any, slot_map: SlotMap, row: int, output: Tensor
+) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
+    """The granularities of the words of a sentence and of an output.
+
+    Args:
+        model: a model whose encoder and decoder return ``granularity`` (B, L, T).
+        slot_map: of the batch.
+        row: of the sentence in it.
+        output: with slots, (T,).
+
+    Returns:
+        By layer from 1, the z of the source words, without padding, (S,), and of the words that the decoder reads, the
+        end symbol first, (T,).
+    """
+    known = slot_map.src_tokens[row].ne(slot_map.dictionary.pad())
+    source = slot_map.src_tokens[row][known].unsqueeze(0)  # (1, S), without padding
+    encoder_out = model.encoder(source, known.sum().view(1))
+    _, extra = model.decoder(read_words(output).unsqueeze(0), encoder_out)
+    return (
+        _layer_dict(encoder_out["granularity"][0], len(model.encoder.network.layers)),
+        _layer_dict(extra["granularity"][0], len(model.decoder.network.layers)),
+    )
+
+
+def _layer_dict(granularity: Tensor, layers: int) -> dict[int, Tensor]:
+    """z (L, T) of the last L of ``layers`` layers, by their numbers from 1."""
+    first = layers - len(granularity) + 1
+    return dict(enumerate(granularity, start=first))
+
+
+def _rounded(granularity: dict[int, Tensor]) -> dict[str, list[float]]:
+    return {str(layer): [round(z, 4) for z in row.tolist()] for layer, row in granularity.items()}
+
+
+SMALLEST_SHARE = 0.005  # of a position, to be written
+
+
+class ProvenanceWriter(OutputWriter):
+    """Writes the words of an output, how probably each was copied, and from which source positions.
+
+    A line goes on with ``"output": [{"word": ..., "copied": probability that the word was copied given that it was
+    written, "positions": {source position from 0: share, ...}}, ...]``. The model's decoder has ``distribution``.
+    """
+
+    option = "--copy-provenance"
+
+    def describe(self, model: Any, slot_map: SlotMap, row: int, output: Tensor) -> dict[str, Any]:
+        copied, places = origins(model, slot_map, row, output)
+        words = slot_map.spell(row, output).tolist()
+        steps = [
+            {
+                "word": slot_map.dictionary[word],
+                "copied": round(share, 4),
+                "positions": {str(place): round(part, 4) for place, part in enumerate(parts) if part >= SMALLEST_SHARE},
+            }
+            for word, share, parts in zip(words, copied.tolist(), places.tolist(), strict=True)
+        ]
+        return {"output": steps}
+
+
+@torch.no_grad()
+def origins(model: Any, slot_map: SlotMap, row: int, output: Tensor) -> tuple[Tensor, Tensor]:
+    """The origin of the words of an output.
+
+    Args:
+        model: a model whose decoder has ``distribution``.
+        slot_map: of the batch.
+        row: of the sentence in it.
+        output: with slots, (T,).
+
+    Returns:
+        How probably each word was copied, given that it was written, (T,), and from which source words, without
+        padding, (T, S).
+    """
+    source = slot_map.src_tokens[row : row + 1]
+    is_word = source.ne(slot_map.dictionary.pad())  # (1, S')
+    encoder_out = model.encoder(source, is_word.sum(dim=1))
+    distribution = model.decoder.distribution(read_words(output.unsqueeze(0)), encoder_out)
+    copied, places = distribution.provenance(output.unsqueeze(0))
+    return copied[0], places[0][:, is_word[0]]

@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 from ..modules import OutputLayer
 from ..modules.additive_scores import AdditiveScorer, build_scorer
 from ..modules.copying import NEVER
-from ..modules.dnpg_mixture import LevelOutputs
+from ..modules.dnpg_decoder import LevelOutputs
 from ..modules.query_embedding import Additive, ConcatScore, Product
 from .packed_linear import Int8Linear, PackedLinear
 

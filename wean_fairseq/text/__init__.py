@@ -2,5 +2,3 @@
 
 from .cleaning import Cleaner
 from .settings import TOKENS, Text, TextSettings, prepared_text, read_text_settings
-
-__all__ = ["TOKENS", "Cleaner", "Text", "TextSettings", "prepared_text", "read_text_settings"]

@@ -61,11 +61,7 @@ class Cleaner:
         return " ".join(line.split())
 
     def guard(self, line: str) -> str:
-        """The finished line, its special symbols dealt with; the last step, for lower-casing can make ``<UNK>`` one.
-
-        Raises:
-            UserError: if there is one and they are refused.
-        """
+        """The finished line, its special symbols dealt with; the last step, for lower-casing can make ``<UNK>`` one."""
         between = [line] if self._unknown is None else self._unknown.split(line)
         if len(between) > 1:
             self.counts["unknown_words"] += len(between) - 1
@@ -89,3 +85,14 @@ class Cleaner:
 def restore_specials(line: str) -> str:
     """Undo what ``guard`` escaped."""
     return _ESCAPED.sub(r"<\1>", line) if "&lt;" in line else line
+
+
+_SPELLING = {
+    "lrb": "-lrb-", "rrb": "-rrb-", "-LRB-": "-lrb-", "-RRB-": "-rrb-", "LRB": "-lrb-", "RRB": "-rrb-",
+    "(": "-lrb-", ")": "-rrb-", "``": '"', "''": '"',
+}  # fmt: skip
+
+
+def one_spelling(line: str) -> str:
+    """One line of tokens, its brackets, quotes and slashes spelt as TurkCorpus's references spell them."""
+    return " ".join(_SPELLING.get(word, word) for word in line.replace("\\", "").split())

@@ -28,8 +28,7 @@ from tests.model_contract import (
 from tests.reference import sari
 from wean_fairseq import precision
 from wean_fairseq.criterions import policy_gradient, rewards
-from wean_fairseq.criterions.policy_gradient import PolicyGradientConfig, PolicyGradientCriterion
-from wean_fairseq.criterions.sampling import draw
+from wean_fairseq.criterions.policy_gradient import PolicyGradientConfig, PolicyGradientCriterion, draw
 from wean_fairseq.errors import UserError
 
 DICTIONARY = make_dictionary()

@@ -15,9 +15,16 @@ from wean_fairseq.modules import (
     QueryEmbedding,
     label_loss,
 )
-from wean_fairseq.modules.dnpg_levels import label_bias, neighbour_bias, past_neighbour_bias, source_bias
+from wean_fairseq.modules.dnpg_levels import (
+    both_labels,
+    even_labels,
+    label_bias,
+    neighbour_bias,
+    past_neighbour_bias,
+    soft_labels,
+    source_bias,
+)
 from wean_fairseq.modules.sinusoidal_positions import sinusoid
-from wean_fairseq.modules.soft_labels import both_labels, even_labels, soft_labels
 
 NEVER = float("-inf")
 

@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from wean_fairseq.modules.global_attention import GlobalAttention
-from wean_fairseq.modules.input_feeding import InputFeedingLstm
+from wean_fairseq.modules.input_feeding import GlobalAttention, InputFeedingLstm
 
 B, T, S, E, H = 2, 4, 5, 3, 6
 MASK = torch.tensor([[False] * 5, [True, False, False, True, True]])

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from wean_fairseq import optional
 from wean_fairseq.errors import UserError
 from wean_fairseq.text import Text, TextSettings, prepared_text, steps
-from wean_fairseq.text.cleaning import Cleaner, restore_specials
-from wean_fairseq.text.spelling import one_spelling
+from wean_fairseq.text.cleaning import Cleaner, one_spelling, restore_specials
 
 BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"
 # Anything at all, and often what is dangerous.

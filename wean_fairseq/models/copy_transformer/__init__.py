@@ -1,5 +1,4 @@
 """The Transformer of the C-DNPG table (Gu et al., COLING 2022), with and without copying."""
 
 from .config import CopyTransformerConfig
-from .decoder import GateDecoder, SharedSoftmaxDecoder
-from .model import CopyTransformerModel
+from .model import CopyTransformerModel, GateDecoder, SharedSoftmaxDecoder

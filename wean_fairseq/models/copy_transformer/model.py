@@ -1,12 +1,76 @@
-"""``copy_transformer``: the Transformer of the C-DNPG table, with and without copying."""
+"""``copy_transformer``: the Transformer of the C-DNPG table, with and without copying.
 
+Two decoders weigh generating and copying.
+
+Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``D`` width.
+"""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import torch
 from fairseq.tasks import FairseqTask
+from torch import Tensor, nn
 
+from ...modules import CopyGate, Copying, init_transformer
+from ...modules.transformer_decoder import Decoded
 from ..copying import CopyingModel
 from ..presets import register_family
-from ..transformer import TransformerSourceEncoder, TransformerTargetDecoder, build_network
+from ..transformer import TransformerMemory, TransformerSourceEncoder, TransformerTargetDecoder, build_network
 from .config import PRESETS, CopyTransformerConfig
-from .decoder import GateDecoder, SharedSoftmaxDecoder
+
+
+class GateDecoder(TransformerTargetDecoder):
+    """A gate between generating, and copying the word that the last layer attends to (DNPG, Li et al. 2019, eq. 8).
+
+    P = (1 - rho_t) P_gen + rho_t P_copy, with rho_t = sigmoid(w . [o_t; c_t; e(y_{t-1})] + b): o_t the output of the
+    last layer, c_t what it read from the source. P_copy is the mean over heads of the attention that read it.
+    """
+
+    copies = True
+    loss_needs_attention = True
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.copy_gate = CopyGate(self.word_embeddings.size(1))
+        init_transformer(self.copy_gate)
+
+    def copying(
+        self, decoded: Decoded, log_attention: Tensor | None, previous: Tensor, memory: TransformerMemory
+    ) -> Copying:
+        assert log_attention is not None
+        embedded = self.network.embedding.words(previous)  # (N, T, D)
+        states, context = (part.view_as(embedded) for part in (decoded.states, decoded.context))
+        return Copying(log_attention, self.copy_gate.generating(states, context, embedded))
+
+
+class SharedSoftmaxDecoder(TransformerTargetDecoder):
+    """Words and source positions compete in one softmax (CopyNet, Gu et al. 2016, eq. 4 to 8).
+
+    psi_c(x_j) = tanh(h_j W_c) . o_t / sqrt(D). CopyNet, whose states are bounded by 1, does not divide; a Transformer's
+    have length sqrt(D), and without it the copy scores start with a spread of 5.5, where those of words have 0.4.
+    """
+
+    copies = True
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        width = self.word_embeddings.size(1)
+        self.copy_proj = nn.Linear(width, width, bias=False)  # W_c
+        init_transformer(self.copy_proj)
+
+    def remember(self, encoder_out: dict[str, Tensor]) -> TransformerMemory:
+        keys = torch.tanh(self.copy_proj(encoder_out["encoder_out"]))  # (B, S, D)
+        return replace(super().remember(encoder_out), copy_keys=keys)
+
+    def copying(
+        self, decoded: Decoded, log_attention: Tensor | None, previous: Tensor, memory: TransformerMemory
+    ) -> Copying:
+        assert memory.copy_keys is not None
+        copy = decoded.states @ memory.copy_keys.transpose(1, 2) / math.sqrt(decoded.states.size(-1))  # eq. 8
+        return Copying(copy.view(*previous.shape, -1), None)
+
 
 DECODERS: dict[str, type[TransformerTargetDecoder]] = {
     "gate": GateDecoder,

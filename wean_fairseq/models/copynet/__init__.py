@@ -2,5 +2,4 @@
 
 from .config import CopyNetConfig
 from .decoder import CopyNetDecoder
-from .encoder import CopyNetEncoder
-from .model import CopyNetModel
+from .model import CopyNetEncoder, CopyNetModel

@@ -2,5 +2,4 @@
 
 from .config import DnpgConfig
 from .decoder import DnpgDecoder
-from .encoder import DnpgEncoder
-from .model import DnpgModel
+from .model import DnpgEncoder, DnpgModel

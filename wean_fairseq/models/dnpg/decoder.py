@@ -15,6 +15,8 @@ from ...errors import UserError
 from ...modules import (
     CopyGate,
     Copying,
+    EncodedLevels,
+    Labels,
     LevelOutputs,
     LevelsDecoder,
     MixtureLoss,
@@ -28,12 +30,10 @@ from ...modules import (
 )
 from ...modules.chunked_loss import Readings, TokenLoss, product_token_loss
 from ...modules.copying import CopyMixture, mix
-from ...modules.dnpg_decoder import LevelsMemory, LevelsState
-from ...modules.dnpg_mixture import mix_levels
-from ...modules.soft_labels import PHRASE, SENTENCE
+from ...modules.dnpg_decoder import LevelsMemory, LevelsState, mix_levels
+from ...modules.dnpg_levels import PHRASE, SENTENCE
 from ..copying import CopyingDecoder, CopyMemory, no_copy_mask
 from .annealing import Annealing
-from .encoder import encoded_levels
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,10 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
 
     def remember(self, encoder_out: dict[str, Tensor]) -> DnpgMemory:
         source = encoder_out["src_tokens"]
-        network = self.network.remember(encoded_levels(encoder_out), encoder_out["encoder_padding_mask"])
-        return DnpgMemory(source, no_copy_mask(source, self.dictionary), network, encoder_out["expected_labels"])
+        labels = Labels(encoder_out["labels"], encoder_out["expected_labels"])
+        encoded = EncodedLevels(encoder_out["phrase_states"], encoder_out["sentence_states"], labels)
+        network = self.network.remember(encoded, encoder_out["encoder_padding_mask"])
+        return DnpgMemory(source, no_copy_mask(source, self.dictionary), network, labels.expected)
 
     def begin(self, memory: DnpgMemory) -> LevelsState:
         return self.network.begin(memory.network)

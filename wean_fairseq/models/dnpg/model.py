@@ -1,7 +1,14 @@
-"""``dnpg``: decomposable neural paraphrase generation (Li et al., ACL 2019, arXiv 1906.09741)."""
+"""``dnpg``: decomposable neural paraphrase generation (Li et al., ACL 2019, arXiv 1906.09741).
+
+Legend: ``B`` batch, ``S`` source length, ``T`` target length, ``D_0``, ``D_1`` widths of the phrase and the sentence
+level.
+"""
+
+from typing import Any
 
 from fairseq.data import Dictionary
 from fairseq.tasks import FairseqTask
+from torch import Tensor
 
 from ...modules import (
     DecoderLayer,
@@ -13,15 +20,72 @@ from ...modules import (
     LevelsDecoder,
     LevelsEncoder,
     LevelSeparator,
+    base_ids,
     init_transformer,
 )
+from ..base import SourceEncoder
 from ..copying import CopyingModel
 from ..presets import register_family
-from ..word_layers import build_output_layer, word_embedding
+from ..word_layers import build_output_layer, num_base_words, word_embedding
 from .annealing import Annealing
 from .config import DnpgConfig
 from .decoder import DnpgDecoder
-from .encoder import DnpgEncoder
+
+
+class DnpgEncoder(SourceEncoder):
+    """Labels every word, and encodes the source for both levels.
+
+    Args:
+        dictionary: with its slots.
+        network: over the base words.
+        annealing: the temperature of the labels.
+        noisy_inference: draw labels outside of training too.
+    """
+
+    def __init__(
+        self, dictionary: Dictionary, network: LevelsEncoder, annealing: Annealing, noisy_inference: bool
+    ) -> None:
+        super().__init__(dictionary)
+        self.network = network
+        self.annealing = annealing
+        self.noisy_inference = noisy_inference
+        self.num_base = num_base_words(dictionary)
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        source_labels: Tensor | None = None,
+        target_labels: Tensor | None = None,
+        **_unused: Any,
+    ) -> dict[str, Tensor]:
+        """Encode a batch, see ``SourceEncoder``.
+
+        Args:
+            source_labels: weak labels for the loss: levels of the source words, 0, 1, negative at padding, (B, S).
+            target_labels: the same of the target, (B, T).
+
+        Returns:
+            ``phrase_states`` (B, S, D_0), ``sentence_states`` (B, S, D_1), ``labels`` and ``expected_labels``
+            (B, S, 2), see ``Labels``; ``encoder_padding_mask`` (B, S); ``src_tokens`` and both weak labels as given.
+        """
+        padding_mask = src_tokens.eq(self.dictionary.pad())
+        encoded = self.network(
+            base_ids(src_tokens, self.num_base, self.dictionary.unk()),
+            padding_mask,
+            self.annealing.temperature,
+            noisy=self.training or self.noisy_inference,
+        )
+        weak = {"source_labels": source_labels, "target_labels": target_labels}
+        return {
+            **{name: labels for name, labels in weak.items() if labels is not None},
+            "phrase_states": encoded.phrase,
+            "sentence_states": encoded.sentence,
+            "labels": encoded.labels.used,
+            "expected_labels": encoded.labels.expected,
+            "encoder_padding_mask": padding_mask,
+            "src_tokens": src_tokens,
+        }
 
 
 @register_family("dnpg", DnpgConfig)

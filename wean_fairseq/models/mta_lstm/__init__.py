@@ -2,5 +2,4 @@
 
 from .config import MtaLstmConfig
 from .decoder import TopicAttentionDecoder, TopicAverageDecoder
-from .encoder import MtaLstmEncoder
-from .model import MtaLstmModel
+from .model import MtaLstmEncoder, MtaLstmModel

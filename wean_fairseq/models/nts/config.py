@@ -6,7 +6,7 @@ from typing import Optional
 from fairseq.dataclass import ChoiceEnum
 
 from ...fields import option
-from ...modules.global_attention import GLOBAL_SCORES
+from ...modules.input_feeding import GLOBAL_SCORES
 from ..word_layers import OutputLayerConfig
 
 

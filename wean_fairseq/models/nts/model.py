@@ -1,18 +1,106 @@
-"""``nts``: NTS (Nisioi et al., ACL 2017, P17-2014), and EncDecA (Zhang and Lapata, EMNLP 2017, D17-1062)."""
+"""``nts``: NTS (Nisioi et al., ACL 2017, P17-2014), and EncDecA (Zhang and Lapata, EMNLP 2017, D17-1062).
 
+Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length, ``E`` embedding width, ``H`` hidden
+width, ``L`` layers, ``V`` words.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from fairseq.data import Dictionary
 from fairseq.tasks import FairseqTask
-from torch import nn
+from torch import Tensor, nn
 
 from ...errors import UserError
-from ...modules.global_attention import GlobalAttention
-from ...modules.input_feeding import InputFeedingLstm
-from ..base import LossModel, init_uniform_
+from ...modules import Memory, QueryEmbedding, Step, run_over_words
+from ...modules.input_feeding import AttentionMemory, FedState, GlobalAttention, InputFeedingLstm
+from ..base import LossModel, SourceEncoder, StepDecoder, init_uniform_
 from ..presets import register_family
 from ..word_layers import build_output_layer
 from .config import PRESETS, NtsConfig
-from .decoder import NtsDecoder
 from .embedding import VectorFiles, WordEmbedding, start_from_files
-from .encoder import NtsEncoder
+
+
+@dataclass(frozen=True)
+class NtsMemory(Memory):
+    """The source as every step sees it."""
+
+    source: AttentionMemory
+    start: FedState
+
+
+class NtsDecoder(StepDecoder[NtsMemory, FedState]):
+    """An LSTM that is fed its last attentional state; words are scored from the attentional states.
+
+    Args:
+        dictionary: of the target.
+        embed_tokens: (V, E).
+        stack: the layers and the attention.
+        output: scores words from the attentional states.
+        dropout: on the words read.
+    """
+
+    def __init__(
+        self,
+        dictionary: Dictionary,
+        embed_tokens: nn.Embedding,
+        stack: InputFeedingLstm,
+        output: QueryEmbedding,
+        dropout: float,
+    ) -> None:
+        super().__init__(dictionary)
+        self.embed_tokens = embed_tokens
+        self.output = output
+        self.stack = stack
+        self.dropout = nn.Dropout(dropout)
+
+    def remember(self, encoder_out: dict[str, Tensor]) -> NtsMemory:
+        source = self.stack.attention.remember(encoder_out["encoder_out"], encoder_out["encoder_padding_mask"])
+        return NtsMemory(source, self.stack.start(encoder_out["final_hidden"], encoder_out["final_cell"]))
+
+    def step(self, words: Tensor, memory: NtsMemory, state: FedState) -> tuple[Step, FedState]:
+        """See ``StepDecoder``; the features are the attentional states, (N, T, H)."""
+        embedded = self.dropout(self.embed_tokens(words))  # (N, T, E)
+        outputs, weights, state = self.stack(embedded, memory.source, state)
+        return Step(outputs, weights), state
+
+
+class NtsEncoder(SourceEncoder):
+    """An LSTM over the words of each sentence, so that padding on either side is never read.
+
+    Args:
+        dictionary: of the source.
+        embed_tokens: (V, E).
+        lstm: ``batch_first``, E -> H.
+        dropout: on the words.
+        reverse: read from the end of the sentence to its start.
+    """
+
+    def __init__(
+        self, dictionary: Dictionary, embed_tokens: nn.Embedding, lstm: nn.LSTM, dropout: float, reverse: bool
+    ) -> None:
+        super().__init__(dictionary)
+        self.embed_tokens = embed_tokens
+        self.lstm = lstm
+        self.dropout = nn.Dropout(dropout)
+        self.reverse = reverse
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
+        """Encode a batch, see ``SourceEncoder``.
+
+        Returns:
+            ``encoder_out`` (B, S, H), zero at padding, in the order of ``src_tokens``; ``encoder_padding_mask`` (B, S);
+            ``final_hidden`` and ``final_cell`` of every layer, each (L, B, H).
+        """
+        tokens = src_tokens.flip(1) if self.reverse else src_tokens
+        embedded = self.dropout(self.embed_tokens(tokens))
+        outputs, (hidden, cell) = run_over_words(self.lstm, embedded, tokens.eq(self.padding_idx))
+        return {
+            "encoder_out": outputs.flip(1) if self.reverse else outputs,
+            "encoder_padding_mask": src_tokens.eq(self.padding_idx),
+            "final_hidden": hidden,
+            "final_cell": cell,
+        }
 
 
 @register_family("nts", NtsConfig, PRESETS)

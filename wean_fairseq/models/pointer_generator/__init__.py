@@ -2,5 +2,4 @@
 
 from .config import PointerGeneratorConfig
 from .decoder import PointerGeneratorDecoder
-from .encoder import PointerGeneratorEncoder
-from .model import PointerGeneratorModel
+from .model import PointerGeneratorEncoder, PointerGeneratorModel

@@ -2,5 +2,4 @@
 
 from .config import PpgConfig
 from .decoder import PpgDecoder
-from .encoder import PpgEncoder
-from .model import PpgModel
+from .model import PpgEncoder, PpgModel

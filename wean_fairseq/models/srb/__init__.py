@@ -1,5 +1,4 @@
 """SRB, the semantic relevance based model of summarisation (Ma et al., ACL 2017)."""
 
 from .config import SrbConfig
-from .decoder import SrbDecoder
-from .model import SrbEncoder, SrbModel
+from .model import SrbDecoder, SrbEncoder, SrbModel
