@@ -1,4 +1,8 @@
-"""Errors that a user can cause and mend: one sentence saying what is wrong, what was expected and what to do."""
+"""Errors that a user can cause and mend: one sentence saying what is wrong, what was expected and what to do.
+
+Whatever reads what a user gives, and whatever refuses something, raises a ``UserError``; docstrings say so where the
+cause is not to be guessed.
+"""
 
 import os
 import re

@@ -13,11 +13,7 @@ _EXTRAS = {"jieba": "zh", "tokenizers": "bert", "ctranslate2": "ctranslate2"}
 
 
 def import_optional(module: str) -> Any:
-    """Import a library.
-
-    Raises:
-        UserError: saying how to get it.
-    """
+    """Import a library."""
     try:
         found = import_module(module)
     except ImportError as error:

@@ -43,9 +43,6 @@ def check_training(cfg: Any) -> None:
 
     Args:
         cfg: the whole configuration.
-
-    Raises:
-        UserError: naming the option.
     """
     for (section, name), least in _OF_TRAINING.items():
         _check(name.replace("_", "-"), _values(getattr(cfg.get(section), name, None)), least)
@@ -63,9 +60,6 @@ def check_model(cfg: Any) -> None:
 
     Args:
         cfg: of any arch.
-
-    Raises:
-        UserError: naming the option.
     """
     options = cfg if isinstance(cfg, DictConfig) else vars(cfg)
     for name in options:
@@ -75,11 +69,7 @@ def check_model(cfg: Any) -> None:
 
 
 def check_batches(given: dict[str, Any]) -> None:
-    """Refuse what no batches can be made with: arguments of ``get_batch_iterator``.
-
-    Raises:
-        UserError: naming the option.
-    """
+    """Refuse what no batches can be made with: arguments of ``get_batch_iterator``."""
     for name, (option, least) in _OF_BATCHES.items():
         _check(option, _values(given.get(name)), least)
     shards, number = given.get("num_shards", 1), given.get("shard_id", 0)
@@ -88,11 +78,7 @@ def check_batches(given: dict[str, Any]) -> None:
 
 
 def check_generation(args: Any) -> None:
-    """Refuse what nothing can be searched with.
-
-    Raises:
-        UserError: naming the option.
-    """
+    """Refuse what nothing can be searched with."""
     for name, least in _OF_GENERATION.items():
         _check(name.replace("_", "-"), _values(getattr(args, name, None)), least, finite=name not in ("unkpen",))
     if getattr(args, "min_len", 1) > getattr(args, "max_len_b", 200) and not getattr(args, "max_len_a", 0):

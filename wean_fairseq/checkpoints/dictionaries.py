@@ -45,9 +45,6 @@ def check(trained: dict[str, Any], sides: dict[str, Dictionary], checkpoint: str
         trained: what ``describe`` said in training, by side; without a side nothing is known of it.
         checkpoint: the file, for the user.
         data: the directory of the dictionaries, for the user.
-
-    Raises:
-        UserError: naming what differs.
     """
     for side, dictionary in sides.items():
         before, now = trained.get(side), describe(dictionary)

@@ -155,11 +155,7 @@ def _options_of_old_arch(cfg: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sides(cfg: dict[str, Any], folder: Path) -> dict[str, str]:
-    """The names of the two sides, which end the names of their dictionaries.
-
-    Raises:
-        UserError: if neither the checkpoint nor the data tells them.
-    """
+    """The names of the two sides, which end the names of their dictionaries."""
     from fairseq.data import data_utils
 
     source, target = cfg.get("source_lang"), cfg.get("target_lang")

@@ -110,11 +110,7 @@ def read_unchecked(path: Path, lazily: bool = True) -> dict[str, Any]:
 
 
 def check_members(path: Path, content: dict[str, Any]) -> None:
-    """Refuse a checkpoint, or what an export holds, whose members or options are not of the types that fairseq writes.
-
-    Raises:
-        Damaged: naming the member.
-    """
+    """Refuse a checkpoint, or what an export holds, whose members or options are not of types that fairseq writes."""
     wrong = wrong_member(content) or wrong_option(content["cfg"] or {})
     if wrong is not None:
         raise Damaged(f"{path} is damaged, or was not written by fairseq-train: its {wrong} is not what it must be.")

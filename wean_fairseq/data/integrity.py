@@ -32,9 +32,6 @@ def check_data(paths: list[Path]) -> None:
 
     Args:
         paths: files of data directories; those that are not there are not looked at.
-
-    Raises:
-        UserError: naming the file.
     """
     for path in paths:
         if path.exists() and not path.is_file():
@@ -52,9 +49,6 @@ def check_binary(prefix: Path, size: int) -> None:
 
     Args:
         prefix: path up to ``.bin``.
-
-    Raises:
-        UserError: naming the file.
     """
     index_file, binary_file = prefix.with_name(f"{prefix.name}.idx"), prefix.with_name(f"{prefix.name}.bin")
     if not (index_file.is_file() and binary_file.is_file()) or not _is_mapped(index_file):
@@ -126,9 +120,6 @@ def check_lines(folder: Path) -> None:
 
     fairseq-preprocess takes a lone carriage return for the end of a line: if both sides have as many, nothing else
     tells that all later pairs are shifted.
-
-    Raises:
-        UserError: naming the text and the line.
     """
     for path in sorted(folder.iterdir()):
         if _DATA.fullmatch(path.name) and path.suffix not in (".txt", ".bin", ".idx"):

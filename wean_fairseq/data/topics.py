@@ -33,9 +33,6 @@ def check_topics(name: str, topics: Sequence[tuple[int, ...]], max_topics: int, 
     Args:
         topics: ids of each line.
         separator: id of ``</d>``.
-
-    Raises:
-        UserError: naming the first line at fault.
     """
     numbered = list(enumerate(topics, start=first))
     empty = [number for number, line in numbered if not line]
@@ -53,11 +50,7 @@ def check_topics(name: str, topics: Sequence[tuple[int, ...]], max_topics: int, 
 
 
 def check_essays(name: str, essays: Iterable[Tensor], separator: int) -> None:
-    """Refuse essays that still have their topics behind them.
-
-    Raises:
-        UserError: naming the first.
-    """
+    """Refuse essays that still have their topics behind them."""
     both = [number for number, essay in enumerate(essays, start=1) if essay.eq(separator).any()]
     if both:
         raise UserError(_separator_error(f"{name} has {len(both)} essay(s)", both[0]))

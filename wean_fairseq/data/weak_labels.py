@@ -114,11 +114,7 @@ def label_pairs(
 
 
 def _read(path: Path, words: NDArray[np.int64]) -> _SideLabels:
-    """Read a file that must have a label for each of so many ``words`` a line.
-
-    Raises:
-        UserError: naming the first line that is wrong.
-    """
+    """Read a file that must have a label for each of so many ``words`` a line."""
     lines = path.read_bytes().splitlines()
     if len(lines) != len(words):
         raise UserError(

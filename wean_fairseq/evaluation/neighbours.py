@@ -26,11 +26,7 @@ PADDING_WORD = "madeupword"  # what they end with, to reach a round number
 
 
 def load_words(path: str) -> list[str]:
-    """The words of a fairseq dictionary file, in order.
-
-    Raises:
-        UserError: if the file is missing, or no dictionary.
-    """
+    """The words of a fairseq dictionary file, in order."""
     words = []
     for number, line in enumerate(read_lines(path), start=1):
         fields = line.removesuffix(" #fairseq:overwrite").rsplit(" ", 1)
@@ -97,11 +93,7 @@ def chance_baseline(words: Sequence[str], sets: Sequence[set[str]], number: int)
 def find_neighbours(
     embedding: Tensor, words: Sequence[str], asked: Sequence[str], number: int
 ) -> list[tuple[str, list[tuple[str, float]]]]:
-    """Each asked word with its neighbours and their cosines.
-
-    Raises:
-        UserError: if a word is not in the dictionary.
-    """
+    """Each asked word with its neighbours and their cosines."""
     rows = {word: row for row, word in enumerate(words)}
     missing = [word for word in asked if word not in rows]
     if missing:

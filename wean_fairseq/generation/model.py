@@ -45,11 +45,7 @@ def quiet() -> Iterator[None]:
 
 
 def _sentences(text: object) -> list[str]:
-    """A list of the sentences.
-
-    Raises:
-        UserError: if something else than text is among them.
-    """
+    """A list of the sentences."""
     if isinstance(text, str):
         return [text]
     sentences: list[str] = []
@@ -247,9 +243,6 @@ class TextModel:
         Args:
             lines: tokens between spaces; those that are empty are left out.
             n_best: as in ``explain``, and all that follows.
-
-        Raises:
-            UserError: if a line is not what the task takes.
         """
         task = self.task
         if self.needs_length:

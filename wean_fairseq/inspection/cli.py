@@ -54,11 +54,7 @@ def _port(text: str) -> int:
 
 
 def require_extra() -> None:
-    """Say how to get the server, if it is not installed.
-
-    Raises:
-        UserError: naming what is missing.
-    """
+    """Say how to get the server, if it is not installed."""
     missing = [name for name in _EXTRA if importlib.util.find_spec(name) is None]
     if missing:
         raise UserError(
@@ -68,11 +64,7 @@ def require_extra() -> None:
 
 
 def load_systems(args: argparse.Namespace) -> list[System]:
-    """Load all checkpoints.
-
-    Raises:
-        UserError: if one cannot be loaded, or the arguments do not go together.
-    """
+    """Load all checkpoints."""
     named = [split_name(argument, "", "MODEL") for argument in args.checkpoints]
     names = [name for name, _ in named]
     if not all(name.strip() and name.isprintable() for name in names):
@@ -120,11 +112,7 @@ def worker(systems: Sequence[System]) -> Callable[[Question, Callable[[int], Non
 
 
 def open_port(port: int) -> socket.socket:
-    """Listen on this computer alone.
-
-    Raises:
-        UserError: if something else does already.
-    """
+    """Listen on this computer alone."""
     try:
         return socket.create_server((HOST, port))
     except OSError as error:

@@ -31,11 +31,7 @@ _DICTIONARY = "dict.src.txt"
 
 
 def from_dumps(stem: str, system: System, seed: str, write: Write) -> Iterator[Block]:
-    """Figures of the dumps of a system's decoding.
-
-    Raises:
-        UserError: if a dump is broken.
-    """
+    """Figures of the dumps of a system's decoding."""
     if "granularity" in system.dumps:
         sentences = granularity.read_dump(str(system.dumps["granularity"]))
         short = [sentence for sentence in sentences if 0 < len(sentence.words) <= _LONGEST]

@@ -84,11 +84,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def drawing(args: argparse.Namespace) -> Drawing:
-    """Read or compute what the command line asks for.
-
-    Raises:
-        UserError: if a file is missing or does not fit.
-    """
+    """Read or compute what the command line asks for."""
     if args.figure == "layers":
         weights = load_mixture(args.checkpoint).tolist()
         return lambda: figures.layer_weights(weights), []
@@ -137,11 +133,7 @@ def _drawing_of_checkpoint(args: argparse.Namespace) -> Drawing:
 
 
 def _select_lines(args: argparse.Namespace, items: Sequence[Any]) -> list[Any]:
-    """The items that ``--lines`` names, or some of all.
-
-    Raises:
-        UserError: if there is no such line.
-    """
+    """The items that ``--lines`` names, or some of all."""
     if not args.lines:
         return granularities.spread(items, args.number)
     beyond = [number for number in args.lines if number > len(items)]

@@ -12,11 +12,7 @@ _FACTS = ("command", "commit", "hardware")
 
 
 def read_recorded(path: Path) -> Run:
-    """Read a file of ``wean-evaluate record``.
-
-    Raises:
-        UserError: if it is no such file.
-    """
+    """Read a file of ``wean-evaluate record``."""
     try:
         content = read_json(path, ("experiment", "evaluation"))
         evaluation = Evaluation.from_json(content["evaluation"])

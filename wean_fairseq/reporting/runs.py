@@ -107,11 +107,7 @@ def is_seed_folder(path: Path) -> bool:
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """The run directories at or below ``folder``, in the order of their names; a file is taken for recorded scores.
-
-    Raises:
-        UserError: if there is no such directory, or no run in it.
-    """
+    """The run directories at or below ``folder``, in the order of their names; a file is taken for recorded scores."""
     if folder.is_file():
         return [folder]
     if not folder.is_dir():

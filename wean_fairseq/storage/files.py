@@ -41,11 +41,7 @@ def _open_if_regular(path: str, flags: int) -> int:
 
 
 def read_regular(path: str | os.PathLike[str]) -> bytes:
-    """The content of a file.
-
-    Raises:
-        OSError: as ``open_regular`` does.
-    """
+    """The content of a file."""
     with open_regular(path) as file:
         return file.read()
 
@@ -280,11 +276,7 @@ def copy_into(source: Path, file: HashedFile) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file.
-
-    Raises:
-        OSError: if it cannot be read.
-    """
+    """SHA-256 of a file."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -27,11 +27,7 @@ class Damaged(UserError):
 
 
 class Manifest:
-    """The checksums in a folder; nothing is known where there is no manifest.
-
-    Raises:
-        UserError: if it cannot be read.
-    """
+    """The checksums in a folder; nothing is known where there is no manifest."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME

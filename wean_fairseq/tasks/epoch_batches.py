@@ -38,11 +38,7 @@ class EpochBatches(EpochBatchIterator):
 
     @property
     def first_batch(self) -> Any:
-        """The first batch of the epoch.
-
-        Raises:
-            UserError: if there is none.
-        """
+        """The first batch of the epoch."""
         if len(self.frozen_batches) == 0:
             raise UserError("all sentences of this data are longer than the model or the options allow.")
         return super().first_batch
