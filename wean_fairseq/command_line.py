@@ -9,7 +9,6 @@ import difflib
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from fairseq import options
@@ -28,22 +27,6 @@ _HELP = ("-h", "--help")
 _parse = options.parse_args_and_arch
 
 
-@dataclass
-class _Named:
-    """The names on a command line, before anything is known about its options.
-
-    Attributes:
-        arch: and the other options of these names, ``None`` where they are not given.
-        help: whether help is asked for.
-    """
-
-    arch: str | None = None
-    task: str | None = None
-    criterion: str | None = None
-    path: str | None = None
-    help: bool = False
-
-
 def parse_args_and_arch(parser: ArgumentParser, input_args: list[str] | None = None, *args: Any, **kwargs: Any) -> Any:
     """Parse a command line as fairseq does; ``--arch NAME --help`` lists the options of that arch."""
     named = _names(sys.argv[1:] if input_args is None else input_args)
@@ -55,23 +38,24 @@ def parse_args_and_arch(parser: ArgumentParser, input_args: list[str] | None = N
     return _parse(parser, input_args, *args, **kwargs)
 
 
-def _names(arguments: Iterable[str]) -> _Named:
+def _names(arguments: Iterable[str]) -> Namespace:
+    """The names on a command line, before anything is known about its options; ``None`` where they are not given."""
     reader = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for option in ("--task", "--criterion", "--path"):
         reader.add_argument(option)
     reader.add_argument("--arch", "-a")
     reader.add_argument(*_HELP, action="store_true")
     try:
-        return _Named(**vars(reader.parse_known_args(list(arguments))[0]))
+        return reader.parse_known_args(list(arguments))[0]
     except argparse.ArgumentError:  # a name without its value, which fairseq's parser says
-        return _Named()
+        return reader.parse_args([])
 
 
 def _actions(parser: ArgumentParser) -> dict[str, argparse.Action]:
     return {action.dest: action for action in parser._actions}
 
 
-def _check(parser: ArgumentParser, named: _Named) -> None:
+def _check(parser: ArgumentParser, named: Namespace) -> None:
     """Refuse a name that is wrong or missing."""
     actions = _actions(parser)
     trains = "arch" in actions and actions["arch"].choices is not None
@@ -134,7 +118,7 @@ def _list(registry: Mapping[str, Any]) -> str:
     return f"those of {_PACKAGE} are {', '.join(_ours(registry))}"
 
 
-def _print_help(command: str, named: _Named) -> None:
+def _print_help(command: str, named: Namespace) -> None:
     """The options of an arch, and those of a task and a criterion that are given, with their defaults."""
     parser = ArgumentParser(
         prog=command,

@@ -194,11 +194,7 @@ def read_model(path: str | Path) -> dict[str, Any]:
 
 
 def read_exported_text(path: str | Path) -> Text | None:
-    """The steps from text to tokens of an exported model; ``None`` where nobody knows.
-
-    Raises:
-        UserError: if it is damaged.
-    """
+    """The steps from text to tokens of an exported model; ``None`` where nobody knows."""
     folder = _folder_of(path)
     if not (folder / TEXT).is_file():
         return None

@@ -76,11 +76,7 @@ def read_checkpoint(path: str | Path, lazily: bool = False) -> dict[str, Any]:
 
 
 def check_intact(path: Path) -> None:
-    """Compare a checkpoint with its checksum in the manifest beside it, or else with those that it holds itself.
-
-    Raises:
-        Damaged: if it is not what was written.
-    """
+    """Compare a checkpoint with its checksum in the manifest beside it, or else with those that it holds itself."""
     advice = "it is damaged or was replaced; use another checkpoint, or, if you replaced it, run wean-checksum on it"
     if path.stat().st_size == 0:
         raise Damaged(f"{path} is empty: {_ADVICE}.")

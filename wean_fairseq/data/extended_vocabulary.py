@@ -62,11 +62,7 @@ class ExtendedDictionary(Dictionary):
         return len(self) - self.num_slots
 
     def reserve_slots(self, number: int) -> None:
-        """Append ``number`` slots, once and before any text is read.
-
-        Raises:
-            UserError: if the dictionary has a word that looks like a slot.
-        """
+        """Append ``number`` slots, once and before any text is read."""
         if self.num_slots == number:
             return
         if self.num_slots or self._spellings:

@@ -104,7 +104,6 @@ def record(folder: Path) -> int:
 
     Raises:
         OSError: if it cannot be written or read.
-        UserError: if there is no data, or its pairs are shifted.
     """
     check_lines(folder)
     paths = [path for path in sorted(folder.iterdir()) if path.is_file()]

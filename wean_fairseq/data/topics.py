@@ -71,9 +71,6 @@ def check_known(
     Args:
         required: nothing but the dictionary tells topics apart.
         bert_reads_unk: BERT reads them too, but their spelling is lost.
-
-    Raises:
-        UserError: if it is required and has none at all.
     """
     words = sum(map(len, topics))
     unknown = sum(index == dictionary.unk() or index >= len(dictionary) for line in topics for index in line)

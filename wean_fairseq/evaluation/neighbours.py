@@ -37,11 +37,7 @@ def load_words(path: str) -> list[str]:
 
 
 def load_embedding(checkpoint: str, dictionary: str, name: str = EMBEDDING) -> tuple[list[str], Tensor]:
-    """The words of a checkpoint and their embedding, each row of length 1: shape (words, width).
-
-    Raises:
-        UserError: if a file cannot be read, there is no such embedding, or it has another number of words.
-    """
+    """The words of a checkpoint and their embedding, each row of length 1: shape (words, width)."""
     from ..checkpoints.export import read_model
 
     words = load_words(dictionary)

@@ -29,7 +29,6 @@ class AttentiveLstmDecoder(StepDecoder[AttentiveMemory, LstmState]):
     """LSTM, attention, and the query that words are scored by.
 
     Args:
-        dictionary: of the target (the same as of the source).
         embed_tokens: the shared embedding, (V, E).
         lstm: ``batch_first``, E -> H.
         bridge: from the encoder's final states to the first state here; ``None`` = they are the first state.

@@ -31,11 +31,7 @@ class LossModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def build_model(cls, cfg: Any, task: FairseqTask) -> Any:
-        """Build the model that ``cfg`` describes for the dictionaries of ``task``.
-
-        Raises:
-            UserError: if the options contradict each other, the dictionaries or the task.
-        """
+        """Build the model that ``cfg`` describes for the dictionaries of ``task``."""
         cls._check_task(task)
         check_ranges(cls.options, cfg)
         with user_errors():

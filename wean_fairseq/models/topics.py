@@ -47,7 +47,6 @@ class TopicDecoder(StepDecoder[MemoryT, StateT]):
     """A decoder with an untied linear output layer.
 
     Args:
-        dictionary: of source and target.
         embed_tokens: (V, E).
         feature_dim: ``D``.
     """
@@ -80,11 +79,7 @@ def initialise(model: TopicModel, cfg: TopicConfig) -> None:
 
 @torch.no_grad()
 def start_from_vectors(words: nn.Embedding, path: str | None, dictionary: Dictionary) -> None:
-    """Let the words of ``dictionary`` that the file of vectors has start from there; nothing without a file.
-
-    Raises:
-        UserError: if the vectors cannot be used.
-    """
+    """Let the words of ``dictionary`` that the file of vectors has start from there; nothing without a file."""
     if path:
         vectors, found = load_word_vectors(path, dictionary, words.embedding_dim)
         words.weight[found] = vectors[found].to(words.weight)

@@ -75,12 +75,8 @@ def build_network(
 
     Args:
         cfg: sizes and output layer.
-        dictionary: with or without slots.
         encoder_layer: makes a layer from the arguments of ``EncoderLayer``; called from the bottom up.
         decoder_layer: the same for the decoder.
-
-    Raises:
-        UserError: if the heads do not divide the width.
     """
     layer = (cfg.embed_dim, cfg.attention_heads, cfg.ffn_dim, cfg.dropout, cfg.attention_dropout)
     source_words = word_embedding(dictionary, cfg.embed_dim)
@@ -112,7 +108,6 @@ class TransformerSourceEncoder(SourceEncoder):
     """A Transformer encoder: reads slots as ``<unk>``, and keeps them for a decoder that copies.
 
     Args:
-        dictionary: of the source, with or without slots.
         network: over the base words.
         max_positions: longest source.
     """
@@ -129,9 +124,6 @@ class TransformerSourceEncoder(SourceEncoder):
         Returns:
             ``encoder_out`` (B, S, D); ``encoder_padding_mask`` (B, S), ``True`` at padding; ``src_tokens`` as given;
             and what ``describe`` adds.
-
-        Raises:
-            UserError: if a sentence is longer than the model was made for.
         """
         padding_mask = src_tokens.eq(self.dictionary.pad())
         with user_errors():
@@ -165,7 +157,6 @@ class TransformerTargetDecoder(CopyingDecoder[TransformerMemory, DecoderState]):
     """A Transformer decoder that copies nothing; a subclass says how it copies.
 
     Args:
-        dictionary: with or without slots.
         network: over the base words.
         output_layer: scores words by the embeddings of ``network``.
         max_positions: longest target.

@@ -107,10 +107,6 @@ class ContextualDecoderLayer(DecoderLayer):
 
     Args:
         dim: ``D``.
-        heads: as the base class.
-        inner_dim: as the base class.
-        dropout: as the base class.
-        attention_dropout: as the base class.
         memory_index: which of the ``N`` memories this layer reads.
         memory_dim: ``M``.
         context: what the queries' context is the mean of; ``None`` for plain self-attention.

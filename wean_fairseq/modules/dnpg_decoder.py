@@ -38,7 +38,7 @@ from .query_embedding import OutputLayer
 from .sinusoidal_positions import FractionalEmbedding
 from .steps import Memory, State, fold_hypotheses
 from .transformer import causal_bias
-from .transformer_decoder import Decoded, LayerState, SourceMemory
+from .transformer_decoder import Decoded, LayerState, SourceMemory, decode, remember
 from .words_read import SharedWords, WordsRead
 
 HiddenCell = tuple[Tensor, Tensor]
@@ -126,7 +126,8 @@ class LevelsDecoder(nn.Module):
         """The source as the steps read it, whose padding is ``True`` in ``padding_mask`` (B, S)."""
         phrase, sentence = (source_bias(encoded.labels.used[..., level], padding_mask) for level in (PHRASE, SENTENCE))
         return LevelsMemory(
-            self.phrase.remember(encoded.phrase, phrase), self.sentence.remember(encoded.sentence, sentence)
+            remember(self.phrase.layers, encoded.phrase, phrase),
+            remember(self.sentence.layers, encoded.sentence, sentence),
         )
 
     def begin(self, memory: LevelsMemory) -> LevelsState:
@@ -195,10 +196,11 @@ class LevelsDecoder(nn.Module):
         bias = past_neighbour_bias(read.place, length, self.window)  # (T, W)
         others = read.bias(sentences)
         states = fold_hypotheses(self.phrase_embedding.place(words, positions.expand(words.shape[:2])), sentences)
-        decoded, layers = self.phrase(
-            states, memory.phrase, state.phrase, read, bias if others is None else bias + others, with_weights=True
-        )
-        return _unfold_hypotheses(decoded, words), layers
+        if others is not None:
+            bias = bias + others
+        layers = self.phrase.layers
+        decoded, after = decode(layers, states, memory.phrase, state.phrase, read, bias, with_weights=True)
+        return _unfold_hypotheses(decoded, words), after
 
     def _sentence_step(
         self, word: Tensor, memory: LevelsMemory, state: LevelsState, read: WordsRead
@@ -212,7 +214,7 @@ class LevelsDecoder(nn.Module):
         bias, others = label_bias(labels.kept["keys"]), read.bias(sentences)
         if others is not None:
             bias = bias + others
-        decoded, layers = self.sentence(states, memory.sentence, state.sentence, read, bias)
+        decoded, layers = decode(self.sentence.layers, states, memory.sentence, state.sentence, read, bias)
         return _unfold_hypotheses(decoded, word), replace(state, sentence=layers, labels=labels, position=position)
 
     def _given_labels(
@@ -223,7 +225,7 @@ class LevelsDecoder(nn.Module):
         bias = causal_bias(given.size(1), given) + label_bias(sentence_level.log())
         embedded = self.sentence_embedding.place(words[SENTENCE], sentence_level.cumsum(dim=1))
         start = self.begin(memory)
-        sentence, _ = self.sentence(embedded, memory.sentence, start.sentence, read, bias)
+        sentence, _ = decode(self.sentence.layers, embedded, memory.sentence, start.sentence, read, bias)
         features = torch.cat([phrase.context, sentence.context, words[PHRASE]], dim=-1)
         hidden_cell, logits = start.aggregator, []
         for step in features.unbind(dim=1):

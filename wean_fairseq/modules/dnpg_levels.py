@@ -11,15 +11,14 @@ the scores before their softmax.
 Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``D`` width, ``C`` classes.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from .transformer import EncoderLayer, padding_bias
-from .transformer_decoder import Decoded, DecoderLayer, LayerState, SourceMemory, decode, remember
-from .words_read import WordsRead
+from .transformer_decoder import DecoderLayer
 
 PHRASE, SENTENCE = 0, 1
 LEVELS = 2
@@ -85,23 +84,6 @@ class DecoderLevel(nn.Module):
     def __init__(self, layers: Iterable[DecoderLayer]) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
-
-    def remember(self, source: Tensor, bias: Tensor) -> SourceMemory:
-        """The memory of this level's encoder states: see ``transformer_decoder.remember``."""
-        return remember(self.layers, source, bias)
-
-    def forward(
-        self,
-        states: Tensor,
-        memory: SourceMemory,
-        kept: Sequence[LayerState],
-        read: WordsRead,
-        self_bias: Tensor | None,
-        *,
-        with_weights: bool = False,
-    ) -> tuple[Decoded, tuple[LayerState, ...]]:
-        """Read words, and this level's encoder states: see ``decode``."""
-        return decode(self.layers, states, memory, kept, read, self_bias, with_weights=with_weights)
 
 
 def label_bias(log_probs: Tensor) -> Tensor:

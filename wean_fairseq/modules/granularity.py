@@ -129,7 +129,6 @@ class GranularSelfAttention(GranularityAttention):
         kind: one of ``GRANULARITY_MASKS``.
         length: N for every sentence; 0 = the words that a query can see. In an encoder these are the words of its
             sentence, in a decoder those up to itself, so that N does not depend on what is still to be written.
-        normalize: as ``GranularityAttention``.
     """
 
     def __init__(

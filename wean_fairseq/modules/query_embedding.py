@@ -179,11 +179,8 @@ class QueryEmbedding(OutputLayer):
         query_dim: ``D``.
         embed_dim: ``E``.
         num_embeddings: ``V``.
-        unk_index: as ``OutputLayer``.
         bias: add the bias of the authors' release to ``general``.
         detach: let no gradient reach the embeddings from here (the ablation of the "third source").
-        num_candidates: as ``OutputLayer``.
-        chunk_size: as ``OutputLayer``.
 
     Raises:
         ValueError: for an unknown score, ``dot`` with D != E, ``bias`` with another score than ``general``,

@@ -162,11 +162,7 @@ def _neighbours(
 
 
 def _embedding_of(checkpoint: Path, dictionary: Path) -> str:
-    """The first matrix with a row for every word of the dictionary: the encoder's, where it has one.
-
-    Raises:
-        UserError: if there is none, or a file cannot be read.
-    """
+    """The first matrix with a row for every word of the dictionary: the encoder's, where it has one."""
     from ..checkpoints.export import read_model
     from ..evaluation.neighbours import SPECIALS, load_words
 

@@ -21,9 +21,6 @@ def load(checkpoint: str, data: str | None, **options: Any) -> TextModel:
     Args:
         data: for a checkpoint, the directory with the dictionaries of that training.
         options: of the task, in place of those it was trained with.
-
-    Raises:
-        UserError: if there is no such file or directory, or an option does not fit the model.
     """
     return load_model(checkpoint, data, text=None if is_export(checkpoint) else TOKENS, **options)
 

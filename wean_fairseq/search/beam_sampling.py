@@ -15,7 +15,6 @@ class BeamSampling(BeamSearch):
     drawn twice. The numbers come from torch's generator, which ``--seed`` sets.
 
     Args:
-        tgt_dict: as fairseq's.
         continuations: 1 or more.
     """
 
@@ -38,8 +37,6 @@ class BeamSampling(BeamSearch):
             step: from 0, at which all hypotheses of a sentence are the same.
             lprobs: log-probabilities of the next word, (B, K, V).
             scores: sums so far, (B, K, steps).
-            prev_output_tokens: unused.
-            original_batch_idxs: unused.
             candidate_multiple: candidates for each hypothesis kept.
 
         Returns:

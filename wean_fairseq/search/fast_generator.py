@@ -61,15 +61,10 @@ class FastSequenceGenerator(PaperSequenceGenerator):
     vocabulary.
 
     Args:
-        models: as fairseq's.
-        tgt_dict: as fairseq's.
         factors: ``EXACT``, or what the factors of the scores' products are rounded to: ``BF16`` is faster where the
             hardware has it, ``INT8`` faster still on a CPU, for the decoder's large linear maps too. What fairseq's
             loop searches stays as it is.
         kwargs: as ``PaperSequenceGenerator``.
-
-    Raises:
-        UserError: if the words of this model, or on this machine, cannot be scored so.
     """
 
     def __init__(

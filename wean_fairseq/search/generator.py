@@ -70,8 +70,6 @@ class PaperSequenceGenerator(SequenceGenerator):
     """``SequenceGenerator`` with options of its own, and n-grams blocked where fairseq forgets to.
 
     Args:
-        models: as fairseq's.
-        tgt_dict: as fairseq's.
         search_strategy: fairseq's plain beam search where ``stop_when_best_finished`` is set.
         stop_when_best_finished: end a sentence when its best candidate ends it and this many hypotheses are finished;
             0 = never early. Without length normalisation a sum of log-probabilities only falls, so nothing better can
@@ -82,10 +80,6 @@ class PaperSequenceGenerator(SequenceGenerator):
             which is what ``--replace-unk`` needs.
         beam_sampling: draw candidates instead of ranking them; goes with none of the stop rules.
         renormalise: never write ``<unk>``, and share its probability out among the other words, as CopyNet's code does.
-        kwargs: as fairseq's.
-
-    Raises:
-        UserError: if the beam is too wide for ``beam_sampling``.
     """
 
     def __init__(

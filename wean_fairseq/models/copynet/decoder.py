@@ -65,7 +65,6 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
     """Attentive read, selective read, state update, and scores for generating and copying.
 
     Args:
-        dictionary: of source and target.
         embed_tokens: the shared embedding of the base words, (V, E).
         cell: recurrent cell; input E, then M for the selective read, then M for the context, as far as there are any.
         attention: over the source memory; ``None`` = Enc-Dec.

@@ -25,7 +25,6 @@ class CopyNetEncoder(SourceEncoder):
     """A bidirectional GRU (sec. 3.1): h_i = [forward; backward], and the position of the word.
 
     Args:
-        dictionary: of source and target.
         embed_tokens: the shared embedding of the base words, (V, E).
         hidden_size: ``H`` of each direction, and of the decoder that the last states start.
         location_width: positions that are told apart; 0 = none appended.

@@ -48,7 +48,6 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
     """Both levels' decoders, their output layers, and the aggregator.
 
     Args:
-        dictionary: with its slots.
         network: over the base words.
         phrase_output: scores words by the phrase level's states and embeddings.
         sentence_output: the same for the sentence level.
@@ -111,11 +110,7 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
     def loss(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
     ) -> MixtureLoss:
-        """Loss sums against ``target`` (B, T), with the loss of the weak labels where there are some (eq. 10).
-
-        Raises:
-            UserError: in training without the weak labels that the options ask for.
-        """
+        """Loss sums against ``target`` (B, T), with the loss of the weak labels where there are some (eq. 10)."""
         of_source, of_target = (encoder_out.get(f"{side}_labels") for side in ("source", "target"))
         unlabelled = of_source is None or of_target is None
         if self.training and unlabelled and (self.annealing.uses_labels or self.reads_weak_labels):

@@ -36,7 +36,6 @@ class DnpgEncoder(SourceEncoder):
     """Labels every word, and encodes the source for both levels.
 
     Args:
-        dictionary: with its slots.
         network: over the base words.
         annealing: the temperature of the labels.
         noisy_inference: draw labels outside of training too.

@@ -41,7 +41,6 @@ class TopicAverageDecoder(TopicDecoder[LstmStart, LstmState]):
     """TAV-LSTM: the mean of the topics, through a feed-forward map, is the first state.
 
     Args:
-        dictionary: of source and target.
         embed_tokens: (V, E).
         lstm: ``batch_first``, E -> H.
         dropout: on the words read and on the outputs.
@@ -92,7 +91,6 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
     """MTA-LSTM, and without coverage TAT-LSTM: attention over the topics, whose mean is read beside each word.
 
     Args:
-        dictionary: of source and target.
         embed_tokens: (V, E).
         lstm: holds the weights of the layers; reads a word and the topics' mean, 2E -> H.
         attention: from the top layer's last output to the topics.

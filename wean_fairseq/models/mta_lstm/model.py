@@ -22,7 +22,6 @@ class MtaLstmEncoder(TopicEncoder):
     """Looks up the topics; nothing is computed from their order but phi.
 
     Args:
-        dictionary: of source and target.
         embed_tokens: (V, E).
         num_slots: ``k``; ``None`` = any number.
         importance: phi; ``None`` where there is no coverage.
@@ -55,9 +54,6 @@ class MtaLstmEncoder(TopicEncoder):
         Returns:
             ``topics`` (B, k, E), zero in slots without one; ``topic_padding_mask`` (B, k); ``slot`` (B, S), see
             ``TopicWords``; ``importance`` phi (B, k), with coverage.
-
-        Raises:
-            UserError: if there are more topics than slots, or no lengths.
         """
         try:
             words = topic_words(src_tokens, self.padding_idx, self.eos_idx, self.num_slots)

@@ -58,11 +58,7 @@ class VectorFiles:
 
 @torch.no_grad()
 def start_from_files(words: WordEmbedding, files: VectorFiles, dictionary: Dictionary) -> None:
-    """Let words start as ``files`` say; where words can be kept, those with a shared vector are.
-
-    Raises:
-        UserError: if the vectors cannot be used.
-    """
+    """Let words start as ``files`` say; where words can be kept, those with a shared vector are."""
     shared_dim = words.embedding_dim - files.local_dim
     if files.shared:
         vectors, found = load_word_vectors(files.shared, dictionary, shared_dim)

@@ -33,7 +33,6 @@ class NtsDecoder(StepDecoder[NtsMemory, FedState]):
     """An LSTM that is fed its last attentional state; words are scored from the attentional states.
 
     Args:
-        dictionary: of the target.
         embed_tokens: (V, E).
         stack: the layers and the attention.
         output: scores words from the attentional states.
@@ -69,7 +68,6 @@ class NtsEncoder(SourceEncoder):
     """An LSTM over the words of each sentence, so that padding on either side is never read.
 
     Args:
-        dictionary: of the source.
         embed_tokens: (V, E).
         lstm: ``batch_first``, E -> H.
         dropout: on the words.
@@ -127,11 +125,7 @@ class NtsModel(LossModel):
 
 
 def _check_vectors(cfg: NtsConfig) -> None:
-    """Refuse widths that do not go with the files of vectors.
-
-    Raises:
-        UserError: saying what to do.
-    """
+    """Refuse widths that do not go with the files of vectors."""
     local = cfg.local_source_vectors or cfg.local_target_vectors
     if local and not 0 < cfg.local_dim <= cfg.embed_dim:
         raise UserError(

@@ -79,7 +79,6 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
     """LSTM with attention, and a gate between generating a word and copying what is attended to.
 
     Args:
-        dictionary: with its slots.
         embed_tokens: the shared embedding of the base words, (V, E).
         hidden_size: ``H``.
         attention: from the state [c_t; h_t] to the encoder outputs.

@@ -27,7 +27,6 @@ class PointerGeneratorEncoder(SourceEncoder):
     """A bidirectional LSTM of one layer, and the bridge from its final states to the decoder's first.
 
     Args:
-        dictionary: of the source, with its slots.
         embed_tokens: the shared embedding of the base words, (V, E).
         hidden_size: ``H``.
     """

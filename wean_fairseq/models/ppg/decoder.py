@@ -81,7 +81,6 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
     """s_t = GRU(s_{t-1}, [y_{t-1}; c_t]); words are scored from tanh of a linear map of [s_t; c_t; y_{t-1}].
 
     Args:
-        dictionary: of source and target.
         embed_tokens: (V, E).
         hidden_size: ``H`` = ``A``.
         chunk_index: id of the chunk symbol.

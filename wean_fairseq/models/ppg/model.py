@@ -24,7 +24,6 @@ class PpgEncoder(TopicEncoder):
     """r_i = [forward; backward] over topic i, which is one word.
 
     Args:
-        dictionary: of source and target.
         embed_tokens: (V, E).
         hidden_size: ``H`` of each direction.
     """

@@ -23,7 +23,6 @@ class ResidualLstmEncoder(SourceEncoder):
     """A residual LSTM over the words of the source.
 
     Args:
-        dictionary: of the source.
         embed_tokens: (V, E).
         stack: the layers, E -> H.
     """
@@ -48,7 +47,6 @@ class ResidualLstmDecoder(StepDecoder[LstmStart, LstmState]):
     """A residual LSTM over the words written so far, whose outputs are scored against the vocabulary.
 
     Args:
-        dictionary: of the target.
         embed_tokens: (V, E).
         stack: the layers, E -> H.
         output: scores words from the top layer's output.

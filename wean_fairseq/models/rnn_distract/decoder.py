@@ -58,7 +58,6 @@ class RnnDistractDecoder(GruAttentionDecoder[DistractState]):
     """s'_t = GRU(e(y_{t-1}), s_{t-1}); distracted attention from s'_t to c_t; s_t = GRU(c_t, s'_t).
 
     Args:
-        dictionary: of the target (the same as of the source).
         embed_tokens: the shared embedding, (V, E).
         hidden_size: ``H``.
         memory_dim: ``M``.

@@ -50,7 +50,6 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
     """LSTM layers to whose cells the keywords are added; words are scored from all layers.
 
     Args:
-        dictionary: of source and target.
         embed_tokens: (V, E).
         lstm: holds the weights of the layers, E -> H.
         gate: reads the keywords.

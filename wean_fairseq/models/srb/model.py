@@ -55,7 +55,6 @@ class SrbEncoder(SourceEncoder):
     """A gated LSTM over the words of the source (sec. 3.2).
 
     Args:
-        dictionary: of the source.
         embed_tokens: the shared embedding, (V, E).
         lstm: E -> H.
         dropout: on the embeddings.

@@ -21,7 +21,6 @@ class WeanLstmEncoder(SourceEncoder):
     """An LSTM over packed sentences, so that padding on either side is never read.
 
     Args:
-        dictionary: of the source.
         embed_tokens: the shared embedding, (V, E).
         hidden_size: ``H``.
         num_layers: ``L``.
