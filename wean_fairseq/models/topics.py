@@ -7,7 +7,7 @@ Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``V`` dictionary 
 
 import logging
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Optional
 
 import torch
 from fairseq.data import Dictionary
@@ -59,19 +59,12 @@ class TopicDecoder(StepDecoder[MemoryT, StateT]):
         )
 
 
-class TopicModel(LossModel):
-    """A ``TopicEncoder`` and a ``TopicDecoder``."""
-
-    encoder: TopicEncoder
-    decoder: TopicDecoder[Any, Any]
-
-
 def add_auxiliary(sums: LossSums | MixtureLoss, name: str, auxiliary: Tensor, weight: float) -> MixtureLoss:
     """Add ``weight`` times an auxiliary loss, and log it under ``name``."""
     return MixtureLoss(sums.loss + weight * auxiliary, sums.nll_loss, {name: auxiliary.detach()})
 
 
-def initialise(model: TopicModel, cfg: TopicConfig) -> None:
+def initialise(model: LossModel, cfg: TopicConfig) -> None:
     """Start the weights as ``cfg`` says: uniform, the padding word 0, known words from their vectors."""
     init_uniform_(model, cfg.init_range)
     start_from_vectors(model.decoder.embed_tokens, cfg.topic_vectors, model.decoder.dictionary)

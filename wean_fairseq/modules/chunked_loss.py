@@ -3,7 +3,7 @@
 The loss walks over chunks of tokens. Where gradients are wanted, each chunk's share of them is computed while its
 scores are at hand (for a sum over tokens the upstream gradient is one scalar, applied in backward), so that nothing of
 size tokens x vocabulary outlives its chunk and no score is computed twice. What happens to the scores of a chunk is in
-``softmax_gradient``; where scores come from, in ``products`` and ``additive_scores``.
+``softmax_gradient``; where scores come from, in ``output_matmul`` and ``additive_scores``.
 
 Legend: ``N`` tokens (padding already removed), ``V`` candidates, ``D`` query width, ``H`` hidden width of the scorer.
 """
@@ -72,18 +72,12 @@ def additive_cross_entropy(
     label_smoothing: float = 0.0,
     chunk_size: int | None = None,
 ) -> LossSums:
-    """Cross entropy of additive scores: ``vector . tanh(query_part + candidate_part)``.
+    """``product_cross_entropy`` of additive scores: ``vector . tanh(query_part + candidate_part)``.
 
     Args:
         query_part: projected queries, shape (N, H).
         candidate_part: projected candidates, shape (V, H).
         vector: shape (H,).
-        target: candidate index of every token, shape (N,).
-        label_smoothing: eps of ``softmax_gradient``.
-        chunk_size: tokens per chunk; ``None`` chooses by memory.
-
-    Returns:
-        The smoothed loss and the negative log-likelihood, summed over tokens.
     """
     inputs = (query_part, candidate_part, vector)
     return _loss_sums(_AdditiveCrossEntropy, inputs, target, label_smoothing, chunk_size)
@@ -147,7 +141,7 @@ def product_token_loss(
 
 
 def _loss_sums(
-    function: type[torch.autograd.Function],
+    function: "type[_CrossEntropy]",
     inputs: tuple[Tensor | None, ...],
     target: Tensor,
     label_smoothing: float,
@@ -167,8 +161,17 @@ def _row_chunks(num_rows: int, step: int) -> Iterator[slice]:
         yield slice(start, min(start + step, num_rows))
 
 
-class _ProductCrossEntropy(torch.autograd.Function):
-    """``product_cross_entropy``; the gradients are made in forward and scaled in backward."""
+class _CrossEntropy(torch.autograd.Function):
+    """Cross entropy from three factors of the scores, whose gradients are made in forward and scaled in backward."""
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_loss: Tensor, _grad_nll: Tensor) -> tuple[Tensor | None, ...]:
+        return (*_scaled_gradients(ctx, grad_loss), None, None, None, None)
+
+
+class _ProductCrossEntropy(_CrossEntropy):
+    """``product_cross_entropy``."""
 
     @staticmethod
     def forward(
@@ -191,11 +194,6 @@ class _ProductCrossEntropy(torch.autograd.Function):
             else:
                 sums += torch.stack(loss_of_scores(products.scores(rows), target[rows], eps))
         return _finish(ctx, sums, products.gradients, (query, weight, bias))
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_loss: Tensor, _grad_nll: Tensor) -> tuple[Tensor | None, ...]:
-        return (*_scaled_gradients(ctx, grad_loss), None, None, None, None)
 
 
 class _ProductTokenLoss(torch.autograd.Function):
@@ -262,7 +260,7 @@ def _grad_scores_(scores: Tensor, words: Tensor, read: Readings, gradients: Read
     return scores.scatter_add_(1, words, gradients.picked)
 
 
-class _AdditiveCrossEntropy(torch.autograd.Function):
+class _AdditiveCrossEntropy(_CrossEntropy):
     """``additive_cross_entropy``; the hidden layer is made again for the gradients, never kept."""
 
     @staticmethod
@@ -283,11 +281,6 @@ class _AdditiveCrossEntropy(torch.autograd.Function):
             sums += torch.stack(scorer.loss(rows, target[rows], eps))
         grads = scorer.gradients() if wants_grad else (None, None, None)
         return _finish(ctx, sums, grads, (query_part, candidate_part, vector))
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_loss: Tensor, _grad_nll: Tensor) -> tuple[Tensor | None, ...]:
-        return (*_scaled_gradients(ctx, grad_loss), None, None, None, None)
 
 
 def _finish(

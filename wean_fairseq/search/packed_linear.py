@@ -74,14 +74,8 @@ class Int8Linear:
         step = _steps(inputs)
         codes = (inputs / step).add_(ZERO_CODE + 0.5).to(torch.uint8)  # which drops what is behind the point
         weights = (self.packed, self.steps, self.zeros)
-        last: tuple[Any, ...] = (
-            1.0,
-            0,
-            torch.float32,
-            "none",
-            [],
-            "",
-        )  # of the output, and of what might follow in the same kernel
+        # Of the output, and of what might follow in the same kernel.
+        last: tuple[Any, ...] = (1.0, 0, torch.float32, "none", [], "")
         product: Tensor = torch.ops.onednn.qlinear_pointwise(codes, 1.0, ZERO_CODE, *weights, None, *last)
         product.mul_(step)
         return product if self.bias is None else product.add_(self.bias)

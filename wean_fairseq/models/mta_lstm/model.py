@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from ...errors import UserError
 from ...modules import AdditiveAttention, TopicImportance, topic_words
+from ..base import LossModel
 from ..presets import register_family
-from ..topics import TopicDecoder, TopicEncoder, TopicModel, initialise
+from ..topics import TopicDecoder, TopicEncoder, initialise
 from ..word_layers import word_embedding
 from .config import PRESETS, MtaLstmConfig
 from .decoder import TopicAttentionDecoder, TopicAverageDecoder
@@ -73,7 +74,7 @@ class MtaLstmEncoder(TopicEncoder):
 
 
 @register_family("mta_lstm", MtaLstmConfig, PRESETS)
-class MtaLstmModel(TopicModel):
+class MtaLstmModel(LossModel):
     """An LSTM language model that attends to topic words, with a memory of what it has told of each."""
 
     adds_losses = True

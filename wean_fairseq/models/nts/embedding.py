@@ -3,8 +3,6 @@
 Legend: ``V`` dictionary size, ``E`` embedding width, of which the last numbers of a word are its local vector.
 """
 
-from dataclasses import dataclass
-
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
@@ -39,9 +37,17 @@ class WordEmbedding(nn.Embedding):
         return torch.where(self.kept[tokens].unsqueeze(-1), embedded.detach(), embedded)
 
 
-@dataclass(frozen=True)
-class VectorFiles:
-    """The files that the embedding of one side starts from.
+@torch.no_grad()
+def start_from_files(
+    words: WordEmbedding,
+    dictionary: Dictionary,
+    shared: str | None,
+    local: str | None,
+    *,
+    local_dim: int,
+    missing_std: float,
+) -> None:
+    """Let words start from vectors; where words can be kept, those with a shared vector are.
 
     Args:
         shared: file of vectors that fill the first E - ``local_dim`` numbers of a word (NTS: "global"); or none.
@@ -49,26 +55,16 @@ class VectorFiles:
         local_dim: width of the local vectors.
         missing_std: words without a shared vector are drawn from N(0, this); 0 = they stay as they are.
     """
-
-    shared: str | None
-    local: str | None
-    local_dim: int
-    missing_std: float
-
-
-@torch.no_grad()
-def start_from_files(words: WordEmbedding, files: VectorFiles, dictionary: Dictionary) -> None:
-    """Let words start as ``files`` say; where words can be kept, those with a shared vector are."""
-    shared_dim = words.embedding_dim - files.local_dim
-    if files.shared:
-        vectors, found = load_word_vectors(files.shared, dictionary, shared_dim)
-        if files.missing_std:
-            drawn = torch.randn(int((~found).sum()), shared_dim) * files.missing_std
+    shared_dim = words.embedding_dim - local_dim
+    if shared:
+        vectors, found = load_word_vectors(shared, dictionary, shared_dim)
+        if missing_std:
+            drawn = torch.randn(int((~found).sum()), shared_dim) * missing_std
             words.weight[~found, :shared_dim] = drawn.to(words.weight)
         words.weight[found, :shared_dim] = vectors[found].to(words.weight)
         words.weight[dictionary.pad()].zero_()
         if words.kept is not None:
             words.kept.copy_(found)
-    if files.local:
-        vectors, found = load_word_vectors(files.local, dictionary, files.local_dim)
+    if local:
+        vectors, found = load_word_vectors(local, dictionary, local_dim)
         words.weight[found, shared_dim:] = vectors[found].to(words.weight)

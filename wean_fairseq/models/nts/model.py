@@ -18,7 +18,7 @@ from ..base import LossModel, SourceEncoder, StepDecoder, init_uniform_
 from ..presets import register_family
 from ..word_layers import build_output_layer
 from .config import PRESETS, NtsConfig
-from .embedding import VectorFiles, WordEmbedding, start_from_files
+from .embedding import WordEmbedding, start_from_files
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,10 @@ class NtsModel(LossModel):
         )
         for words, local in sides:
             assert isinstance(words, WordEmbedding)
-            files = VectorFiles(cfg.global_vectors, local, cfg.local_dim, cfg.missing_vector_std)
-            start_from_files(words, files, task.source_dictionary)
+            shared, dictionary = cfg.global_vectors, task.source_dictionary
+            start_from_files(
+                words, dictionary, shared, local, local_dim=cfg.local_dim, missing_std=cfg.missing_vector_std
+            )
         return model
 
 

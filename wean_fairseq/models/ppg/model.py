@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from ...errors import UserError
 from ...modules import topic_words
+from ..base import LossModel
 from ..presets import register_family
-from ..topics import TopicEncoder, TopicModel, initialise
+from ..topics import TopicEncoder, initialise
 from ..word_layers import word_embedding
 from .config import PRESETS, PpgConfig
 from .decoder import PpgDecoder
@@ -56,7 +57,7 @@ class PpgEncoder(TopicEncoder):
 
 
 @register_family("ppg", PpgConfig, PRESETS)
-class PpgModel(TopicModel):
+class PpgModel(LossModel):
     """Encodes each topic and the text so far; writes one chunk from each topic."""
 
     adds_losses = True

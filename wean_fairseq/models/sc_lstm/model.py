@@ -9,8 +9,9 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ...modules import KeywordGate, first_keywords, topic_words
+from ..base import LossModel
 from ..presets import register_family
-from ..topics import TopicEncoder, TopicModel, initialise
+from ..topics import TopicEncoder, initialise
 from ..word_layers import word_embedding
 from .config import PRESETS, ScLstmConfig
 from .decoder import ScLstmDecoder
@@ -33,7 +34,7 @@ class ScLstmEncoder(TopicEncoder):
 
 
 @register_family("sc_lstm", ScLstmConfig, PRESETS)
-class ScLstmModel(TopicModel):
+class ScLstmModel(LossModel):
     """An LSTM language model with a vector of keywords that its cells are told of until they are read out."""
 
     adds_losses = True
