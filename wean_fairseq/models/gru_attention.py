@@ -30,7 +30,6 @@ class GruEncoder(SourceEncoder):
     """A bidirectional GRU, h_i = [forward; backward].
 
     Args:
-        dictionary: of the source.
         embed_tokens: the shared embedding, (V, E).
         hidden_size: ``H`` of each direction.
         dropout: on the embeddings.
