@@ -46,7 +46,7 @@ class CopyDistribution(NamedTuple):
         base = self.generate.size(-1)
         known = target < base
         generated = self.generate.gather(-1, target.masked_fill(~known, 0).unsqueeze(-1)).squeeze(-1)
-        return log_add(generated.masked_fill(~known, NEVER), self._copied(target))
+        return log_add(generated.masked_fill(~known, NEVER), logsumexp(self._matching(target)))
 
     def provenance(self, target: Tensor) -> tuple[Tensor, Tensor]:
         """The origin of the words ``target`` (B, T).
@@ -59,10 +59,6 @@ class CopyDistribution(NamedTuple):
         copied = logsumexp(matching)
         share = (copied - self.target_log_probs(target)).exp().nan_to_num(0.0)
         return share, (matching - copied.unsqueeze(-1)).exp().nan_to_num(0.0)
-
-    def _copied(self, target: Tensor) -> Tensor:
-        """Log-probability that ``target`` (B, T) is copied from anywhere: (B, T)."""
-        return logsumexp(self._matching(target))
 
     def _matching(self, target: Tensor) -> Tensor:
         """``copy`` where the source word is the target word, -inf elsewhere: (B, T, S)."""
