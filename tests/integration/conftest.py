@@ -1,12 +1,21 @@
-"""One data set and one trained model for all tests of this folder: most of the time goes into starting commands."""
+"""Data sets and trained models for all tests of this folder, made once: most of the time goes into trainings.
 
+What is shared stays as it is: a test that changes something changes a copy. Trainings add the checksums to the data.
+"""
+
+import fcntl
+import os
+import pickle
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from tests.integration.commands import (
     TASK,
+    USER_DIR,
     WEAN,
     Result,
     generate,
@@ -19,23 +28,43 @@ from tests.integration.commands import (
 
 # 2,000 pairs are 63 updates of 32, the last one smaller; 50 and 60 are no multiples of 8 (see tasks/paraphrase.py).
 SIZES = {"train": 2000, "valid": 50, "test": 60}
+Made = TypeVar("Made")
+
+
+def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], Made]) -> Made:
+    """Return ``make(folder)``, called in one process of a test run; pytest-xdist's others wait for the result."""
+    root = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent  # of all processes
+    made = root / f"{name}.pickle"
+    with (root / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            made.write_bytes(pickle.dumps(make(factory.mktemp(name))))
+        return pickle.loads(made.read_bytes())
 
 
 @pytest.fixture(scope="session")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of {train,valid,test}.{src,tgt}."""
-    folder = tmp_path_factory.mktemp("text")
-    for seed, (split, size) in enumerate(SIZES.items()):
-        write_pairs(folder / split, with_names(random_sentences(size, seed), seed))
-    return folder
+
+    def make(folder: Path) -> Path:
+        for seed, (split, size) in enumerate(SIZES.items()):
+            write_pairs(folder / split, with_names(random_sentences(size, seed), seed))
+        return folder
+
+    return once(tmp_path_factory, "text", make)
 
 
 @pytest.fixture(scope="session")
 def data(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Data of fairseq-preprocess from ``text``: a name occurs once a side, so threshold 3 makes names ``<unk>``."""
-    folder = tmp_path_factory.mktemp("data") / "bin"
-    preprocess(text, folder, "--thresholdsrc", 3)
-    return folder
+
+    def make(folder: Path) -> Path:
+        preprocess(text, folder / "bin", "--thresholdsrc", 3)
+        return folder / "bin"
+
+    return once(tmp_path_factory, "data", make)
 
 
 @pytest.fixture(scope="session")
@@ -49,13 +78,26 @@ def raw_data(text: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture(scope="session")
+def text_data(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data as text, so that its names, which occur once each, keep their spelling."""
+
+    def make(folder: Path) -> Path:
+        preprocess(text, folder / "bin", "--thresholdsrc", 3, "--dataset-impl", "raw")
+        return folder / "bin"
+
+    return once(tmp_path_factory, "text_data", make)
+
+
+@pytest.fixture(scope="session")
 def training(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     """A WEAN that has learnt the data, by task paraphrase: its folder, and what the training said."""
-    folder = tmp_path_factory.mktemp("trained")
     size = ["--embed-dim", 32, "--hidden-size", 64, "--encoder-layers", 1, "--decoder-layers", 1, "--dropout", 0.1]
     rate = ["--lr", 0.006, "--lr-scheduler", "polynomial_decay", "--total-num-update", 500, "--max-update", 500]
-    result = train(data, folder, *size, *rate, "--no-epoch-checkpoints", model=[*WEAN, *TASK])
-    return folder, result
+
+    def make(folder: Path) -> tuple[Path, Result]:
+        return folder, train(data, folder, *size, *rate, "--no-epoch-checkpoints", model=[*WEAN, *TASK])
+
+    return once(tmp_path_factory, "training", make)
 
 
 @pytest.fixture(scope="session")
@@ -65,6 +107,20 @@ def checkpoint(training: tuple[Path, Result]) -> Path:
 
 
 @pytest.fixture(scope="session")
-def generated(data: Path, checkpoint: Path) -> Result:
+def copying(text_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Checkpoint of a CopyNet that has learnt the data; nothing but its arch says that it copies."""
+    model = ["--user-dir", USER_DIR, "--arch", "copynet", "--criterion", "model_loss", *TASK]
+    model += ["--embed-dim", 32, "--hidden-size", 48]
+    rate = ["--lr", 0.006, "--lr-scheduler", "polynomial_decay", "--total-num-update", 300, "--max-update", 300]
+
+    def make(folder: Path) -> Path:
+        train(text_data, folder, *rate, "--no-epoch-checkpoints", model=model)
+        return folder / "checkpoint_best.pt"
+
+    return once(tmp_path_factory, "copying", make)
+
+
+@pytest.fixture(scope="session")
+def generated(data: Path, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Result:
     """The test split, decoded by ``checkpoint``."""
-    return generate(data, checkpoint)
+    return once(tmp_path_factory, "generated", lambda _: generate(data, checkpoint))

@@ -14,7 +14,6 @@ from tests.integration.commands import (
     Result,
     generate,
     paraphrase,
-    preprocess,
     random_sentences,
     run,
     train,
@@ -24,30 +23,13 @@ from tests.integration.test_bad_input import assert_one_sentence, refused_traini
 
 SMALL = ["--embed-dim", "32", "--hidden-size", "48"]
 COPYNET = ["--user-dir", USER_DIR, "--arch", "copynet", "--criterion", "model_loss", *TASK]
-RATE = ["--lr", "0.006", "--lr-scheduler", "polynomial_decay", "--total-num-update", "300", "--max-update", "300"]
 
 
 @pytest.fixture(scope="module")
-def raw_text_data(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The data of all tests as text, so that its names, which occur once each, keep their spelling."""
-    folder = tmp_path_factory.mktemp("copying") / "bin"
-    preprocess(text, folder, "--thresholdsrc", 3, "--dataset-impl", "raw")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def copying(raw_text_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Checkpoint of a CopyNet that has learnt the data; nothing but its arch says that it copies."""
-    folder = tmp_path_factory.mktemp("copynet")
-    train(raw_text_data, folder, *RATE, "--no-epoch-checkpoints", model=[*COPYNET, *SMALL])
-    return folder / "checkpoint_best.pt"
-
-
-@pytest.fixture(scope="module")
-def copied(raw_text_data: Path, copying: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+def copied(text_data: Path, copying: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
     """The test split decoded, and the file of its copy provenance."""
     provenance = tmp_path_factory.mktemp("provenance") / "copied.jsonl"
-    result = generate(raw_text_data, copying, "--copy-provenance", provenance, "--search-preset", "copynet")
+    result = generate(text_data, copying, "--copy-provenance", provenance, "--search-preset", "copynet")
     return result, provenance
 
 
@@ -81,21 +63,21 @@ def test_sources_and_references_are_printed_with_their_words(copied: tuple[Resul
     assert "<unk>" not in result.out
 
 
-def test_an_invented_name_typed_into_interactive_comes_out(raw_text_data: Path, copying: Path):
+def test_an_invented_name_typed_into_interactive_comes_out(text_data: Path, copying: Path):
     lines = ["kept1 Zorblax Quimby kept5", "said2 kept3 Zorblax", "kept4 <oov-0> said1"]
-    result = interactive(raw_text_data, copying, lines)
+    result = interactive(text_data, copying, lines)
     assert result.hypotheses == dict(enumerate(map(paraphrase, lines))), result.describe()
 
 
-def test_unknown_pieces_of_a_word_are_copied_and_joined(raw_text_data: Path, copying: Path):
+def test_unknown_pieces_of_a_word_are_copied_and_joined(text_data: Path, copying: Path):
     """With BPE what is copied are pieces; they come out as one word."""
-    result = interactive(raw_text_data, copying, ["kept1 Zor@@ blax kept5"], "--post-process", "subword_nmt")
+    result = interactive(text_data, copying, ["kept1 Zor@@ blax kept5"], "--post-process", "subword_nmt")
     detokenised = re.findall(r"^D-0\t\S+\t(.*)$", result.out, flags=re.MULTILINE)
     assert detokenised == ["kept1 Zorblax kept5"], result.describe()
 
 
-def test_more_names_than_slots_leave_unk(raw_text_data: Path, copying: Path):
-    result = interactive(raw_text_data, copying, ["Zorblax kept1 Quimby"], "--oov-slots", 1)
+def test_more_names_than_slots_leave_unk(text_data: Path, copying: Path):
+    result = interactive(text_data, copying, ["Zorblax kept1 Quimby"], "--oov-slots", 1)
     assert result.hypotheses[0].split()[:2] == ["Zorblax", "kept1"]
     assert "Quimby" not in result.hypotheses[0]
 
@@ -118,24 +100,24 @@ def test_provenance_says_which_words_were_copied_from_where(copied: tuple[Result
     assert names >= 18
 
 
-def test_provenance_overwrites_nothing(raw_text_data: Path, copying: Path, copied: tuple[Result, Path]):
+def test_provenance_overwrites_nothing(text_data: Path, copying: Path, copied: tuple[Result, Path]):
     before = copied[1].read_bytes()
-    result = generate(raw_text_data, copying, "--copy-provenance", copied[1], expect_success=False)
+    result = generate(text_data, copying, "--copy-provenance", copied[1], expect_success=False)
     assert_one_sentence(result, str(copied[1]), "exists already")
     assert copied[1].read_bytes() == before
 
 
-def test_provenance_needs_a_directory(raw_text_data: Path, copying: Path, tmp_path: Path):
-    result = generate(raw_text_data, copying, "--copy-provenance", tmp_path / "no" / "x", expect_success=False)
+def test_provenance_needs_a_directory(text_data: Path, copying: Path, tmp_path: Path):
+    result = generate(text_data, copying, "--copy-provenance", tmp_path / "no" / "x", expect_success=False)
     assert_one_sentence(result, "there is no directory")
 
 
-def test_validation_by_bleu_counts_copied_words_as_words(raw_text_data: Path, copying: Path, tmp_path: Path):
+def test_validation_by_bleu_counts_copied_words_as_words(text_data: Path, copying: Path, tmp_path: Path):
     """BLEU of a model that writes nearly every sentence right is near 100; with slots for words it could not be."""
     best = ["--eval-bleu", "--eval-bleu-args", '{"beam": 1, "max_len_b": 12}', "--eval-tokenized-bleu"]
     shutil.copy(copying, tmp_path / "checkpoint_last.pt")
     arguments = ["--reset-lr-scheduler", "--reset-optimizer", "--reset-dataloader", "--reset-meters"]
-    result = train(raw_text_data, tmp_path, "--lr", 1e-6, "--max-epoch", 1, *best, *arguments, model=[*COPYNET, *SMALL])
+    result = train(text_data, tmp_path, "--lr", 1e-6, "--max-epoch", 1, *best, *arguments, model=[*COPYNET, *SMALL])
     assert result.logged("valid_bleu")[-1] > 90
 
 
@@ -149,8 +131,8 @@ def test_interactive_replace_unk_knows_the_typed_word(raw_data: Path, checkpoint
     ("arguments", "expected"),
     [(["--oov-slots", 5], "archs that copy words"), (["--copy-provenance", "x.jsonl"], "archs that copy words")],
 )
-def test_options_of_copying_are_refused_where_nothing_copies(raw_text_data: Path, tmp_path, arguments, expected):
-    result = refused_training(raw_text_data, tmp_path / "out", *arguments, "--lr", 0.001)
+def test_options_of_copying_are_refused_where_nothing_copies(text_data: Path, tmp_path, arguments, expected):
+    result = refused_training(text_data, tmp_path / "out", *arguments, "--lr", 0.001)
     assert_one_sentence(result, expected)
     assert not (ROOT / "x.jsonl").exists()
 
@@ -160,14 +142,14 @@ def test_binary_data_with_unknown_words_gets_a_warning(data: Path, tmp_path: Pat
     assert "--dataset-impl raw" in result.out + result.err
 
 
-def test_smoothing_over_slots_is_refused(raw_text_data: Path, tmp_path: Path):
+def test_smoothing_over_slots_is_refused(text_data: Path, tmp_path: Path):
     model = [*COPYNET, *SMALL, "--criterion", "label_smoothed_cross_entropy"]
-    result = refused_training(raw_text_data, tmp_path / "out", "--lr", 0.001, model=model)
+    result = refused_training(text_data, tmp_path / "out", "--lr", 0.001, model=model)
     assert_one_sentence(result, "--criterion model_loss --label-smoothing")
 
 
-def test_a_sentence_that_is_too_long_is_one_sentence(raw_text_data: Path, copying: Path):
-    result = generate(raw_text_data, copying, "--max-source-positions", 6, expect_success=False)
+def test_a_sentence_that_is_too_long_is_one_sentence(text_data: Path, copying: Path):
+    result = generate(text_data, copying, "--max-source-positions", 6, expect_success=False)
     assert_one_sentence(result, "longer than this model takes", "--length-policy truncate")
 
 
@@ -180,8 +162,8 @@ def test_two_dictionaries_are_refused(text: Path, tmp_path: Path):
     assert_one_sentence(result, "two dictionaries", "--joined-dictionary")
 
 
-def test_an_ordinary_sentence_decodes_the_same_alone_and_among_others(raw_text_data: Path, copying: Path):
+def test_an_ordinary_sentence_decodes_the_same_alone_and_among_others(text_data: Path, copying: Path):
     lines = with_names(random_sentences(6, seed=41), seed=41)
-    together = interactive(raw_text_data, copying, lines, "--buffer-size", 6, "--batch-size", 6).hypotheses
-    alone = interactive(raw_text_data, copying, lines).hypotheses
+    together = interactive(text_data, copying, lines, "--buffer-size", 6, "--batch-size", 6).hypotheses
+    alone = interactive(text_data, copying, lines).hypotheses
     assert together == alone

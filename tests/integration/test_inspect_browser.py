@@ -14,15 +14,13 @@ from typing import Any
 
 import pytest
 
-from tests.integration.commands import ENVIRONMENT, TASK, USER_DIR, command_line, paraphrase, preprocess, run, train
+from tests.integration.commands import ENVIRONMENT, TASK, USER_DIR, command_line, paraphrase, run, train
 from wean_fairseq.errors import UserError
 from wean_fairseq.generation import load
 from wean_fairseq.inspection.decoding import decode
 from wean_fairseq.inspection.question import Question
 from wean_fairseq.inspection.systems import System, system_of
 
-COPYNET = ["--user-dir", USER_DIR, "--arch", "copynet", "--criterion", "model_loss", *TASK]
-COPYNET += ["--embed-dim", 32, "--hidden-size", 48, "--lr", 0.006, "--lr-scheduler", "polynomial_decay"]
 GRANULAR = ["--user-dir", USER_DIR, "--arch", "granularity_transformer", "--criterion", "model_loss", *TASK]
 GRANULAR += ["--embed-dim", 16, "--ffn-dim", 24, "--attention-heads", 2, "--encoder-layers", 2, "--decoder-layers", 2]
 SENTENCE = "kept1 Zyxwish said2 kept3"  # the name is in no dictionary
@@ -37,26 +35,16 @@ WAIT = 60_000  # milliseconds: other tests may hold all cores
 
 
 @pytest.fixture(scope="module")
-def raw(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The data of all tests as text, so that its names keep their spelling."""
-    folder = tmp_path_factory.mktemp("inspected") / "bin"
-    preprocess(text, folder, "--thresholdsrc", 3, "--dataset-impl", "raw")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def checkpoints(raw: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def checkpoints(text_data: Path, copying: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A CopyNet that has learnt the data, and a C-DNPG that has hardly begun to."""
-    folder = tmp_path_factory.mktemp("models")
-    updates = ["--total-num-update", 300, "--max-update", 300, "--no-epoch-checkpoints"]
-    train(raw, folder / "copynet", *updates, model=COPYNET)
-    train(raw, folder / "granular", "--lr", 0.005, "--max-update", 4, "--no-epoch-checkpoints", model=GRANULAR)
-    return {name: folder / name / "checkpoint_best.pt" for name in ("copynet", "granular")}
+    folder = tmp_path_factory.mktemp("granular")
+    train(text_data, folder, "--lr", 0.005, "--max-update", 4, "--no-epoch-checkpoints", model=GRANULAR)
+    return {"copynet": copying, "granular": folder / "checkpoint_best.pt"}
 
 
 @pytest.fixture(scope="module")
-def systems(raw: Path, checkpoints: dict[str, Path]) -> dict[str, System]:
-    return {name: system_of(name, load(path, raw, device="cpu")) for name, path in checkpoints.items()}
+def systems(text_data: Path, checkpoints: dict[str, Path]) -> dict[str, System]:
+    return {name: system_of(name, load(path, text_data, device="cpu")) for name, path in checkpoints.items()}
 
 
 def question(text: str, **changes: Any) -> Question:
@@ -70,10 +58,12 @@ def words(output: dict[str, Any]) -> list[str]:
 # --- what is shown --------------------------------------------------------------------------------------------------
 
 
-def test_outputs_are_those_of_fairseq_interactive(raw: Path, checkpoints: dict[str, Path], systems: dict[str, System]):
+def test_outputs_are_those_of_fairseq_interactive(
+    text_data: Path, checkpoints: dict[str, Path], systems: dict[str, System]
+):
     lines = [SENTENCE, "said1 kept5 said7", "Zyxwish Zyxwish kept2 Qwop said4"]
     said = run(
-        *("fairseq-interactive", raw, "--user-dir", USER_DIR, *TASK, "--path", checkpoints["copynet"], "--cpu"),
+        *("fairseq-interactive", text_data, "--user-dir", USER_DIR, *TASK, "--path", checkpoints["copynet"], "--cpu"),
         *("--source-lang", "src", "--target-lang", "tgt", "--beam", 3, "--nbest", 3),
         stdin="".join(f"{line}\n" for line in lines),
     )
@@ -106,13 +96,13 @@ def test_a_word_that_no_training_had_is_copied_from_where_it_stood(systems: dict
 
 
 def test_granularities_are_those_of_the_dump(
-    raw: Path, checkpoints: dict[str, Path], systems: dict[str, System], tmp_path: Path
+    text_data: Path, checkpoints: dict[str, Path], systems: dict[str, System], tmp_path: Path
 ):
     """The dump of fairseq-interactive."""
     shown = decode(systems["granular"], question("kept1 said2"))
     dump = tmp_path / "z.jsonl"
     run(
-        *("fairseq-interactive", raw, "--user-dir", USER_DIR, *TASK, "--path", checkpoints["granular"], "--cpu"),
+        *("fairseq-interactive", text_data, "--user-dir", USER_DIR, *TASK, "--path", checkpoints["granular"], "--cpu"),
         *("--source-lang", "src", "--target-lang", "tgt", "--beam", 3, "--granularity-dump", dump),
         stdin="kept1 said2\n",
     )
@@ -160,12 +150,12 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def address(raw: Path, prepared: Path, checkpoints: dict[str, Path]) -> Iterator[str]:
+def address(text_data: Path, prepared: Path, checkpoints: dict[str, Path]) -> Iterator[str]:
     """The page of the real command; Ctrl-C ends it well."""
     pytest.importorskip("uvicorn", reason="the extra inspect is not installed")
     named = [f"{name}={path}" for name, path in checkpoints.items()]
     line = command_line(
-        "python", "-m", "wean_fairseq.inspection.cli", *named, "--data", raw, "--port", 0, "--text", prepared
+        "python", "-m", "wean_fairseq.inspection.cli", *named, "--data", text_data, "--port", 0, "--text", prepared
     )
     with subprocess.Popen(line, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as command:
         found = command.stdout.readline().strip()
