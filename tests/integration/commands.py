@@ -68,6 +68,11 @@ class Result:
         return [float(value) for value in re.findall(rf'"{key}": "([^"]+)"', self.out + self.err)]
 
 
+def search_path(*folders: Path) -> str:
+    """PATH of a script: ``folders``, fairseq's commands as ``warm`` has them, this environment's, the user's."""
+    return os.pathsep.join(map(str, (*folders, warm.programs(), BIN, ENVIRONMENT["PATH"])))
+
+
 def command_line(name: str, *arguments: object) -> list[str]:
     """The command ``name`` of this environment with its arguments."""
     return [str(BIN / name), *map(str, arguments)]

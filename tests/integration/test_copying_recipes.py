@@ -5,13 +5,12 @@ of each run with the slow ones.
 """
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.integration.commands import BIN, ENVIRONMENT, ROOT
+from tests.integration.commands import ENVIRONMENT, ROOT, search_path
 from tests.integration.test_recipes import write_layout
 
 FAMILIES = ("copynet", "pointer_generator", "copy_transformer")
@@ -33,7 +32,7 @@ FAST = {
 
 def run_recipe(recipe: str, run_dir: Path, **variables: object) -> subprocess.CompletedProcess:
     """Run a recipe as a user would, on the CPU."""
-    environment = {**ENVIRONMENT, "PATH": f"{BIN}{os.pathsep}{ENVIRONMENT['PATH']}", "GPUS": "0", "RUN": str(run_dir)}
+    environment = {**ENVIRONMENT, "PATH": search_path(), "GPUS": "0", "RUN": str(run_dir)}
     for name in ("DATA", "SYSTEMS", "SETS", "EPOCHS", "SEED", "SMOKE"):
         environment.pop(name, None)
     environment.update({name: str(value) for name, value in variables.items()})

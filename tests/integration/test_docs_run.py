@@ -13,7 +13,15 @@ from pathlib import Path
 import pytest
 
 from tests import markdown
-from tests.integration.commands import BIN, ENVIRONMENT, ROOT, TIMEOUT, preprocess, random_sentences, write_pairs
+from tests.integration.commands import (
+    ENVIRONMENT,
+    ROOT,
+    TIMEOUT,
+    preprocess,
+    random_sentences,
+    search_path,
+    write_pairs,
+)
 from tests.markdown import Block
 from tests.unit.reporting.run_folder import generated
 
@@ -46,7 +54,7 @@ def bash(script: str, folder: Path, stdin: str = "") -> subprocess.CompletedProc
     Raises:
         AssertionError: with everything it said, if one of its commands fails.
     """
-    ours = {"PATH": f"{folder / 'bin'}:{BIN}:{ENVIRONMENT['PATH']}", "PYTHONPATH": str(folder)}
+    ours = {"PATH": search_path(folder / "bin"), "PYTHONPATH": str(folder)}
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
         cwd=folder,

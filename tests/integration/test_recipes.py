@@ -1,6 +1,5 @@
 """The recipes in examples/: one sentence where data is missing, and (slow) a small run of each from text to scores."""
 
-import os
 import random
 import runpy
 import subprocess
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.commands import BIN, ENVIRONMENT, ROOT
+from tests.integration.commands import ENVIRONMENT, ROOT, search_path
 
 RECIPES = ("quora", "simplification", "pwkp", "ew_sew", "lcsts")
 LIB = ROOT / "examples" / "lib"
@@ -20,7 +19,7 @@ PWKP = "PWKP_108016.tag.80.aner"
 def run_recipe(recipe, run_dir, **variables):
     """Run a recipe as a user would, on the CPU."""
     script = ROOT / "examples" / ("quickstart/run.sh" if recipe == "quickstart" else f"wean_lstm/{recipe}.sh")
-    environment = {**ENVIRONMENT, "PATH": f"{BIN}{os.pathsep}{ENVIRONMENT['PATH']}", "GPUS": "0", "RUN": str(run_dir)}
+    environment = {**ENVIRONMENT, "PATH": search_path(), "GPUS": "0", "RUN": str(run_dir)}
     for name in ("DATA", "TURK", "PWKP", "SYSTEMS", "EPOCHS", "EVALUATE", "SEED", "SMOKE"):
         environment.pop(name, None)
     environment.update({name: str(value) for name, value in variables.items()})
