@@ -33,6 +33,7 @@ from wean_fairseq.checkpoints import cli as checkpoints_cli
 from wean_fairseq.checkpoints import options as checkpoint_options
 from wean_fairseq.errors import UserError, sentence_of
 from wean_fairseq.evaluation import layer_mixture, neighbours
+from wean_fairseq.generation import cli as generation_cli
 from wean_fairseq.inspection import cli as inspection_cli
 from wean_fairseq.reporting import plot_cli, report_cli
 
@@ -145,6 +146,12 @@ def _export(path: Path, data: Path) -> int:
     return checkpoints_cli.main_export([str(path), "--output", str(path.parent / "export"), "--data", str(data)])
 
 
+def _generate(path: Path, data: Path) -> int:
+    """``wean_fairseq.load`` and a sentence."""
+    files = ["--model", str(path), "--data", str(data), "--input", str(data / "text")]
+    return generation_cli.main([*files, "--output", str(path.parent / "generated"), "--overwrite", "--cpu"])
+
+
 def _exported(path: Path, data: Path) -> int:
     """An export whose ``config.json`` has the checkpoint's configuration and state, as far as JSON can hold it."""
     state = torch.load(path, weights_only=True)
@@ -213,6 +220,7 @@ TOOLS: dict[str, Callable[[Path, Path], int]] = {
     "fairseq-train": _train("last"),
     "wean-average": lambda path, _: checkpoints_cli.main_average([str(path)] * 2 + ["--output", f"{path}.average"]),
     "wean-export": _export,
+    "wean-generate": _generate,
     "an export": _exported,
     "wean-report": _report,
     "wean-plot attention": _plot("attention", "--checkpoint", "{path}", "--data", "{data}", "--text", "{data}/text"),
