@@ -41,6 +41,8 @@ def load(
     from fairseq.dataclass.configs import GenerationConfig
     from omegaconf import OmegaConf
 
+    from ..tasks.paraphrase import ParaphraseTask
+
     path = str(path)
     if is_export(path):
         data = None  # it has its own dictionaries
@@ -56,6 +58,11 @@ def load(
     with quiet():
         state = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
         models, _, task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
+    if not isinstance(task, ParaphraseTask):
+        raise UserError(
+            f"{path} is a model of {type(task).__name__}, and only those of the tasks paraphrase and topic_essay are "
+            "loaded to use them: give it to fairseq-generate."
+        )
     generation: Any = state["cfg"].get("generation")
     search = OmegaConf.to_container(generation) if generation else vars(GenerationConfig())
     assert isinstance(search, dict)

@@ -10,7 +10,7 @@ from fairseq.data.fasta_dataset import EncodedFastaDataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
-import wean_fairseq  # noqa: F401 - registers the archs
+import wean_fairseq
 from tests.model_contract import make_dictionary
 from wean_fairseq.errors import UserError
 
@@ -54,6 +54,12 @@ def test_a_model_comes_back_as_it_was(data, arch, legacy):
     expected = model.state_dict()
     assert loaded.state_dict().keys() == expected.keys()
     assert all(torch.equal(value, expected[name]) for name, value in loaded.state_dict().items())
+
+
+def test_a_model_of_fairseqs_own_task_is_not_loaded_to_use_it(data):
+    save(data, "lstm")
+    with pytest.raises(UserError, match="is a model of TranslationTask, and only those of"):
+        wean_fairseq.load(data / "checkpoint.pt", device="cpu")
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
