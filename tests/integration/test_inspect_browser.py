@@ -270,6 +270,7 @@ def test_two_checkpoints_side_by_side(watched: Watched):
 def test_the_first_view_says_how_text_is_read_and_has_an_example(watched: Watched):
     assert watched.page.inner_text("#reads") == "copynet reads words between spaces."
     assert watched.page.inner_text("#example") == EXAMPLE
+    assert watched.page.get_attribute("#beam", "placeholder") == "5"
     watched.page.click("#example")
     watched.page.wait_for_selector(".system")
     assert watched.page.input_value("#text") == EXAMPLE
@@ -401,6 +402,7 @@ def test_a_text_without_end_is_refused_in_plain_words(watched: Watched):
     assert watched.page.locator(".system").count() == 0
     watched.decode("")
     assert watched.page.inner_text("#problem") == "there is nothing to decode yet: type a sentence, or topics."
+    watched.page.fill("#beam", "5")
     watched.decode("kept1", outputs=9)
     assert watched.page.inner_text("#problem") == (
         "a beam of 5 has no 9 outputs: widen the beam, or ask for fewer outputs."

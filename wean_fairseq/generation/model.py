@@ -115,6 +115,11 @@ class TextModel:
         return bool(getattr(self.model, "needs_essay_length", False))
 
     @property
+    def beam(self) -> int:
+        """The width of its own search."""
+        return int(self.search_options.get("beam", 5))
+
+    @property
     def copies(self) -> bool:
         """Whether it can copy words."""
         return outputs.copies(self.model)
@@ -268,7 +273,7 @@ class TextModel:
 
     def _build_generator(self, n_best: int, beam: int | None, length: int) -> Any:
         options = dict(self.search_options)
-        options["beam"] = max(beam or options.get("beam", 5), n_best)
+        options["beam"] = max(beam or self.beam, n_best)
         options["nbest"] = n_best
         options["max_len_b"] = max(options.get("max_len_b", 200), length)
         if self._generator is None or self._generator[0] != options:

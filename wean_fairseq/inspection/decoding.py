@@ -24,9 +24,9 @@ def decode(system: System, question: Question) -> dict[str, Any]:
         model has them.
     """
     model = system.model
-    [found] = model.explain(
-        question.text, question.outputs, beam=question.beam, length=question.length if model.needs_length else None
-    )
+    beam = question.beam or model.beam
+    length = question.length if model.needs_length else None
+    [found] = model.explain(question.text, min(question.outputs, beam), beam=beam, length=length)
     source = _source(found)
     outputs = [_output(output) for output in found.outputs]
     return {

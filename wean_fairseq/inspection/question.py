@@ -28,13 +28,14 @@ class Question(NamedTuple):
     Attributes:
         text: in one line, without control characters.
         systems: names of one or two checkpoints.
-        outputs: how many to show, at most ``beam``.
+        beam: width of the search; ``None`` = each checkpoint's own.
+        outputs: how many to show, at most as many as the beam is wide.
         length: words to plan for, for archs that need it.
     """
 
     text: str
     systems: tuple[str, ...]
-    beam: int
+    beam: int | None
     outputs: int
     length: int
 
@@ -53,10 +54,10 @@ def read_question(body: bytes, names: Collection[str]) -> Question:
         raise UserError("the request is not JSON; use the page.") from None
     if not isinstance(fields, dict):
         raise UserError("the request must be a JSON object; use the page.")
-    beam = _number(fields, "beam", "the beam width", 5, LIMITS.beam)
+    beam = _number(fields, "beam", "the beam width", 5, LIMITS.beam) if "beam" in fields else None
     outputs = _number(fields, "outputs", "the number of outputs", 5, LIMITS.outputs)
     length = _number(fields, "length", "the number of words to plan for", 100, LIMITS.length)
-    if outputs > beam:
+    if beam is not None and outputs > beam:
         raise UserError(f"a beam of {beam} has no {outputs} outputs: widen the beam, or ask for fewer outputs.")
     return Question(_text(fields), _systems(fields, names), beam, outputs, length)
 

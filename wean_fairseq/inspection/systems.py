@@ -22,6 +22,7 @@ class System:
             "arch": self.model.arch,
             "topics": self.model.reads_topics,
             "needs_length": self.model.needs_length,
+            "beam": self.model.beam,
             "copies": self.model.copies,
             "granularity": self.model.has_granularity,
             "text": self.model.text.settings.describe(),

@@ -70,6 +70,7 @@ def test_every_model_tells_what_it_has(arch: str, data: Path):
         "arch": arch,
         "topics": essay,
         "needs_length": arch == "mta_lstm",
+        "beam": 5,
         "copies": copies,
         "granularity": arch == "granularity_transformer",
         "text": "words between spaces",
@@ -116,6 +117,15 @@ def test_each_word_has_its_own_attention_and_probability(arch: str, data: Path):
         for word, expected in zip(output["words"], attention.tolist(), strict=True):
             shown = [word["attention"].get(place, 0.0) for place in range(6)]
             assert shown == pytest.approx(expected, abs=0.006)  # less than 0.005 is left out
+
+
+def test_the_search_is_as_wide_as_that_of_the_other_commands(data: Path):
+    """Expected: what ``wean-generate --nbest 2`` writes; a beam that is narrow has fewer outputs."""
+    system = build(data, "wean_lstm")
+    system.model.search_options["beam"] = 2
+    shown = decode(system, question("w1 w2", beam=None, outputs=5))
+    assert [output["text"] for output in shown["outputs"]] == system.model.generate("w1 w2", n_best=2)
+    assert system.describe()["beam"] == 2
 
 
 def test_topics_that_are_too_many_are_counted_in_plain_words(data: Path):

@@ -18,7 +18,7 @@ def read(**changes: object):
 def test_a_question_and_its_defaults():
     question = read(text="how do i\nlearn", systems=["CopyNet", "WEAN"], beam=7, outputs=2, length=50)
     assert question == ("how do i learn", ("CopyNet", "WEAN"), 7, 2, 50)
-    assert read()[2:] == (5, 5, 100)
+    assert read()[2:] == (None, 5, 100)
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ function chosen() {
 function fitForm() {
   const now = chosen();
   get("text-label").textContent = now.every((system) => system.topics) ? "Topics" : "Sentence";
+  get("beam").placeholder = now.map((system) => system.beam).join(", ");
   get("length-choice").hidden = !now.some((system) => system.needs_length);
   get("reads").textContent = now.map((system) => `${system.name} reads ${system.text}.`).join(" ");
   const example = now.map((system) => system.example).find((text) => text) ?? "";
@@ -73,7 +74,7 @@ function question() {
     );
   }
   wanted.outputs = number("outputs");
-  wanted.beam = number("beam");
+  if (get("beam").value !== "" || get("beam").validity.badInput) wanted.beam = number("beam");
   if (!get("length-choice").hidden) wanted.length = number("length");
   return wanted;
 }
