@@ -5,6 +5,7 @@
 file says so; PyTorch's defaults are what neither of them mentions.
 """
 
+import functools
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,23 +41,30 @@ class Dropped(NamedTuple):
     option: str = "dropout"
 
 
-# The distribution of a parameter of a module: a frozen one of scipy.stats, or the one value of all numbers.
+# The distribution of a parameter of a module: a frozen one of scipy.stats, or the one value of all numbers. Freezing
+# takes longer than looking at the numbers of a small model, so it is done once.
 Start = Callable[[nn.Module, Tensor], Any]
 
 
+@functools.cache
 def uniform(bound: float) -> Start:
     """Uniform in [-bound, bound]."""
-    return lambda module, parameter: scipy.stats.uniform(-bound, 2 * bound)
+    start = scipy.stats.uniform(-bound, 2 * bound)
+    return lambda module, parameter: start
 
 
+@functools.cache
 def normal(std: float) -> Start:
     """N(0, std)."""
-    return lambda module, parameter: scipy.stats.norm(0, std)
+    start = scipy.stats.norm(0, std)
+    return lambda module, parameter: start
 
 
+@functools.cache
 def truncated_normal(std: float) -> Start:
     """N(0, std), drawn again beyond two standard deviations."""
-    return lambda module, parameter: scipy.stats.truncnorm(-2, 2, scale=std)
+    start = scipy.stats.truncnorm(-2, 2, scale=std)
+    return lambda module, parameter: start
 
 
 def constant(value: float) -> Start:
@@ -79,7 +87,7 @@ def pytorch(module: nn.Module, parameter: Tensor) -> Any:
     if isinstance(module, nn.LayerNorm):
         return 1.0 if parameter is module.weight else 0.0
     assert isinstance(module, nn.Embedding), f"PyTorch has no start for {type(module).__name__}"
-    return scipy.stats.norm(0, 1)
+    return normal(1.0)(module, parameter)
 
 
 @dataclass(frozen=True)
