@@ -28,7 +28,11 @@ _parse = options.parse_args_and_arch
 
 
 def parse_args_and_arch(parser: ArgumentParser, input_args: list[str] | None = None, *args: Any, **kwargs: Any) -> Any:
-    """Parse a command line as fairseq does; ``--arch NAME --help`` lists the options of that arch."""
+    """Parse a command line as fairseq does; ``--arch NAME --help`` lists the options of that arch.
+
+    Raises:
+        UserError: if a name is wrong or missing.
+    """
     named = _names(sys.argv[1:] if input_args is None else input_args)
     if named.help and named.arch in ARCH_MODEL_REGISTRY and "arch" in _actions(parser):
         _print_help(parser.prog, named)
@@ -97,7 +101,11 @@ def _check_task(command: str, path: str | None, default: str | None) -> None:
 
 
 def check_pairing(arch: str, criterion: str) -> None:
-    """Refuse a criterion that an arch of this package cannot be trained by, or by which it would not be what it is."""
+    """Refuse a criterion that an arch of this package cannot be trained by, or by which it would not be what it is.
+
+    Raises:
+        UserError: naming the one that belongs to it.
+    """
     model = ARCH_MODEL_REGISTRY.get(arch)
     if not getattr(model, "computes_loss", False) or criterion in _OUR_CRITERIONS:
         return

@@ -34,6 +34,9 @@ def split_name(argument: str, option: str, value: str = "FILE") -> tuple[str, st
     Args:
         option: that it was given to, if any.
         value: stands for the second part in the usage.
+
+    Raises:
+        UserError: if it is not of this form.
     """
     name, _, found = argument.partition("=")
     if not name or not found:

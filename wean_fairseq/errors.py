@@ -1,8 +1,4 @@
-"""Errors that a user can cause and mend: one sentence saying what is wrong, what was expected and what to do.
-
-Whatever reads what a user gives, and whatever refuses something, raises a ``UserError``; docstrings say so where the
-cause is not to be guessed.
-"""
+"""Errors that a user can cause and mend: one sentence saying what is wrong, what was expected and what to do."""
 
 import os
 import re

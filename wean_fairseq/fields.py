@@ -21,7 +21,11 @@ def option(default: Any, text: str, **metadata: Any) -> Any:
 
 
 def check_ranges(config: type, cfg: Any) -> None:
-    """Refuse numbers below what their options take."""
+    """Refuse numbers below what their options take.
+
+    Raises:
+        UserError: naming the option.
+    """
     for item in fields(config):
         least, value = item.metadata.get("least"), getattr(cfg, item.name, None)
         if least is not None and value is not None and value < least:

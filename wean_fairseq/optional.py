@@ -13,7 +13,11 @@ _EXTRAS = {"jieba": "zh", "tokenizers": "bert", "ctranslate2": "ctranslate2"}
 
 
 def import_optional(module: str) -> Any:
-    """Import a library."""
+    """Import a library.
+
+    Raises:
+        UserError: saying how to get it.
+    """
     try:
         found = import_module(module)
     except ImportError as error:

@@ -43,6 +43,9 @@ def check_training(cfg: Any) -> None:
 
     Args:
         cfg: the whole configuration.
+
+    Raises:
+        UserError: naming the option.
     """
     for (section, name), least in _OF_TRAINING.items():
         _check(name.replace("_", "-"), _values(getattr(cfg.get(section), name, None)), least)
@@ -60,6 +63,9 @@ def check_model(cfg: Any) -> None:
 
     Args:
         cfg: of any arch.
+
+    Raises:
+        UserError: naming the option.
     """
     options = cfg if isinstance(cfg, DictConfig) else vars(cfg)
     for name in options:
@@ -69,7 +75,11 @@ def check_model(cfg: Any) -> None:
 
 
 def check_batches(given: dict[str, Any]) -> None:
-    """Refuse what no batches can be made with: arguments of ``get_batch_iterator``."""
+    """Refuse what no batches can be made with: arguments of ``get_batch_iterator``.
+
+    Raises:
+        UserError: naming the option.
+    """
     for name, (option, least) in _OF_BATCHES.items():
         _check(option, _values(given.get(name)), least)
     shards, number = given.get("num_shards", 1), given.get("shard_id", 0)
@@ -78,7 +88,11 @@ def check_batches(given: dict[str, Any]) -> None:
 
 
 def check_generation(args: Any) -> None:
-    """Refuse what nothing can be searched with."""
+    """Refuse what nothing can be searched with.
+
+    Raises:
+        UserError: naming the option.
+    """
     for name, least in _OF_GENERATION.items():
         _check(name.replace("_", "-"), _values(getattr(args, name, None)), least, finite=name not in ("unkpen",))
     if getattr(args, "min_len", 1) > getattr(args, "max_len_b", 200) and not getattr(args, "max_len_a", 0):

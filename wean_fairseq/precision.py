@@ -19,6 +19,9 @@ def prepare(cfg: DictConfig) -> None:
 
     Args:
         cfg: of a training; ``common`` is changed in place.
+
+    Raises:
+        UserError: for ``--fp16`` without a GPU, or memory-efficient half precision with an optimiser in float32.
     """
     common = cfg.common
     on_gpu = torch.cuda.is_available() and not common.cpu

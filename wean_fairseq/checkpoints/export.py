@@ -194,7 +194,11 @@ def read_model(path: str | Path) -> dict[str, Any]:
 
 
 def read_exported_text(path: str | Path) -> Text | None:
-    """The steps from text to tokens of an exported model; ``None`` where nobody knows."""
+    """The steps from text to tokens of an exported model; ``None`` where nobody knows.
+
+    Raises:
+        UserError: if it is damaged.
+    """
     folder = _folder_of(path)
     if not (folder / TEXT).is_file():
         return None

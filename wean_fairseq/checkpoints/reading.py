@@ -76,7 +76,11 @@ def read_checkpoint(path: str | Path, lazily: bool = False) -> dict[str, Any]:
 
 
 def check_intact(path: Path) -> None:
-    """Compare a checkpoint with its checksum in the manifest beside it, or else with those that it holds itself."""
+    """Compare a checkpoint with its checksum in the manifest beside it, or else with those that it holds itself.
+
+    Raises:
+        Damaged: if it is not what was written.
+    """
     advice = "it is damaged or was replaced; use another checkpoint, or, if you replaced it, run wean-checksum on it"
     if path.stat().st_size == 0:
         raise Damaged(f"{path} is empty: {_ADVICE}.")
@@ -106,7 +110,11 @@ def read_unchecked(path: Path, lazily: bool = True) -> dict[str, Any]:
 
 
 def check_members(path: Path, content: dict[str, Any]) -> None:
-    """Refuse a checkpoint, or what an export holds, whose members or options are not of types that fairseq writes."""
+    """Refuse a checkpoint, or what an export holds, whose members or options are not of types that fairseq writes.
+
+    Raises:
+        Damaged: naming the member.
+    """
     wrong = wrong_member(content) or wrong_option(content["cfg"] or {})
     if wrong is not None:
         raise Damaged(f"{path} is damaged, or was not written by fairseq-train: its {wrong} is not what it must be.")

@@ -54,6 +54,9 @@ class ModelLossCriterion(FairseqCriterion):
             scores stay as they are, and with label smoothing those of ``dnpg``.
         skip_first_target: train as C-DNPG's release, which cuts [CLS] off its targets and so never trains P(y_1);
             validation leaves it out too.
+
+    Raises:
+        UserError: if ``label_smoothing`` is out of range.
     """
 
     def __init__(
@@ -84,6 +87,9 @@ class ModelLossCriterion(FairseqCriterion):
 
         Returns:
             The summed loss, the number it is to be divided by, and the sums to log.
+
+        Raises:
+            UserError: if the model has no loss that this criterion knows.
         """
         if not reduce:
             raise NotImplementedError("this criterion keeps no per-token losses: use cross_entropy for reduce=False.")

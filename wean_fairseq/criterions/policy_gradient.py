@@ -75,6 +75,9 @@ class PolicyGradientCriterion(ModelLossCriterion):
     Args:
         task: of this package; it knows the words, and the epoch.
         cfg: the options.
+
+    Raises:
+        UserError: if an option is out of range, or a model that rewards is missing or cannot be used.
     """
 
     def __init__(self, task: FairseqTask, cfg: PolicyGradientConfig) -> None:

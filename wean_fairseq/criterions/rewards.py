@@ -41,6 +41,9 @@ class RewardModel:
         path: of its checkpoint.
         option: that named it.
         dictionaries: of the words that it will read.
+
+    Raises:
+        UserError: if it cannot be loaded, is of another kind, or knows other words.
     """
 
     wanted: str  # of the model, in words

@@ -51,6 +51,9 @@ class TopicBert:
         num_layers: ``L``; the embeddings are not counted.
         dim: ``H``.
         digest: SHA-256 over config, weights and tokenizer files.
+
+    Raises:
+        UserError: if the directory is not one of a BERT.
     """
 
     def __init__(self, path: str, separator: str = "[PAD]") -> None:
@@ -69,6 +72,9 @@ class TopicBert:
 
         Yields:
             The number of a sentence and the outputs of all layers, the pieces of a word averaged: shape (k, L, H).
+
+        Raises:
+            UserError: if BERT cannot be loaded, or cannot read the topics.
         """
         self._load()
         sequences = [self._sequence(words) for words in topics]

@@ -62,7 +62,11 @@ class ExtendedDictionary(Dictionary):
         return len(self) - self.num_slots
 
     def reserve_slots(self, number: int) -> None:
-        """Append ``number`` slots, once and before any text is read."""
+        """Append ``number`` slots, once and before any text is read.
+
+        Raises:
+            UserError: if the dictionary has a word that looks like a slot.
+        """
         if self.num_slots == number:
             return
         if self.num_slots or self._spellings:

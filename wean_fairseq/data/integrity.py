@@ -32,6 +32,9 @@ def check_data(paths: list[Path]) -> None:
 
     Args:
         paths: files of data directories; those that are not there are not looked at.
+
+    Raises:
+        UserError: naming the file.
     """
     for path in paths:
         if path.exists() and not path.is_file():
@@ -49,6 +52,9 @@ def check_binary(prefix: Path, size: int) -> None:
 
     Args:
         prefix: path up to ``.bin``.
+
+    Raises:
+        UserError: naming the file.
     """
     index_file, binary_file = prefix.with_name(f"{prefix.name}.idx"), prefix.with_name(f"{prefix.name}.bin")
     if not (index_file.is_file() and binary_file.is_file()) or not _is_mapped(index_file):
@@ -104,6 +110,7 @@ def record(folder: Path) -> int:
 
     Raises:
         OSError: if it cannot be written or read.
+        UserError: if there is no data, or its pairs are shifted.
     """
     check_lines(folder)
     paths = [path for path in sorted(folder.iterdir()) if path.is_file()]
@@ -119,6 +126,9 @@ def check_lines(folder: Path) -> None:
 
     fairseq-preprocess takes a lone carriage return for the end of a line: if both sides have as many, nothing else
     tells that all later pairs are shifted.
+
+    Raises:
+        UserError: naming the text and the line.
     """
     for path in sorted(folder.iterdir()):
         if _DATA.fullmatch(path.name) and path.suffix not in (".txt", ".bin", ".idx"):

@@ -86,6 +86,9 @@ def check_data_dir(data: str | None, source_lang: str | None, target_lang: str |
         data: what the user gave, one directory or several joined by colons; the first holds the dictionaries.
         source_lang: source suffix; ``None`` = as the file names say.
         target_lang: target suffix; likewise.
+
+    Raises:
+        UserError: naming what is missing.
     """
     if not data:
         raise UserError("no data directory was given: name the one that fairseq-preprocess wrote (--destdir).")
@@ -123,6 +126,9 @@ def check_pairs(prefix: str, sides: dict[str, Dictionary], dataset_impl: str | N
         sides: dictionary of each side by its suffix; a side may be missing (generation without references).
         dataset_impl: fairseq's storage format; ``None`` = look at the file.
         keep_empty: accept empty lines.
+
+    Raises:
+        UserError: naming the files, the counts and the first empty lines, or the line of a text that fairseq misreads.
     """
     lengths = {}
     for language, dictionary in sides.items():
@@ -150,7 +156,11 @@ def check_pairs(prefix: str, sides: dict[str, Dictionary], dataset_impl: str | N
 
 
 def check_text(path: Path) -> None:
-    """Refuse a text that fairseq fails on, or reads as other lines or words than it has; a missing one is fine."""
+    """Refuse a text that fairseq fails on, or reads as other lines or words than it has; a missing one is fine.
+
+    Raises:
+        UserError: naming the line.
+    """
     if not path.is_file():
         return
     advice = "prepare the text with preprocess/parallel_text.py, which takes it out"

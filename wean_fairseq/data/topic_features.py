@@ -44,7 +44,11 @@ class TopicFeatures:
         self._splits: dict[str, tuple[np.ndarray, dict[Topics, int]]] = {}
 
     def prepare(self, split: str, topics: Iterable[Topics]) -> None:
-        """Make the features of a split ready: from its file, which is written first if need be."""
+        """Make the features of a split ready: from its file, which is written first if need be.
+
+        Raises:
+            UserError: if the directory cannot be used, or BERT cannot.
+        """
         distinct = sorted(set(topics))
         starts = np.cumsum([0, *map(len, distinct)])
         cache = _CacheFile(self.folder, self.bert, distinct, int(starts[-1]))

@@ -33,6 +33,9 @@ def check_topics(name: str, topics: Sequence[tuple[int, ...]], max_topics: int, 
     Args:
         topics: ids of each line.
         separator: id of ``</d>``.
+
+    Raises:
+        UserError: naming the first line at fault.
     """
     numbered = list(enumerate(topics, start=first))
     empty = [number for number, line in numbered if not line]
@@ -50,7 +53,11 @@ def check_topics(name: str, topics: Sequence[tuple[int, ...]], max_topics: int, 
 
 
 def check_essays(name: str, essays: Iterable[Tensor], separator: int) -> None:
-    """Refuse essays that still have their topics behind them."""
+    """Refuse essays that still have their topics behind them.
+
+    Raises:
+        UserError: naming the first.
+    """
     both = [number for number, essay in enumerate(essays, start=1) if essay.eq(separator).any()]
     if both:
         raise UserError(_separator_error(f"{name} has {len(both)} essay(s)", both[0]))
@@ -71,6 +78,9 @@ def check_known(
     Args:
         required: nothing but the dictionary tells topics apart.
         bert_reads_unk: BERT reads them too, but their spelling is lost.
+
+    Raises:
+        UserError: if it is required and has none at all.
     """
     words = sum(map(len, topics))
     unknown = sum(index == dictionary.unk() or index >= len(dictionary) for line in topics for index in line)

@@ -28,6 +28,9 @@ def read_typed_lines(given: str, buffer_size: int) -> Iterator[list[str]]:
 
     Args:
         given: name of a file; ``-`` = what is typed or piped in.
+
+    Raises:
+        UserError: naming the first line that is no UTF-8, or the file that cannot be read; if the input is closed.
     """
     lines = _lines(given)
     while buffer := list(islice(lines, buffer_size)):

@@ -90,6 +90,9 @@ def label_pairs(
         pairs: as they are used.
         uncut: the same before their ends were cut: the labels are of these.
         required: refuse a folder without labels of this split.
+
+    Raises:
+        UserError: if a side is missing, or the labels are not those of this text.
     """
     if folder is None:
         return pairs

@@ -29,6 +29,9 @@ def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tens
 
     Returns:
         The vectors, 0 for words without one, shape (V, D); and which words have one, shape (V,).
+
+    Raises:
+        UserError: if the file is missing, of another width, broken, or has none of the words.
     """
     matrix = np.zeros((len(dictionary), dim), dtype=np.float32)
     found = np.zeros(len(dictionary), dtype=bool)

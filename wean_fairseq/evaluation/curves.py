@@ -32,7 +32,11 @@ _LABELS = {"bleu": "BLEU", "loss": "loss (bits per token)", "nll_loss": "negativ
 
 
 def read_history(name: str, path: str, subset: str = "valid") -> TrainingLog:
-    """Read a log of fairseq-train that holds a validation."""
+    """Read a log of fairseq-train that holds a validation.
+
+    Raises:
+        UserError: if there is no such file, or no validation of ``subset`` in it.
+    """
     history = read_log(path, name, subset)
     if not history.valid:
         raise UserError(
@@ -43,7 +47,11 @@ def read_history(name: str, path: str, subset: str = "valid") -> TrainingLog:
 
 
 def check_metrics(histories: list[TrainingLog], metrics: Sequence[str]) -> None:
-    """Refuse a metric that a log does not have."""
+    """Refuse a metric that a log does not have.
+
+    Raises:
+        UserError: naming the log and what it has.
+    """
     for history in histories:
         logged = sorted({key for point in history.valid for key in point.values})
         for metric in metrics:

@@ -50,7 +50,11 @@ class Sentence(NamedTuple):
 
 
 def read_dump(path: str) -> list[Sentence]:
-    """The sources of a dump, in the order of the test set."""
+    """The sources of a dump, in the order of the test set.
+
+    Raises:
+        UserError: if the file is no dump.
+    """
     found = read_described(
         path,
         lambda entry: sentence_of(entry["source"], entry["source_granularity"]),

@@ -21,7 +21,11 @@ MIXTURE = "encoder.bert_states.mixture."
 
 
 def load_mixture(checkpoint: str) -> Tensor:
-    """The weights of BERT's L layers in the N mixtures of a checkpoint: (N, L), float32."""
+    """The weights of BERT's L layers in the N mixtures of a checkpoint: (N, L), float32.
+
+    Raises:
+        UserError: if the checkpoint cannot be read, or has no mixture.
+    """
     from ..checkpoints.export import read_model
 
     parameters: dict[str, Tensor] = read_model(checkpoint)["model"]

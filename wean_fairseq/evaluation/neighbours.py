@@ -26,7 +26,11 @@ PADDING_WORD = "madeupword"  # what they end with, to reach a round number
 
 
 def load_words(path: str) -> list[str]:
-    """The words of a fairseq dictionary file, in order."""
+    """The words of a fairseq dictionary file, in order.
+
+    Raises:
+        UserError: if the file is missing, or no dictionary.
+    """
     words = []
     for number, line in enumerate(read_lines(path), start=1):
         fields = line.removesuffix(" #fairseq:overwrite").rsplit(" ", 1)
@@ -37,7 +41,11 @@ def load_words(path: str) -> list[str]:
 
 
 def load_embedding(checkpoint: str, dictionary: str, name: str = EMBEDDING) -> tuple[list[str], Tensor]:
-    """The words of a checkpoint and their embedding, each row of length 1: shape (words, width)."""
+    """The words of a checkpoint and their embedding, each row of length 1: shape (words, width).
+
+    Raises:
+        UserError: if a file cannot be read, there is no such embedding, or it has another number of words.
+    """
     from ..checkpoints.export import read_model
 
     words = load_words(dictionary)
@@ -89,7 +97,11 @@ def chance_baseline(words: Sequence[str], sets: Sequence[set[str]], number: int)
 def find_neighbours(
     embedding: Tensor, words: Sequence[str], asked: Sequence[str], number: int
 ) -> list[tuple[str, list[tuple[str, float]]]]:
-    """Each asked word with its neighbours and their cosines."""
+    """Each asked word with its neighbours and their cosines.
+
+    Raises:
+        UserError: if a word is not in the dictionary.
+    """
     rows = {word: row for row, word in enumerate(words)}
     missing = [word for word in asked if word not in rows]
     if missing:

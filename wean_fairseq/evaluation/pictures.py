@@ -12,6 +12,9 @@ def save(figure: Any, output: str | Path, dpi: int = 150) -> None:
     """Write a matplotlib figure in the format that the name ends with, PNG if with none, and close it.
 
     The same figure is the same file, whenever it is drawn.
+
+    Raises:
+        UserError: if it cannot be written.
     """
     from matplotlib import pyplot as plt
 

@@ -24,6 +24,9 @@ def read_released(arguments: Sequence[str]) -> dict[str, dict[str, Any]]:
 
     Returns:
         Data set -> what a result file holds, with ``where`` in the place of its name.
+
+    Raises:
+        UserError: if a set has no released outputs, or a folder has no output, no reference or no source.
     """
     sets = {
         data: table

@@ -56,7 +56,11 @@ def hypotheses_at_rank(system: SystemOutput, rank: int) -> list[str]:
 def score_candidates(
     searches: Sequence[SystemOutput], ranks: int, corpus: Corpus, metric: EvaluationMetric
 ) -> list[Candidate]:
-    """Score every rank of every search on the tuning set, in the order of ``searches``, then by rank."""
+    """Score every rank of every search on the tuning set, in the order of ``searches``, then by rank.
+
+    Raises:
+        UserError: if a search does not fit the references, or has no sentence with so many hypotheses.
+    """
     check_systems(searches, corpus)
     for search in searches:
         check_depth(search, ranks)

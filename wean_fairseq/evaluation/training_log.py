@@ -122,6 +122,9 @@ def read_log(path: PathLike, name: str = "", subset: str = "valid") -> TrainingL
 
     Args:
         subset: the validations that count.
+
+    Raises:
+        UserError: if there is no such file.
     """
     log = TrainingLog(name, str(path))
     for text in decode_lines(read_bytes(path), path):

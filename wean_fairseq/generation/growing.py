@@ -30,6 +30,9 @@ class GrowingFile:
     Attributes:
         path: of the file; ``None`` = it is none.
         done: lines of the input whose outputs are there already.
+
+    Raises:
+        UserError: if the file exists, or was begun with something else.
     """
 
     def __init__(self, given: str, asked: dict[str, Any], *, overwrite: bool = False) -> None:
@@ -90,7 +93,11 @@ class GrowingFile:
         return f"; the outputs of {self.done:,} lines are kept, and the same command goes on from there"
 
     def remaining(self, buffers: Iterable[list[str]]) -> Iterator[list[str]]:
-        """The lines of the input, in buffers, whose outputs are not there yet."""
+        """The lines of the input, in buffers, whose outputs are not there yet.
+
+        Raises:
+            UserError: if the others are not those that the outputs are of.
+        """
         passed, done = 0, self.done
         for lines in buffers:
             known = lines[: done - passed]
@@ -104,7 +111,11 @@ class GrowingFile:
             raise self._mismatch("another input")
 
     def write(self, lines: Sequence[str], outputs: Sequence[str]) -> None:
-        """Add the outputs of the next lines of the input, and let them be on the disk."""
+        """Add the outputs of the next lines of the input, and let them be on the disk.
+
+        Raises:
+            UserError: if they cannot be written.
+        """
         assert self._file is not None
         self._hash_lines(lines)
         try:

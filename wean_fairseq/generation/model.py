@@ -248,6 +248,9 @@ class TextModel:
         Args:
             lines: tokens between spaces; those that are empty are left out.
             n_best: as in ``explain``, and all that follows.
+
+        Raises:
+            UserError: if a line is not what the task takes.
         """
         task = self.task
         if self.needs_length:

@@ -22,6 +22,9 @@ def decode(system: System, question: Question) -> dict[str, Any]:
         source is ``{"word": ..., "known": ..., "granularity": {layer: z, ...}}``; one of an output has ``probability``,
         ``attention`` {source position: share}, ``copied`` and ``positions`` {source position: share} beside, where the
         model has them.
+
+    Raises:
+        UserError: if the text is not what the system reads.
     """
     model = system.model
     beam = question.beam or model.beam

@@ -47,6 +47,9 @@ def read_question(body: bytes, names: Collection[str]) -> Question:
         body: ``{"text": ..., "systems": [name, ...], "beam": 5, "outputs": 5, "length": 100}``; the last three may be
             missing.
         names: of the loaded checkpoints.
+
+    Raises:
+        UserError: saying what is wrong with it.
     """
     try:
         fields = json.loads(body)

@@ -31,7 +31,11 @@ class LossModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def build_model(cls, cfg: Any, task: FairseqTask) -> Any:
-        """Build the model that ``cfg`` describes for the dictionaries of ``task``."""
+        """Build the model that ``cfg`` describes for the dictionaries of ``task``.
+
+        Raises:
+            UserError: if the options contradict each other, the dictionaries or the task.
+        """
         cls._check_task(task)
         check_ranges(cls.options, cfg)
         with user_errors():

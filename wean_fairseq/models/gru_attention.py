@@ -1,4 +1,4 @@
-"""What RNN-distract and DRGD have in common: a bidirectional GRU that reads the source, and additive attention to it.
+"""A bidirectional GRU that reads the source, and additive attention to it, which RNN-distract and DRGD share.
 
 Legend: ``B`` batch, ``S`` source length, ``H`` hidden width, ``A`` attention width.
 """

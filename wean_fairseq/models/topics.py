@@ -72,7 +72,11 @@ def initialise(model: LossModel, cfg: TopicConfig) -> None:
 
 @torch.no_grad()
 def start_from_vectors(words: nn.Embedding, path: str | None, dictionary: Dictionary) -> None:
-    """Let the words of ``dictionary`` that the file of vectors has start from there; nothing without a file."""
+    """Let the words of ``dictionary`` that the file of vectors has start from there; nothing without a file.
+
+    Raises:
+        UserError: if the vectors cannot be used.
+    """
     if path:
         vectors, found = load_word_vectors(path, dictionary, words.embedding_dim)
         words.weight[found] = vectors[found].to(words.weight)

@@ -77,6 +77,9 @@ def build_network(
         cfg: sizes and output layer.
         encoder_layer: makes a layer from the arguments of ``EncoderLayer``; called from the bottom up.
         decoder_layer: the same for the decoder.
+
+    Raises:
+        UserError: if the heads do not divide the width.
     """
     layer = (cfg.embed_dim, cfg.attention_heads, cfg.ffn_dim, cfg.dropout, cfg.attention_dropout)
     source_words = word_embedding(dictionary, cfg.embed_dim)
@@ -124,6 +127,9 @@ class TransformerSourceEncoder(SourceEncoder):
         Returns:
             ``encoder_out`` (B, S, D); ``encoder_padding_mask`` (B, S), ``True`` at padding; ``src_tokens`` as given;
             and what ``describe`` adds.
+
+        Raises:
+            UserError: if a sentence is longer than the model was made for.
         """
         padding_mask = src_tokens.eq(self.dictionary.pad())
         with user_errors():

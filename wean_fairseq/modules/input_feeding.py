@@ -51,6 +51,9 @@ class GlobalAttention(nn.Module):
     Args:
         score: one of ``GLOBAL_SCORES``.
         hidden_size: ``H``.
+
+    Raises:
+        ValueError: if the score is unknown.
     """
 
     def __init__(self, score: str, hidden_size: int) -> None:

@@ -28,6 +28,9 @@ class LayerMixture(nn.Module):
             start at 1 / L.
         num_layers: ``L``.
         num_mixtures: ``N``; 1 where all layers of the decoder share one mixture.
+
+    Raises:
+        ValueError: for an unknown kind.
     """
 
     def __init__(self, kind: str, num_layers: int, num_mixtures: int) -> None:

@@ -41,7 +41,11 @@ class SinusoidalEmbedding(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Tensor, read: WordsRead | None = None) -> Tensor:
-        """Embed tokens (N, T), which come after those ``read``: (N, T, D)."""
+        """Embed tokens (N, T), which come after those ``read``: (N, T, D).
+
+        Raises:
+            ValueError: if there are more tokens than positions.
+        """
         start = 0 if read is None else read.length
         length = start + tokens.size(1)
         if length > self.positions.size(0):

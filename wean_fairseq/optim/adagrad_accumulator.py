@@ -26,7 +26,11 @@ class AccumulatorAdagradConfig(FairseqDataclass):
 
 @register_optimizer("adagrad_accumulator", dataclass=AccumulatorAdagradConfig)
 class AccumulatorAdagrad(FairseqOptimizer):
-    """``torch.optim.Adagrad`` with an initial accumulator."""
+    """``torch.optim.Adagrad`` with an initial accumulator.
+
+    Raises:
+        UserError: if the accumulator would start below zero.
+    """
 
     def __init__(self, cfg: AccumulatorAdagradConfig, params: Any) -> None:
         super().__init__(cfg)

@@ -48,7 +48,11 @@ class Provenance(NamedTuple):
 
 
 def read_provenance(path: PathLike) -> dict[int, Provenance]:
-    """The sentences of a dump by number, in their order."""
+    """The sentences of a dump by number, in their order.
+
+    Raises:
+        UserError: if the file is no dump of copy provenance.
+    """
     return read_described(path, _provenance, "has no copy provenance: give a file that --copy-provenance wrote")
 
 

@@ -31,7 +31,11 @@ _DICTIONARY = "dict.src.txt"
 
 
 def from_dumps(stem: str, system: System, seed: str, write: Write) -> Iterator[Block]:
-    """Figures of the dumps of a system's decoding."""
+    """Figures of the dumps of a system's decoding.
+
+    Raises:
+        UserError: if a dump is broken.
+    """
     if "granularity" in system.dumps:
         sentences = granularity.read_dump(str(system.dumps["granularity"]))
         short = [sentence for sentence in sentences if 0 < len(sentence.words) <= _LONGEST]

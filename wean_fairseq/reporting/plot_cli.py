@@ -84,7 +84,11 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def drawing(args: argparse.Namespace) -> Drawing:
-    """Read or compute what the command line asks for."""
+    """Read or compute what the command line asks for.
+
+    Raises:
+        UserError: if a file is missing or does not fit.
+    """
     if args.figure == "layers":
         weights = load_mixture(args.checkpoint).tolist()
         return lambda: figures.layer_weights(weights), []

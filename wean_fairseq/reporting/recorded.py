@@ -12,7 +12,11 @@ _FACTS = ("command", "commit", "hardware")
 
 
 def read_recorded(path: Path) -> Run:
-    """Read a file of ``wean-evaluate record``."""
+    """Read a file of ``wean-evaluate record``.
+
+    Raises:
+        UserError: if it is no such file.
+    """
     try:
         content = read_json(path, ("experiment", "evaluation"))
         evaluation = Evaluation.from_json(content["evaluation"])

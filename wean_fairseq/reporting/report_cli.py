@@ -33,7 +33,11 @@ def _relative_argument(argument: str) -> str:
 
 
 def read_all(folders: Sequence[str]) -> list[Run]:
-    """Read every run at or below the folders, each once."""
+    """Read every run at or below the folders, each once.
+
+    Raises:
+        UserError: if a folder is missing or holds no run.
+    """
     paths = {path.resolve(): path for folder in folders for path in find_runs(Path(folder))}
     return [read_recorded(path) if path.is_file() else read_run(path) for path in paths.values()]
 

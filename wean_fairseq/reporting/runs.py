@@ -107,7 +107,11 @@ def is_seed_folder(path: Path) -> bool:
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """The run directories at or below ``folder``, in the order of their names; a file is taken for recorded scores."""
+    """The run directories at or below ``folder``, in the order of their names; a file is taken for recorded scores.
+
+    Raises:
+        UserError: if there is no such directory, or no run in it.
+    """
     if folder.is_file():
         return [folder]
     if not folder.is_dir():

@@ -126,6 +126,9 @@ def write_figure(figure: Any, stem: Path) -> list[Path]:
 
     Returns:
         The two files.
+
+    Raises:
+        UserError: if it is too large, or they cannot be written.
     """
     if max(figure.get_size_inches()) > _LARGEST:
         raise UserError("the sentences are too long or too many to draw; choose fewer and shorter ones.")

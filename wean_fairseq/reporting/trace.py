@@ -21,6 +21,9 @@ def load(checkpoint: str, data: str | None, **options: Any) -> TextModel:
     Args:
         data: for a checkpoint, the directory with the dictionaries of that training.
         options: of the task, in place of those it was trained with.
+
+    Raises:
+        UserError: if there is no such file or directory, or an option does not fit the model.
     """
     return load_model(checkpoint, data, text=None if is_export(checkpoint) else TOKENS, **options)
 
@@ -34,7 +37,11 @@ def _check_no_empty(lines: Sequence[str]) -> Sequence[str]:
 
 
 def attention(model: TextModel, lines: Sequence[str], beam: int | None = None) -> list[Attention]:
-    """Attention of the best output of every line."""
+    """Attention of the best output of every line.
+
+    Raises:
+        UserError: if the model has none, or a line is empty.
+    """
     found = []
     for sentence in model.explain(_check_no_empty(lines), beam=beam, details=False):
         best = sentence.outputs[0]
@@ -51,6 +58,9 @@ def coverage(
     """The rest of each topic after each word of the best text.
 
     C_t = 1 - sum_{i<=t} alpha_i / phi of MTA-LSTM (Feng et al., IJCAI 2018), or d_t of SC-LSTM.
+
+    Raises:
+        UserError: if the model keeps no count of its topics.
     """
     found: dict[int, Coverage] = {}
     for sentence in model.search(_check_no_empty(lines), beam=beam, length=length, batch_size=1):
@@ -74,7 +84,11 @@ def coverage(
 
 
 def provenance(model: TextModel, lines: Sequence[str], beam: int | None = None) -> list[Provenance]:
-    """The origin of the words of the best output of every line."""
+    """The origin of the words of the best output of every line.
+
+    Raises:
+        UserError: if the model does not copy, or a line is empty.
+    """
     if not model.copies:
         raise UserError(
             f"{model.arch} does not copy words, so there is no provenance to draw; give another checkpoint."
@@ -93,7 +107,11 @@ def provenance(model: TextModel, lines: Sequence[str], beam: int | None = None) 
 
 
 def granularity(model: TextModel, lines: Sequence[str], beam: int | None = None) -> list[Sentence]:
-    """The granularities of the words of every line."""
+    """The granularities of the words of every line.
+
+    Raises:
+        UserError: if the model's words have none, or a line is empty.
+    """
     if not model.has_granularity:
         raise UserError(
             f"the words of {model.arch} have no granularity, so there is none to draw; give another checkpoint."

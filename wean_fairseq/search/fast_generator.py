@@ -65,6 +65,9 @@ class FastSequenceGenerator(PaperSequenceGenerator):
             hardware has it, ``INT8`` faster still on a CPU, for the decoder's large linear maps too. What fairseq's
             loop searches stays as it is.
         kwargs: as ``PaperSequenceGenerator``.
+
+    Raises:
+        UserError: if the words of this model, or on this machine, cannot be scored so.
     """
 
     def __init__(

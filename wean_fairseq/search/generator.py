@@ -80,6 +80,9 @@ class PaperSequenceGenerator(SequenceGenerator):
             which is what ``--replace-unk`` needs.
         beam_sampling: draw candidates instead of ranking them; goes with none of the stop rules.
         renormalise: never write ``<unk>``, and share its probability out among the other words, as CopyNet's code does.
+
+    Raises:
+        UserError: if the beam is too wide for ``beam_sampling``.
     """
 
     def __init__(

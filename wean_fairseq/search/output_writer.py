@@ -26,6 +26,9 @@ class OutputWriter(ABC):
 
     Args:
         path: file to write; must not exist.
+
+    Raises:
+        UserError: if it cannot be made.
     """
 
     option: str  # that names the file, for the user

@@ -41,7 +41,11 @@ def _open_if_regular(path: str, flags: int) -> int:
 
 
 def read_regular(path: str | os.PathLike[str]) -> bytes:
-    """The content of a file."""
+    """The content of a file.
+
+    Raises:
+        OSError: as ``open_regular`` does.
+    """
     with open_regular(path) as file:
         return file.read()
 
@@ -276,7 +280,11 @@ def copy_into(source: Path, file: HashedFile) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file."""
+    """SHA-256 of a file.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -27,7 +27,11 @@ class Damaged(UserError):
 
 
 class Manifest:
-    """The checksums in a folder; nothing is known where there is no manifest."""
+    """The checksums in a folder; nothing is known where there is no manifest.
+
+    Raises:
+        UserError: if it cannot be read.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME

@@ -38,7 +38,11 @@ class EpochBatches(EpochBatchIterator):
 
     @property
     def first_batch(self) -> Any:
-        """The first batch of the epoch."""
+        """The first batch of the epoch.
+
+        Raises:
+            UserError: if there is none.
+        """
         if len(self.frozen_batches) == 0:
             raise UserError("all sentences of this data are longer than the model or the options allow.")
         return super().first_batch

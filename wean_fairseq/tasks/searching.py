@@ -64,7 +64,12 @@ class SearchingTask(GuardedTask):
         extra_gen_cls_kwargs: dict[str, Any] | None = None,
         prefix_allowed_tokens_fn: Any = None,
     ) -> Any:
-        """Build the search of ``--search-preset``, the faster one where there is one; ``--replace-unk`` works."""
+        """Build the search of ``--search-preset``, the faster one where there is one; ``--replace-unk`` works.
+
+        Raises:
+            UserError: if a generation option is out of range, contradicts the preset or the rounding of scores, or
+                those the model.
+        """
         extra = dict(extra_gen_cls_kwargs or {})
         preset = str(self.cfg.search_preset)
         if self.cfg.bf16_scores and self.cfg.int8_scores:

@@ -61,7 +61,11 @@ class Cleaner:
         return " ".join(line.split())
 
     def guard(self, line: str) -> str:
-        """The finished line, its special symbols dealt with; the last step, for lower-casing can make ``<UNK>`` one."""
+        """The finished line, its special symbols dealt with; the last step, for lower-casing can make ``<UNK>`` one.
+
+        Raises:
+            UserError: if there is one and they are refused.
+        """
         between = [line] if self._unknown is None else self._unknown.split(line)
         if len(between) > 1:
             self.counts["unknown_words"] += len(between) - 1

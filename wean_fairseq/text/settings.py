@@ -53,7 +53,11 @@ class TextSettings:
     unknown: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse a language that is none: its name becomes that of a file."""
+        """Refuse a language that is none: its name becomes that of a file.
+
+        Raises:
+            UserError: naming it.
+        """
         if not re.fullmatch("[a-z]{2,3}", self.language):
             raise UserError(f"{self.language!r} is no language: give two letters such as en, de or fr.")
 
@@ -165,7 +169,11 @@ class Text:
         return self.cleaner.guard(self._split(clean))
 
     def prepare(self, line: str) -> str:
-        """The tokens that a model reads, between spaces; empty where the line has none."""
+        """The tokens that a model reads, between spaces; empty where the line has none.
+
+        Raises:
+            UserError: if a file or a library of the steps is missing.
+        """
         tokens = self.cut(self.clean(line))
         for step in self._learnt:
             tokens = self.cleaner.guard(step(tokens))
@@ -183,6 +191,9 @@ def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
 
     Args:
         values: by name; others than those of ``TextSettings`` are left out.
+
+    Raises:
+        UserError: if one of them is nothing that this version knows.
     """
     found = {field.name: values[field.name] for field in fields(TextSettings) if values.get(field.name) is not None}
     found |= {"bpe": bool(values.get("bpe"))}  # an older manifest has the number of merges
@@ -197,7 +208,11 @@ def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
 
 
 def read_text_settings(folder: Path) -> TextSettings | None:
-    """The settings of the text that ``preprocess/`` made in ``folder``; ``None`` where no such script did."""
+    """The settings of the text that ``preprocess/`` made in ``folder``; ``None`` where no such script did.
+
+    Raises:
+        UserError: if the manifest is damaged.
+    """
     path = folder / MANIFEST
     try:
         manifest = json.loads(read_regular(path))

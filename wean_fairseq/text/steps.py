@@ -28,6 +28,9 @@ def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> 
     Args:
         wordpiece: the vocabulary of word pieces.
         language: whose abbreviations and apostrophes Moses knows.
+
+    Raises:
+        UserError: if a library or a file is missing.
     """
     if unit == "characters":
         return split_characters

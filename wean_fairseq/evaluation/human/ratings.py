@@ -23,7 +23,11 @@ _OUTCOMES = ("win", "tie", "loss")
 
 
 def read_ratings(design: Design, paths: Sequence[PathLike]) -> Ratings:
-    """Read and check the sheets of all raters."""
+    """Read and check the sheets of all raters.
+
+    Raises:
+        UserError: for an incomplete, duplicated or foreign sheet, naming file and items.
+    """
     ratings: Ratings = {}
     for path in paths:
         rater, answers = _read_sheet(design, path)

@@ -20,6 +20,9 @@ class Annealing(nn.Module):
     Attributes:
         temperature: of the labels, a scalar buffer.
         label_weight: of the loss of the weak labels.
+
+    Raises:
+        UserError: if a value is out of range.
     """
 
     temperature: Tensor

@@ -110,7 +110,11 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
     def loss(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
     ) -> MixtureLoss:
-        """Loss sums against ``target`` (B, T), with the loss of the weak labels where there are some (eq. 10)."""
+        """Loss sums against ``target`` (B, T), with the loss of the weak labels where there are some (eq. 10).
+
+        Raises:
+            UserError: in training without the weak labels that the options ask for.
+        """
         of_source, of_target = (encoder_out.get(f"{side}_labels") for side in ("source", "target"))
         unlabelled = of_source is None or of_target is None
         if self.training and unlabelled and (self.annealing.uses_labels or self.reads_weak_labels):

@@ -55,6 +55,9 @@ class MtaLstmEncoder(TopicEncoder):
         Returns:
             ``topics`` (B, k, E), zero in slots without one; ``topic_padding_mask`` (B, k); ``slot`` (B, S), see
             ``TopicWords``; ``importance`` phi (B, k), with coverage.
+
+        Raises:
+            UserError: if there are more topics than slots, or no lengths.
         """
         try:
             words = topic_words(src_tokens, self.padding_idx, self.eos_idx, self.num_slots)

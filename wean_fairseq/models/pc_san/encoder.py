@@ -53,7 +53,11 @@ class BertStates(nn.Module):
         return fused
 
     def check_digest(self, trained: Tensor) -> None:
-        """Refuse a checkpoint whose BERT had the digest ``trained`` (32,) if that is not the present one."""
+        """Refuse a checkpoint whose BERT had the digest ``trained`` (32,) if that is not the present one.
+
+        Raises:
+            UserError: naming both.
+        """
         if not torch.equal(trained.cpu(), self.digest.cpu()):
             raise UserError(
                 f"this checkpoint was trained with the BERT of SHA-256 {_hex_prefix(trained)}, but that of {self.path} "
@@ -94,6 +98,9 @@ class PcSanEncoder(TopicEncoder):
         Returns:
             ``encoder_out`` (B, N, P, M); ``encoder_padding_mask`` (B, P), ``True`` at padding and at the end symbol,
             which is no topic; ``src_tokens`` as given.
+
+        Raises:
+            UserError: if the batch lacks BERT's states.
         """
         no_topic = ~topic_positions(src_tokens, self.dictionary)
         words = self.words(src_tokens)  # (B, S, D)

@@ -82,7 +82,11 @@ class PcSanModel(LossModel):
         return model
 
     def load_state_dict(self, state_dict: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Load the parameters, but refuse those of a training with another BERT."""
+        """Load the parameters, but refuse those of a training with another BERT.
+
+        Raises:
+            UserError: naming both.
+        """
         if self.encoder.bert_states is not None and DIGEST in state_dict:
             self.encoder.bert_states.check_digest(state_dict[DIGEST])
         return super().load_state_dict(state_dict, *args, **kwargs)
