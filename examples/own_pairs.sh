@@ -53,14 +53,14 @@ else
 fi
 # settings SYSTEM: sets the criterion, and the arguments `optimisation` and `search` of a system.
 settings() {
-  local sizes=(--embed-dim "$WIDTH" --hidden-size "$WIDTH")
+  local sizes=(--embed-dim "$WIDTH" --hidden-size "$WIDTH") dropout=(--dropout 0.3)
   criterion=model_loss
   search=()
   case $1 in
     wean_lstm* | seq2seq_lstm*) criterion=query_embedding search=(--search-preset wean --replace-unk) ;;
     copynet*) search=(--search-preset copynet) ;;
-    pointer_generator*) ;;
-    residual_lstm | stacked_lstm) search=(--replace-unk) ;;
+    pointer_generator*) dropout=() ;; # it has none
+    residual_lstm | stacked_lstm) ;; # no attention: nothing to put in the place of <unk>
     paraphrase_transformer | copy_transformer | granularity_transformer*)
       sizes=(--embed-dim "$WIDTH" --ffn-dim $((WIDTH * 4)) --attention-heads 4)
       [[ $1 == copy_transformer ]] || search=(--replace-unk)
@@ -68,7 +68,7 @@ settings() {
     *) die "there is no arch $1 for pairs here; the head of examples/own_pairs.sh names those that there are." ;;
   esac
   optimisation=(
-    "${sizes[@]}" --dropout 0.3 --optimizer adam --adam-betas '(0.9, 0.999)' --lr "$RATE" --clip-norm 2
+    "${sizes[@]}" "${dropout[@]}" --optimizer adam --adam-betas '(0.9, 0.999)' --lr "$RATE" --clip-norm 2
     --lr-scheduler inverse_sqrt --warmup-updates 200 --batch-size 64 --no-epoch-checkpoints --patience 4
   )
 }

@@ -7,6 +7,7 @@ those that are cheap are run as well, in test_docs_run.py. Addresses elsewhere a
 import contextlib
 import re
 import runpy
+import subprocess
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,10 +15,21 @@ import pytest
 import yaml
 
 from tests import markdown
-from tests.documented_commands import OPTION, PROGRAMS, SYSTEM, all_options, knows, problems, read, script_text
+from tests.documented_commands import (
+    OPTION,
+    PROGRAMS,
+    SYSTEM,
+    all_options,
+    check_fairseq,
+    knows,
+    problems,
+    read,
+    script_text,
+)
 from tests.integration.commands import ROOT
 from tests.markdown import Command
 
+OWN_PAIRS = ROOT / "examples" / "own_pairs.sh"
 FOLDERS = ("docs", "examples", "benchmarks", "preprocess", "results", ".github")
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.md"))])
 each_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -147,6 +159,22 @@ def test_recipes_of_a_row_need_what_it_says():
         script = read(ROOT / command.words[1])
         needed = [name for name in ("TURK", "PWKP") if f"${{{name}:=" in script]
         assert set(needed) <= set(command.variables), command
+
+
+@pytest.mark.parametrize(
+    "arch", re.findall(r"[a-z]+(?:_[a-z]+)+|copynet", read(OWN_PAIRS).split("ARCH ")[1].split("CASE")[0])
+)
+def test_own_pairs_trains_every_arch_that_its_head_names(arch: str):
+    """With options that the arch has: fairseq's own parser takes them."""
+    settings = re.search(r"^settings\(\) \{.*?^\}", read(OWN_PAIRS), flags=re.MULTILINE | re.DOTALL)[0]
+    show = 'printf "%s\\n" "${optimisation[@]}" --criterion "$criterion"'
+    script = f"WIDTH=8 RATE=0.1\n{settings}\nsettings {arch}\n{show}"
+    said = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, check=True).stdout
+    searched = subprocess.run(
+        ["bash", "-euc", f'{script}; echo "${{search[*]}}"'], capture_output=True, text=True, check=True
+    ).stdout.splitlines()[-1]
+    assert "--replace-unk" not in searched or arch != "residual_lstm", "it has no attention, and decoding is refused"
+    check_fairseq(Command(["fairseq-train", "...", "--arch", arch, *said.splitlines()]), set())
 
 
 def test_equations_name_functions_and_tests_that_exist():
