@@ -38,7 +38,7 @@ def build_domains(grammar: Mapping[str, Mapping[str, Any]]) -> dict[str, Domain]
     domains = {}
     for name, parts in grammar.items():
         if tuple(parts) != (*PLAIN, *ROLES):
-            raise ValueError(f"the domain {name} has the parts {list(parts)}.")
+            raise ValueError(f"the domain {name} has the parts {list(parts)}, not {[*PLAIN, *ROLES]} in this order.")
         roles = {}
         for role in ROLES:
             words = dict(parts[role])

@@ -11,7 +11,7 @@ from corpus.grammar import read_grammar
 
 GRAMMAR = read_grammar("paraphrases")
 
-TEMPLATES: list[tuple[int, str, str]] = GRAMMAR["templates"]  # weight, source, target
+TEMPLATES: list[tuple[int, str, str]] = [tuple(row) for row in GRAMMAR["templates"]]  # weight, source, target
 # Wordy source phrases; the template's target says the same in one plain way.
 CUES: dict[str, str] = GRAMMAR["cues"]
 NOMINALS: dict[str, str] = GRAMMAR["nominals"]

@@ -180,7 +180,7 @@ def _static(name: str, media_type: str) -> Any:
 
 
 async def _body(request: Request) -> bytes:
-    """What a request brings; refused as soon as it is too much, whatever it says of its length."""
+    """The body of a request; refused as soon as it is too much, whatever it says of its length."""
     body = b""
     try:
         async for part in request.stream():
