@@ -201,12 +201,11 @@ def safe_globals() -> list[typing.Any]:
     Each was found necessary: argparse.Namespace by the checkpoints of archs without a dataclass; the numpy group by
     ``--eval-bleu``, whose counts are arrays; the rest by resuming with several processes, where rank 0 sends its state.
     """
-    reconstruct = np._core.multiarray._reconstruct  # type: ignore[attr-defined]
     return [
         argparse.Namespace,
-        reconstruct,
-        (reconstruct, "numpy.core.multiarray._reconstruct"),  # its name in files written under numpy 1
-        np.ndarray,
+        (_empty_counts, "numpy._core.multiarray._reconstruct"),
+        (_empty_counts, "numpy.core.multiarray._reconstruct"),  # its name in files written under numpy 1
+        (Counts, "numpy.ndarray"),
         (_int64, "numpy.dtype"),
         np.dtypes.Int64DType,
         omegaconf.DictConfig,
@@ -223,11 +222,35 @@ def safe_globals() -> list[typing.Any]:
     ]
 
 
-def _int64(code: str, *_: typing.Any) -> np.dtype[np.int64]:
-    """The dtype of the counts; NumPy's own function makes any.
+class Counts(np.ndarray):
+    """An array of a checkpoint: whole numbers, whatever the file says of it.
 
-    What a file says of a new dtype's fields and flags NumPy believes: that numbers are the addresses of Python objects,
-    say, and whoever looked at one would run what is there. The one that is returned here nothing can change.
+    NumPy's own array believes a file: that its numbers are the addresses of Python objects, say, and whoever looked at
+    one would run what is there. It is saved as NumPy's.
+    """
+
+    def __new__(cls, *_: typing.Any) -> "Counts":
+        return super().__new__(cls, (0,), np.int64)
+
+    def __setstate__(self, state: typing.Any) -> None:
+        _, shape, dtype, in_columns, numbers = state
+        if dtype is not np.dtype(np.int64) or not isinstance(numbers, bytes):
+            raise ValueError(f"counts are int64, not {dtype!r}")
+        counts = np.frombuffer(numbers, np.int64).reshape(shape, order="F" if in_columns else "C")
+        self.resize(counts.shape, refcheck=False)
+        self[...] = counts
+
+    def __reduce_ex__(self, protocol: typing.Any) -> typing.Any:
+        return self.view(np.ndarray).__reduce_ex__(protocol)
+
+
+def _empty_counts(*_: typing.Any) -> Counts:
+    """Stand in for NumPy's function, which makes an array of any kind."""
+    return Counts()
+
+
+def _int64(code: str, *_: typing.Any) -> np.dtype[np.int64]:
+    """Stand in for NumPy's dtype, which a file can give fields of objects; the one that is returned nothing can change.
 
     Raises:
         ValueError: if it is another dtype.

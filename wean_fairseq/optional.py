@@ -6,9 +6,9 @@ from typing import Any
 
 from .errors import UserError
 
-#: What ``from_pretrained`` of transformers is told: to fetch nothing, and neither to run the code that a directory may
-#: bring along nor to ask whether it shall, because lines of text on the standard input would answer.
-ON_THIS_COMPUTER = {"local_files_only": True, "trust_remote_code": False}
+#: Arguments of transformers' ``from_pretrained``: fetch nothing, and neither run the code that a directory may bring
+#: along nor ask whether it shall be run, because lines of text on the standard input would answer.
+LOCAL_AND_NO_CODE = {"local_files_only": True, "trust_remote_code": False}
 _EXTRAS = {"jieba": "zh", "tokenizers": "bert", "ctranslate2": "ctranslate2"}
 
 

@@ -29,8 +29,9 @@ def read(model: Any, source: Tensor, previous: Tensor, noise: Tensor) -> tuple[T
     for word, eps in zip(previous.tolist(), noise, strict=True):
         e = embed[word]
         x = torch.cat([e, h1])  # h1 of the step before
-        h = 1 / (1 + torch.exp(-(latent["given.weight"] @ x + latent["given.bias"] + latent["before.weight"] @ z)))
-        mu, log_variance = (latent["normal.weight"] @ h + latent["normal.bias"]).chunk(2)
+        projected = latent["input_proj.weight"] @ x + latent["input_proj.bias"] + latent["latent_proj.weight"] @ z
+        h = 1 / (1 + torch.exp(-projected))
+        mu, log_variance = (latent["gaussian_proj.weight"] @ h + latent["gaussian_proj.bias"]).chunk(2)
         sigma = log_variance.exp().sqrt()
         z = mu + sigma * eps
         normals = torch.distributions.Normal(mu, sigma), torch.distributions.Normal(0.0, 1.0)

@@ -219,7 +219,7 @@ def _sums(rewards: dict[str, Tensor], rewarded: Tensor) -> dict[str, Any]:
 def draw(
     model: BaseFairseqModel, net_input: dict[str, Any], target: Tensor, given: int, longest: int, greedy: bool = False
 ) -> Tensor:
-    """Go on from the beginning of each target: a word after the other from P(y_t), without dropout.
+    """Go on from the beginning of each target: a word after the other from P(y_t), without dropout and noise.
 
     Args:
         model: its decoder is a ``StepDecoder``.

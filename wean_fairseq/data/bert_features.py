@@ -20,7 +20,7 @@ import torch
 from tqdm import tqdm
 
 from ..errors import UserError
-from ..optional import ON_THIS_COMPUTER, hide_broken_torchaudio
+from ..optional import LOCAL_AND_NO_CODE, hide_broken_torchaudio
 from ..storage.files import open_regular, read_regular
 
 Topics = tuple[str, ...]  # the topic words of one sentence
@@ -197,11 +197,11 @@ def _load_bert(path: str) -> tuple[Any, Any]:
     except ImportError as error:
         raise UserError("--bert needs transformers: install it with `pip install wean_fairseq[bert]`.") from error
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(path, **ON_THIS_COMPUTER)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(path, **LOCAL_AND_NO_CODE)
         with _silence(transformers):
             model, report = transformers.AutoModel.from_pretrained(
                 path,
-                **ON_THIS_COMPUTER,
+                **LOCAL_AND_NO_CODE,
                 output_loading_info=True,
                 dtype=torch.float32,
                 ignore_mismatched_sizes=True,  # they are refused below, by name

@@ -8,7 +8,7 @@ from ..generation import Generated, Output
 from ..generation.outputs import FloatArray
 from ..search.output_writer import SMALLEST_SHARE
 from .neighbourhood import Neighbourhood
-from .question import Question
+from .question import LIMITS, Question
 from .systems import System
 
 
@@ -27,7 +27,7 @@ def decode(system: System, question: Question) -> dict[str, Any]:
         UserError: if the text is not what the system reads.
     """
     model = system.model
-    beam = question.beam or model.beam
+    beam = question.beam or min(model.beam, LIMITS.beam)
     length = question.length if model.needs_length else None
     [found] = model.explain(question.text, min(question.outputs, beam), beam=beam, length=length)
     source = _source(found)

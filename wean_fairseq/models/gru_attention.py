@@ -18,7 +18,7 @@ from .word_layers import OutputLayerConfig
 
 @dataclass
 class GruAttentionConfig(OutputLayerConfig):
-    """Options of both; the sizes are those of CopyNet's paper for LCSTS."""
+    """Options of both; the sizes are those of CopyNet's paper for LCSTS, and of DRGD's release."""
 
     embed_dim: int = option(350, "width of the embedding that encoder and decoder share", least=1)
     hidden_size: int = option(500, "units of the decoder, and of each direction of the encoder", least=1)

@@ -79,7 +79,7 @@ class EncoderLevel(nn.Module):
 
 
 class DecoderLevel(nn.Module):
-    """The decoder layers of a level, from the bottom."""
+    """The decoder layers of a level, from the bottom; a module, so that checkpoints keep their names."""
 
     def __init__(self, layers: Iterable[DecoderLayer]) -> None:
         super().__init__()

@@ -4,8 +4,8 @@ B_j = sum_l alpha_jl h^l (eq. 2): h^1 to h^L are the outputs of BERT's layers, i
 layer of the decoder. The paper does not say whether the alphas are free or sum to 1; both are here. Taking means over
 positions commutes with mixing, so h may be the mean over the pieces of a word.
 
-H_j = [G ; B_j] (eq. 3). Nor does it say along which dimension the two are joined, and it needs a map where that is the
-features, because its decoder is as wide as one of them; so there are three readings.
+H_j = [G ; B_j] (eq. 3). The paper does not say along which dimension the two are joined; where that is the features a
+map is needed, because its decoder is as wide as one of them; so there are three readings.
 
 Legend: ``B`` batch, ``S`` source length, ``L`` layers of BERT, ``H`` its width, ``N`` mixtures, ``E`` width of the word
 vectors G.

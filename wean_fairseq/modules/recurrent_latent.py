@@ -32,21 +32,22 @@ class RecurrentLatent(nn.Module):
 
     def __init__(self, input_dim: int, hidden_size: int, latent_dim: int) -> None:
         super().__init__()
-        self.given = nn.Linear(input_dim, hidden_size)  # W, b
-        self.before = nn.Linear(latent_dim, hidden_size, bias=False)  # U
-        self.normal = nn.Linear(hidden_size, 2 * latent_dim)  # mu_t, log sigma_t^2
+        self.input_proj = nn.Linear(input_dim, hidden_size)  # W, b
+        self.latent_proj = nn.Linear(latent_dim, hidden_size, bias=False)  # U
+        self.gaussian_proj = nn.Linear(hidden_size, 2 * latent_dim)  # mu_t, log sigma_t^2
 
-    def forward(self, inputs: Tensor, before: Tensor) -> Latents:
+    def forward(self, inputs: Tensor, latent: Tensor) -> Latents:
         """Run over steps: x_t of each, (N, T, I), from the z before the first, (N, Z)."""
-        of_before, of_hidden = LoopedLinear(self.before.weight), LoopedLinear(self.normal.weight, self.normal.bias)
+        latent_proj = LoopedLinear(self.latent_proj.weight)
+        gaussian_proj = LoopedLinear(self.gaussian_proj.weight, self.gaussian_proj.bias)
         steps = []
-        for given in self.given(inputs).unbind(dim=1):
-            mean, log_variance = of_hidden(torch.sigmoid(given + of_before(before))).chunk(2, dim=-1)
-            before = mean
-            if self.training:
-                noise = torch.randn_like(mean, dtype=torch.float32)  # the same in every precision
-                before = mean + torch.exp(0.5 * log_variance) * noise.to(mean.dtype)
-            steps.append((before, mean, log_variance))
+        for projected in self.input_proj(inputs).unbind(dim=1):
+            mean, log_variance = gaussian_proj(torch.sigmoid(projected + latent_proj(latent))).chunk(2, dim=-1)
+            latent = mean
+            if self.training:  # in float32: an exponential of half precision overflows
+                noise = torch.randn_like(mean, dtype=torch.float32)
+                latent = (mean.float() + torch.exp(0.5 * log_variance.float()) * noise).to(mean.dtype)
+            steps.append((latent, mean, log_variance))
         return Latents(*(torch.stack(parts, dim=1) for parts in zip(*steps, strict=True)))
 
 

@@ -28,14 +28,14 @@ def load_model(folder: str) -> tuple[Any, Any]:
     transformers makes up an empty tokenizer where the folder has none. Every word would be unknown and every score
     about 100, so a tokenizer that does not fit the model is refused.
     """
-    from ...optional import ON_THIS_COMPUTER, hide_broken_torchaudio
+    from ...optional import LOCAL_AND_NO_CODE, hide_broken_torchaudio
 
     hide_broken_torchaudio()
     import transformers
 
     transformers.utils.logging.disable_progress_bar()  # its bar counts the weights of a model that loads in seconds
-    pieces = transformers.AutoTokenizer.from_pretrained(folder, **ON_THIS_COMPUTER)
-    model = transformers.AutoModel.from_pretrained(folder, **ON_THIS_COMPUTER).eval()
+    pieces = transformers.AutoTokenizer.from_pretrained(folder, **LOCAL_AND_NO_CODE)
+    model = transformers.AutoModel.from_pretrained(folder, **LOCAL_AND_NO_CODE).eval()
     if 2 * len(pieces) < model.config.vocab_size:  # the rows of an embedding are padded at times, but not doubled
         raise ValueError(f"its tokenizer knows {len(pieces)} pieces, the model {model.config.vocab_size}")
     return pieces, model

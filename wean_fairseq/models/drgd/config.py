@@ -1,4 +1,4 @@
-"""Options of ``drgd`` (Li et al., EMNLP 2017). The defaults are the sizes of the authors' release, for LCSTS."""
+"""Options of ``drgd`` (Li et al., EMNLP 2017)."""
 
 from dataclasses import dataclass
 

@@ -83,7 +83,7 @@ class DrgdDecoder(GruAttentionDecoder[DrgdState]):
         self.set_num_updates(0)
 
     def set_num_updates(self, updates: int) -> None:
-        """Let the weight of the divergence rise; fairseq says how many updates there were before every one."""
+        """Set the share of the divergence's weight; fairseq calls this with the number of updates made."""
         self.annealed = min(1.0, updates / self.kl_anneal_updates) if self.kl_anneal_updates else 1.0
 
     def begin(self, memory: GruMemory) -> DrgdState:
