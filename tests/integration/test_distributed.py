@@ -140,10 +140,11 @@ VARIANTS = {
 }
 
 # Runs trainings one after another. A process alone gets the batches of an update as one. PyTorch's own wrapper,
-# fairseq's default, gets no devices, which a CPU has not. DNPG's labels are without the noise of training, which is
-# another one in other batches, as dropout is.
+# fairseq's default, gets no devices, which a CPU has not. DNPG's labels and DRGD's latent variables are without the
+# noise of training, which is another one in other batches, as dropout is.
 WORKER = """
 import json, sys
+import torch
 from fairseq.models import distributed_fairseq_model as host
 from fairseq.trainer import Trainer
 from fairseq_cli.train import cli_main
@@ -152,6 +153,7 @@ from wean_fairseq.modules import dnpg_levels
 wrapper, labels, step = host.DistributedDataParallel, dnpg_levels.soft_labels, Trainer.train_step
 host.DistributedDataParallel = lambda device_ids, output_device, **kwargs: wrapper(**kwargs)
 dnpg_levels.soft_labels = lambda logits, temperature, noisy: labels(logits, temperature, noisy=False)
+torch.randn_like = torch.zeros_like
 
 def step_with_one_batch(trainer, samples):
     pairs = trainer.task.dataset("train")
