@@ -147,7 +147,9 @@ a decoded word is of beam 4. What is counted how: `tests/simulated_gpu.py`. CI f
 `tests/unit/test_gpu_counts.py`, run as a module, counts anew. Triton's kernels take no part in it:
 `tests/sm90.py` compiles them for an H100 (sm_90, Triton 3.7.1) and counts the instructions of their loops.
 No CUDA graph is recorded and nothing is compiled: the shapes of a search change when a sentence ends, those of training
-with each batch, and there is no GPU here to show that it pays nevertheless."""
+with each batch, and there is no GPU here to show that it pays nevertheless. Of the search no more than the words is
+counted: fairseq prints each sentence by itself, waiting six times for it, and our one wait for the ids of its source,
+which come off the GPU at once, is one more."""
 
 # Goals of the Triton kernels, where each is counted in ``sm90.TABLE`` or is closed form, and what is to be said of it.
 KERNELS: tuple[tuple[str, str, float, str], ...] = (

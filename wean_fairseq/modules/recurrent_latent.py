@@ -44,9 +44,9 @@ class RecurrentLatent(nn.Module):
         for projected in self.input_proj(inputs).unbind(dim=1):
             mean, log_variance = gaussian_proj(torch.sigmoid(projected + latent_proj(latent))).chunk(2, dim=-1)
             latent = mean
-            if self.training:  # in float32: an exponential of half precision overflows
+            if self.training:  # the exponential in float32: that of half precision overflows
                 noise = torch.randn_like(mean, dtype=torch.float32)
-                latent = (mean.float() + torch.exp(0.5 * log_variance.float()) * noise).to(mean.dtype)
+                latent = mean + (torch.exp(0.5 * log_variance.float()) * noise).to(mean.dtype)
             steps.append((latent, mean, log_variance))
         return Latents(*(torch.stack(parts, dim=1) for parts in zip(*steps, strict=True)))
 
