@@ -8,7 +8,8 @@ SHELL := bash
 # The programs of .venv come first on PATH, so that a recipe calls what was installed there.
 WITH_VENV := PATH="$(CURDIR)/.venv/bin:$$PATH"
 PYTEST_ARGS ?=
-# Tests run side by side, one thread each, and those of a file in one process: they share what was trained for them.
+# Tests run side by side, one thread each, and those of a file in one process: they share what the file makes. What
+# tests/integration/conftest.py makes, trained models among it, is made once for all processes.
 IN_PARALLEL := OMP_NUM_THREADS=1 python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 
 .PHONY: help

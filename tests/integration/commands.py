@@ -13,18 +13,12 @@ import torch
 
 import wean_fairseq  # noqa: F401 - its allow-list is what loads a checkpoint with --eval-bleu's arrays
 from tests.integration import warm
+from tests.integration.warm import ENVIRONMENT
 
 ROOT = Path(__file__).resolve().parents[2]
 USER_DIR = str(ROOT / "wean_fairseq")
 # The commands of the environment that runs the tests, whatever PATH says.
 BIN = Path(sys.executable).parent
-# What a launcher or a user's shell may have set and would change what is tested.
-_FOREIGN = ("WEAN_TRACEBACK", "WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "SLURM_NODELIST")
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in _FOREIGN} | {
-    "OMP_NUM_THREADS": "1",
-    "CUDA_VISIBLE_DEVICES": "",  # the same machine everywhere: one without a GPU
-    "PYTHONIOENCODING": "utf-8",
-}
 TIMEOUT = 900
 
 # Half the words keep their form in the paraphrase, half become their synonym.

@@ -1,12 +1,14 @@
 """Data sets and trained models for all tests of this folder, made once: most of the time goes into trainings.
 
-What is shared stays as it is: a test that changes something changes a copy. Trainings add the checksums to the data.
+What is shared stays as it is: a test that changes something changes a copy. The data has its checksums from the start,
+which a training would add.
 """
 
 import fcntl
 import os
 import pickle
 import shutil
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -25,6 +27,7 @@ from tests.integration.commands import (
     with_names,
     write_pairs,
 )
+from wean_fairseq.data.integrity import record_once
 
 # 2,000 pairs are 63 updates of 32, the last one smaller; 50 and 60 are no multiples of 8 (see tasks/paraphrase.py).
 SIZES = {"train": 2000, "valid": 50, "test": 60}
@@ -32,15 +35,26 @@ Made = TypeVar("Made")
 
 
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], Made]) -> Made:
-    """Return ``make(folder)``, called in one process of a test run; pytest-xdist's others wait for the result."""
+    """Return ``make(folder)``, called in one process of a test run; pytest-xdist's others wait for the result.
+
+    Raises:
+        RuntimeError: with its traceback, if ``make`` has failed in another process.
+    """
     root = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         root = root.parent  # of all processes
-    made = root / f"{name}.pickle"
+    made, partial, failed = (root / f"{name}.{end}" for end in ("pickle", "part", "failed"))
     with (root / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        if failed.exists():
+            raise RuntimeError(f"{name} was not made:\n{failed.read_text(encoding='utf-8')}")
         if not made.exists():
-            made.write_bytes(pickle.dumps(make(factory.mktemp(name))))
+            try:
+                partial.write_bytes(pickle.dumps(make(factory.mktemp(name))))
+            except Exception:
+                failed.write_text(traceback.format_exc(), encoding="utf-8")
+                raise
+            partial.replace(made)
         return pickle.loads(made.read_bytes())
 
 
@@ -62,6 +76,7 @@ def data(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     def make(folder: Path) -> Path:
         preprocess(text, folder / "bin", "--thresholdsrc", 3)
+        record_once(folder / "bin")
         return folder / "bin"
 
     return once(tmp_path_factory, "data", make)
@@ -83,6 +98,7 @@ def text_data(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     def make(folder: Path) -> Path:
         preprocess(text, folder / "bin", "--thresholdsrc", 3, "--dataset-impl", "raw")
+        record_once(folder / "bin")
         return folder / "bin"
 
     return once(tmp_path_factory, "text_data", make)

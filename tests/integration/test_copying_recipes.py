@@ -33,7 +33,7 @@ FAST = {
 def run_recipe(recipe: str, run_dir: Path, **variables: object) -> subprocess.CompletedProcess:
     """Run a recipe as a user would, on the CPU."""
     environment = {**ENVIRONMENT, "PATH": search_path(), "GPUS": "0", "RUN": str(run_dir)}
-    for name in ("DATA", "SYSTEMS", "SETS", "EPOCHS", "SEED", "SMOKE"):
+    for name in ("DATA", "SYSTEMS", "SETS", "EPOCHS", "SEED", "SEEDS", "JOBS", "SMOKE"):
         environment.pop(name, None)
     environment.update({name: str(value) for name, value in variables.items()})
     script = ROOT / "examples" / f"{recipe}.sh"

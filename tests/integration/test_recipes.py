@@ -20,7 +20,7 @@ def run_recipe(recipe, run_dir, **variables):
     """Run a recipe as a user would, on the CPU."""
     script = ROOT / "examples" / ("quickstart/run.sh" if recipe == "quickstart" else f"wean_lstm/{recipe}.sh")
     environment = {**ENVIRONMENT, "PATH": search_path(), "GPUS": "0", "RUN": str(run_dir)}
-    for name in ("DATA", "TURK", "PWKP", "SYSTEMS", "EPOCHS", "EVALUATE", "SEED", "SMOKE"):
+    for name in ("DATA", "TURK", "PWKP", "SYSTEMS", "EPOCHS", "EVALUATE", "SEED", "SEEDS", "JOBS", "SMOKE"):
         environment.pop(name, None)
     environment.update({name: str(value) for name, value in variables.items()})
     return subprocess.run(["bash", script], env=environment, capture_output=True, text=True, timeout=1800)

@@ -1,7 +1,12 @@
 """fairseq's commands in processes that are forked off one which has imported PyTorch and fairseq, but not the plugin.
 
-Most of the time of a small command goes into these imports. Each still has a process, a folder, an environment and
-streams of its own, and imports the plugin itself. Scripts find them too: ``programs`` is a folder for PATH.
+Most of the time of a small command goes into these imports. Each still has a process, a folder, an environment, a
+module path and streams of its own, and imports the plugin itself. Scripts find them too: ``programs`` is a folder for
+PATH, and ends a command that is ended by SIGTERM, SIGINT or SIGKILL.
+
+A caller's umask, limits, process group, ignored signals and descriptors above 2 are not handed on, nor are variables
+that are read once by what is imported already, such as OMP_NUM_THREADS. So tests of signals, limits, locks and locales
+take the programs of ``commands.BIN``.
 """
 
 import atexit
@@ -11,18 +16,30 @@ import json
 import logging
 import multiprocessing
 import os
+import shlex
 import shutil
+import signal
 import socket
+import struct
+import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from multiprocessing import reduction
+from contextlib import ExitStack, suppress
+from multiprocessing import forkserver, reduction
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+# What a launcher or a user's shell may have set and would change what is tested.
+_FOREIGN = ("WEAN_TRACEBACK", "WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "SLURM_NODELIST")
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in _FOREIGN} | {
+    "OMP_NUM_THREADS": "1",
+    "CUDA_VISIBLE_DEVICES": "",  # the same machine everywhere: one without a GPU
+    "PYTHONIOENCODING": "utf-8",
+}
 # Command -> module of its ``cli_main``.
 COMMANDS = {
     f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("train", "generate", "preprocess", "interactive", "validate")
@@ -32,16 +49,28 @@ _FORKS.set_forkserver_preload(
     ["fairseq.criterions", "fairseq.models", "fairseq.optim", "fairseq.tasks", "fairseq.trainer", "sacrebleu"]
 )
 _STREAMS = ("stdin", "stdout", "stderr")
-_STARTING = threading.Lock()  # the environment is patched meanwhile
-# A program of ``programs``: it hands its streams, words, folder and environment on, and ends as the command does.
-_PROGRAM = """#!{python} -IS
-import json, os, socket, sys
+_STARTING = threading.Lock()  # one at a time, while the table of all children is changed
+_SHORT = "/tmp"  # folder of sockets: an address has about 100 characters, and TMPDIR may be longer
+# A program of ``programs``, whatever characters its path has.
+_PROGRAM = """#!/bin/sh
+exec {python} -IS {client} "$0" "$@"
+"""
+# It hands its streams, words, folder and environment on, then its signals, and ends as the command does.
+_CLIENT = """import json, os, signal, socket, struct, sys
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({address!r})
-    socket.send_fds(server, [b"f"], [0, 1, 2])
-    server.sendall(json.dumps([sys.argv, os.getcwd(), dict(os.environ)]).encode())
-    server.shutdown(socket.SHUT_WR)
-    sys.exit(server.recv(1)[0])
+    sent = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
+    socket.send_fds(server, [struct.pack("q", len(sent))], [0, 1, 2])
+    server.sendall(sent)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda number, _: server.send(bytes([number])))
+    (code,) = struct.unpack("q", server.recv(8))
+if code < 0:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+sys.exit(code)
 """
 
 
@@ -67,11 +96,31 @@ def _start(
     prepare: Callable[[], object] = dict,
 ) -> Any:
     """Start a command of ``COMMANDS``; returns its process."""
+    module = COMMANDS[Path(line[0]).name]
     inherited = [_Inherited(stream) for stream in streams]
-    process = _FORKS.Process(target=_execute, args=(list(line), inherited, cwd, dict(environment), prepare))
-    with _STARTING, mock.patch.dict(os.environ, environment, clear=True):  # what the imports read
+    arguments = (module, list(line), inherited, cwd, dict(environment), _module_path(), prepare)
+    process = _FORKS.Process(target=_execute, args=arguments)
+    with _STARTING:
+        _serve()
         process.start()
+        # Each start asks all children in the table for their status, which can be read once: by the thread that waits.
+        multiprocessing.process._children.discard(process)
     return process
+
+
+@functools.cache
+def _serve() -> None:
+    """Start the process that is forked, with the same environment whichever command is the first."""
+    with mock.patch.dict(os.environ, ENVIRONMENT, clear=True), mock.patch.object(tempfile, "tempdir", _SHORT):
+        forkserver.ensure_running()
+
+
+@functools.cache
+def _module_path() -> list[str]:
+    """Where a new interpreter looks for modules besides PYTHONPATH: pytest adds folders of its own in this one."""
+    plain = {name: value for name, value in ENVIRONMENT.items() if name != "PYTHONPATH"}
+    script = "import json, sys; print(json.dumps([folder for folder in sys.path if folder]))"
+    return json.loads(subprocess.run([sys.executable, "-c", script], env=plain, stdout=-1, check=True).stdout)
 
 
 def run(
@@ -112,15 +161,18 @@ def run(
 @functools.cache
 def programs() -> Path:
     """A folder of programs with the names of ``COMMANDS``, for scripts; it is there until this process ends."""
-    folder = Path(tempfile.mkdtemp(prefix="warm-"))
+    folder = Path(tempfile.mkdtemp(prefix="warm-", dir=_SHORT))
     atexit.register(shutil.rmtree, folder)
     address = str(folder / "socket")
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
     listener.listen()
     threading.Thread(target=_answer_all, args=(listener,), daemon=True).start()
+    client = folder / "client.py"
+    client.write_text(_CLIENT.format(address=address), encoding="utf-8")
+    program = _PROGRAM.format(python=shlex.quote(sys.executable), client=shlex.quote(str(client)))
     for name in COMMANDS:
-        (folder / name).write_text(_PROGRAM.format(python=sys.executable, address=address), encoding="utf-8")
+        (folder / name).write_text(program, encoding="utf-8")
         (folder / name).chmod(0o755)
     return folder
 
@@ -132,21 +184,36 @@ def _answer_all(listener: socket.socket) -> None:
 
 
 def _answer(connection: socket.socket) -> None:
-    """Run the command of a program, and tell it the exit status, as a shell numbers it."""
-    with connection:
-        _, streams, *_ = socket.recv_fds(connection, 1, len(_STREAMS))
-        with connection.makefile("rb") as file:
-            line, cwd, environment = json.load(file)
-        process = _start(line, streams, cwd, environment)
-        for stream in streams:
-            os.close(stream)
+    """Run the command of a program as long as that lives, and tell it the exit status."""
+    with connection, suppress(ConnectionError):  # nobody is there to be told any more
+        size, streams, *_ = socket.recv_fds(connection, 8, len(_STREAMS))
+        try:
+            sent = connection.recv(int.from_bytes(size, sys.byteorder), socket.MSG_WAITALL)
+            line, cwd, environment = json.loads(sent)
+            process = _start(line, streams, cwd, environment)
+        except json.JSONDecodeError:  # the program was ended meanwhile
+            return
+        finally:
+            for stream in streams:
+                os.close(stream)
+        while process.sentinel not in wait([process.sentinel, connection]):
+            number = connection.recv(1)
+            if not number:
+                process.kill()
+                break
+            os.kill(process.pid, number[0])
         process.join()
-        code = int(process.exitcode or 0)
-        connection.sendall(bytes([code if code >= 0 else 128 - code]))
+        connection.sendall(struct.pack("q", process.exitcode))
 
 
 def _execute(
-    line: list[str], streams: list[int], cwd: str | Path, environment: dict[str, str], prepare: Callable[[], object]
+    module: str,
+    line: list[str],
+    streams: list[int],
+    cwd: str | Path,
+    environment: dict[str, str],
+    module_path: list[str],
+    prepare: Callable[[], object],
 ) -> None:
     """In the new process: be the command."""
     for number, stream in enumerate(streams):
@@ -160,19 +227,27 @@ def _execute(
     os.environ.update(environment)
     os.chdir(cwd)
     sys.argv = line
-    multiprocessing.set_start_method("fork", force=True)  # of workers that load data, as in a process of its own
+    given = environment.get("PYTHONPATH")
+    folders = map(os.path.abspath, given.split(os.pathsep)) if given else ()
+    sys.path[:] = [str(Path(sys.executable).parent), *folders, *module_path]
+    multiprocessing.set_start_method(None, force=True)  # the platform's, as in a process of its own
     # Some commands set their log up before they import fairseq, others leave it as that does.
     root = logging.getLogger()
     of_fairseq = root.handlers[:]
     root.handlers.clear()
     try:
         prepare()
-        command = importlib.import_module(COMMANDS[Path(line[0]).name])
+        command = importlib.import_module(module)
         if not root.handlers:
             root.handlers[:] = of_fairseq
             for handler in of_fairseq:
                 handler.setStream(sys.stderr)
         sys.exit(command.cli_main())
-    except Exception:  # noqa: BLE001 - as the interpreter does it
+    except KeyboardInterrupt:  # as the interpreter does it, and so below
+        sys.excepthook(*sys.exc_info())
+        sys.stdout.flush()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    except Exception:  # noqa: BLE001
         sys.excepthook(*sys.exc_info())
         sys.exit(1)
