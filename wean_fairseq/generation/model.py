@@ -21,6 +21,7 @@ import torch
 from fairseq.utils import move_to_cuda, resolve_max_positions
 from torch import Tensor
 
+from ..data import SEPARATOR
 from ..errors import UserError
 from ..text import Text
 from . import outputs
@@ -220,8 +221,10 @@ class TextModel:
         return results
 
     def _fitting(self, tokens: str, where: str, cut: bool) -> str:
-        """Tokens that are not more than the model reads."""
+        """Tokens that are not more than the model reads, and no essay beside topics."""
         words = tokens.split(" ")
+        if self.reads_topics and SEPARATOR in words:
+            raise UserError(f"{where}{SEPARATOR} parts an essay from its topics: give the topics alone.")
         limits = getattr(self.task, "limits", None)
         if len(words) <= self.longest or (limits is not None and limits.truncates and limits.length <= self.longest):
             return tokens

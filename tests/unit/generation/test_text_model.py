@@ -98,8 +98,8 @@ def test_a_wrong_line_is_named_by_its_number(tmp_path: Path):
     model = build(tmp_path, "sc_lstm", max_topics=2)
     with pytest.raises(UserError, match=r"^line 12: the text has 3 topics, and the model reads at most 2"):
         model.explain(["what", "what is how"], first=11)
-    with pytest.raises(UserError, match=r"\(line 11\), which parts an essay from its topics"):
-        model.explain(["</d> what", "what"], first=11)
+    with pytest.raises(UserError, match=r"^line 12: </d> parts an essay from its topics"):
+        model.explain(["", "</d> what"], first=11)
 
 
 def test_many_unknown_words_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture):
