@@ -299,6 +299,12 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         return step, memory
 
 
+def add_auxiliary(sums: LossSums | MixtureLoss, name: str, auxiliary: Tensor, weight: float) -> MixtureLoss:
+    """Add ``weight`` times an auxiliary loss, and log it under ``name`` with what is logged already."""
+    logged = sums.logged if isinstance(sums, MixtureLoss) else {}
+    return MixtureLoss(sums.loss + weight * auxiliary, sums.nll_loss, logged | {name: auxiliary.detach()})
+
+
 @torch.no_grad()
 def init_uniform_(model: nn.Module, bound: float) -> None:
     """Start all weights uniform in [-bound, bound], 0 = leave them as they are; padding words are 0."""

@@ -59,10 +59,20 @@ class GruMemory(Memory):
 
 
 class GruAttentionDecoder(StepDecoder[GruMemory, StateT]):
-    """A decoder that starts from the mean of the encoder's outputs; a family makes ``start`` and ``attention``."""
+    """A decoder that starts from the mean of the encoder's outputs; a family makes ``attention`` to them.
 
-    start: nn.Linear
+    Args:
+        embed_tokens: the shared embedding, (V, E).
+        memory_dim: width of the encoder's outputs.
+        hidden_size: ``H``.
+    """
+
     attention: AdditiveAttention
+
+    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, memory_dim: int, hidden_size: int) -> None:
+        super().__init__(dictionary)
+        self.embed_tokens = embed_tokens
+        self.start = nn.Linear(memory_dim, hidden_size)
 
     def remember(self, encoder_out: dict[str, Tensor]) -> GruMemory:
         """See ``StepDecoder``; s_0 = tanh(W mean(h) + b)."""

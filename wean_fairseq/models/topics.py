@@ -12,11 +12,11 @@ from typing import Optional
 import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass import FairseqDataclass
-from torch import Tensor, nn
+from torch import nn
 
 from ..data import load_word_vectors
 from ..fields import option
-from ..modules import LossSums, MixtureLoss, QueryEmbedding
+from ..modules import QueryEmbedding
 from .base import LossModel, MemoryT, SourceEncoder, StateT, StepDecoder, init_uniform_
 
 logger = logging.getLogger(__name__)
@@ -57,11 +57,6 @@ class TopicDecoder(StepDecoder[MemoryT, StateT]):
         self.output = QueryEmbedding(
             "linear", feature_dim, embed_tokens.embedding_dim, len(dictionary), unk_index=dictionary.unk()
         )
-
-
-def add_auxiliary(sums: LossSums | MixtureLoss, name: str, auxiliary: Tensor, weight: float) -> MixtureLoss:
-    """Add ``weight`` times an auxiliary loss, and log it under ``name``."""
-    return MixtureLoss(sums.loss + weight * auxiliary, sums.nll_loss, {name: auxiliary.detach()})
 
 
 def initialise(model: LossModel, cfg: TopicConfig) -> None:

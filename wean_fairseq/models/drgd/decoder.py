@@ -24,6 +24,7 @@ from ...modules import (
     divergence_from_prior,
     weighted_sum,
 )
+from ..base import add_auxiliary
 from ..gru_attention import GruAttentionDecoder, GruMemory
 
 
@@ -43,9 +44,6 @@ class DrgdDecoder(GruAttentionDecoder[DrgdState]):
     z_t from e(y_{t-1}), h^d1_{t-1} and z_{t-1}, see ``RecurrentLatent``.
 
     Args:
-        dictionary: of the target (the same as of the source).
-        embed_tokens: the shared embedding, (V, E).
-        hidden_size: ``H``.
         latent_dim: ``Z``.
         attention: to the encoder's outputs, which are 2 H wide.
         output: scores words from features, H wide.
@@ -66,10 +64,8 @@ class DrgdDecoder(GruAttentionDecoder[DrgdState]):
         kl_weight: float,
         kl_anneal_updates: int,
     ) -> None:
-        super().__init__(dictionary)
+        super().__init__(dictionary, embed_tokens, 2 * hidden_size, hidden_size)
         embed_dim = embed_tokens.embedding_dim
-        self.embed_tokens = embed_tokens
-        self.start = nn.Linear(2 * hidden_size, hidden_size)
         self.first_gru = nn.GRU(embed_dim, hidden_size, batch_first=True)
         self.attention = attention
         self.second_gru = nn.GRU(embed_dim + 2 * hidden_size, hidden_size, batch_first=True)
@@ -110,4 +106,4 @@ class DrgdDecoder(GruAttentionDecoder[DrgdState]):
         divergence = divergence_from_prior(step.extra["mean"], step.extra["log_variance"])  # (N, T)
         divergence = divergence.masked_fill(target.eq(self.padding_idx), 0.0).sum()
         weight = self.kl_weight * (self.annealed if self.training else 1.0)
-        return MixtureLoss(sums.loss + weight * divergence, sums.nll_loss, {"kl": divergence.detach()})
+        return add_auxiliary(sums, "kl", divergence, weight)

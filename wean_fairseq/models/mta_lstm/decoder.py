@@ -34,7 +34,8 @@ from ...modules import (
 )
 from ...modules.gates import LstmLayers
 from ...modules.looped_linear import LoopedLinear
-from ..topics import TopicDecoder, add_auxiliary
+from ..base import add_auxiliary
+from ..topics import TopicDecoder
 
 
 class TopicAverageDecoder(TopicDecoder[LstmStart, LstmState]):

@@ -30,6 +30,7 @@ from ...modules import (
 )
 from ...modules.gates import LoopedCell
 from ...modules.looped_linear import LoopedLinear
+from ..base import add_auxiliary
 from ..copying import CopyingDecoder, CopyMemory
 
 logger = logging.getLogger(__name__)
@@ -152,8 +153,7 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
         assert step.attention is not None
         again = coverage_loss(step.attention, step.extra["coverage"])  # (B, T), eq. 12
         again = again.masked_select(target.ne(self.padding_idx)).sum()
-        loss = sums.loss + self.coverage_weight * again  # eq. 13
-        return MixtureLoss(loss, sums.nll_loss, sums.logged | {"coverage": again.detach()})
+        return add_auxiliary(sums, "coverage", again, self.coverage_weight)  # eq. 13
 
     def _advance(self, merged: Tensor, memory: PointerMemory, state: PointerState, maps: _Maps) -> _Recurrence:
         """From x_t, shape (N, E), and the state before to what the step yields."""

@@ -58,9 +58,6 @@ class RnnDistractDecoder(GruAttentionDecoder[DistractState]):
     """s'_t = GRU(e(y_{t-1}), s_{t-1}); distracted attention from s'_t to c_t; s_t = GRU(c_t, s'_t).
 
     Args:
-        embed_tokens: the shared embedding, (V, E).
-        hidden_size: ``H``.
-        memory_dim: ``M``.
         attention: with the coverage that distracts it.
         output: scores words from the readout, E wide.
         dropout: on embeddings and readout.
@@ -78,10 +75,8 @@ class RnnDistractDecoder(GruAttentionDecoder[DistractState]):
         dropout: float,
         search_weights: SearchWeights,
     ) -> None:
-        super().__init__(dictionary)
+        super().__init__(dictionary, embed_tokens, memory_dim, hidden_size)
         embed_dim = embed_tokens.embedding_dim
-        self.embed_tokens = embed_tokens
-        self.start = nn.Linear(memory_dim, hidden_size)
         self.word_cell = nn.GRUCell(embed_dim, hidden_size)
         self.attention = attention
         self.content_distraction = ContentDistraction(memory_dim)

@@ -25,7 +25,8 @@ from ...modules import (
     control_loss,
 )
 from ...modules.gates import LstmLayers
-from ..topics import TopicDecoder, add_auxiliary
+from ..base import add_auxiliary
+from ..topics import TopicDecoder
 
 
 @dataclass(frozen=True)

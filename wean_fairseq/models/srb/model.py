@@ -15,7 +15,7 @@ from torch.nn.functional import cosine_similarity
 
 from ...modules import BilinearAttention, GatedLstm, LossSums, MixtureLoss, Step
 from ..attentive_lstm import AttentiveLstmDecoder, AttentiveMemory
-from ..base import LossModel, SourceEncoder
+from ..base import LossModel, SourceEncoder, add_auxiliary
 from ..presets import register_family
 from ..word_layers import build_output_layer, word_embedding
 from .config import SrbConfig
@@ -47,8 +47,7 @@ class SrbDecoder(AttentiveLstmDecoder):
         source = memory.start.hidden[-1]  # V_t, (B, H)
         summary = step.extra["states"][torch.arange(len(target), device=target.device), end] - source  # V_s, (B, H)
         relevance = cosine_similarity(summary.float(), source.float(), dim=-1).sum()
-        loss = sums.loss - self.relevance_weight * relevance
-        return MixtureLoss(loss, sums.nll_loss, {"relevance": relevance.detach()})
+        return add_auxiliary(sums, "relevance", relevance, -self.relevance_weight)
 
 
 class SrbEncoder(SourceEncoder):
