@@ -70,16 +70,17 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return once(tmp_path_factory, "text", make)
 
 
+def make_data(text: Path, folder: Path, *options: object) -> Path:
+    """Binarise ``text`` with its checksums; a name occurs once a side, so threshold 3 makes names ``<unk>``."""
+    preprocess(text, folder / "bin", "--thresholdsrc", 3, *options)
+    record_once(folder / "bin")
+    return folder / "bin"
+
+
 @pytest.fixture(scope="session")
 def data(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Data of fairseq-preprocess from ``text``: a name occurs once a side, so threshold 3 makes names ``<unk>``."""
-
-    def make(folder: Path) -> Path:
-        preprocess(text, folder / "bin", "--thresholdsrc", 3)
-        record_once(folder / "bin")
-        return folder / "bin"
-
-    return once(tmp_path_factory, "data", make)
+    """Data of fairseq-preprocess from ``text``."""
+    return once(tmp_path_factory, "data", lambda folder: make_data(text, folder))
 
 
 @pytest.fixture(scope="session")
@@ -95,13 +96,7 @@ def raw_data(text: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(scope="session")
 def text_data(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data as text, so that its names, which occur once each, keep their spelling."""
-
-    def make(folder: Path) -> Path:
-        preprocess(text, folder / "bin", "--thresholdsrc", 3, "--dataset-impl", "raw")
-        record_once(folder / "bin")
-        return folder / "bin"
-
-    return once(tmp_path_factory, "text_data", make)
+    return once(tmp_path_factory, "text_data", lambda folder: make_data(text, folder, "--dataset-impl", "raw"))
 
 
 @pytest.fixture(scope="session")

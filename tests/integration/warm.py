@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-# What a launcher or a user's shell may have set and would change what is tested.
+# Variables that a launcher or a user's shell may have set, and that would change what is tested.
 _FOREIGN = ("WEAN_TRACEBACK", "WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "SLURM_NODELIST")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in _FOREIGN} | {
     "OMP_NUM_THREADS": "1",
@@ -120,7 +120,9 @@ def _module_path() -> list[str]:
     """Where a new interpreter looks for modules besides PYTHONPATH: pytest adds folders of its own in this one."""
     plain = {name: value for name, value in ENVIRONMENT.items() if name != "PYTHONPATH"}
     script = "import json, sys; print(json.dumps([folder for folder in sys.path if folder]))"
-    return json.loads(subprocess.run([sys.executable, "-c", script], env=plain, stdout=-1, check=True).stdout)
+    return json.loads(
+        subprocess.run([sys.executable, "-c", script], env=plain, stdout=subprocess.PIPE, check=True).stdout
+    )
 
 
 def run(
