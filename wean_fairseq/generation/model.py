@@ -211,7 +211,7 @@ class TextModel:
                 for n, line in enumerate(tokens, first)
             ]
             results = [Generated()] * len(lines)
-            for found in self.search(whole, n_best, beam=beam, length=length, batch_size=batch_size, first=first):
+            for found in self.search(whole, n_best, beam=beam, length=length, batch_size=batch_size):
                 for line, spelt, hypotheses in zip(found.lines, found.spelt, found.hypotheses, strict=True):
                     results[line] = self._describer.describe(
                         spelt, hypotheses[:n_best], details=details, cut=whole[line] != tokens[line]
@@ -244,7 +244,6 @@ class TextModel:
         beam: int | None = None,
         length: int | None = None,
         batch_size: int = BATCH,
-        first: int = 1,
     ) -> Iterator[Found]:
         """Search as the task does, in batches of lines of similar length.
 
@@ -264,8 +263,7 @@ class TextModel:
         tokens = [dictionary.encode_line(lines[number], add_if_not_exist=False).long() for number in numbers]
         if not tokens:
             return
-        reader = copy.copy(task)  # the task goes on counting lines, as one text is all that fairseq-interactive reads
-        reader.typed = range(first - 1, first - 1)
+        reader = copy.copy(task)  # the task itself would go on counting lines from one text to the next
         dataset = reader.build_dataset_for_inference(tokens, [len(line) for line in tokens])
         device = next(self.model.parameters()).device
         for members in _batches([len(line) for line in tokens], batch_size):

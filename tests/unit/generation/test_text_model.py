@@ -100,6 +100,9 @@ def test_a_wrong_line_is_named_by_its_number(tmp_path: Path):
         model.explain(["what", "what is how"], first=11)
     with pytest.raises(UserError, match=r"^line 12: </d> parts an essay from its topics"):
         model.explain(["", "</d> what"], first=11)
+    for _ in range(2):  # each search numbers its own lines
+        with pytest.raises(UserError, match=r"\(line 2\)"):
+            list(model.search(["what", "</d> what"]))
 
 
 def test_many_unknown_words_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture):

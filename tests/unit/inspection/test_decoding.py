@@ -165,8 +165,6 @@ def test_a_question_leaves_nothing_behind_for_the_next(data: Path):
     assert system.model.task.source_dictionary._spellings == []  # else the server grows with every word typed
 
 
-def test_lines_are_numbered_within_each_text(data: Path):
-    system = build(data, "sc_lstm")
-    decode(system, question("w1 w2"))
-    with pytest.raises(UserError, match=r"line 1\b"):
-        decode(system, question("w1 </d> w2"))
+def test_topics_with_an_essay_are_told_what_to_give_instead(data: Path):
+    with pytest.raises(UserError, match="^</d> parts an essay from its topics: give the topics alone"):
+        decode(build(data, "sc_lstm"), question("w1 </d> w2"))
