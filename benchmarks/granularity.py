@@ -86,7 +86,8 @@ class DnpgVariant(Variant):
             "final-label-weight": 0,
         }
         words = [word for name, value in sizes.items() for word in (f"--{name}", str(value))]
-        return ["--cpu", "--task", "paraphrase", "--arch", "dnpg", "--criterion", self.criterion, *words, *ADAM]
+        parts = ["--task", "paraphrase", "--arch", self.arch, "--criterion", self.criterion]
+        return ["--cpu", *parts, *words, *ADAM, *self.flags]
 
 
 def variant(name: str, arch: str, *flags: str) -> TransformerVariant:

@@ -98,6 +98,7 @@ SEARCHES = (
     ours("paraphrase_transformer", STOCK),
     *FAMILIES,
     *(ours(family.arch, INT8) for family in FAMILIES[:3]),
+    DnpgVariant(f"dnpg {INT8}", "dnpg", "model_loss", (INT8,)),
 )
 
 
