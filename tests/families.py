@@ -8,10 +8,11 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_
 
 import wean_fairseq  # noqa: F401 - registers the families
 
-# Needed by a family beside its sizes: a dictionary's word that separates chunks, no files of labels, no BERT.
+# Needed by a family beside its sizes: a dictionary's word that separates chunks or pairs, no files of labels, no BERT.
 CHUNK = "w7"
 NEEDS: dict[str, dict[str, Any]] = {
     "dnpg": {"label_weight": 0.0, "final_label_weight": 0.0},
+    "fset": {"pair_symbol": CHUNK},
     "pc_san": {"bert_layers": "none"},
     "ppg": {"chunk_symbol": CHUNK},
 }

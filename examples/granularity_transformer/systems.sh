@@ -7,33 +7,37 @@
 # (32 epochs of Quora). The baselines that have papers of their own are trained as those say, or as RBM (Li et al., EMNLP
 # 2018) did on the same data. SIZES, RATE, WARMUP, BATCH and EPOCHS fit the run to the machine.
 #
+# FSET reads every sentence with a similar training pair behind it ($RUN/pairs), and has the sizes of its authors'
+# research code where SIZES names none; FSET_SIZES names more of them, such as "--edit-layers 2".
+#
 # A system with _skip, as transformer_skip, leaves the first target word out of the loss, as C-DNPG's release does.
 #
 #   VOCAB   vocab.txt of bert-base-uncased: the paper's word pieces; without it 8,000 BPE merges are learnt from train
-TABLE2="residual_lstm pointer_generator transformer copy_transformer dnpg cdnpg_r cdnpg_s cdnpg_rs cdnpg_r+s"
+TABLE2="residual_lstm pointer_generator transformer copy_transformer dnpg fset cdnpg_r cdnpg_s cdnpg_rs cdnpg_r+s"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${SIZES:=--embed-dim 32 --ffn-dim 64 --attention-heads 2}" "${WARMUP:=5}" \
-  "${EVALUATE:=5}" "${MERGES:=300}" "${LIMIT:=300}" "${TEST_LIMIT:=20}"
+  "${EVALUATE:=5}" "${MERGES:=300}" "${LIMIT:=300}" "${TEST_LIMIT:=20}" \
+  "${FSET_SIZES:=--edit-dim 32 --edit-layers 1 --encoder-layers 2 --decoder-layers 2}"
 : "${EPOCHS:=32}" "${SIZES:=}" "${WARMUP:=5000}" "${EVALUATE:=5000}" "${MERGES:=8000}" "${RATE:=0.00005}" "${BATCH:=32}" \
-  "${BEAM:=8}"
+  "${BEAM:=8}" "${FSET_SIZES:=}"
 declare -A arch=(
   [residual_lstm]=residual_lstm
   [pointer_generator]=pointer_generator
   [transformer]=paraphrase_transformer
   [copy_transformer]=copy_transformer
   [dnpg]=dnpg
+  [fset]=fset
   [cdnpg_r]=granularity_transformer_resonance
   [cdnpg_s]=granularity_transformer_scope
   [cdnpg_rs]=granularity_transformer_product
   [cdnpg_r+s]=granularity_transformer_mean
 )
 criterion=model_loss
-limits=(--max-pair-length 20 --length-policy truncate)
-search=("${limits[@]}")
 validation=(  # the best by validation loss is kept; training stops when more than five have not been better
   --validate-interval-updates "$EVALUATE" --save-interval-updates "$EVALUATE" --keep-interval-updates 1
   --validate-interval "$EPOCHS" --no-epoch-checkpoints --patience 6  # not after every epoch, but at the very end
 )
 read -ra sizes <<<"$SIZES"
+read -ra fset_sizes <<<"$FSET_SIZES"
 
 # check_systems: end with one sentence if $SYSTEMS names what is not here.
 check_systems() {
@@ -77,8 +81,12 @@ compare() {
     --tokenize none --preset paper:cdnpg-compat paper:cdnpg-fixed standard
 }
 
-# settings SYSTEM: sets the arguments `optimisation`, network sizes included; makes what else the system is trained on.
+# settings SYSTEM: sets the arguments `optimisation`, network sizes included, `limits` and `search`; makes what else the
+# system is trained on.
 settings() {
+  limits=(--max-pair-length 20 --length-policy truncate)
+  search=("${limits[@]}")
+  BIN='' TEXT=''
   case $1 in
     residual_lstm) optimisation=(--optimizer adam --lr 0.001 --clip-norm 2 --batch-size "$BATCH") ;;
     pointer_generator)
@@ -93,6 +101,15 @@ settings() {
         --clip-norm 1 --batch-size "$BATCH" --best-checkpoint-metric nll_loss
       )
       ;;
+    fset)
+      similar_pairs
+      limits=() search=() # the sentences are cut before their pairs come behind them
+      decay_linearly "$RATE" "$BATCH"
+      optimisation=(
+        --share-embeddings "${sizes[@]}" "${fset_sizes[@]}" "${schedule[@]}" --warmup-updates "$WARMUP" --optimizer adamw
+        --weight-decay 0.01 --clip-norm 1
+      )
+      ;;
     *)
       decay_linearly "$RATE" "$BATCH"
       optimisation=(
@@ -100,4 +117,15 @@ settings() {
       )
       ;;
   esac
+}
+
+# similar_pairs: the text with a similar training pair behind every sentence, for FSET, and binary data of it.
+similar_pairs() {
+  BIN=$RUN/bin-pairs TEXT=$RUN/pairs
+  if [[ ! -f $TEXT/manifest.json ]]; then
+    say "similar pairs: writing $TEXT"
+    python "$ROOT/preprocess/retrieve_pairs.py" --data "$RUN/text" --output "$TEXT" --max-words 20 >"$TEXT.log" 2>&1 ||
+      fail "retrieving similar pairs" "$TEXT.log"
+  fi
+  binarise -1 0 --dataset-impl raw
 }

@@ -285,8 +285,8 @@ decoded() {
   [[ -f $outputs.search && $(<"$outputs.search") == "$(kept_search "$@")" ]]
 }
 
-# generate SYSTEM SET [ARGUMENTS...]: $RUN/text-SET -> $RUN/SYSTEM/SET.log, from raw text, because replacing or copying
-# an unknown word needs its spelling.
+# generate SYSTEM SET [ARGUMENTS...]: $RUN/text-SET, or the text that a recipe names in TEXT, -> $RUN/SYSTEM/SET.log, from
+# raw text, because replacing or copying an unknown word needs its spelling.
 generate() {
   local system=$1 set=$2 folder=$RUN/$1 raw device=() flags
   raw=$(binary_data)-$set
@@ -300,8 +300,8 @@ generate() {
   say "decoding $set with $system (fairseq-generate)"
   mkdir -p "$raw"
   cp "$(binary_data)"/dict.*.txt "$raw"
-  cp "$RUN/text-$set/test.src" "$raw/test.src-tgt.src"
-  cp "$RUN/text-$set/test.tgt" "$raw/test.src-tgt.tgt"
+  cp "${TEXT:-$RUN/text-$set}/test.src" "$raw/test.src-tgt.src"
+  cp "${TEXT:-$RUN/text-$set}/test.tgt" "$raw/test.src-tgt.tgt"
   rm -f "$folder/$set.log.part"
   beside_others python "$LIB/progress.py" --label "$system, $set" --output "$folder/$set.log.part" --errors "$folder/$set.err" \
     --count '^S-' --total "$(wc -l <"$raw/test.src-tgt.src")" -- \

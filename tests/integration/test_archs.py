@@ -72,6 +72,8 @@ PLAIN = {
     "srb": {"embed_dim": 400, "hidden_size": 500, "relevance_weight": 0.0001},
     "rnn_distract": {"embed_dim": 350, "hidden_size": 500, "distract_content": 0.0},
     "drgd": {"embed_dim": 350, "hidden_size": 500, "latent_dim": 0, "kl_weight": 1.0},
+    # FSET (Kazemnejad et al., ACL 2020): its authors' research code.
+    "fset": {"embed_dim": 128, "encoder_layers": 6, "edit_layers": 4, "edit_dim": 128, "micro_dim": 64, "dropout": 0.3},
     "stacked_lstm": {"residual_every": 0, **STACK},
     # NTS (Nisioi et al., ACL 2017), sec. 2; EncDecA (Zhang and Lapata, EMNLP 2017), sec. 5.
     "nts": {"embed_dim": 500, "hidden_size": 500, "num_layers": 2, "dropout": 0.3, "attention_score": "general"},
@@ -140,7 +142,8 @@ def test_copying_arch_has_the_settings_of_the_paper_and_builds(data, arch):
 
 @pytest.mark.parametrize("arch", PLAIN)
 def test_plain_arch_has_the_settings_of_the_paper_and_builds(data, arch):
-    cfg = configuration(data, "--arch", arch)
+    word = (data / "dict.src.txt").read_text().split()[0]  # data without retrieved pairs
+    cfg = configuration(data, "--arch", arch, *(["--pair-symbol", word] if arch == "fset" else []))
     assert {name: cfg.model[name] for name in PLAIN[arch]} == PLAIN[arch]
     task = tasks.setup_task(cfg.task)
     task.build_model(cfg.model)

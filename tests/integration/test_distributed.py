@@ -25,6 +25,7 @@ from tests.bert_directory import write_bert
 from tests.families import families, flags, tiny
 from tests.integration.commands import (
     ENVIRONMENT,
+    KEPT,
     TIMEOUT,
     USER_DIR,
     parameters,
@@ -99,6 +100,7 @@ FAMILIES = {
     "copy_transformer": Case("copy_transformer", TRANSFORMER),
     "dnpg": Case("dnpg", (*LEVELS, "--anneal-after", 2)),
     "granularity_transformer": Case("granularity_transformer", (*TRANSFORMER, *SMOOTHED)),
+    "fset": Case("fset", flags(tiny("fset") | {"pair_symbol": KEPT[0]})),
     "residual_lstm": Case("residual_lstm", (*LSTM, "--num-layers", 2)),
     "nts": Case("nts", (*LSTM, *LAYER)),
     "mta_lstm": Case("mta_lstm", (*LSTM, *LAYER, "--coverage-loss-weight", 1), "essays"),

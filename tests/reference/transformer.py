@@ -40,12 +40,17 @@ def embed(module: Any, words: list[int]) -> list[Tensor]:
     ]
 
 
-def attend(module: Any, asker: Tensor, read: list[Tensor], bias: list[Tensor] | None = None) -> tuple[Tensor, Tensor]:
-    """One query (D,) over the states ``read``: the output (D,) and the weights of every head (A, S)."""
+def attend(
+    module: Any, asker: Tensor, read: list[Tensor], bias: list[Tensor] | None = None, found: list[Tensor] | None = None
+) -> tuple[Tensor, Tensor]:
+    """One query (D,) over the states ``read``: the output (D,) and the weights of every head (A, S).
+
+    What is read by these weights are the states, or what else stands in their places, ``found``.
+    """
     size = len(asker) // module.heads
     query = linear(module.query_proj, asker)
     keys = [linear(module.key_proj, state) for state in read]
-    values = [linear(module.value_proj, state) for state in read]
+    values = [linear(module.value_proj, state) for state in found or read]
     outputs, weights = [], []
     for head in range(module.heads):
         part = slice(head * size, (head + 1) * size)

@@ -28,12 +28,14 @@ PAGE = TABLE.with_suffix(".md")
 SIZES = {"embed_dim": 12, "hidden_size": 12, "ffn_dim": 12, "attention_heads": 2, "attention_dim": 6, "local_dim": 6}
 SIZES |= {"phrase_dim": 12, "phrase_heads": 2, "sentence_dim": 6, "sentence_heads": 3, "separator_dim": 4}
 SIZES |= {"aggregator_dim": 4, "chunk_symbol": "w7", "bert_layers": "none"}
+SIZES |= {"edit_dim": 12, "micro_dim": 6, "pair_symbol": "w7"}
 SYSTEMS: dict[str, tuple[str, dict[str, Any]]] = {
     arch: (arch, {})
     for arch in (
         *("wean_lstm", "seq2seq_lstm", "copynet", "rnnsearch", "enc_dec", "pointer_generator", "residual_lstm"),
         *("srb", "rnn_distract", "drgd", "nts", "enc_dec_a", "paraphrase_transformer", "copy_transformer", "dnpg"),
         *(f"granularity_transformer_{kind}" for kind in ("resonance", "scope", "product", "mean")),
+        *("fset",),
         *("mta_lstm", "tat_lstm", "tav_lstm", "sc_lstm", "ppg", "pc_san"),
     )
 } | {

@@ -5,6 +5,7 @@ from . import (
     copynet,
     dnpg,
     drgd,
+    fset,
     granularity_transformer,
     mta_lstm,
     nts,

@@ -70,6 +70,7 @@ def build_network(
     dictionary: Dictionary,
     encoder_layer: Callable[..., EncoderLayer] = EncoderLayer,
     decoder_layer: Callable[..., DecoderLayer] = DecoderLayer,
+    decoder: Callable[..., TransformerDecoder] = TransformerDecoder,
 ) -> Network:
     """The network that ``cfg`` describes, initialised.
 
@@ -77,6 +78,7 @@ def build_network(
         cfg: sizes and output layer.
         encoder_layer: makes a layer from the arguments of ``EncoderLayer``; called from the bottom up.
         decoder_layer: the same for the decoder.
+        decoder: makes it from the arguments of ``TransformerDecoder``.
 
     Raises:
         UserError: if the heads do not divide the width.
@@ -90,7 +92,7 @@ def build_network(
                 PositionedEmbedding(source_words, cfg.max_positions, cfg.dropout),
                 [encoder_layer(*layer) for _ in range(cfg.encoder_layers)],
             ),
-            TransformerDecoder(
+            decoder(
                 PositionedEmbedding(target_words, cfg.max_positions, cfg.dropout),
                 [decoder_layer(*layer) for _ in range(cfg.decoder_layers)],
             ),

@@ -12,6 +12,7 @@ from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from torch import nn
 
+from ..errors import UserError
 from ..fields import option
 from ..modules import QueryEmbedding
 
@@ -56,3 +57,19 @@ def build_output_layer(
 def word_embedding(dictionary: Dictionary, width: int) -> nn.Embedding:
     """An embedding of the base words; slots are read as ``<unk>``."""
     return nn.Embedding(num_base_words(dictionary), width, dictionary.pad())
+
+
+def required_word(dictionary: Dictionary, word: str, needed: str, advice: str) -> int:
+    """The id of a word that a model cannot do without.
+
+    Args:
+        needed: who needs it, and what it is.
+        advice: how to get it.
+
+    Raises:
+        UserError: if the dictionary does not have it.
+    """
+    index = int(dictionary.index(word))
+    if index < dictionary.nspecial:
+        raise UserError(f"{needed} {word!r} in its dictionary, which does not have it: {advice}")
+    return index

@@ -7,6 +7,7 @@ from .chunked_loss import LossSums, additive_cross_entropy, product_cross_entrop
 from .contextual_attention import ContextualDecoderLayer, SourceContext, TargetContext
 from .copying import CopyDistribution, CopyGate, Copying, MixtureLoss, base_ids, mean_over_heads, nothing_to_copy
 from .distraction import ContentDistraction, greatest_likeness, least_divergence
+from .edits import EditedDecoder, EditedDecoderLayer, EditProvider, Edits, split_pairs
 from .gates import gru_update, lstm_update
 from .granularity import (
     GRANULARITY_MASKS,

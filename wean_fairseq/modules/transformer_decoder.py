@@ -140,7 +140,7 @@ class DecoderLayer(nn.Module):
         attended = self.self_attention(query_input, words.kept | {"place": read.place}, self_bias)
         states = self.self_norm(states + self.dropout(attended.output))
         found = self.cross_attention(states, source, cross_bias, with_weights=with_weights)
-        states = self.cross_norm(states + self.dropout(found.output))
+        states = self.read_more(self.cross_norm(states + self.dropout(found.output)), source)
         states = self.output_norm(states + self.dropout(self.feed_forward(states)))
         return Decoded(states, found.output, found.log_weights), LayerState(words, sums)
 
@@ -150,6 +150,10 @@ class DecoderLayer(nn.Module):
         That is the states; a paper may put more beside them.
         """
         return states, sums
+
+    def read_more(self, states: Tensor, source: Keyed) -> Tensor:
+        """The states (B, Q, D) after what a paper reads beside the source; those given, where it reads nothing."""
+        return states
 
 
 class TransformerDecoder(nn.Module):
@@ -194,11 +198,15 @@ class TransformerDecoder(nn.Module):
         """
         sentences = len(memory.bias)
         read = state.read.append(tokens.ne(self.embedding.padding_idx), sentences)
-        states = fold_hypotheses(self.embedding(tokens, state.read), sentences)
+        states = self.embed(tokens, memory, state.read)
         # One word sees all before it; of several, the future is masked. Padding comes after all that is read.
         bias = read.bias(sentences) if tokens.size(1) == 1 else causal_bias(tokens.size(1), states)
         decoded, layers = decode(self.layers, states, memory, state.layers, read, bias, with_weights=with_weights)
         return decoded, DecoderState(read, layers)
+
+    def embed(self, tokens: Tensor, memory: SourceMemory, read: WordsRead) -> Tensor:
+        """The input of the first layer, (B, Q, D), for tokens (N, T) after those read; a paper may put more into it."""
+        return fold_hypotheses(self.embedding(tokens, read), len(memory.bias))
 
 
 def remember(layers: nn.ModuleList, source: Tensor, bias: Tensor) -> SourceMemory:

@@ -24,6 +24,7 @@ ARCHS: dict[str, dict[str, Any]] = {
     "residual_lstm": RECURRENT,
     "copy_transformer": TRANSFORMER,
     "granularity_transformer": {**TRANSFORMER, "ga_start_layer": 2},
+    "fset": {**TRANSFORMER, "edit_layers": 1, "edit_dim": 4, "micro_dim": 6},
     "sc_lstm": RECURRENT,
     "mta_lstm": RECURRENT,
     "nts": RECURRENT,
@@ -57,7 +58,7 @@ def data_directory(folder: Path, *more: str) -> Path:
 def build(folder: Path, arch: str, settings: TextSettings = TOKENS, **task_options: Any) -> TextModel:
     """A model with random weights, large enough that outputs differ."""
     kinds = (TopicEssayConfig, TopicEssayTask) if arch in ESSAYS else (ParaphraseConfig, ParaphraseTask)
-    more = ["<chunk>"] if arch == "ppg" else []
+    more = {"ppg": ["<chunk>"], "fset": ["<pair>"]}.get(arch, [])
     cfg = kinds[0](data=str(data_directory(folder, *more)), source_lang="src", target_lang="tgt", dataset_impl=None)
     for name, value in task_options.items():
         setattr(cfg, name, value)

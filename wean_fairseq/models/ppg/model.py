@@ -11,12 +11,11 @@ from fairseq.data import Dictionary
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ...errors import UserError
 from ...modules import topic_words
 from ..base import LossModel
 from ..presets import register_family
 from ..topics import TopicEncoder, initialise
-from ..word_layers import word_embedding
+from ..word_layers import required_word, word_embedding
 from .config import PRESETS, PpgConfig
 from .decoder import PpgDecoder
 
@@ -65,20 +64,15 @@ class PpgModel(LossModel):
     @classmethod
     def build(cls, cfg: PpgConfig, task: FairseqTask) -> "PpgModel":
         dictionary = task.source_dictionary
-        chunk_index = _chunk_index(dictionary, cfg.chunk_symbol)
+        chunk_index = required_word(
+            dictionary,
+            cfg.chunk_symbol,
+            "ppg needs the chunk symbol",
+            "write the essays with preprocess/clause_chunks.py, or name another word with --chunk-symbol.",
+        )
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)
         encoder = PpgEncoder(dictionary, embed_tokens, cfg.hidden_size)
         decoder = PpgDecoder(dictionary, embed_tokens, cfg.hidden_size, chunk_index, cfg.dropout)
         model = cls(encoder, decoder)
         initialise(model, cfg)
         return model
-
-
-def _chunk_index(dictionary: Dictionary, symbol: str) -> int:
-    index = int(dictionary.index(symbol))
-    if index < dictionary.nspecial:
-        raise UserError(
-            f"ppg needs the chunk symbol {symbol!r} in its dictionary, which does not have it: write the essays with "
-            "preprocess/clause_chunks.py, or name another word with --chunk-symbol."
-        )
-    return index

@@ -1,0 +1,178 @@
+"""For FSET (Kazemnejad et al., ACL 2020): every sentence with the most similar training pair behind it.
+
+    python preprocess/retrieve_pairs.py --data data/quora --output data/quora-pairs
+
+Each line of {train,valid,test}.src becomes ``x <pair> p <pair> q``: of the training pairs (p, q) the one whose p has
+the greatest cosine to the sentence x, both as TF-IDF of their words. Targets stay as they are. A training sentence
+gets no pair in which it or its own target stands, which would tell the answer. One that shares no word with any p gets
+none.
+
+    python preprocess/retrieve_pairs.py --data data/new --pairs data/quora --output data/new-pairs
+
+Sentences of another directory, with or without targets, get theirs from the training pairs in ``--pairs``.
+"""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from corpus.command import HelpFormatter, exit_status, whole_number
+from corpus.errors import InputError
+from corpus.output import SIDES, SPLITS, Output, check_free
+from corpus.reading import read_aligned
+from sklearn.feature_extraction.text import TfidfVectorizer
+from tqdm import tqdm
+
+NAME = "retrieve_pairs"
+VERSION = "1"  # raise it with every change that changes the bytes
+BLOCK = 256  # sentences that are compared with all pairs at once
+
+Pair = tuple[str, ...]  # a sentence, and its target if it has one
+
+
+def parser() -> ArgumentParser:
+    """The options."""
+    options = ArgumentParser(
+        prog=f"{NAME}.py", description=(__doc__ or "").partition("\n\n")[0], formatter_class=HelpFormatter
+    )
+    options.add_argument(
+        "--data", type=Path, required=True, metavar="DIR", help="where {train,valid,test}.{src,tgt} are, in tokens"
+    )
+    options.add_argument("--pairs", type=Path, metavar="DIR", help="where train.{src,tgt} are, if not in --data")
+    options.add_argument("--output", type=Path, required=True, metavar="DIR", help="directory to write")
+    options.add_argument("--overwrite", action="store_true", help="replace an earlier output of this script")
+    options.add_argument("--pair-symbol", default="<pair>", metavar="WORD", help="what stands between the sentences")
+    options.add_argument(
+        "--max-words",
+        type=whole_number(0),
+        default=0,
+        metavar="N",
+        help="cut sources and training targets to N words first, 0 = no",
+    )
+    return options
+
+
+class Retriever:
+    """Finds the training pair whose source is most similar to a sentence; of equal ones the first.
+
+    Args:
+        pairs: that are searched.
+    """
+
+    def __init__(self, pairs: Sequence[Pair]) -> None:
+        self.vectorizer = TfidfVectorizer(analyzer=str.split, dtype=np.float32)
+        self.vectors = self.vectorizer.fit_transform([source for source, _ in pairs])
+        self.having: defaultdict[str, list[int]] = defaultdict(list)  # the pairs in which a sentence stands
+        for number, pair in enumerate(pairs):
+            for sentence in pair:
+                self.having[sentence].append(number)
+
+    def find(self, sentences: Sequence[Pair], *, training: bool) -> Iterator[int]:
+        """The number of the pair for each sentence; -1 where none has a word of it.
+
+        Args:
+            sentences: each with its target, if it has one.
+            training: no pair in which a sentence or its target stands is for it.
+        """
+        for start in range(0, len(sentences), BLOCK):
+            block = sentences[start : start + BLOCK]
+            likeness: Any = (self.vectorizer.transform([pair[0] for pair in block]) @ self.vectors.T).toarray()
+            if training:
+                for row, pair in enumerate(block):
+                    likeness[row, [number for sentence in pair for number in self.having[sentence]]] = 0
+            best = likeness.argmax(axis=1)
+            yield from np.where(likeness[np.arange(len(block)), best] > 0, best, -1).tolist()
+
+
+def read_split(folder: Path, split: str, options: Namespace) -> list[Pair]:
+    """The sentences of a split, with their targets if there are any.
+
+    Raises:
+        InputError: if a line is empty, has the pair symbol, or the sides do not pair up.
+    """
+    found: list[Pair] = []
+    for where, lines in read_aligned(files_of(folder, split)):
+        sides = [line.split() for line in lines]
+        if not all(sides):
+            raise InputError(f"{where} has an empty side: leave such pairs out.")
+        if any(options.pair_symbol in words for words in sides):
+            raise InputError(f"{where} has the word {options.pair_symbol}: choose another --pair-symbol.")
+        for side, words in enumerate(sides):
+            if options.max_words and (side == 0 or split == "train"):
+                del words[options.max_words :]
+        found.append(tuple(" ".join(words) for words in sides))
+    return found
+
+
+def files_of(folder: Path, split: str) -> list[Path]:
+    """The files of a split that are there, the source first; none without it."""
+    paths = [folder / f"{split}.{side}" for side in SIDES]
+    return [path for path in paths if path.is_file()] if paths[0].is_file() else []
+
+
+def write(options: Namespace, output: Output) -> None:
+    """Write all splits.
+
+    Raises:
+        InputError: see ``read_split``.
+    """
+    pairs = read_split(options.pairs or options.data, "train", options)
+    retriever = Retriever(pairs)
+    without = 0
+    for split in SPLITS:
+        sentences = read_split(options.data, split, options)
+        if not sentences:
+            continue
+        numbers = retriever.find(sentences, training=split == "train")
+        found = tqdm(numbers, total=len(sentences), desc=split, leave=False, disable=None)
+        with output.split(split, SIDES[: len(sentences[0])]) as writer:
+            for (source, *target), number in zip(sentences, found, strict=True):
+                line = source if number < 0 else f" {options.pair_symbol} ".join([source, *pairs[number]])
+                writer.write(line, *target)
+                without += number < 0
+    output.facts["sentences_without_a_pair"] = without
+
+
+def retrieve(options: Namespace) -> None:
+    """Write the directory, unless it is there already from the same options and the same text.
+
+    Raises:
+        InputError: if there are no training pairs, or no sentences.
+    """
+    searched = options.pairs or options.data
+    sources = [path for split in SPLITS for path in files_of(options.data, split)]
+    train = [searched / f"train.{side}" for side in SIDES]
+    if not sources or not all(path.is_file() and path.stat().st_size for path in train):
+        missing = f"{searched} has no train.src and train.tgt" if sources else f"{options.data} has no .src"
+        raise InputError(f"{missing}: name directories that the scripts of this folder have written.")
+    kept = {key: value for key, value in vars(options).items() if key in ("pair_symbol", "max_words")}
+    versions = {"scikit-learn": metadata.version("scikit-learn")}
+    output = Output(
+        options.output, script=NAME, version=VERSION, options=kept, versions=versions, overwrite=options.overwrite
+    )
+    if output.finished([*sources, *train]):
+        print(f"{NAME}: {options.output} is complete already: nothing to do")
+        return
+    check_free(options.output, NAME, options.overwrite)
+    with output:
+        for path in [*sources, *train]:
+            output.source(path)
+        write(options, output)
+    sizes = " + ".join(f"{split.kept:,} {name}" for name, split in output.splits.items())
+    without = output.facts["sentences_without_a_pair"]
+    print(f"{NAME}: wrote {sizes} sentences with their pairs to {options.output}; {without} have none")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the script; return the exit status."""
+    options = parser().parse_args(arguments)
+    return exit_status(NAME, options.output, lambda: retrieve(options))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

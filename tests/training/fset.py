@@ -1,0 +1,22 @@
+"""FSET: dropout of the other Transformers, and on the edit vector; the start is theirs too.
+
+The sources here have no pair, so that p and q are an end symbol each: beside the sentence of 6 tokens the pair's
+encoder reads two sentences of 1 token, and its decoder two of 2, in one layer each.
+"""
+
+from . import CROSS_ATTENTION, DECODER, ENCODER, SELF_ATTENTION, Case, Dropped
+from .copy_transformer import SIZES, STARTS
+
+PARTS = [
+    Dropped(ENCODER, "layer_norm", 6, 2),
+    Dropped(ENCODER, SELF_ATTENTION, 3, 2, "attention_dropout"),
+    Dropped(ENCODER, "linear", 6, 5),  # 2 + 2 x 1/3 + 3 x 2/3
+    Dropped(ENCODER, "linear", 9, 1),  # the edit vector
+    Dropped(DECODER, "layer_norm", 6),
+    Dropped(DECODER, SELF_ATTENTION, 3, 4, "attention_dropout"),  # and the one to the edits, which are as few
+    Dropped(DECODER, CROSS_ATTENTION, 3, 2, "attention_dropout"),
+    Dropped(DECODER, "linear", 15, 8),
+]
+CASES = [
+    Case("fset", SIZES | {"edit_layers": 1, "edit_dim": 9, "micro_dim": 5, "pair_symbol": "w7"}, PARTS, STARTS),
+]

@@ -1,0 +1,151 @@
+"""``fset``: rewrites a sentence as a similar one was rewritten (Kazemnejad et al., ACL 2020).
+
+Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``X`` length of the sentence in it,
+``P`` of the retrieved pair's longer side, ``D`` width, ``Z`` and ``M`` widths of edit and micro edit vectors.
+"""
+
+import logging
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from fairseq.data import Dictionary
+from fairseq.tasks import FairseqTask
+from torch import Tensor
+
+from ...errors import user_errors
+from ...modules import (
+    DecoderLayer,
+    EditedDecoder,
+    EditedDecoderLayer,
+    EditProvider,
+    Edits,
+    EncoderLayer,
+    Step,
+    TransformerEncoder,
+    init_transformer,
+    repeat_for_hypotheses,
+    split_pairs,
+)
+from ...modules.transformer_decoder import DecoderState
+from ..copying import CopyingModel
+from ..presets import register_family
+from ..transformer import TransformerMemory, TransformerSourceEncoder, TransformerTargetDecoder, build_network
+from ..word_layers import required_word
+from .config import FsetConfig
+
+logger = logging.getLogger(__name__)
+
+
+class FsetEncoder(TransformerSourceEncoder):
+    """Parts a source into the sentence, which it encodes, and the pair, of which it computes the edits.
+
+    Args:
+        network: of the sentence; the pair shares its embedding.
+        max_positions: longest of the parts.
+        provider: of the edits.
+        separator: id of the word between the parts.
+    """
+
+    def __init__(
+        self,
+        dictionary: Dictionary,
+        network: TransformerEncoder,
+        max_positions: int,
+        provider: EditProvider,
+        separator: int,
+    ) -> None:
+        super().__init__(dictionary, network, 3 * max_positions)
+        self.provider = provider
+        self.separator = separator
+        self.said = False  # that there are sentences without a pair
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
+        """Encode a batch, see ``SourceEncoder``.
+
+        Returns:
+            ``encoder_out`` (B, X, D); ``encoder_padding_mask`` (B, X), ``True`` at padding; ``place`` (B, X), where the
+            sentence's tokens stand in the source; ``src_tokens`` as given; and the fields of ``Edits``, named
+            ``edit_*``.
+
+        Raises:
+            UserError: if a part is longer than the model was made for.
+        """
+        parts = split_pairs(src_tokens, self.padding_idx, self.dictionary.eos(), self.separator)
+        if parts.unpaired and not self.said:
+            self.said = True
+            logger.warning(
+                f"a sentence has no pair behind {self.dictionary[self.separator]}, so that it is rewritten without a "
+                "sample: preprocess/retrieve_pairs.py finds one for each."
+            )
+        encoded = super().forward(parts.sentence)
+        with user_errors():
+            edits = self.provider(parts.p, parts.q, self.network.embedding)
+        edits_by_name = {f"edit_{name}": part for name, part in edits._asdict().items()}
+        return encoded | edits_by_name | {"place": parts.place, "src_tokens": src_tokens}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FsetMemory(TransformerMemory):
+    """The sentence and its edits as every step sees them; ``source`` is the whole source."""
+
+    place: Tensor  # of the sentence's tokens in the source, (B, X)
+
+
+class FsetDecoder(TransformerTargetDecoder):
+    """A decoder that reads the sentence and its edits; its ``attention`` is that to the sentence, within the source."""
+
+    network: EditedDecoder
+
+    def remember(self, encoder_out: dict[str, Tensor]) -> FsetMemory:
+        memory = super().remember(encoder_out)
+        edits = Edits(*(encoder_out[f"edit_{name}"] for name in Edits._fields))
+        network = self.network.remember_edits(memory.network, edits)
+        return FsetMemory(memory.source, memory.no_copy, network, place=encoder_out["place"])
+
+    def step(self, words: Tensor, memory: TransformerMemory, state: DecoderState) -> tuple[Step, DecoderState]:
+        assert isinstance(memory, FsetMemory)
+        step, state = super().step(words, memory, state)
+        assert step.attention is not None
+        place = repeat_for_hypotheses(memory.place, len(words)).unsqueeze(1).expand_as(step.attention)
+        attention = step.attention.new_zeros(*words.shape, memory.source.size(1))
+        return replace(step, attention=attention.scatter(2, place, step.attention)), state
+
+
+@register_family("fset", FsetConfig)
+class FsetModel(CopyingModel):
+    """A Transformer that attends to the sentence and to the edits of a retrieved pair."""
+
+    copies_words = False
+    encoder: FsetEncoder
+    decoder: FsetDecoder
+
+    @classmethod
+    def build(cls, cfg: FsetConfig, task: FairseqTask) -> "FsetModel":
+        dictionary = task.source_dictionary
+        separator = required_word(
+            dictionary,
+            cfg.pair_symbol,
+            "fset needs the word",
+            "retrieve a pair for every sentence with preprocess/retrieve_pairs.py, or name another word with "
+            "--pair-symbol.",
+        )
+        network = build_network(
+            cfg,
+            dictionary,
+            decoder_layer=lambda dim, *sizes: EditedDecoderLayer(
+                dim + cfg.edit_dim, *sizes, source_dim=dim, micro_dim=cfg.micro_dim
+            ),
+            decoder=partial(EditedDecoder, edit_dim=cfg.edit_dim),
+        )
+        sizes = (cfg.embed_dim, cfg.attention_heads, cfg.ffn_dim, cfg.dropout, cfg.attention_dropout)
+        provider = EditProvider(
+            [EncoderLayer(*sizes) for _ in range(cfg.edit_layers)],
+            [DecoderLayer(*sizes) for _ in range(cfg.edit_layers)],
+            *(cfg.embed_dim, cfg.edit_dim, cfg.micro_dim, cfg.dropout, dictionary.bos()),
+        )
+        init_transformer(provider)
+        return cls(
+            FsetEncoder(dictionary, network.encoder, cfg.max_positions, provider, separator),
+            FsetDecoder(dictionary, network.decoder, network.output_layer, cfg.max_positions),
+        )

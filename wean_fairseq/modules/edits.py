@@ -1,0 +1,250 @@
+"""FSET: a sentence is rewritten as a similar one was (Kazemnejad et al., ACL 2020).
+
+A source is a sentence x, and a pair of paraphrases (p, q) that was retrieved for it. The equations are those of the
+authors' research code, see docs/equations.md.
+
+Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``X`` length of x, ``P`` of p and q, ``Q`` queries of a
+sentence, ``D`` width of embeddings and encoder states, ``Z`` of the edit vector, ``M`` of a micro edit vector.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from .dropout import Dropout
+from .transformer import NORM_EPS, EncoderLayer, Keyed, MultiHeadAttention, PositionedEmbedding, padding_bias
+from .transformer_decoder import (
+    Decoded,
+    DecoderLayer,
+    DecoderState,
+    LayerState,
+    SourceMemory,
+    TransformerDecoder,
+    decode,
+    remember,
+)
+from .words_read import WordsRead
+
+
+class PairedSource(NamedTuple):
+    """The parts of a batch of sources, padded on the right.
+
+    Attributes:
+        sentence: x, (B, X).
+        place: where its tokens stand in the source, (B, X).
+        p: (B, P); its end symbol alone where there is no pair.
+        q: (B, P), likewise.
+        unpaired: sources without a pair.
+    """
+
+    sentence: Tensor
+    place: Tensor
+    p: Tensor
+    q: Tensor
+    unpaired: int
+
+
+def split_pairs(tokens: Tensor, padding_idx: int, end: int, separator: int) -> PairedSource:
+    """Part sources ``x <separator> p <separator> q``; what comes after one more separator is not read.
+
+    Args:
+        tokens: padded on either side, (B, S).
+        padding_idx: id of padding.
+        end: id of the end symbol, as which the separator behind a sentence is read.
+        separator: id of the separator.
+    """
+    separates = tokens.eq(separator)
+    number = separates.cumsum(dim=1) - separates.long()  # of the part that a token belongs to, (B, S)
+    member = torch.stack([tokens.ne(padding_idx) & number.eq(part) for part in range(3)])  # (3, B, S)
+    count = member.sum(dim=2)  # (3, B)
+    # All that the host must know, in one copy from the device.
+    longest, *of_pair, unpaired = torch.cat([count.amax(dim=1), count[1].eq(0).sum().unsqueeze(0)]).tolist()
+    order = member.byte().sort(dim=2, descending=True, stable=True).indices  # each part's tokens first
+    read = tokens.masked_fill(separates, end)
+
+    def part(which: int, length: int) -> Tensor:
+        rows = read.gather(1, order[which, :, :length])
+        place = torch.arange(rows.size(1), device=rows.device)
+        rows = rows.masked_fill(place >= count[which].unsqueeze(1), padding_idx)
+        return rows.masked_fill((place == 0) & count[which].eq(0).unsqueeze(1), end)
+
+    pair = max(1, *of_pair)
+    return PairedSource(part(0, longest), order[0, :, :longest], part(1, pair), part(2, pair), unpaired)
+
+
+class Edits(NamedTuple):
+    """Vectors of how p becomes q.
+
+    Attributes:
+        vector: z, (B, Z).
+        micro: m_i, (B, P, M).
+        keys: h^p_i, by which they are found, (B, P, D).
+        padding_mask: ``True`` at padding of p, (B, P).
+    """
+
+    vector: Tensor
+    micro: Tensor
+    keys: Tensor
+    padding_mask: Tensor
+
+
+class EditProvider(nn.Module):
+    """Micro edit vectors of a pair, and the vector of the whole edit.
+
+    h^q = Encoder(q); [o_0; o] = Decoder([start; p], h^q), which sees all of p; m_i = tanh(W_m o_i + b_m). The other way
+    round, from q to p, with the same weights; z = W_z [tanh(W_0 o_0^{pq} + b_0); tanh(W_0 o_0^{qp} + b_0)].
+
+    Args:
+        encoder_layers: from the bottom.
+        decoder_layers: likewise.
+        dim: ``D``.
+        edit_dim: ``Z``.
+        micro_dim: ``M``.
+        dropout: on z.
+        start: id of the word that stands before p and gathers the edit.
+    """
+
+    def __init__(
+        self,
+        encoder_layers: Iterable[EncoderLayer],
+        decoder_layers: Iterable[DecoderLayer],
+        dim: int,
+        edit_dim: int,
+        micro_dim: int,
+        dropout: float,
+        start: int,
+    ) -> None:
+        super().__init__()
+        self.encoder_layers = nn.ModuleList(encoder_layers)
+        self.decoder_layers = nn.ModuleList(decoder_layers)
+        self.pool = nn.Linear(dim, dim)  # W_0
+        self.micro_proj = nn.Linear(dim, micro_dim)  # W_m
+        self.edit_proj = nn.Linear(2 * dim, edit_dim, bias=False)  # W_z
+        self.dropout = Dropout(dropout)
+        self.start = start
+
+    def forward(self, p: Tensor, q: Tensor, embedding: PositionedEmbedding) -> Edits:
+        """The edits of pairs p and q, (B, P) each, padded on the right."""
+        before, after = torch.cat([p, q]), torch.cat([q, p])  # both directions at once, (2B, P)
+        after_bias = padding_bias(after.eq(embedding.padding_idx))
+        encoded = embedding(after)
+        for layer in self.encoder_layers:
+            encoded = layer(encoded, after_bias)
+        before = torch.cat([before.new_full((len(before), 1), self.start), before], dim=1)  # (2B, 1 + P)
+        padding_mask = before.eq(embedding.padding_idx)
+        decoded, _ = decode(
+            self.decoder_layers,
+            embedding(before),
+            remember(self.decoder_layers, encoded, after_bias),
+            [LayerState() for _ in self.decoder_layers],
+            WordsRead.empty(before).append(~padding_mask, len(before)),
+            padding_bias(padding_mask),
+        )
+        both = torch.tanh(self.pool(decoded.states[:, 0])).chunk(2)
+        vector = self.dropout(self.edit_proj(torch.cat(both, dim=-1)))
+        micro = torch.tanh(self.micro_proj(decoded.states[: len(p), 1:]))
+        return Edits(vector, micro, encoded[len(p) :], padding_mask[: len(p), 1:])
+
+
+class EditAttention(MultiHeadAttention):
+    """Attention to states of other widths than its own, whose keys and values may be two things.
+
+    Args:
+        key_dim: width of what gives the keys.
+        value_dim: width of what gives the values.
+    """
+
+    def __init__(self, dim: int, heads: int, dropout: float, *, key_dim: int, value_dim: int) -> None:
+        super().__init__(dim, heads, dropout)
+        self.key_proj = nn.Linear(key_dim, dim)
+        self.value_proj = nn.Linear(value_dim, dim)
+
+    def project_both(self, keys: Tensor, values: Tensor) -> Keyed:
+        """As ``project``, from keys (B, S, key_dim) and values (B, S, value_dim)."""
+        return {
+            "keys": self._split_heads(self.key_proj(keys)),
+            "values": self._split_heads(self.value_proj(values)),
+        }
+
+
+class EditedDecoderLayer(DecoderLayer):
+    """A layer that attends to the micro edit vectors after the source: keys h^p, values m.
+
+    Args:
+        dim: width of its states, D + Z.
+        source_dim: ``D``.
+        micro_dim: ``M``.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        inner_dim: int,
+        dropout: float,
+        attention_dropout: float,
+        *,
+        source_dim: int,
+        micro_dim: int,
+    ) -> None:
+        attention = partial(EditAttention, key_dim=source_dim)
+        super().__init__(
+            *(dim, heads, inner_dim, dropout, attention_dropout),
+            cross_attention=partial(attention, value_dim=source_dim),
+        )
+        self.edit_attention = attention(dim, heads, attention_dropout, value_dim=micro_dim)
+        self.edit_norm = nn.LayerNorm(dim, NORM_EPS)
+
+    def remember_edits(self, edits: Edits, bias: Tensor) -> Keyed:
+        """The edits as the steps read them, with the bias of the attention to them, (B, 1, 1, P)."""
+        keyed = self.edit_attention.project_both(edits.keys, edits.micro) | {"bias": bias}
+        return {f"edit_{name}": part for name, part in keyed.items()}
+
+    def read_more(self, states: Tensor, source: Keyed) -> Tensor:
+        keyed = {name: source[f"edit_{name}"] for name in ("keys", "values")}
+        attended = self.edit_attention(states, keyed, source["edit_bias"])
+        output: Tensor = self.edit_norm(states + self.dropout(attended.output))
+        return output
+
+
+@dataclass(frozen=True)
+class EditedMemory(SourceMemory):
+    """The source and its edits as the layers read them."""
+
+    vector: Tensor  # z, (B, Z)
+
+
+class EditedDecoder(TransformerDecoder):
+    """A decoder that reads z beside each word: [e(y_t); z] comes in, a state of the embeddings' width goes out.
+
+    Args:
+        embedding: of the tokens.
+        layers: ``EditedDecoderLayer``, from the bottom.
+        edit_dim: ``Z``.
+    """
+
+    def __init__(self, embedding: PositionedEmbedding, layers: Iterable[DecoderLayer], edit_dim: int) -> None:
+        super().__init__(embedding, layers)
+        width = embedding.words.embedding_dim
+        self.project_back = nn.Linear(width + edit_dim, width)
+
+    def remember_edits(self, memory: SourceMemory, edits: Edits) -> EditedMemory:
+        """The memory of the source, and of the edits."""
+        bias = padding_bias(edits.padding_mask)
+        read = [layer.remember_edits(edits, bias) for layer in self.layers if isinstance(layer, EditedDecoderLayer)]
+        both = tuple(of_source | of_edits for of_source, of_edits in zip(memory.layers, read, strict=True))
+        return EditedMemory(both, memory.bias, edits.vector)
+
+    def embed(self, tokens: Tensor, memory: SourceMemory, read: WordsRead) -> Tensor:
+        assert isinstance(memory, EditedMemory)
+        words = super().embed(tokens, memory, read)  # (B, Q, D)
+        return torch.cat([words, memory.vector.unsqueeze(1).expand(-1, words.size(1), -1)], dim=-1)
+
+    def forward(self, *reading: Any, **options: Any) -> tuple[Decoded, DecoderState]:
+        """See ``TransformerDecoder``; the states are as wide as the embeddings, the context is not."""
+        decoded, state = super().forward(*reading, **options)
+        return decoded._replace(states=self.project_back(decoded.states)), state
