@@ -12,6 +12,7 @@ from tests.integration.test_recipes import write_layout
 RECIPES = {
     "residual_lstm/quora": ["residual_lstm", "residual_lstm_adam"],
     "dnpg/quora": ["dnpg", "dnpg_query"],
+    "fset/quora": ["transformer", "fset"],
     "granularity_transformer/quora": ["transformer", "cdnpg_r", "cdnpg_rs"],
     "granularity_transformer/twitter_url": ["transformer", "cdnpg_r", "cdnpg_rs"],
 }
