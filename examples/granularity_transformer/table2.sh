@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# C-DNPG's Table 2: nine systems on Quora and Twitter URL, averaged over SEEDS, printed beside the published numbers.
+# C-DNPG's Table 2: ten systems on Quora and Twitter URL, averaged over SEEDS, printed beside the published numbers.
 #
 #   QUORA=path/to/quora TWITTER_URL=path/to/twitter_url bash examples/granularity_transformer/table2.sh
 #

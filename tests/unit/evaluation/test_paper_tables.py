@@ -118,7 +118,7 @@ def test_a_number_of_the_other_preset_stands_in_only_where_it_is_the_same(run: R
     ]
     assert ["FSET", "published", "not printed", "51.03", "33.46", "not printed", "38.57", "P2"] in lines(text)
     assert "METEOR (ours: METEOR-es)" in text
-    assert "SYSTEMS='residual_lstm pointer_generator copy_transformer dnpg cdnpg_r" in text
+    assert "SYSTEMS='residual_lstm pointer_generator copy_transformer dnpg fset cdnpg_r" in text
 
 
 def test_a_row_may_have_results_of_its_own(run: Run) -> None:

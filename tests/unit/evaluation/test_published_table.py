@@ -35,7 +35,7 @@ def test_means_and_deviations_over_seeds_stand_beside_the_published_numbers(tmp_
     )
     assert rows["copy-source"].count("40.00 ± 0.00") == 6
     assert rows["cdnpg_r"].count("not run") == 6
-    assert rows["FSET"].startswith("| FSET |  | not run | 51.03 |")
+    assert rows["fset"].startswith("| fset |  | not run | 51.03 |")
 
 
 def test_without_a_run_the_error_says_what_to_do(tmp_path):
