@@ -175,28 +175,17 @@ class EditedDecoderLayer(DecoderLayer):
     """A layer that attends to the micro edit vectors after the source: keys h^p, values m.
 
     Args:
-        dim: width of its states, D + Z.
+        sizes: arguments of ``DecoderLayer``; its states are D + Z wide.
         source_dim: ``D``.
         micro_dim: ``M``.
     """
 
-    def __init__(
-        self,
-        dim: int,
-        heads: int,
-        inner_dim: int,
-        dropout: float,
-        attention_dropout: float,
-        *,
-        source_dim: int,
-        micro_dim: int,
-    ) -> None:
-        attention = partial(EditAttention, key_dim=source_dim)
-        super().__init__(
-            *(dim, heads, inner_dim, dropout, attention_dropout),
-            cross_attention=partial(attention, value_dim=source_dim),
-        )
-        self.edit_attention = attention(dim, heads, attention_dropout, value_dim=micro_dim)
+    def __init__(self, *sizes: Any, source_dim: int, micro_dim: int) -> None:
+        dim, heads, _, _, attention_dropout = sizes
+        super().__init__(*sizes)
+        attention = partial(EditAttention, dim, heads, attention_dropout, key_dim=source_dim)
+        self.cross_attention = attention(value_dim=source_dim)
+        self.edit_attention = attention(value_dim=micro_dim)
         self.edit_norm = nn.LayerNorm(dim, NORM_EPS)
 
     def remember_edits(self, edits: Edits, bias: Tensor) -> Keyed:

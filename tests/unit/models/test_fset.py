@@ -13,7 +13,7 @@ from wean_fairseq.errors import UserError
 from wean_fairseq.modules import split_pairs
 
 PAIR = 11  # w7
-UPDATES = 150
+UPDATES, RATE = 150, 0.005
 TINY = {
     "embed_dim": 6,
     "ffn_dim": 10,
@@ -160,10 +160,10 @@ def test_it_learns_what_only_the_pair_tells():
         return collate(sources, [torch.tensor([x, new, EOS]) for x, _, new in chosen])
 
     model = build_model("fset", **tiny("fset", 32)).train()
-    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    optimizer = torch.optim.Adam(model.parameters(), RATE)
     training, held_out = batch(order[30:]), batch(order[:30])
     for update in range(UPDATES):
-        optimizer.param_groups[0]["lr"] = 0.01 * (1 - update / UPDATES)
+        optimizer.param_groups[0]["lr"] = RATE * (1 - update / UPDATES)
         optimizer.zero_grad()
         (model(**training).loss / training["target"].numel()).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
