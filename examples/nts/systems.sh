@@ -24,12 +24,14 @@ glove_size=() glove_dim=300
 dress=(--baseline-width 256 --given-words 24 --fewer-words 3 --fewer-every 2)
 auto_encoder_size=(--embed-dim 256 --hidden-size 256 --num-layers 2)
 language_model_size=(--decoder-embed-dim 100 --decoder-hidden-size 200 --decoder-out-embed-dim 200)
+lexical_size=()
 if [[ $SMOKE == 1 ]]; then
   nts_size=(--embed-dim 20 --hidden-size 16) global_dim=12 local_dim=8
   glove_size=(--embed-dim 12 --hidden-size 16) glove_dim=12
   dress=(--baseline-width 16 --given-words 6 --fewer-words 6 --fewer-every 1)
   auto_encoder_size=(--embed-dim 12 --hidden-size 16 --num-layers 1)
   language_model_size=(--decoder-embed-dim 12 --decoder-hidden-size 16 --decoder-out-embed-dim 16)
+  lexical_size=(--lexical-dim 12)
 fi
 
 # NTS (section 2): SGD at a rate of 1 on the mean loss of a sentence, as OpenNMT has it, halved every epoch after the
@@ -50,9 +52,9 @@ adam=(
 check_systems() {
   local system file
   for system in $SYSTEMS; do
-    [[ $system =~ ^(nts(_w2v)?(_adam)?|enc_dec_a|dress|wean_lstm|seq2seq_lstm)$ ]] ||
+    [[ $system =~ ^(nts(_w2v)?(_adam)?|enc_dec_a|dress(_ls)?|wean_lstm|seq2seq_lstm)$ ]] ||
       die "there is no system $system here; choose from nts, nts_w2v (both also with _adam), enc_dec_a, dress," \
-        "wean_lstm and seq2seq_lstm."
+        "dress_ls, wean_lstm and seq2seq_lstm."
   done
   for system in $RERANK; do
     [[ -n ${JOB:-} || " $SYSTEMS " == *" $system "* ]] || die "RERANK names $system, which is not one of SYSTEMS ($SYSTEMS)."
@@ -104,20 +106,25 @@ settings() {
       fi
       training+=(--global-vectors "$glove")
       ;;
-    dress) BIN=$RUN/bin-cutoff ;;
+    dress | dress_ls) BIN=$RUN/bin-cutoff ;;
     *) training=("${wean_optimisation[@]}" --max-pair-length 50 --length-policy drop --no-epoch-checkpoints) ;;
   esac
 }
 
-# train_enc_dec_a: with a dictionary of its own; of jobs that want it one makes it, while the others wait.
-train_enc_dec_a() {
+# train_in_turn SYSTEM: train_SYSTEM, which others begin with: of jobs that want it one makes it, while the others wait.
+train_in_turn() {
   local turn
+  exec {turn}>"$RUN/.$1"
+  [[ -z ${JOB:-} ]] || beside_others flock "$turn"
+  "train_$1"
+  exec {turn}>&-
+}
+
+# train_enc_dec_a: with a dictionary of its own.
+train_enc_dec_a() {
   settings enc_dec_a
   binarise -1 "$((CUTOFF + 1))"
-  exec {turn}>"$RUN/.enc_dec_a"
-  [[ -z ${JOB:-} ]] || beside_others flock "$turn"
   train enc_dec_a enc_dec_a "${training[@]}"
-  exec {turn}>&-
 }
 
 # train_rewards: what rewards DRESS, over the words of EncDecA: an auto-encoder of the sentences of both sides, and a
@@ -147,7 +154,7 @@ train_rewards() {
 # outputs of the validation sentences have the highest reward is kept, there epoch 16 of 18. There the models of the
 # rewards are larger and trained otherwise.
 train_dress() {
-  train_enc_dec_a
+  train_in_turn enc_dec_a
   train_rewards
   criterion=policy_gradient EPOCHS=$REWARD_EPOCHS train dress enc_dec_a "${glove_size[@]}" ${GLOVE:+--freeze-vectors} \
     --finetune-from-model "$RUN/enc_dec_a/checkpoint_best.pt" "${dress[@]}" \
@@ -157,14 +164,21 @@ train_dress() {
     --no-epoch-checkpoints --best-checkpoint-metric reward --maximize-best-checkpoint-metric
 }
 
+# train_dress_ls: the lexical model, which is mixed into DRESS and learns by its attention, there by EncDecA's.
+train_dress_ls() {
+  train_in_turn dress
+  criterion=model_loss train dress_ls dress_ls "${glove_size[@]}" "${lexical_size[@]}" ${GLOVE:+--freeze-vectors} \
+    --base-checkpoint "$RUN/dress/checkpoint_best.pt" "${adam[@]}" --skip-first-target
+}
+
 # train_all WORDS THRESHOLD: every one of $SYSTEMS, with a dictionary of at most WORDS words seen THRESHOLD times, but
-# enc_dec_a and dress with one of their own.
+# enc_dec_a and what is made of it with one of their own.
 train_all() {
   local system
   for system in $SYSTEMS; do
     settings "$system"
     case $system in
-      enc_dec_a | dress) "train_$system" ;;
+      enc_dec_a | dress | dress_ls) train_in_turn "$system" ;;
       *)
         binarise "$1" "$2"
         train "$system" "${system%_adam}" "${training[@]}"

@@ -85,6 +85,8 @@ PLAIN = {
         "dropout": 0.2,
         "reverse_source": True,
     },
+    # DRESS-LS: EncDecA's sizes, and those of the release's train_lexical_simp.sh and run_std.sh.
+    "dress_ls": {"embed_dim": 300, "hidden_size": 256, "lexical_dim": 256, "lexical_share": 0.1, "dropout": 0.2},
 }
 # MTA-LSTM (Feng et al., IJCAI 2018), sec. 4.2, which trains SC-LSTM in its own sizes; PPG (Wang et al., 2016); PC-SAN.
 LSTM = {"embed_dim": 300, "hidden_size": 800, "num_layers": 2}

@@ -12,7 +12,7 @@ from wean_fairseq.evaluation.output_reader import read_generated
 # Recipe -> the systems that the small run trains, and the test sets that it scores.
 RECIPES = {
     "simplification": (["nts_adam", "nts_w2v", "enc_dec_a", "wean_lstm"], ["pwkp", "turk"]),
-    "pwkp": (["enc_dec_a", "dress", "nts"], ["names"]),
+    "pwkp": (["enc_dec_a", "dress", "dress_ls", "nts"], ["names"]),
     "ew_sew": (["nts_w2v"], ["turk"]),
     "lcsts": (["enc_dec_lcsts", "rnnsearch_lcsts"], ["test"]),
 }

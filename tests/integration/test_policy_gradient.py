@@ -1,4 +1,6 @@
-"""DRESS by real commands: an auto-encoder, a language model, a start by cross entropy, and then its rewards."""
+"""DRESS by real commands: an auto-encoder, a language model, a start by cross entropy, its rewards; and DRESS-LS."""
+
+import shutil
 
 import pytest
 import torch
@@ -95,3 +97,53 @@ def test_models_of_another_kind_are_refused(parts, data, tmp_path):
         assert result.code == 1
         assert message in result.err.splitlines()[-1]
         assert "Traceback" not in result.err
+
+
+LEXICAL = ["--arch", "dress_ls", "--lexical-dim", 4, "--criterion", "model_loss", "--skip-first-target"]
+
+
+def test_a_lexical_model_is_trained_beside_a_base(parts, data, tmp_path):
+    """The base stays as it was and is a part of the checkpoint: nothing else is needed to decode or to go on."""
+    base = tmp_path / "base.pt"
+    shutil.copy(parts["start"], base)
+    model = [*PLUGIN, *TASK, *SMALL, *LEXICAL, "--base-checkpoint", base]
+    train(data, tmp_path / "run", "--lr", 0.01, "--max-update", 2, model=model)
+    before, after = parameters(base), parameters(tmp_path / "run" / "checkpoint_last.pt")
+    assert all(torch.equal(after[name], value) for name, value in before.items())
+    assert {".lexical." in name for name in after.keys() - before.keys()} == {True}
+    again = train(data, tmp_path / "run", "--lr", 0.01, "--max-update", 3, model=model)
+    assert "(epoch 1 @ 2 updates)" in again.out + again.err
+    base.unlink()
+    fast, stock = (
+        generate(data, tmp_path / "run" / "checkpoint_last.pt", "--model-overrides", "{'lexical_share': 0.5}", *more)
+        for more in ([], ["--stock-search"])
+    )
+    assert len(fast.hypotheses) == 60
+    assert fast.hypotheses == stock.hypotheses
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"--base-checkpoint": "auto_encoder"}, "must be of the nts family with the options of this model, but its"),
+        ({"--hidden-size": 6}, "but its hidden_size is 8 and not 6."),
+        ({"data": "pairs"}, "was trained with another dictionary"),
+        ({"--base-checkpoint": "nowhere"}, "there is no checkpoint"),
+    ],
+)
+def test_a_base_that_does_not_fit_is_one_sentence(parts, data, tmp_path, options, message):
+    paths = {**parts, "nowhere": tmp_path / "nowhere.pt"}
+    given = {"--base-checkpoint": paths[options.pop("--base-checkpoint", "start")], **options}
+    folder = data
+    if given.pop("data", None):  # one word is another
+        folder = tmp_path / "data"
+        shutil.copytree(data, folder)
+        for side in ("src", "tgt"):
+            lines = (data / f"dict.{side}.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+            (folder / f"dict.{side}.txt").write_text("other" + "".join(lines), encoding="utf-8")
+        (folder / "manifest.json").unlink(missing_ok=True)
+    line = [*TASK, *SMALL, *LEXICAL, *(part for pair in given.items() for part in pair), "--optimizer", "adam"]
+    result = plugged("train", folder, *line, "--save-dir", tmp_path / "run", "--cpu", "--batch-size", 16)
+    assert result.code == 1
+    assert message in result.err.splitlines()[-1]
+    assert "Traceback" not in result.err

@@ -1,4 +1,4 @@
-"""NTS (Nisioi et al., section 2; OpenNMT-lua's places of dropout), and EncDecA as its release has it."""
+"""NTS (Nisioi et al., section 2; OpenNMT-lua's places of dropout), EncDecA and DRESS-LS as their release has them."""
 
 from . import BETWEEN_LAYERS, DECODER, ENCODER, Case, Dropped, normal, uniform
 
@@ -14,6 +14,20 @@ CASES = [
         "enc_dec_a",
         SIZES,
         [*LAYERS, Dropped(ENCODER, "embedding", 6), Dropped(DECODER, "embedding", 6), Dropped(DECODER, "tanh", 10, 2)],
+        {".*": uniform(0.1)},
+    ),
+    # The lexical model drops what each of its layers reads, and what its words are scored from.
+    Case(
+        "dress_ls",
+        SIZES | {"lexical_dim": 7},
+        [
+            *LAYERS,
+            Dropped(ENCODER, BETWEEN_LAYERS, 7),
+            *(Dropped(ENCODER, "embedding", width) for width in (6, 7)),
+            Dropped(DECODER, "embedding", 6),
+            Dropped(DECODER, "tanh", 10, 2),
+            Dropped(DECODER, "bmm", 7),
+        ],
         {".*": uniform(0.1)},
     ),
     Case(

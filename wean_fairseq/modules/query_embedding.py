@@ -9,7 +9,7 @@ Legend: ``N`` tokens, ``V`` dictionary size, ``C`` candidates (the first C rows 
 ``E`` embedding width, ``H`` hidden width of the additive score.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -116,6 +116,10 @@ class OutputLayer(nn.Module):
     def parts(self, query: Tensor, embeddings: Tensor) -> Product | Additive:
         """The factors of the scores: query (N, D), embeddings (V, E)."""
         raise NotImplementedError
+
+    def prepared(self) -> Self:
+        """The same layer for a search, during which no weight changes."""
+        return self
 
     def scores(self, query: Tensor, embeddings: Tensor) -> Tensor:
         """Unnormalised scores of the whole dictionary.

@@ -34,6 +34,8 @@ def build_scores(
     whole = embeddings.device.type != "cpu" and max_rows * num_words <= GPU_CHUNK
     if isinstance(output, LevelOutputs) and not (whole and factors == EXACT):
         return LevelScores(output, num_words, max_rows, factors)
+    if isinstance(output, OutputLayer):
+        output = output.prepared()
     return (WholeScores if whole else VocabularyScores)(output, embeddings, num_words, max_rows, factors)
 
 

@@ -12,6 +12,7 @@ from wean_fairseq.errors import UserError
 
 # A wide start: with weights in +-0.1 and tiny layers every output would be near 0.
 TINY = {"embed_dim": 6, "hidden_size": 8, "init_range": 0.7, "local_dim": 0}
+LEXICAL = {**TINY, "lexical_dim": 5}
 
 
 class TestNtsContract(ModelContract):
@@ -23,6 +24,8 @@ class TestNtsContract(ModelContract):
         "concat": ("nts", TINY | {"output_layer": "query_embedding", "query_score": "concat"}),
         "one layer": ("nts", TINY | {"num_layers": 1}),
         "three layers": ("enc_dec_a", TINY | {"num_layers": 3}),
+        "dress_ls": ("dress_ls", LEXICAL),
+        "lexical model alone": ("nts", LEXICAL | {"lexical_share": 1.0}),
         "pytorch's start": ("nts", TINY | {"init_range": 0.0}),
     }
 

@@ -61,6 +61,7 @@ FAMILIES = {
     "ppg": ("ppg", {"chunk_symbol": "w7"}),
     "nts": ("nts", {}),
     "enc_dec_a": ("enc_dec_a", {}),
+    "dress_ls": ("dress_ls", {"lexical_dim": 7, "lexical_share": 0.4}),
     "paraphrase_transformer": ("paraphrase_transformer", {}),
     "paraphrase_transformer, queries": ("paraphrase_transformer", {"output_layer": "query_embedding"}),
     "copy_transformer": ("copy_transformer", {}),

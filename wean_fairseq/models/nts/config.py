@@ -51,11 +51,27 @@ class NtsConfig(OutputLayerConfig):
         "do not train the words that --global-vectors has (authors of EncDecA); "
         "--weight-decay would shrink them all the same",
     )
+    lexical_dim: int = option(
+        0, "width of the embedding and of the layers of a lexical model beside this one (DRESS-LS); 0 = none", least=0
+    )
+    lexical_share: float = option(
+        0.1,
+        "share of the lexical model in the log-probabilities from the second word on (authors of DRESS-LS)",
+        least=0,
+    )
+    base_checkpoint: Optional[str] = option(
+        None,
+        "checkpoint of the same options but these: it is not trained, and the lexical model alone is, by its own loss; "
+        "without one, the mixture is trained as a whole",
+        reads_file=True,
+    )
 
 
 # Zhang and Lapata (EMNLP 2017), in the settings of their release for WikiLarge.
-_ENC_DEC_A = {"embed_dim": 300, "hidden_size": 256, "attention_score": "dot", "dropout": 0.2}
+_SIZES = {"embed_dim": 300, "hidden_size": 256, "attention_score": "dot", "dropout": 0.2}
+_ENC_DEC_A = {**_SIZES, "dropout_input": True, "reverse_source": True}
 PRESETS = {
     "nts_w2v": {"local_dim": 200, "missing_vector_std": 0.9},
-    "enc_dec_a": {**_ENC_DEC_A, "dropout_input": True, "reverse_source": True},
+    "enc_dec_a": _ENC_DEC_A,
+    "dress_ls": {**_ENC_DEC_A, "lexical_dim": 256},
 }

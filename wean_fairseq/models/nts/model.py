@@ -1,22 +1,25 @@
-"""``nts``: NTS (Nisioi et al., ACL 2017, P17-2014), and EncDecA (Zhang and Lapata, EMNLP 2017, D17-1062).
+"""``nts``: NTS (Nisioi et al., ACL 2017, P17-2014), EncDecA and DRESS-LS (Zhang and Lapata, EMNLP 2017, D17-1062).
 
 Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length, ``E`` embedding width, ``H`` hidden
-width, ``L`` layers, ``V`` words.
+width, ``L`` layers, ``V`` words, ``X`` width of the lexical model.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
+import torch
 from fairseq.data import Dictionary
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ...errors import UserError
-from ...modules import Memory, QueryEmbedding, Step, run_over_words
+from ...modules import LossSums, Memory, MixtureLoss, QueryEmbedding, Step, fold_hypotheses, run_over_words
 from ...modules.input_feeding import AttentionMemory, FedState, GlobalAttention, InputFeedingLstm
+from ...modules.log_linear import LogLinearOutput
 from ..base import LossModel, SourceEncoder, StepDecoder, init_uniform_
 from ..presets import register_family
 from ..word_layers import build_output_layer
+from .base_checkpoint import is_lexical, load_base
 from .config import PRESETS, NtsConfig
 from .embedding import WordEmbedding, start_from_files
 
@@ -27,6 +30,7 @@ class NtsMemory(Memory):
 
     source: AttentionMemory
     start: FedState
+    lexical: Tensor | None  # the states of a lexical model, (B, S, X)
 
 
 class NtsDecoder(StepDecoder[NtsMemory, FedState]):
@@ -55,13 +59,53 @@ class NtsDecoder(StepDecoder[NtsMemory, FedState]):
 
     def remember(self, encoder_out: dict[str, Tensor]) -> NtsMemory:
         source = self.stack.attention.remember(encoder_out["encoder_out"], encoder_out["encoder_padding_mask"])
-        return NtsMemory(source, self.stack.start(encoder_out["final_hidden"], encoder_out["final_cell"]))
+        start = self.stack.start(encoder_out["final_hidden"], encoder_out["final_cell"])
+        return NtsMemory(source, start, encoder_out.get("lexical"))
 
     def step(self, words: Tensor, memory: NtsMemory, state: FedState) -> tuple[Step, FedState]:
         """See ``StepDecoder``; the features are the attentional states, (N, T, H)."""
         embedded = self.dropout(self.embed_tokens(words))  # (N, T, E)
         outputs, weights, state = self.stack(embedded, memory.source, state)
         return Step(outputs, weights), state
+
+
+class LexicalDecoder(NtsDecoder):
+    """The same beside a lexical model, which reads the source by the attention of this decoder.
+
+    Args:
+        output: scores words from the features of both.
+        share: of the lexical model from the second word on; the first one is not predictable from words (release).
+        parts: those of ``NtsDecoder``.
+
+    Attributes:
+        learns_lexical_alone: the loss is that of the lexical model.
+    """
+
+    output: LogLinearOutput
+    learns_lexical_alone = False
+
+    def __init__(self, *, output: LogLinearOutput, share: float, lexical_dropout: float, **parts: Any) -> None:
+        super().__init__(output=output, **parts)
+        self.share = share
+        self.lexical_dropout = nn.Dropout(lexical_dropout)
+
+    def step(self, words: Tensor, memory: NtsMemory, state: FedState) -> tuple[Step, FedState]:
+        """The features are attentional states, sums a_ti r_i of lexical states, and the share, (N, T, H + X + 1)."""
+        step, state = super().step(words, memory, state)
+        assert step.attention is not None
+        assert memory.lexical is not None
+        read = torch.bmm(fold_hypotheses(step.attention, len(memory.lexical)), memory.lexical)  # (B, K * T, X)
+        read = self.lexical_dropout(read.view(*words.shape, -1))
+        share = self.share * words.ne(self.dictionary.eos()).unsqueeze(-1).to(read)  # (N, T, 1)
+        return replace(step, features=torch.cat([step.features, read, share], dim=-1)), state
+
+    def step_loss(
+        self, step: Step, memory: NtsMemory, target: Tensor, label_smoothing: float
+    ) -> LossSums | MixtureLoss:
+        if not self.learns_lexical_alone:
+            return super().step_loss(step, memory, target, label_smoothing)
+        read = step.features[..., self.stack.lstm.hidden_size : -1]
+        return self.output.lexical.loss(read, self.word_embeddings, target, self.padding_idx, label_smoothing)
 
 
 class NtsEncoder(SourceEncoder):
@@ -72,28 +116,38 @@ class NtsEncoder(SourceEncoder):
         lstm: ``batch_first``, E -> H.
         dropout: on the words.
         reverse: read from the end of the sentence to its start.
+        lexical: the encoder of a lexical model beside this one.
     """
 
     def __init__(
-        self, dictionary: Dictionary, embed_tokens: nn.Embedding, lstm: nn.LSTM, dropout: float, reverse: bool
+        self,
+        dictionary: Dictionary,
+        embed_tokens: nn.Embedding,
+        lstm: nn.LSTM,
+        dropout: float,
+        reverse: bool,
+        lexical: "NtsEncoder | None" = None,
     ) -> None:
         super().__init__(dictionary)
         self.embed_tokens = embed_tokens
         self.lstm = lstm
         self.dropout = nn.Dropout(dropout)
         self.reverse = reverse
+        self.lexical = lexical
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
         """Encode a batch, see ``SourceEncoder``.
 
         Returns:
             ``encoder_out`` (B, S, H), zero at padding, in the order of ``src_tokens``; ``encoder_padding_mask`` (B, S);
-            ``final_hidden`` and ``final_cell`` of every layer, each (L, B, H).
+            ``final_hidden`` and ``final_cell`` of every layer, each (L, B, H); with a lexical model its ``lexical``
+            (B, S, X), as ``encoder_out``.
         """
         tokens = src_tokens.flip(1) if self.reverse else src_tokens
         embedded = self.dropout(self.embed_tokens(tokens))
         outputs, (hidden, cell) = run_over_words(self.lstm, embedded, tokens.eq(self.padding_idx))
-        return {
+        lexical = {} if self.lexical is None else {"lexical": self.lexical(src_tokens)["encoder_out"]}
+        return lexical | {
             "encoder_out": outputs.flip(1) if self.reverse else outputs,
             "encoder_padding_mask": src_tokens.eq(self.padding_idx),
             "final_hidden": hidden,
@@ -103,7 +157,10 @@ class NtsEncoder(SourceEncoder):
 
 @register_family("nts", NtsConfig, PRESETS)
 class NtsModel(LossModel):
-    """LSTM encoder; LSTM decoder with global attention and input feeding; a word embedding for each of them."""
+    """LSTM encoder; LSTM decoder with global attention and input feeding; a word embedding for each of them.
+
+    DRESS-LS has a lexical model beside it.
+    """
 
     encoder: NtsEncoder
     decoder: NtsDecoder
@@ -111,6 +168,7 @@ class NtsModel(LossModel):
     @classmethod
     def build(cls, cfg: NtsConfig, task: FairseqTask) -> "NtsModel":
         _check_vectors(cfg)
+        _check_lexical(cfg)
         model = _build(cls, cfg, task)
         init_uniform_(model, cfg.init_range)
         sides = (
@@ -123,7 +181,37 @@ class NtsModel(LossModel):
             start_from_files(
                 words, dictionary, shared, local, local_dim=cfg.local_dim, missing_std=cfg.missing_vector_std
             )
+        if cfg.base_checkpoint:
+            load_base(model, cfg, task)
+            model.freeze_base()
         return model
+
+    def freeze_base(self) -> None:
+        """Train the lexical model alone from now on, without dropout in the base, whose attention it reads by."""
+        assert isinstance(self.decoder, LexicalDecoder)
+        self.decoder.learns_lexical_alone = True
+        for name, parameter in self.named_parameters():
+            parameter.requires_grad_(is_lexical(name))
+
+    def train(self, mode: bool = True) -> Self:
+        """See ``nn.Module``; a base that is frozen stays as it is used."""
+        super().train(mode)
+        if getattr(self.decoder, "learns_lexical_alone", False):
+            for part in (self.encoder.lstm, self.encoder.dropout, self.decoder.stack, self.decoder.dropout):
+                part.eval()
+        return self
+
+
+def _check_lexical(cfg: NtsConfig) -> None:
+    """Refuse a lexical model that cannot be mixed in."""
+    if cfg.base_checkpoint and not cfg.lexical_dim:
+        raise UserError("--base-checkpoint is for a lexical model: give --arch dress_ls, or --lexical-dim.")
+    if cfg.lexical_share > 1:
+        raise UserError(f"--lexical-share is a share, 1 at most, but is {cfg.lexical_share}.")
+    if cfg.lexical_dim and str(cfg.output_layer) != "linear":
+        raise UserError(
+            "a lexical model (--lexical-dim) is mixed into --output-layer linear alone: leave one of them out."
+        )
 
 
 def _check_vectors(cfg: NtsConfig) -> None:
@@ -151,21 +239,30 @@ def _check_vectors(cfg: NtsConfig) -> None:
 def _build(cls: type[NtsModel], cfg: NtsConfig, task: FairseqTask) -> NtsModel:
     dictionary, width, hidden = task.source_dictionary, cfg.embed_dim, cfg.hidden_size
     on_input = cfg.dropout if cfg.dropout_input else 0.0
-    between = cfg.dropout if cfg.num_layers > 1 else 0.0
     source_words, target_words = (WordEmbedding(dictionary, width, keeps_words=cfg.freeze_vectors) for _ in range(2))
-    encoder = NtsEncoder(
-        dictionary,
-        source_words,
-        lstm=nn.LSTM(width, hidden, cfg.num_layers, batch_first=True, dropout=between),
-        dropout=on_input,
-        reverse=cfg.reverse_source,
-    )
+    lexical = None
+    if cfg.lexical_dim:
+        lexical = _encoder(cfg, dictionary, WordEmbedding(dictionary, cfg.lexical_dim), cfg.lexical_dim)
+    encoder = _encoder(cfg, dictionary, source_words, hidden, lexical)
     attention = GlobalAttention(str(cfg.attention_score), hidden)
-    decoder = NtsDecoder(
+    stack = InputFeedingLstm(width, hidden, cfg.num_layers, attention, cfg.dropout, dropout_input=cfg.dropout_input)
+    parts: dict[str, Any] = {"embed_tokens": target_words, "stack": stack, "dropout": on_input}
+    if not cfg.lexical_dim:
+        return cls(encoder, NtsDecoder(dictionary, output=build_output_layer(cfg, hidden, width, dictionary), **parts))
+    output = LogLinearOutput(hidden, cfg.lexical_dim, len(dictionary), unk_index=dictionary.unk())
+    mixed: dict[str, Any] = {"output": output, "share": cfg.lexical_share, "lexical_dropout": cfg.dropout}
+    return cls(encoder, LexicalDecoder(dictionary=dictionary, **mixed, **parts))
+
+
+def _encoder(
+    cfg: NtsConfig, dictionary: Dictionary, words: WordEmbedding, hidden: int, lexical: NtsEncoder | None = None
+) -> NtsEncoder:
+    between = cfg.dropout if cfg.num_layers > 1 else 0.0
+    return NtsEncoder(
         dictionary,
-        target_words,
-        stack=InputFeedingLstm(width, hidden, cfg.num_layers, attention, cfg.dropout, dropout_input=cfg.dropout_input),
-        output=build_output_layer(cfg, hidden, width, dictionary),
-        dropout=on_input,
+        words,
+        lstm=nn.LSTM(words.embedding_dim, hidden, cfg.num_layers, batch_first=True, dropout=between),
+        dropout=cfg.dropout if cfg.dropout_input else 0.0,
+        reverse=cfg.reverse_source,
+        lexical=lexical,
     )
-    return cls(encoder, decoder)

@@ -1,0 +1,137 @@
+"""DRESS-LS: scores and losses against naive loops, the base that is left as it is, and what the lexical model changes.
+
+The contract is in ``test_nts.py``, what commands do in ``tests/integration/test_policy_gradient.py``.
+"""
+
+import itertools
+
+import pytest
+import torch
+from torch import nn
+
+from tests.model_contract import EOS, build_model, collate, log_probs, make_batch, unpad
+from tests.reference import dress_ls as reference
+from wean_fairseq.errors import UserError
+
+TINY = {"embed_dim": 6, "hidden_size": 8, "lexical_dim": 5, "init_range": 0.7}
+
+
+def expected(model, batch):
+    """Log-probabilities of the reference words of each sentence, of the mixture and of the lexical model: (T,) each."""
+    found = []
+    for source, target in zip(*unpad(batch), strict=True):
+        both = reference.log_probs(model, source, torch.cat([target[-1:], target[:-1]]))
+        found.append([part.gather(1, target.unsqueeze(1)).squeeze(1) for part in both])
+    return found
+
+
+@pytest.mark.parametrize("share", [0.1, 0.6, 1.0])
+def test_scores_are_those_of_a_loop(share):
+    """Expected: (1 - w) log P_base + w log P_lexical, normalised, from the second word on; the first by the base."""
+    model, batch = build_model("dress_ls", **TINY, lexical_share=share), make_batch()
+    with torch.no_grad():
+        found = log_probs(model, batch)
+        for row, (source, target) in enumerate(zip(*unpad(batch), strict=True)):
+            mixed, _ = reference.log_probs(model, source, torch.cat([target[-1:], target[:-1]]))
+            torch.testing.assert_close(found[row, : len(target)], mixed, rtol=1e-4, atol=1e-5)
+
+
+def test_with_a_frozen_base_the_loss_is_that_of_the_lexical_model():
+    """In training and in validation; the mixture is what is scored all the same."""
+    model, batch = build_model("dress_ls", **TINY, dropout=0.0), make_batch()
+    mixed, lexical = (sum(part.sum() for part in parts) for parts in zip(*expected(model, batch), strict=True))
+    torch.testing.assert_close(model(**batch).loss, -mixed, rtol=1e-5, atol=1e-4)
+    before = log_probs(model, batch)
+    model.freeze_base()
+    sums = model.train()(**batch)
+    assert model.decoder.output.training
+    for found in (*sums, model.eval()(**batch).loss):
+        torch.testing.assert_close(found, -lexical, rtol=1e-5, atol=1e-4)
+    assert torch.equal(log_probs(model, batch), before)
+
+
+def test_a_frozen_base_learns_nothing_and_drops_nothing():
+    model, batch = build_model("dress_ls", **TINY | {"dropout": 0.5}), make_batch()
+    model.freeze_base()
+    model.train()
+    used = []
+    for part in model.modules():
+        if isinstance(part, nn.Dropout):
+            part.register_forward_pre_hook(lambda part, _: used.append(part))
+    model(**batch).loss.backward()
+    dropped = {name for name, part in model.named_modules() if part in used and part.training}
+    assert dropped == {"encoder.lexical.dropout", "decoder.lexical_dropout"}
+    assert [part.training for part in (model.encoder.lstm, model.encoder.lexical.lstm)] == [False, True]
+    learnt = {name for name, parameter in model.named_parameters() if parameter.grad is not None}
+    assert learnt == {name for name, _ in model.named_parameters() if ".lexical." in name}
+
+
+def test_the_releases_sizes_and_start():
+    """train_lexical_simp.sh: 2 layers of 256, embeddings 256, dropout 0.2, all uniform in [-0.1, 0.1]."""
+    model = build_model("dress_ls")
+    lexical, output = model.encoder.lexical, model.decoder.output.lexical.score.out_proj
+    assert (lexical.lstm.input_size, lexical.lstm.hidden_size, lexical.lstm.num_layers) == (256, 256, 2)
+    assert lexical.dropout.p == lexical.lstm.dropout == model.decoder.lexical_dropout.p == 0.2
+    assert lexical.reverse
+    assert output.in_features == 256
+    assert model.decoder.share == 0.1
+    for parameter in (*lexical.parameters(), *output.parameters()):
+        assert parameter.abs().max() <= 0.1
+
+
+SOURCE = range(4, 11)
+COPY, SYNONYM = 0, 8  # what is added to a word
+
+
+def pairs(*kinds):
+    """All pairs of words as sources, and as targets the same with ``kinds`` added to them."""
+    sources = list(itertools.combinations(SOURCE, 2))
+    targets = [[word + kind for word, kind in zip(words, kinds, strict=True)] for words in sources]
+    return collate(*([torch.tensor([*words, EOS]) for words in side] for side in (sources, targets)))
+
+
+def fit(model, *batches, updates):
+    optimizer = torch.optim.Adam([one for one in model.parameters() if one.requires_grad], 0.01)
+    for _ in range(updates):
+        optimizer.zero_grad()
+        sum(weight * model(**batch).loss / len(batch["target"]) for batch, weight in batches).backward()
+        optimizer.step()
+
+
+def test_the_lexical_model_changes_words_from_the_second_one_on():
+    """The base has learnt that six of ten words are copied, the others synonyms; the lexical model, synonyms alone.
+
+    So the base copies. Mixed, the second word becomes a synonym, and the first, which may not change, stays.
+    """
+    options = {"embed_dim": 16, "hidden_size": 32, "dropout": 0.0, "init_range": 0.0}
+    base = build_model("enc_dec_a", **options).train()
+    shares = {COPY: 0.6, SYNONYM: 0.4}
+    fit(base, *((pairs(a, b), shares[a] * shares[b]) for a in shares for b in shares), updates=80)
+    model = build_model("dress_ls", **options, lexical_dim=32)
+    model.load_state_dict(base.state_dict(), strict=False)
+    model.freeze_base()
+    fit(model.train(), (pairs(SYNONYM, SYNONYM), 1.0), updates=60)
+    batch = pairs(COPY, COPY)
+
+    def best(share):
+        model.decoder.share = share
+        with torch.no_grad():
+            return log_probs(model.eval(), batch).argmax(dim=-1)
+
+    for share, second in ((0.0, COPY), (0.3, SYNONYM)):
+        assert torch.equal(best(share), pairs(COPY, second)["target"]), share
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lexical_share": 1.5}, "--lexical-share is a share, 1 at most, but is 1.5"),
+        ({"lexical_share": -0.5}, "--lexical-share must be 0 or more"),
+        ({"output_layer": "query_embedding"}, "is mixed into --output-layer linear alone"),
+        ({"lexical_dim": 0, "base_checkpoint": "file"}, "--base-checkpoint is for a lexical model"),
+        ({"base_checkpoint": "nowhere.pt"}, "nowhere.pt"),
+    ],
+)
+def test_contradictory_options_are_refused(options, message):
+    with pytest.raises(UserError, match=message):
+        build_model("dress_ls", **TINY | options)

@@ -1,0 +1,57 @@
+"""An output layer that mixes two models in logarithms, as DRESS-LS does (Zhang and Lapata, EMNLP 2017).
+
+log P(y_t) = (1 - w_t) log P_base(y_t) + w_t log P_lexical(y_t) - log Z_t, where Z_t makes the probabilities sum to one.
+The normalisers of both models are a part of Z_t, so that the mixture is a softmax of mixed scores, and these are one
+product.
+
+Legend: ``N`` tokens, ``V`` words, ``D`` width of the base's features, ``L`` of the lexical model's.
+"""
+
+import copy
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from .query_embedding import LinearScore, Product, QueryEmbedding
+
+
+class LogLinearOutput(QueryEmbedding):
+    """Scores words from [h; c; w]: h of the base (N, D), c of the lexical model (N, L) and its share w (N, 1).
+
+    The base's map stands where a linear output layer has its own, so that the parameters have the same names.
+
+    Args:
+        query_dim: ``D``.
+        lexical_dim: ``L``.
+        num_embeddings: ``V``.
+        unk_index: as of ``QueryEmbedding``.
+    """
+
+    _joined: Tensor | None = None
+
+    def __init__(self, query_dim: int, lexical_dim: int, num_embeddings: int, *, unk_index: int) -> None:
+        super().__init__("linear", query_dim, query_dim, num_embeddings, unk_index=unk_index)
+        self.lexical = QueryEmbedding("linear", lexical_dim, lexical_dim, num_embeddings, unk_index=unk_index)
+
+    def parts(self, query: Tensor, embeddings: Tensor) -> Product:
+        """(1 - w) (h W + b) + w (c U + d) = (1 - w) h W + w c U + w (d - b) + b."""
+        base, share = _map(self), query[:, -1:]
+        features, read = query[:, : base.in_features], query[:, base.in_features : -1]
+        mixed = torch.cat([(1 - share) * features, share * read, share], dim=1)
+        return Product(mixed, self._join() if self._joined is None else self._joined, base.bias)
+
+    def prepared(self) -> Self:
+        prepared = copy.copy(self)
+        prepared._joined = self._join()
+        return prepared
+
+    def _join(self) -> Tensor:
+        """[W; U; d - b], (V, D + L + 1)."""
+        base, lexical = _map(self), _map(self.lexical)
+        return torch.cat([base.weight, lexical.weight, (lexical.bias - base.bias).unsqueeze(1)], dim=1)
+
+
+def _map(output: QueryEmbedding) -> nn.Linear:
+    assert isinstance(output.score, LinearScore)
+    return output.score.out_proj
