@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.integration.commands import TASK, USER_DIR, generate, parameters, plugged, run, train, write_pairs
+from wean_fairseq.storage.manifest import NAME as MANIFEST
 
 PLUGIN = ["--user-dir", USER_DIR]
 SMALL = ["--embed-dim", 8, "--hidden-size", 8, "--num-layers", 1]
@@ -141,7 +142,7 @@ def test_a_base_that_does_not_fit_is_one_sentence(parts, data, tmp_path, options
         for side in ("src", "tgt"):
             lines = (data / f"dict.{side}.txt").read_text(encoding="utf-8").splitlines(keepends=True)
             (folder / f"dict.{side}.txt").write_text("other" + "".join(lines), encoding="utf-8")
-        (folder / "manifest.json").unlink(missing_ok=True)
+        (folder / MANIFEST).unlink()
     line = [*TASK, *SMALL, *LEXICAL, *(part for pair in given.items() for part in pair), "--optimizer", "adam"]
     result = plugged("train", folder, *line, "--save-dir", tmp_path / "run", "--cpu", "--batch-size", 16)
     assert result.code == 1
