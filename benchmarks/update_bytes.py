@@ -86,6 +86,7 @@ def build(model: Model, data: Path) -> nn.Module:
     """The model for the dictionary in ``data``, without memory for its parameters."""
     task = "topic_essay" if model.arch in ESSAYS else "paraphrase"
     line = [str(data), "--source-lang", "src", "--target-lang", "tgt", "--task", task, "--arch", model.arch]
+    line += ["--criterion", "query_embedding"]  # which goes with all of them, fairseq's too
     args = options.parse_args_and_arch(options.get_training_parser(), input_args=[*line, *model.flags])
     cfg = convert_namespace_to_omegaconf(args)
     ready = tasks.setup_task(cfg.task)
