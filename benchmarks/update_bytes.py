@@ -73,6 +73,7 @@ WORDS = {
         Model("copy_transformer"),
         Model("dnpg"),
         Model("granularity_transformer"),
+        Model("fset", flags=("--pair-symbol=w0",)),
         Model("mta_lstm"),
         Model("sc_lstm"),
         Model("ppg", flags=("--chunk-symbol=w0",)),
