@@ -33,7 +33,8 @@ def run(model: Any, source: list[int], previous: list[int], separator: int) -> t
         scores = [torch.exp(score) for score in generation_scores(model.decoder, linear(decoder.project_back, state))]
         rows.append(torch.stack(scores) / sum(scores))
         mean = sum(weights) / len(weights)
-        attention.append(torch.cat([mean, torch.zeros(len(source) - len(mean))]))
+        behind = torch.zeros(len(source) - len(mean))
+        attention.append(torch.cat([mean[:-1], behind, mean[-1:]]))  # the end symbol of x is shown at the source's
     return torch.stack(rows), torch.stack(attention)
 
 

@@ -35,7 +35,8 @@ class PairedSource(NamedTuple):
 
     Attributes:
         sentence: x, (B, X).
-        place: where its tokens stand in the source, (B, X).
+        place: where its tokens stand in the source, (B, X); the separator that is read as its end symbol stands where
+            the source's end symbol does, if that has one.
         p: (B, P); its end symbol alone where there is no pair.
         q: (B, P), likewise.
         unpaired: sources without a pair.
@@ -72,8 +73,11 @@ def split_pairs(tokens: Tensor, padding_idx: int, end: int, separator: int) -> P
         rows = rows.masked_fill(place >= count[which].unsqueeze(1), padding_idx)
         return rows.masked_fill((place == 0) & count[which].eq(0).unsqueeze(1), end)
 
-    pair = max(1, *of_pair)
-    return PairedSource(part(0, longest), order[0, :, :longest], part(1, pair), part(2, pair), unpaired)
+    sentence, pair = part(0, longest), max(1, *of_pair)
+    place, ends = order[0, :, :longest], tokens.eq(end)
+    behind = count[0].unsqueeze(1) - 1  # of the sentence's last token, (B, 1)
+    shown = torch.where(ends.any(dim=1, keepdim=True), ends.byte().argmax(dim=1, keepdim=True), place.gather(1, behind))
+    return PairedSource(sentence, place.scatter(1, behind, shown), part(1, pair), part(2, pair), unpaired)
 
 
 class Edits(NamedTuple):

@@ -82,6 +82,20 @@ def test_unknown_words_stand_where_they_were_copied_or_attended_to(tmp_path: Pat
         assert not any("<unk>" in text for item in texts for text in item if arch == "wean_lstm")
 
 
+def test_unknown_words_of_fset_are_words_of_the_sentence_alone(tmp_path: Path):
+    """Not the separator, which is the sentence's end symbol and has much of the attention here, and none of the pair."""
+    model = build(tmp_path, "fset")
+    end, unknown = (model.task.target_dictionary.index(word) for word in ("</s>", "<unk>"))
+    with torch.no_grad():
+        model.model.encoder.network.embedding.words.weight[end] *= 5
+        model.model.decoder.word_embeddings[unknown] *= 5
+    found = model.explain("zorblax zyx <pair> what is <pair> who is", n_best=4)[0].outputs
+    assert any("<unk>" in output.tokens for output in found)
+    words = {word for output in found for word in output.text.split() if "<unk>" in output.tokens}
+    assert "<pair>" not in words
+    assert words & {"zorblax", "zyx"}
+
+
 def test_what_is_too_long_is_refused_by_its_line_or_cut(tmp_path: Path):
     model = build(tmp_path, "wean_lstm", max_source_positions=4)
     with pytest.raises(UserError, match=r"^line 2: the text has 4 words, and the model reads at most 3: shorten it\.$"):

@@ -101,8 +101,17 @@ def test_a_source_is_parted_at_its_separators(left):
         ([4, EOS], [5, EOS], [6, EOS]),
     ]
     assert parts.unpaired == 1
-    first = len(SOURCES[0]) - len(SOURCES[1]) if left else 0
-    assert parts.place[1, :3].tolist() == [first, first + 1, first + 2]
+    width = max(map(len, SOURCES))
+    for row, expected in ((0, [0, 1, 2, 10]), (1, [0, 1, 2]), (2, [0, 4]), (4, [0, 7])):
+        first = width - len(SOURCES[row]) if left else 0
+        assert parts.place[row, : len(expected)].tolist() == [first + place for place in expected]
+
+
+def test_without_an_end_symbol_the_places_are_the_tokens_own():
+    """As of ``--no-source-end``."""
+    parts = split_pairs(torch.tensor([[5, 9, PAIR, 5, PAIR, 8], [PAD, PAD, PAD, PAD, 6, 7]]), PAD, EOS, PAIR)
+    assert parts.place[0].tolist() == [0, 1, 2]
+    assert parts.place[1, :2].tolist() == [4, 5]
 
 
 def test_each_word_of_the_pair_counts_and_the_sentence_counts():

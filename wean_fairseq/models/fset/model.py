@@ -109,7 +109,7 @@ class FsetDecoder(TransformerTargetDecoder):
         assert step.attention is not None
         place = repeat_for_hypotheses(memory.place, len(words)).unsqueeze(1).expand_as(step.attention)
         attention = step.attention.new_zeros(*words.shape, memory.source.size(1))
-        return replace(step, attention=attention.scatter(2, place, step.attention)), state
+        return replace(step, attention=attention.scatter_add(2, place, step.attention)), state
 
 
 @register_family("fset", FsetConfig)
