@@ -13,7 +13,7 @@ Sentences of another directory, with or without targets, get theirs from the tra
 """
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from importlib import metadata
@@ -30,7 +30,7 @@ from tqdm import tqdm
 
 NAME = "retrieve_pairs"
 VERSION = "1"  # raise it with every change that changes the bytes
-BLOCK = 256  # sentences that are compared with all pairs at once
+CELLS = 1 << 25  # similarities at once: 128 MiB, and twice that while they are computed
 
 Pair = tuple[str, ...]  # a sentence, and its target if it has one
 
@@ -46,7 +46,9 @@ def parser() -> ArgumentParser:
     options.add_argument("--pairs", type=Path, metavar="DIR", help="where train.{src,tgt} are, if not in --data")
     options.add_argument("--output", type=Path, required=True, metavar="DIR", help="directory to write")
     options.add_argument("--overwrite", action="store_true", help="replace an earlier output of this script")
-    options.add_argument("--pair-symbol", default="<pair>", metavar="WORD", help="what stands between the sentences")
+    options.add_argument(
+        "--pair-symbol", type=one_word, default="<pair>", metavar="WORD", help="what stands between the sentences"
+    )
     options.add_argument(
         "--max-words",
         type=whole_number(0),
@@ -55,6 +57,13 @@ def parser() -> ArgumentParser:
         help="cut sources and training targets to N words first, 0 = no",
     )
     return options
+
+
+def one_word(text: str) -> str:
+    """An argparse type: a word without white space."""
+    if text.split() != [text]:
+        raise ArgumentTypeError(f"must be one word, but is {text!r} instead")
+    return text
 
 
 class Retriever:
@@ -79,8 +88,9 @@ class Retriever:
             sentences: each with its target, if it has one.
             training: no pair in which a sentence or its target stands is for it.
         """
-        for start in range(0, len(sentences), BLOCK):
-            block = sentences[start : start + BLOCK]
+        rows = max(1, CELLS // self.vectors.shape[0])
+        for start in range(0, len(sentences), rows):
+            block = sentences[start : start + rows]
             likeness: Any = (self.vectorizer.transform([pair[0] for pair in block]) @ self.vectors.T).toarray()
             if training:
                 for row, pair in enumerate(block):

@@ -49,7 +49,7 @@ check_systems() {
 
 # compare DATASET: prepare $DATA, train and decode every one of $SYSTEMS, score them all together.
 compare() {
-  local dataset=$1 pieces=(--bpe "$MERGES") decoding dump system
+  local dataset=$1 pieces=(--bpe "$MERGES") decoding dump system BIN='' TEXT='' # not those of the data set before
   [[ -n ${VOCAB:-} ]] && pieces=(--unit wordpiece --wordpiece-vocab "$VOCAB")
   check_systems
   remember "DATA=$(realpath "$DATA")" "SIZES=$SIZES" "RATE=$RATE" "WARMUP=$WARMUP" "BATCH=$BATCH" "pieces=${pieces[*]}"

@@ -254,3 +254,17 @@ def test_test_pairs_with_a_sentence_of_the_training_text_are_told_from_the_other
     line = ["bash", "-c", f'source "{ROOT}/examples/lib/recipe.sh"; cat "$(known_sentences test)"', "recipe"]
     done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["seen", "seen", "unseen", "unseen"], done.stderr
+
+
+def test_a_data_set_is_binarised_anew_after_a_system_that_has_data_of_its_own(tmp_path):
+    """``fset`` reads pairs; the next set of the table begins with its own text."""
+    recipes = f'source "{ROOT}/examples/lib/recipe.sh"; source "{ROOT}/examples/granularity_transformer/systems.sh"'
+    others = "remember prepare test_of_text train generate without_pieces samples score known_sentences say python"
+    stubs = f'for name in {others} decay_linearly; do eval "$name() {{ :; }}"; done; schedule=()'
+    stubs += "; binarise() { binary_data; echo; training_text; echo; }"
+    both = "for RUN in first second; do mkdir $RUN; DATA=.; compare quora; done"
+    environment = {**ENVIRONMENT, "RUN": "run", "RECIPE": "recipe", "GPUS": "0", "SYSTEMS": "fset", "TEXT": "elsewhere"}
+    line = ["bash", "-c", f"set -euo pipefail; {recipes}; {stubs}; {both}", "recipe"]
+    done = subprocess.run(line, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    expected = [f"{run}/{part}" for run in ("first", "second") for part in ("bin", "text", "bin-pairs", "pairs")]
+    assert done.stdout.split() == expected, done.stderr

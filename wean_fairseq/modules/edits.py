@@ -39,7 +39,7 @@ class PairedSource(NamedTuple):
             the source's end symbol does, if that has one.
         p: (B, P); its end symbol alone where there is no pair.
         q: (B, P), likewise.
-        unpaired: sources without a pair.
+        unpaired: sources that have not two separators.
     """
 
     sentence: Tensor
@@ -63,7 +63,8 @@ def split_pairs(tokens: Tensor, padding_idx: int, end: int, separator: int) -> P
     member = torch.stack([tokens.ne(padding_idx) & number.eq(part) for part in range(3)])  # (3, B, S)
     count = member.sum(dim=2)  # (3, B)
     # All that the host must know, in one copy from the device.
-    longest, *of_pair, unpaired = torch.cat([count.amax(dim=1), count[1].eq(0).sum().unsqueeze(0)]).tolist()
+    without = separates.sum(dim=1).ne(2).sum()
+    longest, *of_pair, unpaired = torch.cat([count.amax(dim=1), without.unsqueeze(0)]).tolist()
     order = member.byte().sort(dim=2, descending=True, stable=True).indices  # each part's tokens first
     read = tokens.masked_fill(separates, end)
 

@@ -100,7 +100,7 @@ def test_a_source_is_parted_at_its_separators(left):
         ([EOS], [EOS], [EOS]),
         ([4, EOS], [5, EOS], [6, EOS]),
     ]
-    assert parts.unpaired == 1
+    assert parts.unpaired == 3
     width = max(map(len, SOURCES))
     for row, expected in ((0, [0, 1, 2, 10]), (1, [0, 1, 2]), (2, [0, 4]), (4, [0, 7])):
         first = width - len(SOURCES[row]) if left else 0
@@ -126,12 +126,16 @@ def test_each_word_of_the_pair_counts_and_the_sentence_counts():
             assert (token_log_probs(model, collate([changed], [target]))[0] - before).abs().max() > 1e-4
 
 
-def test_sentences_without_a_pair_are_said_once(caplog):
+@pytest.mark.parametrize("row", [1, 2, 4])
+def test_sources_that_have_not_one_pair_are_said_once(row, caplog):
     model = build()
+    batch = collate([torch.tensor(SOURCES[row])], [torch.tensor(TARGETS[row])])
     for _ in range(2):
-        log_probs(model, make_pairs())
+        log_probs(model, batch)
     (record,) = caplog.records
-    assert record.message.startswith("a sentence has no pair behind w7, so that it is rewritten without a sample: ")
+    assert record.message.startswith(
+        "a source is not a sentence with one pair, x w7 p w7 q: a part that is missing is "
+    )
     caplog.clear()
     log_probs(build(), collate([torch.tensor(SOURCES[0])], [torch.tensor(TARGETS[0])]))
     assert not caplog.records

@@ -71,7 +71,7 @@ def run(data, output, *options):
 
 def test_every_sentence_gets_the_most_similar_pair_and_none_that_tells_its_target(data, tmp_path, monkeypatch):
     """Expected: the greatest cosine over all pairs; in training over those with neither the sentence nor its target."""
-    monkeypatch.setattr(retrieve_pairs, "BLOCK", 7)
+    monkeypatch.setattr(retrieve_pairs, "CELLS", 7 * SPLITS["train"])
     assert run(data, tmp_path / "out") == 0
     train = read(data, "train")
     for split in SPLITS:
@@ -94,6 +94,29 @@ def test_a_sentence_without_a_common_word_has_no_pair(tmp_path, capsys):
     assert not (tmp_path / "out/test.tgt").exists()
     assert json.loads((tmp_path / "out/manifest.json").read_text())["sentences_without_a_pair"] == 3
     assert "wrote 2 train + 2 test sentences with their pairs" in capsys.readouterr().out
+
+
+def test_memory_does_not_grow_with_sentences_times_pairs(monkeypatch):
+    """Fewer sentences at a time where there are more pairs; one where there are more pairs than cells."""
+    monkeypatch.setattr(retrieve_pairs, "CELLS", 20)
+    pairs = random_pairs(3, 50)
+    retriever = retrieve_pairs.Retriever(pairs)
+    shapes = []
+    asked = retriever.vectorizer.transform
+    monkeypatch.setattr(retriever.vectorizer, "transform", lambda block: shapes.append(len(block)) or asked(block))
+    assert len(list(retriever.find(pairs, training=True))) == 50
+    assert shapes == [1] * 50
+    monkeypatch.setattr(retrieve_pairs, "CELLS", 1000)
+    shapes.clear()
+    list(retriever.find(pairs, training=True))
+    assert shapes == [20, 20, 10]
+
+
+@pytest.mark.parametrize("symbol", ["", " ", "a b"])
+def test_the_symbol_is_one_word(symbol, data, tmp_path, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        run(data, tmp_path / "out", "--pair-symbol", symbol)
+    assert "must be one word" in capsys.readouterr().err
 
 
 def test_new_sentences_get_pairs_from_another_directory(data, tmp_path):

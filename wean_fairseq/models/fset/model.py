@@ -58,7 +58,7 @@ class FsetEncoder(TransformerSourceEncoder):
         super().__init__(dictionary, network, 3 * max_positions)
         self.provider = provider
         self.separator = separator
-        self.said = False  # that there are sentences without a pair
+        self.said = False  # that there are sources without a pair, or with half of one
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
         """Encode a batch, see ``SourceEncoder``.
@@ -74,9 +74,10 @@ class FsetEncoder(TransformerSourceEncoder):
         parts = split_pairs(src_tokens, self.padding_idx, self.dictionary.eos(), self.separator)
         if parts.unpaired and not self.said:
             self.said = True
+            symbol = self.dictionary[self.separator]
             logger.warning(
-                f"a sentence has no pair behind {self.dictionary[self.separator]}, so that it is rewritten without a "
-                "sample: preprocess/retrieve_pairs.py finds one for each."
+                f"a source is not a sentence with one pair, x {symbol} p {symbol} q: a part that is missing is read as "
+                "empty, a fourth one is not read. preprocess/retrieve_pairs.py writes such sources."
             )
         encoded = super().forward(parts.sentence)
         with user_errors():
