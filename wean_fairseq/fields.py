@@ -28,7 +28,7 @@ def check_ranges(config: type, cfg: Any) -> None:
     """
     for item in fields(config):
         least, value = item.metadata.get("least"), getattr(cfg, item.name, None)
-        if least is not None and value is not None and value < least:
+        if least is not None and value is not None and not value >= least:  # NaN is neither
             raise UserError(f"--{item.name.replace('_', '-')} must be {least} or more, but is {value}.")
 
 

@@ -25,20 +25,23 @@ class LogLinearOutput(QueryEmbedding):
         query_dim: ``D``.
         lexical_dim: ``L``.
         num_embeddings: ``V``.
+        share: the usual w. A search may round a row of numbers by its largest one (int8): with the factor w on their
+            side, differences of biases are no larger than the weights that they stand with.
         unk_index: as of ``QueryEmbedding``.
     """
 
     _joined: Tensor | None = None
 
-    def __init__(self, query_dim: int, lexical_dim: int, num_embeddings: int, *, unk_index: int) -> None:
+    def __init__(self, query_dim: int, lexical_dim: int, num_embeddings: int, *, share: float, unk_index: int) -> None:
         super().__init__("linear", query_dim, query_dim, num_embeddings, unk_index=unk_index)
+        self.usual_share = share or 1.0
         self.lexical = QueryEmbedding("linear", lexical_dim, lexical_dim, num_embeddings, unk_index=unk_index)
 
     def parts(self, query: Tensor, embeddings: Tensor) -> Product:
         """(1 - w) (h W + b) + w (c U + d) = (1 - w) h W + w c U + w (d - b) + b."""
         base, share = _map(self), query[:, -1:]
         features, read = query[:, : base.in_features], query[:, base.in_features : -1]
-        mixed = torch.cat([(1 - share) * features, share * read, share], dim=1)
+        mixed = torch.cat([(1 - share) * features, share * read, share / self.usual_share], dim=1)
         return Product(mixed, self._join() if self._joined is None else self._joined, base.bias)
 
     def prepared(self) -> Self:
@@ -47,9 +50,10 @@ class LogLinearOutput(QueryEmbedding):
         return prepared
 
     def _join(self) -> Tensor:
-        """[W; U; d - b], (V, D + L + 1)."""
+        """[W; U; w (d - b)] with the usual w, (V, D + L + 1)."""
         base, lexical = _map(self), _map(self.lexical)
-        return torch.cat([base.weight, lexical.weight, (lexical.bias - base.bias).unsqueeze(1)], dim=1)
+        apart = self.usual_share * (lexical.bias - base.bias)
+        return torch.cat([base.weight, lexical.weight, apart.unsqueeze(1)], dim=1)
 
 
 def _map(output: QueryEmbedding) -> nn.Linear:

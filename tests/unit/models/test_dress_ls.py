@@ -4,6 +4,8 @@ The contract is in ``test_nts.py``, what commands do in ``tests/integration/test
 """
 
 import itertools
+import math
+from argparse import Namespace
 
 import pytest
 import torch
@@ -12,6 +14,8 @@ from torch import nn
 from tests.model_contract import EOS, build_model, collate, log_probs, make_batch, unpad
 from tests.reference import dress_ls as reference
 from wean_fairseq.errors import UserError
+from wean_fairseq.modules.log_linear import LogLinearOutput
+from wean_fairseq.search.packed_linear import Int8Linear, int8_is_exact
 
 TINY = {"embed_dim": 6, "hidden_size": 8, "lexical_dim": 5, "init_range": 0.7}
 
@@ -66,6 +70,16 @@ def test_a_frozen_base_learns_nothing_and_drops_nothing():
     assert learnt == {name for name, _ in model.named_parameters() if ".lexical." in name}
 
 
+def test_a_criterion_that_would_train_the_mixture_is_refused_beside_a_base():
+    """fairseq's own take scores instead of the loss; without a base they train the mixture, as the model's own does."""
+    model, batch = build_model("dress_ls", **TINY).train(), make_batch()
+    inputs = {name: value for name, value in batch.items() if name != "target"}
+    model(**inputs)
+    model.freeze_base()
+    with pytest.raises(UserError, match="learns by its own loss, which this --criterion leaves out"):
+        model.train()(**inputs)
+
+
 def test_the_releases_sizes_and_start():
     """train_lexical_simp.sh: 2 layers of 256, embeddings 256, dropout 0.2, all uniform in [-0.1, 0.1]."""
     model = build_model("dress_ls")
@@ -77,6 +91,29 @@ def test_the_releases_sizes_and_start():
     assert model.decoder.share == 0.1
     for parameter in (*lexical.parameters(), *output.parameters()):
         assert parameter.abs().max() <= 0.1
+
+
+def test_biases_that_are_far_apart_cost_int8_no_precision():
+    """Expected: rounding is off about as much as with equal biases; unscaled beside weights of 0.3, three times."""
+    if not int8_is_exact():
+        pytest.skip("no exact products of 8-bit integers here")
+    torch.manual_seed(1)
+    output = LogLinearOutput(64, 64, 500, share=0.1, unk_index=3)
+    base, lexical = output.score.out_proj, output.lexical.score.out_proj
+    query = torch.cat([torch.rand(9, 128) * 2 - 1, torch.full((9, 1), 0.1)], dim=1)
+
+    def error():
+        product = output.parts(query, torch.empty(0))
+        exact = product.query @ product.weight.t() + product.bias
+        return (Int8Linear(product.weight, product.bias, 9)(product.query) - exact).abs().mean()
+
+    with torch.no_grad():
+        for layer in (base, lexical):
+            layer.weight.uniform_(-0.3, 0.3)
+            layer.bias.normal_(std=1.5)
+        far = error()
+        lexical.bias.copy_(base.bias)
+        assert far < 1.5 * error()
 
 
 SOURCE = range(4, 11)
@@ -127,6 +164,7 @@ def test_the_lexical_model_changes_words_from_the_second_one_on():
     [
         ({"lexical_share": 1.5}, "--lexical-share is a share, 1 at most, but is 1.5"),
         ({"lexical_share": -0.5}, "--lexical-share must be 0 or more"),
+        ({"lexical_share": math.nan}, "--lexical-share must be 0 or more, but is nan"),
         ({"output_layer": "query_embedding"}, "is mixed into --output-layer linear alone"),
         ({"lexical_dim": 0, "base_checkpoint": "file"}, "--base-checkpoint is for a lexical model"),
         ({"base_checkpoint": "nowhere.pt"}, "nowhere.pt"),
@@ -135,3 +173,13 @@ def test_the_lexical_model_changes_words_from_the_second_one_on():
 def test_contradictory_options_are_refused(options, message):
     with pytest.raises(UserError, match=message):
         build_model("dress_ls", **TINY | options)
+
+
+@pytest.mark.parametrize("cfg", [None, {"model": Namespace(arch="lstm", encoder_embed_dim=6)}])
+def test_a_base_of_an_arch_of_fairseq_is_refused(tmp_path, cfg):
+    """Those without a dataclass have their options in a namespace; a file may have none at all."""
+    path = tmp_path / "base.pt"
+    history = [{"num_updates": 1, "optimizer_name": "FairseqAdam", "lr_scheduler_state": {}}]
+    torch.save({"cfg": cfg, "args": None, "model": {}, "extra_state": {}, "optimizer_history": history}, path)
+    with pytest.raises(UserError, match=r"must be of the nts family .* its embed_dim is None and not 6"):
+        build_model("dress_ls", **TINY, base_checkpoint=str(path))

@@ -25,16 +25,17 @@ def load_base(model: nn.Module, cfg: NtsConfig, task: FairseqTask) -> None:
     state = checkpoint_utils.load_checkpoint_to_cpu(path)
     if hasattr(task, "check_dictionaries"):
         task.check_dictionaries(state["task_state"], path)
-    trained = state["cfg"]["model"]
+    trained = (state["cfg"] or {}).get("model")  # of some archs of fairseq a namespace
     for name in _SHAPING:
-        if str(trained.get(name)) != str(getattr(cfg, name)):
+        found, wanted = getattr(trained, name, None), getattr(cfg, name)
+        if str(found) != str(wanted):
             raise UserError(
                 f"--base-checkpoint {path} must be of the nts family with the options of this model, but its "
-                f"{name} is {trained.get(name)} and not {getattr(cfg, name)}."
+                f"{name} is {found} and not {wanted}."
             )
-    wanted = {name: value.shape for name, value in model.state_dict().items() if not is_lexical(name)}
-    found = {name: value.shape for name, value in state["model"].items()}
-    if wanted != found:
-        name = min(name for name in {*wanted, *found} if wanted.get(name) != found.get(name))
+    shapes = {name: value.shape for name, value in model.state_dict().items() if not is_lexical(name)}
+    given = {name: value.shape for name, value in state["model"].items()}
+    if shapes != given:
+        name = min(name for name in {*shapes, *given} if shapes.get(name) != given.get(name))
         raise UserError(f"--base-checkpoint {path} has other parameters than this model ({name}): give another one.")
     model.load_state_dict(state["model"], strict=False)

@@ -99,6 +99,14 @@ class LexicalDecoder(NtsDecoder):
         share = self.share * words.ne(self.dictionary.eos()).unsqueeze(-1).to(read)  # (N, T, 1)
         return replace(step, features=torch.cat([step.features, read, share], dim=-1)), state
 
+    def scores(self, step: Step, memory: NtsMemory) -> Tensor:
+        if self.learns_lexical_alone and self.training:
+            raise UserError(
+                "beside --base-checkpoint the lexical model learns by its own loss, which this --criterion leaves out: "
+                "take --criterion model_loss."
+            )
+        return super().scores(step, memory)
+
     def step_loss(
         self, step: Step, memory: NtsMemory, target: Tensor, label_smoothing: float
     ) -> LossSums | MixtureLoss:
@@ -249,8 +257,9 @@ def _build(cls: type[NtsModel], cfg: NtsConfig, task: FairseqTask) -> NtsModel:
     parts: dict[str, Any] = {"embed_tokens": target_words, "stack": stack, "dropout": on_input}
     if not cfg.lexical_dim:
         return cls(encoder, NtsDecoder(dictionary, output=build_output_layer(cfg, hidden, width, dictionary), **parts))
-    output = LogLinearOutput(hidden, cfg.lexical_dim, len(dictionary), unk_index=dictionary.unk())
-    mixed: dict[str, Any] = {"output": output, "share": cfg.lexical_share, "lexical_dropout": cfg.dropout}
+    share, unk = cfg.lexical_share, dictionary.unk()
+    output = LogLinearOutput(hidden, cfg.lexical_dim, len(dictionary), share=share, unk_index=unk)
+    mixed: dict[str, Any] = {"output": output, "share": share, "lexical_dropout": cfg.dropout}
     return cls(encoder, LexicalDecoder(dictionary=dictionary, **mixed, **parts))
 
 
