@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -65,6 +65,15 @@ def test_no_other_thread_takes_the_status_of_a_command(stub: list[str]) -> None:
     assert process not in children
 
 
+@pytest.fixture
+def heeded_interrupt() -> Iterator[None]:
+    """SIGINT is not ignored by what is started here, though it is by what a shell starts with &."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, handler)
+
+
+@pytest.mark.usefixtures("heeded_interrupt")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_a_signal_to_a_program_ends_the_command(number: signal.Signals, stub: list[str]) -> None:
     with subprocess.Popen(

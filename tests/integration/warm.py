@@ -218,6 +218,7 @@ def _execute(
     prepare: Callable[[], object],
 ) -> None:
     """In the new process: be the command."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts with & ignores it
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
