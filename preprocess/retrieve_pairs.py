@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from corpus.command import HelpFormatter, exit_status, whole_number
+from corpus.command import HelpFormatter, exit_status, whole_number, write_once
 from corpus.errors import InputError
-from corpus.output import SIDES, SPLITS, Output, check_free
+from corpus.output import SIDES, SPLITS, Output
 from corpus.reading import read_aligned
 from sklearn.feature_extraction.text import TfidfVectorizer
 from tqdm import tqdm
@@ -165,14 +165,8 @@ def retrieve(options: Namespace) -> None:
     output = Output(
         options.output, script=NAME, version=VERSION, options=kept, versions=versions, overwrite=options.overwrite
     )
-    if output.finished([*sources, *train]):
-        print(f"{NAME}: {options.output} is complete already: nothing to do")
+    if not write_once(output, [*sources, *train], lambda: write(options, output)):
         return
-    check_free(options.output, NAME, options.overwrite)
-    with output:
-        for path in [*sources, *train]:
-            output.source(path)
-        write(options, output)
     sizes = " + ".join(f"{split.kept:,} {name}" for name, split in output.splits.items())
     without = output.facts["sentences_without_a_pair"]
     print(f"{NAME}: wrote {sizes} sentences with their pairs to {options.output}; {without} have none")

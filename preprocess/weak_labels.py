@@ -17,9 +17,9 @@ from random import Random
 
 from corpus.alignment import Block, Links, align, number_words, smallest_blocks, symmetrise
 from corpus.chance import between
-from corpus.command import exit_status, whole_number
+from corpus.command import exit_status, whole_number, write_once
 from corpus.errors import InputError
-from corpus.output import SIDES, Output, check_free
+from corpus.output import SIDES, Output
 from corpus.reading import read_aligned
 from tqdm import tqdm
 
@@ -64,15 +64,13 @@ def label(options: Namespace) -> None:
     sources = [path for paths in files.values() for path in paths]
     kept = {key: value for key, value in vars(options).items() if key not in ("data", "output", "overwrite")}
     output = Output(options.output, script=NAME, version=VERSION, options=kept, overwrite=options.overwrite)
-    if output.finished(sources):
-        print(f"{NAME}: {options.output} is complete already: nothing to do")
-        return
-    check_free(options.output, NAME, options.overwrite)
-    with output:
-        for path in sources:
-            output.source(path)
+
+    def write() -> None:
         links = list(align_both(files, options.iterations, grow=options.symmetrise == "grow-diag"))
         output.facts = write_labels(output, files, links, options)
+
+    if not write_once(output, sources, write):
+        return
     sizes = " + ".join(f"{output.splits[split].kept:,} {split}" for split in files)
     share = output.facts["phrase_words"] / output.facts["words"]
     print(f"{NAME}: wrote labels of {sizes} pairs to {options.output}; {share:.1%} of the words are of phrases")

@@ -204,20 +204,37 @@ def prepare(
         versions=steps.library_versions(options.unit, truecase=options.truecase, bpe=bool(options.bpe)),
         overwrite=options.overwrite,
     )
+    remarks: list[str] = []
+
+    def write() -> None:
+        preparation = Preparation(output, options)
+        build(options, preparation)
+        preparation.finish()
+        remarks.extend(preparation.looks.remarks())
+
+    if write_once(output, sources, write):
+        describe(output, name, remarks)
+
+
+def write_once(output: Output, sources: Sequence[Path], write: Callable[[], None]) -> bool:
+    """Have ``write`` fill a directory, unless it is there already from the same options and files; whether it did.
+
+    Raises:
+        InputError: if the directory may not be written, or a source is missing.
+    """
+    script = output.head["script"]
     if output.finished(sources):
-        print(f"{name}: {options.output} is complete already: nothing to do")
-        return
-    check_free(options.output, name, options.overwrite)
-    for path in sources:
+        print(f"{script}: {output.path} is complete already: nothing to do")
+        return False
+    check_free(output.path, script, output.overwrite)
+    for path in sources:  # before a folder is made
         if not path.is_file():
             raise InputError(f"there is no file {path}.")
     with output:
         for path in sources:
             output.source(path)
-        preparation = Preparation(output, options)
-        build(options, preparation)
-        preparation.finish()
-    describe(output, name, preparation.looks.remarks())
+        write()
+    return True
 
 
 def content_options(options: Namespace, sources: list[Path]) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from corpus.command import HelpFormatter, exit_status, whole_number
+from corpus.command import HelpFormatter, exit_status, whole_number, write_once
 from corpus.errors import InputError
-from corpus.output import Output, check_free
+from corpus.output import Output
 from corpus.reading import read_lines
 
 
@@ -58,18 +58,8 @@ def learn(
             versions=_versions(name, libraries),
             overwrite=options.overwrite,
         )
-        if output.finished(options.text):
-            print(f"{name}: {options.output} is complete already: nothing to do")
-            return
-        check_free(options.output, name, options.overwrite)
-        for path in options.text:
-            if not path.is_file():
-                raise InputError(f"there is no file {path}.")
-        with output:
-            for path in options.text:
-                output.source(path)
-            write(options, output)
-        print(f"{name}: wrote {options.output}")
+        if write_once(output, options.text, lambda: write(options, output)):
+            print(f"{name}: wrote {options.output}")
 
     return exit_status(name, options.output, work)
 
