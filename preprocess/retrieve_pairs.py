@@ -24,7 +24,7 @@ import numpy as np
 from corpus.command import HelpFormatter, exit_status, whole_number, write_once
 from corpus.errors import InputError
 from corpus.output import SIDES, SPLITS, Output
-from corpus.reading import read_aligned
+from corpus.reading import read_words
 from sklearn.feature_extraction.text import TfidfVectorizer
 from tqdm import tqdm
 
@@ -106,10 +106,7 @@ def read_split(folder: Path, split: str, options: Namespace) -> list[Pair]:
         InputError: if a line is empty, has the pair symbol, or the sides do not pair up.
     """
     found: list[Pair] = []
-    for where, lines in read_aligned(files_of(folder, split)):
-        sides = [line.split() for line in lines]
-        if not all(sides):
-            raise InputError(f"{where} has an empty side: leave such pairs out.")
+    for where, sides in read_words(files_of(folder, split)):
         if any(options.pair_symbol in words for words in sides):
             raise InputError(f"{where} has the word {options.pair_symbol}: choose another --pair-symbol.")
         for side, words in enumerate(sides):

@@ -20,7 +20,7 @@ from corpus.chance import between
 from corpus.command import exit_status, whole_number, write_once
 from corpus.errors import InputError
 from corpus.output import SIDES, Output
-from corpus.reading import read_aligned
+from corpus.reading import read_words
 from tqdm import tqdm
 
 NAME = "weak_labels"
@@ -76,25 +76,12 @@ def label(options: Namespace) -> None:
     print(f"{NAME}: wrote labels of {sizes} pairs to {options.output}; {share:.1%} of the words are of phrases")
 
 
-def read_pairs(paths: list[Path]) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield the words of both sides.
-
-    Raises:
-        InputError: if a line is empty.
-    """
-    for where, lines in read_aligned(paths):
-        source, target = (line.split() for line in lines)
-        if not source or not target:
-            raise InputError(f"{where} has an empty side: leave such pairs out.")
-        yield source, target
-
-
 def align_both(files: dict[str, list[Path]], iterations: int, *, grow: bool) -> Iterator[Links]:
     """Align all splits together; yield the links of every pair."""
     numbers: dict[str, int] = {}
     # Twice through the files, so that the text itself is never held.
     sides = [
-        number_words((pair[side] for paths in files.values() for pair in read_pairs(paths)), numbers)
+        number_words((pair[side] for paths in files.values() for _, pair in read_words(paths)), numbers)
         for side in range(len(SIDES))
     ]
     if not len(sides[0].words):
@@ -112,12 +99,12 @@ def write_labels(
     output: Output, files: dict[str, list[Path]], links: list[Links], options: Namespace
 ) -> dict[str, int]:
     """Choose the phrases of every pair, write the labels, and count words."""
-    counts = Counter(word for pair in read_pairs(files["train"]) for side in pair for word in side)
+    counts = Counter(word for _, pair in read_words(files["train"]) for side in pair for word in side)
     rng, left = Random(options.seed), iter(tqdm(links, desc="labels", leave=False, file=sys.stderr, disable=None))
     words = Counter[str]()
     for split, paths in files.items():
         with output.split(split, [f"{side}.z" for side in SIDES]) as writer:
-            for (source, target), pair_links in zip(read_pairs(paths), left, strict=False):
+            for (_, (source, target)), pair_links in zip(read_words(paths), left, strict=False):
                 number = between(rng, 1, options.phrases)
                 blocks = rarest_blocks(source, target, pair_links, counts, number, options.phrase_length)
                 labels = [

@@ -105,3 +105,16 @@ def read_aligned(
                 f"{short} has {number - 1} lines but {long} has more: the sides must be aligned line by line."
             )
         yield f"line {number} of {' / '.join(map(str, paths))}", list(lines)
+
+
+def read_words(paths: list[Path]) -> Iterator[tuple[str, list[list[str]]]]:
+    """As ``read_aligned``, each line as its words.
+
+    Raises:
+        InputError: if a line is empty, too.
+    """
+    for where, lines in read_aligned(paths):
+        sides = [line.split() for line in lines]
+        if not all(sides):
+            raise InputError(f"{where} has an empty side: leave such pairs out.")
+        yield where, sides
