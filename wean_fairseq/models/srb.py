@@ -1,24 +1,42 @@
 """``srb``: a summary is to be relevant to its source (Ma et al., ACL 2017, arXiv 1706.02459).
 
+The defaults are the sizes of the authors' release, for LCSTS.
+
 Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length, ``V`` words, ``E`` embedding width,
 ``H`` hidden width.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from fairseq.data import Dictionary
+from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
-from ...modules import BilinearAttention, GatedLstm, LossSums, MixtureLoss, Step
-from ..attentive_lstm import AttentiveLstmDecoder, AttentiveMemory
-from ..base import LossModel, SourceEncoder, add_auxiliary
-from ..presets import register_family
-from ..word_layers import build_output_layer, word_embedding
-from .config import SrbConfig
+from ..fields import option
+from ..modules import GATE_INPUTS, BilinearAttention, GatedLstm, LossSums, MixtureLoss, Step
+from .attentive_lstm import AttentiveLstmDecoder, AttentiveMemory
+from .base import LossModel, SourceEncoder, add_auxiliary
+from .presets import register_family
+from .word_layers import OutputLayerConfig, build_output_layer, word_embedding
+
+
+@dataclass
+class SrbConfig(OutputLayerConfig):
+    """Section numbers are those of the paper."""
+
+    embed_dim: int = option(400, "width of the embedding that all parts share", least=1)
+    hidden_size: int = option(500, "units of the encoder and of the decoder", least=1)
+    dropout: float = option(0.0, "dropout on the embeddings and before the output layer")
+    relevance_weight: float = option(
+        0.0001, "weight of the cosine of source and summary in the loss (lambda, sec. 3.4)", least=0
+    )
+    gate_input: ChoiceEnum(GATE_INPUTS) = option(  # type: ignore[valid-type]
+        "state-and-word", "what tells the importance of a source word (sec. 3.2); state, as in the authors' release"
+    )
 
 
 class SrbDecoder(AttentiveLstmDecoder):

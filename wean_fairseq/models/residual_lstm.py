@@ -1,22 +1,50 @@
 """``residual_lstm``: stacked residual LSTM networks for paraphrases (Prakash et al., COLING 2016, C16-1275).
 
-The decoder starts where the encoder ended, without attention.
+The decoder starts where the encoder ended, without attention. The defaults are the paper's sizes.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length, ``E`` embedding width, ``H`` hidden
 width, ``L`` layers, ``V`` words.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 from fairseq.data import Dictionary
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ...modules import LstmStart, LstmState, QueryEmbedding, ResidualLstm, Step
-from ..base import LossModel, SourceEncoder, StepDecoder, init_uniform_
-from ..presets import register_family
-from ..word_layers import build_output_layer, word_embedding
-from .config import PRESETS, ResidualLstmConfig
+from ..fields import option
+from ..modules import LstmStart, LstmState, QueryEmbedding, ResidualLstm, Step
+from .base import LossModel, SourceEncoder, StepDecoder, init_uniform_
+from .presets import register_family
+from .word_layers import OutputLayerConfig, build_output_layer, word_embedding
+
+
+@dataclass
+class ResidualLstmConfig(OutputLayerConfig):
+    """Section numbers are those of the paper; the options of the output layer are those of all families here."""
+
+    embed_dim: int = option(512, "width of the embeddings; residuals are cut where it is not --hidden-size", least=1)
+    hidden_size: int = option(512, "units of every layer (sec. 4.2)", least=1)
+    num_layers: int = option(4, "layers of the encoder, and of the decoder (sec. 4.2)", least=1)
+    residual_every: int = option(
+        2, "add the input of this many layers to their output (n of sec. 2.3); 0 = never", least=0
+    )
+    residual_recurrent: bool = option(
+        False, 'let the recurrence go on with the sum too (sec. 2.3, "pointwise addition to h_t"); slower'
+    )
+    dropout: float = option(0.5, "dropout after every layer (sec. 4.2)")
+    share_embeddings: bool = option(False, "one word embedding for encoder and decoder, as in WEAN, instead of two")
+    init_range: float = option(
+        0.08,
+        "weights start uniform in [-x, x] (not in the paper; the value is that of Sutskever et al. 2014); "
+        "0 = PyTorch's defaults",
+        least=0,
+    )
+
+
+# The paper's baseline "Sequence to Sequence": the same layers without residuals.
+PRESETS = {"stacked_lstm": {"residual_every": 0}}
 
 
 class ResidualLstmEncoder(SourceEncoder):
