@@ -21,11 +21,7 @@ def option(default: Any, text: str, **metadata: Any) -> Any:
 
 
 def check_ranges(config: type, cfg: Any) -> None:
-    """Refuse numbers below what their options take.
-
-    Raises:
-        UserError: naming the option.
-    """
+    """Refuse numbers below what their options take: a ``UserError`` names the option."""
     for item in fields(config):
         least, value = item.metadata.get("least"), getattr(cfg, item.name, None)
         if least is not None and value is not None and not value >= least:  # NaN is neither

@@ -20,15 +20,9 @@ class NoLiteral(UserError):
 
 
 def read_literal(text: Any, *_namespaces: Any) -> Any:
-    """The value of a literal.
+    """The value of a literal; ``NoLiteral`` if the text is anything else, or too large, ``TypeError`` if it is no text.
 
-    Args:
-        text: of the literal.
-        _namespaces: the other arguments of ``eval``, which no literal looks at.
-
-    Raises:
-        NoLiteral: if the text is anything else, or too large.
-        TypeError: if it is no text, as of ``eval``.
+    ``_namespaces`` are the other arguments of ``eval``, which no literal looks at.
     """
     if not isinstance(text, str):
         raise TypeError(f"a literal is a string, not {type(text).__name__}")

@@ -43,11 +43,7 @@ _half_done: list[BaseException] = []  # the error that has ended a registration
 
 
 def register() -> None:
-    """Prepare the host, then import everything that registers itself.
-
-    Raises:
-        ImportError: if it has failed half way before: fairseq takes nothing twice.
-    """
+    """Prepare the host, then import everything that registers itself: once, as fairseq takes nothing twice."""
     import_module(f"{_PACKAGE}.compat").install()
     if _half_done:
         raise ImportError(f"{_PACKAGE} was not registered ({_half_done[0]}): start Python anew.") from _half_done[0]
@@ -97,12 +93,7 @@ class _RegisteringFinder(MetaPathFinder):
 
 
 class _Registering(Loader):
-    """Loader of a module that needs the plugin; but for that it is the usual one.
-
-    Args:
-        finder: registers.
-        spec: of the module, as the usual finders give it.
-    """
+    """Loader of a module that needs the plugin; but for that it is the usual one of ``spec``."""
 
     def __init__(self, finder: _RegisteringFinder, spec: ModuleSpec) -> None:
         self._finder = finder

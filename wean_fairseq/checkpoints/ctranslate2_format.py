@@ -26,14 +26,9 @@ from ..optional import import_optional
 
 @torch.no_grad()
 def convert(model: Any, task: Any, folder: Path) -> None:
-    """Write a model in CTranslate2's format.
+    """Write a model, in evaluation mode and on the CPU, in CTranslate2's format.
 
-    Args:
-        model: in evaluation mode, on the CPU.
-        task: with its dictionaries.
-
-    Raises:
-        UserError: if the library is not installed, or has no parts for the model.
+    A library that is not installed, or has no parts for the model, is a ``UserError``.
     """
     library = import_optional("ctranslate2")
     names = library.converters.fairseq

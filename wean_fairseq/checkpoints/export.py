@@ -60,8 +60,7 @@ def export(
         Whether it is known how text becomes the model's tokens; if not, there is no text.json.
 
     Raises:
-        UserError: if the checkpoint or the dictionaries are not what they must be, the folder has files, or CTranslate2
-            has no such model.
+        UserError: if any of this is not what it must be, or CTranslate2 has no such model.
     """
     folder = Path(folder).resolve()
     partial = folder.with_name(f"{folder.name}.tmp")
@@ -185,20 +184,12 @@ def _dictionary_files(cfg: dict[str, Any], folder: Path, state: dict[str, Any], 
 
 
 def read_model(path: str | Path) -> dict[str, Any]:
-    """Content of a checkpoint of fairseq-train, or of an export.
-
-    Raises:
-        UserError: if it is neither, is damaged, or would run code.
-    """
+    """Content of a checkpoint or of an export; a ``UserError`` if it is neither, is damaged, or would run code."""
     return read_export(path) if is_export(path) else read_checkpoint(path)
 
 
 def read_exported_text(path: str | Path) -> Text | None:
-    """The steps from text to tokens of an exported model; ``None`` where nobody knows.
-
-    Raises:
-        UserError: if it is damaged.
-    """
+    """The steps from text to tokens of an export, ``None`` where nobody knows; a ``UserError`` if they are damaged."""
     folder = _folder_of(path)
     if not (folder / TEXT).is_file():
         return None
@@ -217,11 +208,9 @@ def read_exported_text(path: str | Path) -> Text | None:
 
 
 def read_export(path: str | Path) -> dict[str, Any]:
-    """Read a folder of ``export`` as a checkpoint of fairseq-train without the state of its optimiser.
+    """Read a folder of ``export`` as a checkpoint without the state of its optimiser.
 
-    Raises:
-        Damaged: if something in the directory has changed, or is not what ``export`` writes.
-        UserError: if it is not there.
+    A folder that is not there is a ``UserError``; one that has changed, or was not written by ``export``, ``Damaged``.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file

@@ -27,8 +27,7 @@ class Choice(NamedTuple):
 def choose(cfg: CheckpointConfig) -> Choice | None:
     """The checkpoint to go on from, or to begin with; ``None`` if the training begins with nothing.
 
-    Raises:
-        UserError: if one was named and is not there or not intact, or if there are some and none of them is intact.
+    A ``UserError`` if one was named and is not there or not intact, or if there are some and none of them is intact.
     """
     if is_named(cfg):
         path = Path(cfg.restore_file)

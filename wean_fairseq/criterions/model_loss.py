@@ -47,16 +47,11 @@ class ModelLossCriterion(FairseqCriterion):
     """Sums over tokens come out; the division happens once, in ``reduce_metrics``.
 
     Args:
-        task: gives the padding index.
-        label_smoothing: in [0, 1).
         sentence_avg: divide gradients by sentences instead of tokens.
         bf16_output: see ``modules.output_matmul.bf16_products``; validation rounds too. Additive
             scores stay as they are, and with label smoothing those of ``dnpg``.
         skip_first_target: train as C-DNPG's release, which cuts [CLS] off its targets and so never trains P(y_1);
             validation leaves it out too.
-
-    Raises:
-        UserError: if ``label_smoothing`` is out of range.
     """
 
     def __init__(
@@ -78,18 +73,9 @@ class ModelLossCriterion(FairseqCriterion):
     def forward(
         self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
-        """Loss of one batch.
+        """The summed loss of a batch, the number it is to be divided by, and the sums to log.
 
-        Args:
-            model: see the module docstring.
-            sample: fairseq's batch: ``net_input``, ``target`` (B, T), ``ntokens``.
-            reduce: must be true; single tokens' losses are never kept.
-
-        Returns:
-            The summed loss, the number it is to be divided by, and the sums to log.
-
-        Raises:
-            UserError: if the model has no loss that this criterion knows.
+        ``reduce`` must be true: single tokens' losses are never kept. A model without a loss is a ``UserError``.
         """
         if not reduce:
             raise NotImplementedError("this criterion keeps no per-token losses: use cross_entropy for reduce=False.")

@@ -70,14 +70,8 @@ class PolicyGradientConfig(FairseqDataclass):
 class PolicyGradientCriterion(ModelLossCriterion):
     """In training the loss of sentences that are drawn; in validation that of the targets, and greedy outputs' rewards.
 
-    Losses are sums over words; gradients are divided by sentences.
-
-    Args:
-        task: of this package; it knows the words, and the epoch.
-        cfg: the options.
-
-    Raises:
-        UserError: if an option is out of range, or a model that rewards is missing or cannot be used.
+    Losses are sums over words; gradients are divided by sentences. Options that are out of range, and models for
+    rewards that are missing or cannot be used, are a ``UserError``.
     """
 
     def __init__(self, task: FairseqTask, cfg: PolicyGradientConfig) -> None:

@@ -37,13 +37,8 @@ def simplicity(sources: Sentences, outputs: Sentences, targets: Sentences, forwa
 class RewardModel:
     """A frozen model of another training, not a part of the criterion that asks it.
 
-    Args:
-        path: of its checkpoint.
-        option: that named it.
-        dictionaries: of the words that it will read.
-
-    Raises:
-        UserError: if it cannot be loaded, is of another kind, or knows other words.
+    A ``UserError`` if the checkpoint that ``option`` names cannot be loaded, is of another kind, or knows other words
+    than the dictionaries of what it will read.
     """
 
     wanted: str  # of the model, in words

@@ -46,8 +46,7 @@ class TopicFeatures:
     def prepare(self, split: str, topics: Iterable[Topics]) -> None:
         """Make the features of a split ready: from its file, which is written first if need be.
 
-        Raises:
-            UserError: if the directory cannot be used, or BERT cannot.
+        A directory, or a BERT, that cannot be used is a ``UserError``.
         """
         distinct = sorted(set(topics))
         starts = np.cumsum([0, *map(len, distinct)])
@@ -71,15 +70,7 @@ class TopicFeatures:
         self._splits[split] = features, dict(zip(distinct, starts[:-1].tolist(), strict=True))
 
     def align(self, src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
-        """The features of the topic words of a batch, in their places; 0 at end symbols and padding.
-
-        Args:
-            src_tokens: shape (B, S), padded on either side.
-            dictionary: of the source; knows how words are spelt.
-
-        Returns:
-            Shape (B, S, L, H), float32.
-        """
+        """The features of topic words (B, S) in their places, 0 at end symbols and padding: (B, S, L, H), float32."""
         is_topic = topic_positions(src_tokens, dictionary)  # (B, S)
         rows = zip(src_tokens.tolist(), is_topic.tolist(), strict=True)
         topics = [tuple(dictionary[index] for index, kept in zip(*row, strict=True) if kept) for row in rows]
@@ -122,11 +113,7 @@ class _CacheFile:
         self.path = folder / key
 
     def read(self, *, warn: bool = False) -> np.ndarray | None:
-        """The features, memory-mapped; ``None`` if they are not there, are damaged or are others.
-
-        Args:
-            warn: say so if something is there that cannot be used.
-        """
+        """The features, memory-mapped; ``None`` if they are not there, are damaged (``warn``: say so) or are others."""
         if not self.path.exists():
             return None
         try:
@@ -154,11 +141,7 @@ class _CacheFile:
             yield
 
     def write(self, split: str, starts: np.ndarray) -> None:
-        """Compute the features and put them there, complete or not at all.
-
-        Args:
-            starts: the row of each sentence's first topic.
-        """
+        """Compute the features and put them there, complete or not at all; ``starts`` has each sentence's row."""
         size = int(np.prod(self.shape)) * np.dtype(STORED).itemsize
         logger.info(
             f"{split}: BERT reads {len(self.topics)} distinct topic lines ({self.shape[0]} words), {size / 1e6:.1f} MB "

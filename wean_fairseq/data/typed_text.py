@@ -26,11 +26,8 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 def read_typed_lines(given: str, buffer_size: int) -> Iterator[list[str]]:
     """Yield buffers of lines, white space at their ends left out, as ``fairseq_cli.interactive.buffered_read`` does.
 
-    Args:
-        given: name of a file; ``-`` = what is typed or piped in.
-
-    Raises:
-        UserError: naming the first line that is no UTF-8, or the file that cannot be read; if the input is closed.
+    They come from the file ``given``, or if that is ``-`` from what is typed or piped in. A line that is no UTF-8, a
+    file that cannot be read, and an input that is closed are a ``UserError``.
     """
     lines = _lines(given)
     while buffer := list(islice(lines, buffer_size)):
@@ -85,11 +82,7 @@ def are_known(tokens: Tensor, dictionary: Any) -> list[bool]:
 
 
 def unknown_words_sentence(sentences: Iterable[Tensor], dictionary: Any) -> str:
-    """The sentence to say where more than a fifth of the words are not in the dictionary; empty where they are fewer.
-
-    Args:
-        sentences: tokens of each, (S,).
-    """
+    """The sentence to say where more than a fifth of the words are not in the dictionary; empty where fewer are."""
     words = 0
     unknown: list[str] = []
     for tokens in sentences:

@@ -31,11 +31,7 @@ class LossModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def build_model(cls, cfg: Any, task: FairseqTask) -> Any:
-        """Build the model that ``cfg`` describes for the dictionaries of ``task``.
-
-        Raises:
-            UserError: if the options contradict each other, the dictionaries or the task.
-        """
+        """The model that ``cfg`` describes; a ``UserError`` if options contradict each other, the data or the task."""
         cls._check_task(task)
         check_ranges(cls.options, cfg)
         with user_errors():
@@ -70,16 +66,15 @@ class LossModel(FairseqEncoderDecoderModel):
         """Score every next word, or with ``target`` compute the loss, which builds only the scores that it needs.
 
         Args:
-            src_tokens: shape (B, S).
-            src_lengths: shape (B,).
-            prev_output_tokens: shape (B, T).
-            target: shape (B, T).
+            src_tokens: (B, S).
+            src_lengths: (B,).
+            prev_output_tokens: (B, T).
+            target: (B, T).
             label_smoothing: used with ``target``.
             task_inputs: what else the task gives; the encoder takes what it needs of it.
 
         Returns:
-            What the decoder returns: scores (B, T, V) and ``{"attn": [weights (B, T, S) or None], ...}``; with
-            ``target`` the summed losses.
+            See ``StepDecoder.forward``; with ``target`` the summed losses.
         """
         encoder_out = self.encoder(src_tokens, src_lengths, **task_inputs)
         found: tuple[Tensor, dict[str, Any]] | LossSums | MixtureLoss
@@ -96,9 +91,6 @@ class SourceEncoder(FairseqEncoder):
     A family's ``forward`` reads ``src_tokens`` (B, S), slots included, padded on either side, and what it needs of the
     task's further inputs; ``src_lengths`` is ignored, as the lengths are read off the padding. It returns tensors by
     name; a mask is ``True`` at padding.
-
-    Args:
-        dictionary: of the source.
     """
 
     def __init__(self, dictionary: Dictionary) -> None:
@@ -143,21 +135,14 @@ StateT = TypeVar("StateT", bound=State)
 class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
     """A decoder as steps from a memory and a state; training, fairseq's loop and the fast search take the same steps.
 
-    A family sets ``output`` and ``embed_tokens`` and writes ``remember``, ``begin`` and ``step``. No other class knows
-    fairseq's interface of a decoder. See docs/architecture.md.
-
-    Args:
-        dictionary: of the target.
-
-    Attributes:
-        normalises: ``scores`` are log-probabilities, which no temperature can be applied to before they are summed.
-        ranks_hypotheses: ``finish`` adds what is no log-probability, for the fast search alone; no stop rule holds.
+    A family sets ``output`` and ``embed_tokens`` (V, E), and writes ``remember``, ``begin`` and ``step``. No other
+    class knows fairseq's interface of a decoder. See docs/architecture.md.
     """
 
     output: OutputLayer
     embed_tokens: nn.Embedding
-    normalises = False
-    ranks_hypotheses = False
+    normalises = False  # ``scores`` are log-probabilities: no temperature can be applied before they are summed
+    ranks_hypotheses = False  # ``finish`` adds what is no log-probability, for the fast search; no stop rule holds
     laid_out: Any = None  # what the fast search has made of the weights, for its next batch
 
     def __init__(self, dictionary: Dictionary) -> None:
@@ -185,15 +170,12 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         return state
 
     def step(self, words: Tensor, memory: MemoryT, state: StateT) -> tuple[Step, StateT]:
-        """Take steps.
+        """Take steps; returns them, and the state after the last of them.
 
         Args:
             words: the word before each step, (N, T): one, or from the first step on as many as there are.
             memory: of B sentences, whose hypotheses lie side by side in ``words``; N is a multiple of B.
             state: after the step before.
-
-        Returns:
-            The steps, and the state after the last of them.
         """
         raise NotImplementedError
 
@@ -213,14 +195,8 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
     def finish(self, step: Step, memory: MemoryT, scores: WordScores, log_sum: Tensor) -> Tensor:
         """Change the scores of one step that do not depend on its features alone, as ``scores`` does.
 
-        Args:
-            step: of one word, (N, 1, ...).
-            memory: as for ``step``.
-            scores: of all words by the features.
-            log_sum: log of the summed exponentials of the scores, (N,).
-
-        Returns:
-            What to take from the scores for log-probabilities, (N,).
+        Returns the numbers (N,) to take from the scores for log-probabilities, from ``log_sum`` (N,), the log of the
+        summed exponentials of all scores by the features. The step is of one word, (N, 1, ...).
         """
         return log_sum
 

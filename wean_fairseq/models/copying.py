@@ -61,10 +61,8 @@ CopyMemoryT = TypeVar("CopyMemoryT", bound=CopyMemory)
 class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
     """A decoder over ``V`` base words and ``K`` slots, whose steps say how words are copied.
 
-    ``copies`` is false where a family's baseline does not copy: then a slot counts as ``<unk>``.
-
-    Args:
-        dictionary: an ``ExtendedDictionary``, or any of fairseq's, which has no slots.
+    ``copies`` is false where a family's baseline does not copy: then a slot counts as ``<unk>``. Dictionaries of
+    fairseq have no slots.
     """
 
     copies: bool = True

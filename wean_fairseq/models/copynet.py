@@ -122,11 +122,9 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
     """Attentive read, selective read, state update, and scores for generating and copying.
 
     Args:
-        embed_tokens: the shared embedding of the base words, (V, E).
         cell: recurrent cell; input E, then M for the selective read, then M for the context, as far as there are any.
         attention: over the source memory; ``None`` = Enc-Dec.
         copy_proj: W_c of eq. 8, M -> H; ``None`` = no copying.
-        output: scores of generated words from the readout.
         full_readout: read out context, last word and selective read besides the state.
         coverage_weight: weight of a position's coverage in its attention score; ``None`` = not used.
         oov_embedding: what is read for a copied word outside the vocabulary, (E,); ``None`` = ``<unk>``.
@@ -230,11 +228,7 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
 class CopyNetEncoder(SourceEncoder):
     """A bidirectional GRU (sec. 3.1): h_i = [forward; backward], and the position of the word.
 
-    Args:
-        embed_tokens: the shared embedding of the base words, (V, E).
-        hidden_size: ``H`` of each direction, and of the decoder that the last states start.
-        location_width: positions that are told apart; 0 = none appended.
-        dropout: on the embeddings.
+    Positions are one-hot of ``location_width``; 0 = none.
     """
 
     def __init__(
@@ -251,11 +245,9 @@ class CopyNetEncoder(SourceEncoder):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch, see ``SourceEncoder``.
+        """Encode a batch: ``encoder_out`` (B, S, M), ``encoder_padding_mask`` (B, S), ``src_tokens`` as given.
 
-        Returns:
-            ``encoder_out`` (B, S, M), in the order of ``src_tokens``; ``encoder_padding_mask`` (B, S);
-            ``start_state`` tanh(W [forward h_S; backward h_1]), (B, H); ``src_tokens`` as given.
+        ``start_state`` is tanh(W [forward h_S; backward h_1]), (B, H).
         """
         padding_mask = src_tokens.eq(self.padding_idx)
         embedded = self.dropout(self.embed_tokens(base_ids(src_tokens, self.num_base, self.unk_index)))

@@ -58,16 +58,8 @@ class DrgdState(State):
 class DrgdDecoder(GruAttentionDecoder[DrgdState]):
     """Words are scored from tanh(W_z z_t + W_h h^d2_t + b).
 
-    h^d1_t = GRU(e(y_{t-1}), h^d1_{t-1}); attention from h^d1_t to c_t; h^d2_t = GRU([e(y_{t-1}); c_t], h^d2_{t-1});
-    z_t from e(y_{t-1}), h^d1_{t-1} and z_{t-1}, see ``RecurrentLatent``.
-
-    Args:
-        latent_dim: ``Z``.
-        attention: to the encoder's outputs, which are 2 H wide.
-        output: scores words from features, H wide.
-        dropout: on embeddings and features.
-        kl_weight: of the divergence of the latent variables in the loss.
-        kl_anneal_updates: over which it rises from 0 in training.
+    h^d1_t = GRU(e(y_{t-1}), h^d1_{t-1}); attention from h^d1_t to c_t; h^d2_t = GRU([e(y_{t-1}); c_t], h^d2_{t-1}); z_t
+    from e(y_{t-1}), h^d1_{t-1} and z_{t-1}, see ``RecurrentLatent``. Dropout falls on embeddings and features.
     """
 
     def __init__(

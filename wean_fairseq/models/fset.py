@@ -74,7 +74,6 @@ class FsetEncoder(TransformerSourceEncoder):
     Args:
         network: of the sentence; the pair shares its embedding.
         max_positions: longest of the parts.
-        provider: of the edits.
         separator: id of the word between the parts.
     """
 
@@ -92,15 +91,12 @@ class FsetEncoder(TransformerSourceEncoder):
         self.said = False  # that there are sources without a pair, or with half of one
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch, see ``SourceEncoder``.
+        """Encode a batch; a part that is longer than the model was made for is a ``UserError``.
 
         Returns:
             ``encoder_out`` (B, X, D); ``encoder_padding_mask`` (B, X), ``True`` at padding; ``place`` (B, X), where the
             sentence's tokens stand in the source; ``src_tokens`` as given; and the fields of ``Edits``, named
             ``edit_*``.
-
-        Raises:
-            UserError: if a part is longer than the model was made for.
         """
         parts = split_pairs(src_tokens, self.padding_idx, self.dictionary.eos(), self.separator)
         if parts.unpaired and not self.said:

@@ -78,10 +78,7 @@ PRESETS = {
 class TopicAverageDecoder(TopicDecoder[LstmStart, LstmState]):
     """TAV-LSTM: the mean of the topics, through a feed-forward map, is the first state.
 
-    Args:
-        embed_tokens: (V, E).
-        lstm: ``batch_first``, E -> H.
-        dropout: on the words read and on the outputs.
+    The LSTM is ``batch_first``, E -> H; dropout falls on the words read and on the outputs.
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, lstm: nn.LSTM, dropout: float) -> None:
@@ -129,7 +126,6 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
     """MTA-LSTM, and without coverage TAT-LSTM: attention over the topics, whose mean is read beside each word.
 
     Args:
-        embed_tokens: (V, E).
         lstm: holds the weights of the layers; reads a word and the topics' mean, 2E -> H.
         attention: from the top layer's last output to the topics.
         covers: multiply the attention's scores by the coverage.
@@ -214,7 +210,6 @@ class MtaLstmEncoder(TopicEncoder):
     """Looks up the topics; nothing is computed from their order but phi.
 
     Args:
-        embed_tokens: (V, E).
         num_slots: ``k``; ``None`` = any number.
         importance: phi; ``None`` where there is no coverage.
     """
@@ -238,17 +233,14 @@ class MtaLstmEncoder(TopicEncoder):
         essay_lengths: Tensor | None = None,
         **_unused: Any,
     ) -> dict[str, Tensor]:
-        """Look up the topics of a batch.
+        """Look up the topics of a batch; more of them than slots are a ``UserError``.
 
         Args:
-            essay_lengths: N, words of each essay with its end symbol, shape (B,); needed with coverage.
+            essay_lengths: N, words of each essay with its end symbol, (B,); needed with coverage.
 
         Returns:
             ``topics`` (B, k, E), zero in slots without one; ``topic_padding_mask`` (B, k); ``slot`` (B, S), see
             ``TopicWords``; ``importance`` phi (B, k), with coverage.
-
-        Raises:
-            UserError: if there are more topics than slots, or no lengths.
         """
         try:
             words = topic_words(src_tokens, self.padding_idx, self.eos_idx, self.num_slots)

@@ -98,13 +98,7 @@ class Bert(Protocol):
 
 
 class BertStates(nn.Module):
-    """B_j joined with G to H_j for all j (eq. 2, 3).
-
-    Args:
-        mixture: of the layers.
-        fusion: with the topic vectors.
-        bert: whose states they are.
-    """
+    """B_j joined with G to H_j for all j (eq. 2, 3)."""
 
     digest: Tensor
 
@@ -122,11 +116,7 @@ class BertStates(nn.Module):
         return fused
 
     def check_digest(self, trained: Tensor) -> None:
-        """Refuse a checkpoint whose BERT had the digest ``trained`` (32,) if that is not the present one.
-
-        Raises:
-            UserError: naming both.
-        """
+        """Refuse a checkpoint whose BERT had another digest, ``trained`` (32,): a ``UserError`` names both."""
         if not torch.equal(trained.cpu(), self.digest.cpu()):
             raise UserError(
                 f"this checkpoint was trained with the BERT of SHA-256 {_hex_prefix(trained)}, but that of {self.path} "
@@ -135,14 +125,7 @@ class BertStates(nn.Module):
 
 
 class PcSanEncoder(TopicEncoder):
-    """Topic vectors G, and BERT's states of the same topics.
-
-    Args:
-        dictionary: of the topics.
-        words: G, (V, D).
-        bert_states: ``None`` for topic vectors alone.
-        dropout: on what the decoder reads.
-    """
+    """Topic vectors G (V, D), and BERT's states of the same topics, or ``None``; dropout on what the decoder reads."""
 
     def __init__(
         self, dictionary: Dictionary, words: nn.Embedding, bert_states: BertStates | None, dropout: float
@@ -159,17 +142,14 @@ class PcSanEncoder(TopicEncoder):
         topic_features: Tensor | None = None,
         **_unused: Any,
     ) -> dict[str, Tensor]:
-        """Gather what the decoder layers read.
+        """Gather what the decoder layers read; a batch without BERT's states is a ``UserError`` where they are read.
 
         Args:
-            topic_features: outputs of BERT's layers for each topic, the mean over its pieces, shape (B, S, L, H).
+            topic_features: outputs of BERT's layers for each topic, the mean over its pieces, (B, S, L, H).
 
         Returns:
             ``encoder_out`` (B, N, P, M); ``encoder_padding_mask`` (B, P), ``True`` at padding and at the end symbol,
             which is no topic; ``src_tokens`` as given.
-
-        Raises:
-            UserError: if the batch lacks BERT's states.
         """
         no_topic = ~topic_positions(src_tokens, self.dictionary)
         words = self.words(src_tokens)  # (B, S, D)
@@ -197,9 +177,7 @@ DIGEST = "encoder.bert_states.digest"
 class PcSanDecoder(TransformerTargetDecoder):
     """A decoder that copies nothing, and reads every topic from one or two positions.
 
-    Args:
-        parts: those of ``TransformerTargetDecoder``.
-        positions_a_topic: 2 where a topic's vector and its BERT states are one after the other.
+    There are two where a topic's vector and its BERT states are one after the other.
     """
 
     def __init__(self, *parts: Any, positions_a_topic: int) -> None:
@@ -242,11 +220,7 @@ class PcSanModel(LossModel):
         return model
 
     def load_state_dict(self, state_dict: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Load the parameters, but refuse those of a training with another BERT.
-
-        Raises:
-            UserError: naming both.
-        """
+        """Load the parameters, but refuse those of a training with another BERT, see ``check_digest``."""
         if self.encoder.bert_states is not None and DIGEST in state_dict:
             self.encoder.bert_states.check_digest(state_dict[DIGEST])
         return super().load_state_dict(state_dict, *args, **kwargs)

@@ -112,8 +112,6 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
     """LSTM with attention, and a gate between generating a word and copying what is attended to.
 
     Args:
-        embed_tokens: the shared embedding of the base words, (V, E).
-        hidden_size: ``H``.
         attention: from the state [c_t; h_t] to the encoder outputs.
         output: V' of eq. 4, or the query of the word embeddings.
         coverage_weight: lambda of eq. 13; only counts where the attention has coverage.
@@ -211,12 +209,7 @@ SMALL = 1e-4
 
 
 class PointerGeneratorEncoder(SourceEncoder):
-    """A bidirectional LSTM of one layer, and the bridge from its final states to the decoder's first.
-
-    Args:
-        embed_tokens: the shared embedding of the base words, (V, E).
-        hidden_size: ``H``.
-    """
+    """A bidirectional LSTM of one layer, and the bridge from its final states to the decoder's first."""
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, hidden_size: int) -> None:
         super().__init__(dictionary)

@@ -108,11 +108,7 @@ class _Written(NamedTuple):
 class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
     """s_t = GRU(s_{t-1}, [y_{t-1}; c_t]); words are scored from tanh of a linear map of [s_t; c_t; y_{t-1}].
 
-    Args:
-        embed_tokens: (V, E).
-        hidden_size: ``H`` = ``A``.
-        chunk_index: id of the chunk symbol.
-        dropout: on the words read and on the readout.
+    ``H`` = ``A``; dropout falls on the words read and on the readout.
     """
 
     ends: Tensor  # the chunk symbol and the end symbol, (2,)
@@ -250,12 +246,7 @@ def _replace(memory: ChunkMemory, rows: Tensor, new: ChunkMemory) -> ChunkMemory
 
 
 class PpgEncoder(TopicEncoder):
-    """r_i = [forward; backward] over topic i, which is one word.
-
-    Args:
-        embed_tokens: (V, E).
-        hidden_size: ``H`` of each direction.
-    """
+    """r_i = [forward; backward] over topic i, which is one word."""
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, hidden_size: int) -> None:
         super().__init__(dictionary)
@@ -267,12 +258,7 @@ class PpgEncoder(TopicEncoder):
                 weight.requires_grad_(False)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode the topics of a batch, see ``TopicEncoder``.
-
-        Returns:
-            ``topics`` r (B, k, 2H), zero in slots without one; ``num_topics`` (B,); ``slot`` (B, S), see
-            ``TopicWords``.
-        """
+        """Encode topics: ``topics`` r (B, k, 2H), zero in slots without one, ``num_topics`` (B,), ``slot`` (B, S)."""
         words = topic_words(src_tokens, self.padding_idx, self.eos_idx)
         embedded = self.embed_tokens(words.tokens)  # (B, k, E)
         encoded, _ = self.gru(embedded.flatten(0, 1).unsqueeze(1))  # (B * k, 1, 2H)

@@ -15,10 +15,7 @@ ModelT = TypeVar("ModelT", bound=type[LossModel])
 def register_family(name: str, config: type, presets: Mapping[str, Any] | None = None) -> Callable[[ModelT], ModelT]:
     """Register a model under ``name``, which is an arch too, and its further archs.
 
-    Args:
-        name: of the family.
-        config: its options.
-        presets: arch -> the defaults in which it differs, by option; the command line still wins.
+    ``presets`` has the defaults in which each of these differs, by option; the command line still wins.
     """
 
     def register(model: ModelT) -> ModelT:

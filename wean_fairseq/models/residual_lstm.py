@@ -48,12 +48,7 @@ PRESETS = {"stacked_lstm": {"residual_every": 0}}
 
 
 class ResidualLstmEncoder(SourceEncoder):
-    """A residual LSTM over the words of the source.
-
-    Args:
-        embed_tokens: (V, E).
-        stack: the layers, E -> H.
-    """
+    """A residual LSTM, E -> H, over the words of the source."""
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, stack: ResidualLstm) -> None:
         super().__init__(dictionary)
@@ -61,24 +56,14 @@ class ResidualLstmEncoder(SourceEncoder):
         self.stack = stack
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch, see ``SourceEncoder``.
-
-        Returns:
-            ``final_hidden`` and ``final_cell`` of every layer, each (L, B, H).
-        """
+        """Encode a batch: ``final_hidden`` and ``final_cell`` of every layer, (L, B, H) each."""
         padding_mask = src_tokens.eq(self.padding_idx)
         _, (hidden, cell) = self.stack(self.embed_tokens(src_tokens), padding_mask=padding_mask)
         return {"final_hidden": hidden, "final_cell": cell}
 
 
 class ResidualLstmDecoder(StepDecoder[LstmStart, LstmState]):
-    """A residual LSTM over the words written so far, whose outputs are scored against the vocabulary.
-
-    Args:
-        embed_tokens: (V, E).
-        stack: the layers, E -> H.
-        output: scores words from the top layer's output.
-    """
+    """A residual LSTM, E -> H, over the words written so far; words are scored from the top layer's output."""
 
     def __init__(
         self, dictionary: Dictionary, embed_tokens: nn.Embedding, stack: ResidualLstm, output: QueryEmbedding

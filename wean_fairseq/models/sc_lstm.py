@@ -76,7 +76,6 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
     """LSTM layers to whose cells the keywords are added; words are scored from all layers.
 
     Args:
-        embed_tokens: (V, E).
         lstm: holds the weights of the layers, E -> H.
         gate: reads the keywords.
         control_loss_weight: of the losses of Wen et al.; 0 = without.
@@ -138,11 +137,7 @@ class ScLstmEncoder(TopicEncoder):
     """Finds the topic words; it has no weights."""
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Find the topics of a batch, see ``TopicEncoder``.
-
-        Returns:
-            ``topic_tokens`` (B, k), ``first_keywords`` d_0 (B, k), float32.
-        """
+        """Find the topics of a batch: ``topic_tokens`` (B, k), ``first_keywords`` d_0 (B, k), float32."""
         words = topic_words(src_tokens, self.padding_idx, self.eos_idx)
         return {
             "topic_tokens": words.tokens,

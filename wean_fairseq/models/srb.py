@@ -42,9 +42,7 @@ class SrbConfig(OutputLayerConfig):
 class SrbDecoder(AttentiveLstmDecoder):
     """An LSTM that starts from the last state of the source; score of a word from tanh(W_o [c_t; s_t] + b_o).
 
-    Args:
-        relevance_weight: lambda of sec. 3.4.
-        parts: those of ``AttentiveLstmDecoder``.
+    ``relevance_weight`` is lambda of sec. 3.4.
     """
 
     def __init__(self, *, relevance_weight: float, **parts: Any) -> None:
@@ -69,13 +67,7 @@ class SrbDecoder(AttentiveLstmDecoder):
 
 
 class SrbEncoder(SourceEncoder):
-    """A gated LSTM over the words of the source (sec. 3.2).
-
-    Args:
-        embed_tokens: the shared embedding, (V, E).
-        lstm: E -> H.
-        dropout: on the embeddings.
-    """
+    """A gated LSTM over the words of the source (sec. 3.2), E -> H, with dropout on the embeddings."""
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, lstm: GatedLstm, dropout: float) -> None:
         super().__init__(dictionary)
@@ -84,12 +76,7 @@ class SrbEncoder(SourceEncoder):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch, see ``SourceEncoder``.
-
-        Returns:
-            ``encoder_out`` (B, S, H), zero at padding; ``encoder_padding_mask`` (B, S); ``final_hidden`` and
-            ``final_cell``, each (1, B, H).
-        """
+        """Encode a batch: ``encoder_out`` (B, S, H), zero at padding, and the last state, (1, B, H)."""
         padding_mask = src_tokens.eq(self.padding_idx)
         outputs, (hidden, cell) = self.lstm(self.dropout(self.embed_tokens(src_tokens)), padding_mask)
         return {

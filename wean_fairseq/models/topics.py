@@ -44,12 +44,7 @@ class TopicEncoder(SourceEncoder):
 
 
 class TopicDecoder(StepDecoder[MemoryT, StateT]):
-    """A decoder with an untied linear output layer.
-
-    Args:
-        embed_tokens: (V, E).
-        feature_dim: ``D``.
-    """
+    """A decoder with an untied linear output layer, from features of width ``D``."""
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, feature_dim: int) -> None:
         super().__init__(dictionary)
@@ -67,11 +62,7 @@ def initialise(model: LossModel, cfg: TopicConfig) -> None:
 
 @torch.no_grad()
 def start_from_vectors(words: nn.Embedding, path: str | None, dictionary: Dictionary) -> None:
-    """Let the words of ``dictionary`` that the file of vectors has start from there; nothing without a file.
-
-    Raises:
-        UserError: if the vectors cannot be used.
-    """
+    """Let the words that the file of vectors has start from there; a ``UserError`` if it cannot be used."""
     if path:
         vectors, found = load_word_vectors(path, dictionary, words.embedding_dim)
         words.weight[found] = vectors[found].to(words.weight)

@@ -72,16 +72,13 @@ def build_network(
     decoder_layer: Callable[..., DecoderLayer] = DecoderLayer,
     decoder: Callable[..., TransformerDecoder] = TransformerDecoder,
 ) -> Network:
-    """The network that ``cfg`` describes, initialised.
+    """The network that ``cfg`` describes, initialised; heads that do not divide the width are a ``UserError``.
 
     Args:
         cfg: sizes and output layer.
         encoder_layer: makes a layer from the arguments of ``EncoderLayer``; called from the bottom up.
         decoder_layer: the same for the decoder.
         decoder: makes it from the arguments of ``TransformerDecoder``.
-
-    Raises:
-        UserError: if the heads do not divide the width.
     """
     layer = (cfg.embed_dim, cfg.attention_heads, cfg.ffn_dim, cfg.dropout, cfg.attention_dropout)
     source_words = word_embedding(dictionary, cfg.embed_dim)
@@ -110,12 +107,7 @@ def _output_layer(cfg: TransformerConfig, dictionary: Dictionary) -> TiedOutput 
 
 
 class TransformerSourceEncoder(SourceEncoder):
-    """A Transformer encoder: reads slots as ``<unk>``, and keeps them for a decoder that copies.
-
-    Args:
-        network: over the base words.
-        max_positions: longest source.
-    """
+    """A Transformer encoder: reads slots as ``<unk>``, and keeps them for a decoder that copies."""
 
     def __init__(self, dictionary: Dictionary, network: TransformerEncoder, max_positions: int) -> None:
         super().__init__(dictionary)
@@ -124,14 +116,11 @@ class TransformerSourceEncoder(SourceEncoder):
         self._max_positions = max_positions
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch, see ``SourceEncoder``.
+        """Encode a batch; a sentence that is longer than the model was made for is a ``UserError``.
 
         Returns:
             ``encoder_out`` (B, S, D); ``encoder_padding_mask`` (B, S), ``True`` at padding; ``src_tokens`` as given;
             and what ``describe`` adds.
-
-        Raises:
-            UserError: if a sentence is longer than the model was made for.
         """
         padding_mask = src_tokens.eq(self.dictionary.pad())
         with user_errors():
@@ -162,13 +151,7 @@ class TransformerMemory(CopyMemory):
 
 
 class TransformerTargetDecoder(CopyingDecoder[TransformerMemory, DecoderState]):
-    """A Transformer decoder that copies nothing; a subclass says how it copies.
-
-    Args:
-        network: over the base words.
-        output_layer: scores words by the embeddings of ``network``.
-        max_positions: longest target.
-    """
+    """A Transformer decoder that copies nothing; a subclass says how it copies."""
 
     copies = False
     loss_needs_attention = False  # its weights, that is: they cost the fused kernel

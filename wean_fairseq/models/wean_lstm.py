@@ -71,9 +71,6 @@ class WeanLstmEncoder(SourceEncoder):
     """An LSTM over packed sentences, so that padding on either side is never read.
 
     Args:
-        embed_tokens: the shared embedding, (V, E).
-        hidden_size: ``H``.
-        num_layers: ``L``.
         dropout: between layers.
         bidirectional: sum a forward and a backward LSTM, outputs and final states alike.
     """

@@ -54,9 +54,9 @@ class AdditiveScorer:
     """Scores of any of the tokens, and the sums of their gradients, in float32.
 
     Args:
-        query_part: projected queries, a in the module docstring, shape (N, H).
-        candidate_part: projected candidates, b, shape (V, H).
-        vector: v, shape (H,).
+        query_part: projected queries, a in the module docstring, (N, H).
+        candidate_part: projected candidates, b, (V, H).
+        vector: v, (H,).
         wants_grad: make room for gradients.
     """
 

@@ -13,8 +13,6 @@ class BilinearAttention(nn.Module):
     """g(s_t, h_i) = h_i . act(W_a s_t + b_a); alpha_t = softmax_i g; c_t = sum_i alpha_ti h_i.
 
     Args:
-        query_dim: width ``Q`` of the decoder state s_t.
-        key_dim: width ``K`` of the encoder outputs h_i.
         tanh: squash the projected query, as the LCSTS setting of the authors' release does.
         project_keys: score against tanh(W_h h_i + b_h) instead of h_i, as SRB does (Ma et al., ACL 2017).
     """
@@ -26,15 +24,10 @@ class BilinearAttention(nn.Module):
         self.tanh = tanh
 
     def forward(self, query: Tensor, keys: Tensor, padding_mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Attend from every query to every key of the same sentence.
+        """Attend from queries (B, T, Q) to the keys (B, S, K) of the same sentence.
 
-        Args:
-            query: decoder states, shape (B, T, Q).
-            keys: encoder outputs, shape (B, S, K).
-            padding_mask: ``True`` at source padding, shape (B, S); ``None`` lets padding take weight.
-
-        Returns:
-            Context vectors, shape (B, T, K), and attention weights, shape (B, T, S).
+        Padding is ``True`` in ``padding_mask`` (B, S); ``None`` lets it take weight. Returns contexts (B, T, K) and
+        weights (B, T, S).
         """
         projected = self.query_proj(query)  # (B, T, K)
         if self.tanh:

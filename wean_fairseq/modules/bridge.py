@@ -41,15 +41,7 @@ class StateBridge(nn.Module):
             self.cell_proj = nn.Linear(encoder_layers * hidden_size, decoder_layers * hidden_size)
 
     def forward(self, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the decoder's initial states.
-
-        Args:
-            hidden: final hidden states of the encoder, shape (L, B, H).
-            cell: final cell states of the encoder, shape (L, B, H).
-
-        Returns:
-            Initial hidden and cell states of the decoder, each of shape (D, B, H).
-        """
+        """The decoder's initial (h, c) from the encoder's final ones: (L, B, H) each -> (D, B, H) each."""
         if self.kind == "bottom":
             return hidden[: self.decoder_layers].contiguous(), cell[: self.decoder_layers].contiguous()
         if self.kind == "top":

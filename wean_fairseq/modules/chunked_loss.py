@@ -84,17 +84,11 @@ def additive_cross_entropy(
 
 
 class Readings(NamedTuple):
-    """The scores of tokens as far as a loss reads them, float32.
+    """The scores of tokens as far as a loss reads them, float32."""
 
-    Attributes:
-        log_sum: log of the summed exponentials, (n,).
-        picked: scores of some words, (n, M).
-        total: the sum, (n,), where it is asked for.
-    """
-
-    log_sum: Tensor
-    picked: Tensor
-    total: Tensor | None
+    log_sum: Tensor  # log of the summed exponentials, (n,)
+    picked: Tensor  # scores of some words, (n, M)
+    total: Tensor | None  # the sum, (n,), where it is asked for
 
 
 # Sums over tokens, of which the first is minimised and the others carry no gradient, from readings and what else there

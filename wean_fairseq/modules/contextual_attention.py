@@ -34,15 +34,10 @@ class TargetContext(nn.Module):
         self.inclusive = inclusive
 
     def forward(self, states: Tensor, sums: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Means.
+        """Means of states (R, T, D), in their dtype, and the sums after these words.
 
-        Args:
-            states: shape (R, T, D).
-            sums: over the words before, empty at the first: ``context_sum`` (R, 1, D) and ``context_count`` (R, 1, 1),
-                both float32.
-
-        Returns:
-            Shape (R, T, D), in the dtype of ``states``, and the sums after these words.
+        Sums over the words before, empty at the first, are ``context_sum`` (R, 1, D) and ``context_count`` (R, 1, 1),
+        both float32.
         """
         rows, length, width = states.shape
         before = sums or {
@@ -63,26 +58,13 @@ class SourceContext(nn.Module):
     """The mean of what the layer reads about the source, the same at every step: the ablation "-Source-context"."""
 
     def forward(self, memory: Tensor, memory_bias: Tensor) -> Tensor:
-        """Means.
-
-        Args:
-            memory: shape (B, S, M).
-            memory_bias: 0 where there is something to read and -inf elsewhere, shape (B, 1, 1, S).
-
-        Returns:
-            Shape (B, 1, M).
-        """
+        """The mean of a memory (B, S, M) whose bias (B, 1, 1, S) is -inf where there is nothing to read: (B, 1, M)."""
         shares = torch.softmax(memory_bias[:, 0], dim=-1).to(memory.dtype)  # 1 / number of positions each: (B, 1, S)
         return shares @ memory
 
 
 class ContextualQuery(nn.Linear):
-    """Q^ = (1 - lambda) Q + lambda C (eq. 10): stands where attention has the map from states to queries, W_Q.
-
-    Args:
-        dim: ``D``.
-        context_dim: ``X``.
-    """
+    """Q^ = (1 - lambda) Q + lambda C (eq. 10): stands where attention has the map from states to queries, W_Q."""
 
     def __init__(self, dim: int, context_dim: int) -> None:
         super().__init__(dim, dim)
@@ -91,11 +73,7 @@ class ContextualQuery(nn.Linear):
         self.context_gate = nn.Linear(dim, 1, bias=False)  # V_C
 
     def forward(self, states_and_context: Tensor) -> Tensor:
-        """Queries.
-
-        Args:
-            states_and_context: states (B, T, D), and beside each what the context is the mean of: (B, T, D + X).
-        """
+        """Queries of states (B, T, D), beside each of which stands what its context is the mean of: (B, T, D + X)."""
         query = super().forward(states_and_context[..., : self.in_features])  # (B, T, D)
         context = self.context_proj(states_and_context[..., self.in_features :])  # (B, T, D)
         share = torch.sigmoid(self.query_gate(query) + self.context_gate(context))  # (B, T, 1), eq. (11)
@@ -106,7 +84,6 @@ class ContextualDecoderLayer(DecoderLayer):
     """A layer of PC-SAN's decoder: with ReLU, a memory of its own, and queries that know the context.
 
     Args:
-        dim: ``D``.
         memory_index: which of the ``N`` memories this layer reads.
         memory_dim: ``M``.
         context: what the queries' context is the mean of; ``None`` for plain self-attention.

@@ -20,17 +20,11 @@ NEVER = float("-inf")
 
 
 class CopyDistribution(NamedTuple):
-    """The log-probabilities of one step's choices, float32: exp of both parts together sums to 1.
+    """The log-probabilities of one step's choices, float32: exp of both parts together sums to 1."""
 
-    Attributes:
-        generate: of generating each base word, (B, T, V).
-        copy: of copying from each source position, (B, T, S); -inf where there is nothing to copy.
-        source: ids of the source words, slots included, (B, S).
-    """
-
-    generate: Tensor
-    copy: Tensor
-    source: Tensor
+    generate: Tensor  # of generating each base word, (B, T, V)
+    copy: Tensor  # of copying from each source position, (B, T, S); -inf where there is nothing to copy
+    source: Tensor  # ids of the source words, slots included, (B, S)
 
     def log_probs(self, num_slots: int) -> Tensor:
         """Log-probabilities of all words, (B, T, V + K); a slot that the sentence does not use has -inf."""
@@ -80,27 +74,17 @@ class MixtureLoss(NamedTuple):
 
 
 class Copying(NamedTuple):
-    """Scores of copying at each step.
+    """Scores of copying at each step."""
 
-    Attributes:
-        scores: of the source positions, (N, T, S); with a gate log-weights, up to a constant for each step.
-        gate: logit of generating, (N, T); ``None`` where one softmax goes over words and positions.
-    """
-
-    scores: Tensor
-    gate: Tensor | None
+    scores: Tensor  # of the source positions, (N, T, S); with a gate log-weights, up to a constant for each step
+    gate: Tensor | None  # logit of generating, (N, T); ``None`` where one softmax goes over words and positions
 
 
 class CopyMixture(NamedTuple):
-    """The common normaliser of words and copies.
+    """The common normaliser of words and copies."""
 
-    Attributes:
-        normaliser: to be taken from the scores of words for log-probabilities of generating them, (N, T).
-        copy: log-probabilities of copying each position, float32, (N, T, S); -inf where nothing may be copied.
-    """
-
-    normaliser: Tensor
-    copy: Tensor
+    normaliser: Tensor  # to be taken from the scores of words for log-probabilities of generating them, (N, T)
+    copy: Tensor  # log-probabilities of copying each position, float32, (N, T, S); -inf where nothing may be copied
 
 
 def mix(copying: Copying, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
@@ -188,8 +172,7 @@ def word_numbers(source: Tensor) -> Tensor:
 class CopyGate(nn.Linear):
     """rho_t = sigmoid(w [o_t; c_t; e(y_{t-1})] + b), the probability of copying (DNPG, Li et al. 2019, eq. 8).
 
-    Args:
-        dim: width of the states o_t, of the context c_t and of the word before: the same.
+    States o_t, contexts c_t and the word before have the same width.
     """
 
     def __init__(self, dim: int) -> None:
@@ -235,15 +218,9 @@ def logsumexp(values: Tensor) -> Tensor:
 
 
 def scatter_logsumexp(values: Tensor, index: Tensor, width: int) -> Tensor:
-    """Log of the summed exponentials of all positions with the same index.
+    """Log of the summed exponentials of all positions with the same index, below ``width``: (B, T, S) -> (B, T, width).
 
-    Args:
-        values: shape (B, T, S).
-        index: in [0, ``width``), shape (B, S).
-        width: of the result.
-
-    Returns:
-        Shape (B, T, ``width``); -inf where no position has the index.
+    ``index`` is (B, S); where no position has an index stands -inf.
     """
     where = index.unsqueeze(1).expand_as(values)
     empty = values.new_full((*values.shape[:2], width), NEVER)

@@ -20,12 +20,7 @@ NO_LABEL = -1  # at padding
 class LevelSeparator(nn.Module):
     """h = BiLSTM(x); g_l = LSTM([h_l; z_{l-1}], g_{l-1}); P(z_l | X) = GumbelSoftmax(W_g g_l).
 
-    Args:
-        words: (V, E).
-        hidden_size: ``H``, of both directions together, and of the second LSTM.
-
-    Raises:
-        ValueError: if ``hidden_size`` is odd.
+    ``H`` is that of both directions together, and of the second LSTM; an odd one is a ``ValueError``.
     """
 
     def __init__(self, words: nn.Embedding, hidden_size: int) -> None:
@@ -38,16 +33,10 @@ class LevelSeparator(nn.Module):
         self.label_proj = nn.Linear(hidden_size, LEVELS)  # W_g
 
     def forward(self, tokens: Tensor, padding_mask: Tensor, temperature: Tensor | float, *, noisy: bool) -> Labels:
-        """Label every word.
+        """Label tokens (B, S), padded on either side.
 
-        Args:
-            tokens: shape (B, S), padded on either side.
-            padding_mask: ``True`` at padding, shape (B, S).
-            temperature: of the softmax.
-            noisy: draw labels instead of weighing them.
-
-        Returns:
-            Labels; those at padding mean nothing.
+        ``padding_mask`` (B, S) is ``True`` at padding, whose labels mean nothing; ``noisy`` draws labels from the
+        softmax of this temperature instead of weighing them.
         """
         read, _ = run_over_words(self.reader, self.words(tokens), padding_mask)  # (B, S, H)
         hidden = cell = torch.zeros_like(read[:, 0])
@@ -70,9 +59,7 @@ class LevelSeparator(nn.Module):
 def label_loss(log_probs: Tensor, labels: Tensor) -> Tensor:
     """-log P(z*), summed over the words that have a label (DN-P, eq. 10).
 
-    Args:
-        log_probs: shape (B, S, 2).
-        labels: 0, 1, or ``NO_LABEL``, shape (B, S).
+    Log-probabilities are (B, S, 2), labels 0, 1 or ``NO_LABEL``, (B, S).
     """
     return functional.nll_loss(log_probs.flatten(0, 1), labels.flatten(), ignore_index=NO_LABEL, reduction="sum")
 
@@ -86,16 +73,7 @@ class EncodedLevels(NamedTuple):
 
 
 class LevelsEncoder(nn.Module):
-    """Labels the words, then encodes them twice.
-
-    Args:
-        separator: labels the words.
-        phrase_embedding: of the phrase level.
-        phrase: its layers.
-        sentence_embedding: of the sentence level.
-        sentence: its layers.
-        window: the phrase level reads words that are less than this apart.
-    """
+    """Labels the words, then encodes them twice; the phrase level reads words that are less than ``window`` apart."""
 
     def __init__(
         self,
@@ -117,14 +95,7 @@ class LevelsEncoder(nn.Module):
     def forward(
         self, tokens: Tensor, padding_mask: Tensor, temperature: Tensor | float, *, noisy: bool
     ) -> EncodedLevels:
-        """Encode a batch.
-
-        Args:
-            tokens: shape (B, S), padded on either side.
-            padding_mask: ``True`` at padding, shape (B, S).
-            temperature: of the labels.
-            noisy: draw labels instead of weighing them.
-        """
+        """Encode a batch; the arguments are those of ``LevelSeparator``."""
         labels = self.separator(tokens, padding_mask, temperature, noisy=noisy)
         words = padding_mask.logical_not()
         phrase = self.phrase(

@@ -25,15 +25,10 @@ LEVELS = 2
 
 
 class Labels(NamedTuple):
-    """Log-probabilities of both levels, float32.
+    """Log-probabilities of both levels, float32."""
 
-    Attributes:
-        used: with the noise of training; what all that follows reads, (..., 2).
-        expected: without it; what weak labels are compared with, (..., 2).
-    """
-
-    used: Tensor
-    expected: Tensor
+    used: Tensor  # with the noise of training; what all that follows reads, (..., 2)
+    expected: Tensor  # without it; what weak labels are compared with, (..., 2)
 
 
 def both_labels(logits: Tensor, temperature: Tensor | float, *, noisy: bool) -> Labels:
@@ -43,15 +38,10 @@ def both_labels(logits: Tensor, temperature: Tensor | float, *, noisy: bool) -> 
 
 
 def soft_labels(logits: Tensor, temperature: Tensor | float, *, noisy: bool) -> Tensor:
-    """Log of softmax((logits + g) / temperature), g being Gumbel noise or nothing.
+    """Log of softmax((logits + g) / temperature), g being Gumbel noise or nothing: (..., C) -> (..., C), float32.
 
-    Args:
-        logits: shape (..., C).
-        temperature: above 0; the lower, the closer to one class a label with noise is.
-        noisy: draw the class (training) instead of weighing all (inference).
-
-    Returns:
-        Shape (..., C), float32.
+    The temperature is above 0; the lower, the closer to one class a label with noise is. ``noisy`` draws the class
+    (training) instead of weighing all (inference).
     """
     logits = logits.float()
     if noisy:

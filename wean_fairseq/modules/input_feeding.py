@@ -64,12 +64,7 @@ class GlobalAttention(nn.Module):
         self.combine = nn.Linear(2 * hidden_size, hidden_size, bias=False)  # W_c
 
     def remember(self, states: Tensor, padding_mask: Tensor) -> AttentionMemory:
-        """The keys that ``forward`` attends to, made once a batch.
-
-        Args:
-            states: encoder outputs, shape (B, S, H).
-            padding_mask: ``True`` at source padding, shape (B, S).
-        """
+        """What ``forward`` attends to: encoder outputs (B, S, H), ``True`` at padding in ``padding_mask`` (B, S)."""
         keys = states if self.key_proj is None else self.key_proj(states)
         of_context = self.combine.weight[:, : states.size(-1)]
         return AttentionMemory(keys, linear(states, of_context), padding_mask)
@@ -83,15 +78,9 @@ class GlobalAttention(nn.Module):
     def forward(
         self, query: Tensor, memory: AttentionMemory, maps: AttentionMaps | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Attend from every decoder state to the source of the same sentence.
+        """Attend from decoder states h_t (N, T, H), N a multiple of B, to the source of the same sentence.
 
-        Args:
-            query: decoder states h_t, shape (N, T, H); N is a multiple of B.
-            memory: of the source.
-            maps: from ``maps``, where there is a loop.
-
-        Returns:
-            Attentional states, shape (N, T, H), and attention weights, shape (N, T, S).
+        In a loop over steps ``maps`` are made before. Returns attentional states (N, T, H) and weights (N, T, S).
         """
         maps = maps or self.maps(memory)
         queries = fold_hypotheses(query, len(memory.keys))  # (B, K * T, H)
@@ -113,15 +102,7 @@ class InputFeedingLstm(nn.Module):
 
     Dropout falls on the output of every layer that another one reads, and on a_t where words are scored from it. The
     next step is fed the same a_t (OpenNMT, and so NTS); with ``dropout_input``, dropout falls on all that the first
-    layer reads instead, each time anew (the release of EncDecA).
-
-    Args:
-        embed_dim: ``E``.
-        hidden_size: ``H``.
-        num_layers: ``L``.
-        attention: over the encoder outputs.
-        dropout: probability.
-        dropout_input: see above; the words given are to have had dropout already.
+    layer reads instead, each time anew (the release of EncDecA): the words given are to have had it already.
     """
 
     def __init__(
@@ -145,15 +126,9 @@ class InputFeedingLstm(nn.Module):
         return FedState(LstmState(hidden, cell), torch.zeros_like(hidden[0]))
 
     def forward(self, words: Tensor, memory: AttentionMemory, state: FedState) -> tuple[Tensor, Tensor, FedState]:
-        """Run over all steps.
+        """Run over all steps, from embeddings of the words before them (N, T, E), N a multiple of B.
 
-        Args:
-            words: embeddings of the words before each step, shape (N, T, E).
-            memory: of the source of B sentences; N is a multiple of B.
-            state: before the first step.
-
-        Returns:
-            What words are scored from, (N, T, H), attention weights (N, T, S), and the state after the last step.
+        Returns what words are scored from, (N, T, H), attention weights (N, T, S), and the state after the last step.
         """
         hidden, cell, fed = list(state.layers.hidden.unbind()), list(state.layers.cell.unbind()), state.fed
         layers, maps = LstmLayers(self.lstm, fed.size(-1)), self.attention.maps(memory)

@@ -99,15 +99,7 @@ class TopicFusion(nn.Module):
         self.proj = nn.Linear(word_dim + bert_dim, word_dim) if kind == "feature" else None
 
     def forward(self, words: Tensor, mixed: Tensor) -> Tensor:
-        """Join.
-
-        Args:
-            words: G, shape (B, S, E).
-            mixed: B_j for all j, shape (B, N, S, H).
-
-        Returns:
-            H_j for all j, shape (B, N, S or 2 S, ``output_dim``).
-        """
+        """H_j for all j from G (B, S, E) and B_j for all j (B, N, S, H): (B, N, S or 2 S, ``output_dim``)."""
         words = words.unsqueeze(1).expand(-1, mixed.size(1), -1, -1)  # (B, N, S, E)
         joined = torch.cat([words, mixed], dim=2 if self.kind == "sequence" else 3)  # Eq. (3)
         return joined if self.proj is None else self.proj(joined)

@@ -17,12 +17,12 @@ def run_over_words(
 
     Args:
         rnn: ``batch_first``, of any depth, in one direction or both.
-        inputs: shape (B, S, E).
-        padding_mask: ``True`` at padding, which is all on the left or all on the right of a sentence, shape (B, S).
+        inputs: (B, S, E).
+        padding_mask: ``True`` at padding, which is all on the left or all on the right of a sentence, (B, S).
 
     Returns:
-        The outputs, each where its word stands and zero at padding, shape (B, S, D * H); and the final state, the one
-        after a sentence's last word (backwards: after its first), (L * D, B, H): for an LSTM the pair (h, c).
+        The outputs, each where its word stands and zero at padding, (B, S, D * H); and the final state, the one after a
+        sentence's last word (backwards: after its first), (L * D, B, H): for an LSTM the pair (h, c).
     """
     length = padding_mask.size(1)
     # Packing wants the words on the left; the outputs go back to where their words stood, so that attention weights

@@ -22,11 +22,6 @@ class SinusoidalEmbedding(nn.Module):
     """sqrt(D) e(word) + PE(position), followed by dropout. It stands where ``PositionedEmbedding`` does.
 
     Positions count from the first column, so padding must be on the right.
-
-    Args:
-        words: (V, D).
-        max_positions: length of the longest sentence.
-        dropout: on the result.
     """
 
     positions: Tensor
@@ -41,11 +36,7 @@ class SinusoidalEmbedding(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Tensor, read: WordsRead | None = None) -> Tensor:
-        """Embed tokens (N, T), which come after those ``read``: (N, T, D).
-
-        Raises:
-            ValueError: if there are more tokens than positions.
-        """
+        """Embed tokens (N, T), which come after those ``read``: (N, T, D); ``ValueError`` where positions end."""
         start = 0 if read is None else read.length
         length = start + tokens.size(1)
         if length > self.positions.size(0):
@@ -58,15 +49,7 @@ class SinusoidalEmbedding(nn.Module):
 
 
 def sinusoid(positions: Tensor, dim: int) -> Tensor:
-    """sin(p / 10000^(2k / D)) in dimension 2k, the cosine in 2k + 1 (AIAYN, section 3.5).
-
-    Args:
-        positions: any numbers, whole or not, shape (...).
-        dim: ``D``.
-
-    Returns:
-        Shape (..., D), float32.
-    """
+    """sin(p / 10000^(2k / D)) in dimension 2k, cosine in 2k + 1 (AIAYN, section 3.5): (...) -> (..., D), float32."""
     twice_k = torch.arange(0, dim, 2, device=positions.device)
     angles = positions.float().unsqueeze(-1) * LONGEST_WAVE ** (-twice_k / dim)  # (..., D / 2, rounded up)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., :dim]
@@ -75,12 +58,7 @@ def sinusoid(positions: Tensor, dim: int) -> Tensor:
 class FractionalEmbedding(nn.Module):
     """sqrt(D) word + sinusoid(position), with dropout (Vaswani et al., sections 3.4 and 5.4).
 
-    Args:
-        words: (V, D); initialised here.
-        dropout: on the sum.
-
-    Raises:
-        ValueError: if D is odd.
+    The words (V, D) are initialised here; an odd D is a ``ValueError``.
     """
 
     def __init__(self, words: nn.Embedding, dropout: float) -> None:

@@ -15,9 +15,7 @@ from .masking import masked_softmax
 class TopicImportance(nn.Module):
     """phi = N sigmoid([T_1; ...; T_k] U_f): how many of the essay's steps each topic is to have.
 
-    Args:
-        num_topics: ``k``; slots without a topic count as zero vectors.
-        embed_dim: ``E``.
+    Slots without a topic count as zero vectors.
     """
 
     def __init__(self, num_topics: int, embed_dim: int) -> None:
@@ -25,15 +23,7 @@ class TopicImportance(nn.Module):
         self.proj = nn.Linear(num_topics * embed_dim, num_topics, bias=False)  # U_f
 
     def forward(self, topics: Tensor, lengths: Tensor) -> Tensor:
-        """Return phi.
-
-        Args:
-            topics: the topics' embeddings T_j, zero in slots without one, shape (B, k, E).
-            lengths: N of each essay, shape (B,).
-
-        Returns:
-            phi, float32, shape (B, k).
-        """
+        """phi, float32, (B, k), from the topics T_j (B, k, E), zero in slots without one, and N of each essay (B,)."""
         share = torch.sigmoid(self.proj(topics.flatten(1)).float())
         return lengths.unsqueeze(1).float() * share
 
@@ -41,16 +31,13 @@ class TopicImportance(nn.Module):
 def attend_uncovered(
     scores: Tensor, coverage: Tensor, importance: Tensor, padding_mask: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """alpha_t = softmax_j(C_{t-1,j} g_tj) and C_t = C_{t-1} - alpha_t / phi.
+    """alpha_t = softmax_j(C_{t-1,j} g_tj), zero at slots without a topic, and C_t = C_{t-1} - alpha_t / phi; float32.
 
     Args:
-        scores: g_t without coverage, v . tanh(W h_{t-1} + U T_j), shape (B, k).
-        coverage: C_{t-1}, shape (B, k).
-        importance: phi, shape (B, k).
-        padding_mask: ``True`` at slots without a topic, shape (B, k).
-
-    Returns:
-        alpha_t, zero at slots without a topic, and C_t, both float32 and of shape (B, k).
+        scores: g_t without coverage, v . tanh(W h_{t-1} + U T_j), (B, k).
+        coverage: C_{t-1}, (B, k).
+        importance: phi, (B, k).
+        padding_mask: ``True`` at slots without a topic, (B, k).
     """
     weights = masked_softmax((coverage * scores.float()).unsqueeze(1), padding_mask).squeeze(1)
     return weights, coverage - weights / importance
@@ -59,16 +46,13 @@ def attend_uncovered(
 def importance_loss(
     weights: Tensor, importance: Tensor, topic_padding_mask: Tensor, step_padding_mask: Tensor
 ) -> Tensor:
-    """sum_j (phi_j - sum_t alpha_tj)^2, over all essays: the loss of the authors' code, not in the paper.
+    """sum_j (phi_j - sum_t alpha_tj)^2, over all essays: the loss of the authors' code, not in the paper; float32.
 
     Args:
-        weights: alpha, shape (B, T, k).
-        importance: phi, shape (B, k).
-        topic_padding_mask: ``True`` at slots without a topic, shape (B, k).
-        step_padding_mask: ``True`` after the end of an essay, shape (B, T).
-
-    Returns:
-        A float32 scalar.
+        weights: alpha, (B, T, k).
+        importance: phi, (B, k).
+        topic_padding_mask: ``True`` at slots without a topic, (B, k).
+        step_padding_mask: ``True`` after the end of an essay, (B, T).
     """
     given = weights.float().masked_fill(step_padding_mask.unsqueeze(-1), 0.0).sum(dim=1)  # (B, k)
     return (importance - given).square().masked_fill(topic_padding_mask, 0.0).sum()

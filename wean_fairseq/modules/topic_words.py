@@ -10,30 +10,17 @@ from torch import Tensor
 
 
 class TopicWords(NamedTuple):
-    """The topics of a batch.
+    """The topics of a batch."""
 
-    Attributes:
-        tokens: the topic in each slot, ``padding_idx`` in the slots that are left over, (B, k).
-        padding_mask: ``True`` at the slots that are left over, (B, k).
-        slot: where the topic of a source position stands, -1 where there is none, (B, S).
-    """
-
-    tokens: Tensor
-    padding_mask: Tensor
-    slot: Tensor
+    tokens: Tensor  # the topic in each slot, ``padding_idx`` in the slots that are left over, (B, k)
+    padding_mask: Tensor  # ``True`` at the slots that are left over, (B, k)
+    slot: Tensor  # where the topic of a source position stands, -1 where there is none, (B, S)
 
 
 def topic_words(src_tokens: Tensor, padding_idx: int, eos_idx: int, num_slots: int | None = None) -> TopicWords:
-    """Put the words of each source, end symbol and padding left out, into slots.
+    """Put the words of each source (B, S), end symbol and padding on either side left out, into ``num_slots`` slots.
 
-    Args:
-        src_tokens: topic words and end symbols, padded on either side, shape (B, S).
-        padding_idx: id of padding.
-        eos_idx: id of the end symbol.
-        num_slots: ``k``; ``None`` = as many as the batch may need.
-
-    Raises:
-        ValueError: if a source has more topics than there are slots.
+    Without a number there are as many slots as the batch may need. More topics than slots are a ``ValueError``.
     """
     is_topic = src_tokens.ne(padding_idx) & src_tokens.ne(eos_idx)
     batch, length = src_tokens.shape
@@ -48,15 +35,7 @@ def topic_words(src_tokens: Tensor, padding_idx: int, eos_idx: int, num_slots: i
 
 
 def scatter_to_source(values: Tensor, slot: Tensor) -> Tensor:
-    """Move what belongs to topics to where the topics stand in the source, with zero elsewhere.
-
-    Args:
-        values: one for each step and slot, shape (B, T, k).
-        slot: of ``TopicWords``, shape (B, S).
-
-    Returns:
-        Shape (B, T, S).
-    """
+    """Move what belongs to topics, (B, T, k), to where ``slot`` (B, S) has them in the source: (B, T, S), else 0."""
     slot = slot.unsqueeze(1)  # (B, 1, S)
     index = slot.clamp(min=0).expand(-1, values.size(1), -1)
     return torch.gather(values, 2, index).masked_fill(slot < 0, 0.0)

@@ -38,15 +38,9 @@ class Attended(NamedTuple):
 
 
 class MultiHeadAttention(nn.Module):
-    """softmax(Q K^T / sqrt(d) + bias) V, with A heads (AIAYN, section 3.2).
+    """softmax(Q K^T / sqrt(d) + bias) V, with A heads (AIAYN, section 3.2) and dropout on the weights.
 
-    Args:
-        dim: ``D``.
-        heads: ``A``.
-        dropout: on the weights.
-
-    Raises:
-        ValueError: if the heads do not divide the width.
+    Heads that do not divide the width are a ``ValueError``.
     """
 
     def __init__(self, dim: int, heads: int, dropout: float) -> None:
@@ -148,15 +142,7 @@ class EncoderLayer(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, states: Tensor, bias: Tensor | None) -> Tensor:
-        """One layer.
-
-        Args:
-            states: shape (B, S, D).
-            bias: of the self-attention, broadcast to (B, A, S, S).
-
-        Returns:
-            Shape (B, S, D).
-        """
+        """States (B, S, D) -> (B, S, D), with a bias of the self-attention that broadcasts to (B, A, S, S)."""
         attended = self.self_attention(states, self.self_attention.project(states), bias)
         states = self.self_norm(states + self.dropout(attended.output))
         output: Tensor = self.output_norm(states + self.dropout(self.feed_forward(states)))
@@ -164,14 +150,9 @@ class EncoderLayer(nn.Module):
 
 
 class PositionedEmbedding(nn.Module):
-    """LayerNorm(word + position + segment): BERT's input, with one segment.
+    """LayerNorm(word + position + segment), with dropout: BERT's input, with one segment.
 
     Positions count from the first token that is not padding, so that padding on either side changes nothing.
-
-    Args:
-        words: (V, D), with its ``padding_idx``.
-        max_positions: length of the longest sentence.
-        dropout: on the result.
     """
 
     def __init__(self, words: nn.Embedding, max_positions: int, dropout: float) -> None:
@@ -184,11 +165,7 @@ class PositionedEmbedding(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Tensor, read: WordsRead | None = None) -> Tensor:
-        """Embed tokens (N, T), which come after those ``read``: (N, T, D).
-
-        Raises:
-            ValueError: if a sentence is longer than there are positions.
-        """
+        """Embed tokens (N, T), which come after those ``read``: (N, T, D); ``ValueError`` where positions end."""
         place = tokens.ne(self.padding_idx).long().cumsum(dim=1) - 1  # (N, T)
         length = tokens.size(1)
         if read is not None and read.length:
@@ -208,12 +185,7 @@ class PositionedEmbedding(nn.Module):
 
 
 class TransformerEncoder(nn.Module):
-    """An embedding and layers.
-
-    Args:
-        embedding: of the tokens.
-        layers: from the bottom; ``EncoderLayer`` or what overrides it.
-    """
+    """An embedding and layers from the bottom: ``EncoderLayer`` or what overrides it."""
 
     def __init__(self, embedding: PositionedEmbedding, layers: Iterable[EncoderLayer]) -> None:
         super().__init__()
@@ -242,12 +214,7 @@ class TransformerEncoder(nn.Module):
 
 
 class TiedOutput(OutputLayer):
-    """Scores of words as in BERT: E LayerNorm(GELU(W h + b)) + b_V, with E the embedding of the decoder.
-
-    Args:
-        dim: ``D``.
-        num_embeddings: ``V``.
-    """
+    """Scores of words as in BERT: E LayerNorm(GELU(W h + b)) + b_V, with E the embedding of the decoder."""
 
     def __init__(self, dim: int, num_embeddings: int) -> None:
         super().__init__(num_embeddings)

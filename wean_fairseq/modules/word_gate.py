@@ -30,15 +30,10 @@ class GatedLstm(nn.Module):
         self.gate = nn.Linear(hidden_size, 1)
 
     def forward(self, embedded: Tensor, padding_mask: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Read sentences, as if each stood alone.
+        """Read embedded words e_t (B, S, E), as if each sentence stood alone.
 
-        Args:
-            embedded: e_t, shape (B, S, E).
-            padding_mask: ``True`` at padding, on either side, shape (B, S).
-
-        Returns:
-            h_t where words stand and zero at padding, shape (B, S, H); and the state (h, c) after the last word,
-            (B, H) each.
+        ``padding_mask`` (B, S) is ``True`` at padding, on either side. Returns h_t, zero at padding, (B, S, H), and the
+        state (h, c) after the last word, (B, H) each.
         """
         hidden = cell = embedded.new_zeros(len(embedded), self.cell.hidden_size)
         outputs = []

@@ -26,11 +26,7 @@ class AccumulatorAdagradConfig(FairseqDataclass):
 
 @register_optimizer("adagrad_accumulator", dataclass=AccumulatorAdagradConfig)
 class AccumulatorAdagrad(FairseqOptimizer):
-    """``torch.optim.Adagrad`` with an initial accumulator.
-
-    Raises:
-        UserError: if the accumulator would start below zero.
-    """
+    """``torch.optim.Adagrad`` with an initial accumulator; one below zero is a ``UserError``."""
 
     def __init__(self, cfg: AccumulatorAdagradConfig, params: Any) -> None:
         super().__init__(cfg)

@@ -29,11 +29,7 @@ class AdamWConfig(FairseqDataclass):
 
 @register_optimizer("adamw", dataclass=AdamWConfig)
 class AdamW(FairseqOptimizer):
-    """``torch.optim.AdamW``, fused; parameters with one dimension do not decay.
-
-    Raises:
-        UserError: if an option is out of range.
-    """
+    """``torch.optim.AdamW``, fused; parameters with one dimension do not decay."""
 
     def __init__(self, cfg: AdamWConfig, params: Iterable[torch.nn.Parameter]) -> None:
         super().__init__(cfg)

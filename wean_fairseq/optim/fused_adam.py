@@ -37,12 +37,7 @@ class FusedAdamConfig(FairseqDataclass):
 class FairseqRuleAdam(torch.optim.Optimizer):
     """Adam with decoupled weight decay and fairseq's epsilon; its state is laid out like that of fairseq's ``adam``.
 
-    Args:
-        params: of the model, in float32.
-        lr: learning rate.
-        betas: decay of the means of gradients and of squared gradients.
-        eps: added to the root of the mean of squared gradients, before its bias is corrected.
-        weight_decay: of every parameter.
+    The parameters are in float32; epsilon is added before the bias of the mean of squared gradients is corrected.
     """
 
     def __init__(
@@ -113,11 +108,7 @@ def _gradient_of(parameter: Tensor) -> Tensor:
 
 @register_optimizer("fused_adam", dataclass=FusedAdamConfig)
 class FusedAdam(FairseqOptimizer):
-    """``FairseqRuleAdam`` behind the options of fairseq's ``adam``.
-
-    Raises:
-        UserError: if an option is out of range.
-    """
+    """``FairseqRuleAdam`` behind the options of fairseq's ``adam``."""
 
     def __init__(self, cfg: FusedAdamConfig, params: Iterable[Tensor]) -> None:
         super().__init__(cfg)

@@ -190,13 +190,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
     ) -> set[int]:
         """Keep the hypotheses that end among the best K candidates; returns the rows of the sentences that are done.
 
-        Args:
-            search: gets them.
-            beams: before the step.
-            step: from 0.
-            totals: sums of the candidates, (B, M).
-            ends: which of them end, (B, M).
-            parents: their hypotheses within the sentence, (B, M).
+        Of the candidates come their sums, which of them end, and their hypotheses within the sentence, (B, M) each.
         """
         if isinstance(self.search, TopAwareBeamSearch):
             self.search.observe(totals, ends)

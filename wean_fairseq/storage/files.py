@@ -21,11 +21,7 @@ _LINKS = 40  # as many symbolic links as Linux follows
 
 
 def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
-    """Open a file for reading; where a FIFO, a device or a socket has its name, nobody waits.
-
-    Raises:
-        OSError: if it cannot be read, or is no regular file.
-    """
+    """Open a regular file for reading, else ``OSError``; nobody waits for a FIFO, a device or a socket."""
     return open(path, "rb", opener=_open_if_regular)
 
 
@@ -41,11 +37,7 @@ def _open_if_regular(path: str, flags: int) -> int:
 
 
 def read_regular(path: str | os.PathLike[str]) -> bytes:
-    """The content of a file.
-
-    Raises:
-        OSError: as ``open_regular`` does.
-    """
+    """The content of a file, see ``open_regular``."""
     with open_regular(path) as file:
         return file.read()
 
@@ -87,21 +79,11 @@ class HashedFile:
 def write_whole(
     path: Path, write: Callable[[HashedFile], object], announce: Callable[[str], None] | None = None
 ) -> str:
-    """Write a file under another name, and give it its own when all of it is on the disk.
+    """Write a file under another name, and give it its own when all of it is on the disk; returns its SHA-256.
 
     A symbolic link stays, and what it leads to is written. Devices, pipes and what the process has open, such as
-    ``/dev/stdout``, are written to as they are.
-
-    Args:
-        path: the file; an older one stays as it is until the new one takes its place.
-        write: is given the new file.
-        announce: is told the SHA-256 before the new file takes its place.
-
-    Returns:
-        The SHA-256.
-
-    Raises:
-        OSError: if it cannot be written, whatever ``write`` made of that.
+    ``/dev/stdout``, are written to as they are. ``announce`` is told the SHA-256 before the new file takes the place of
+    an older one. What the disk refuses is an ``OSError``, whatever ``write`` made of that.
     """
     path = followed(path)
     if is_special(path):
@@ -126,11 +108,7 @@ def write_whole(
 
 
 def followed(path: Path) -> Path:
-    """The place that symbolic links lead to, or the last one that stands for an open file.
-
-    Raises:
-        OSError: if they lead in a circle.
-    """
+    """The place that symbolic links lead to, or the last one that stands for an open file; ``OSError`` for a circle."""
     for _ in range(_LINKS):
         if not path.is_symlink() or _is_open_file(path):
             return path
@@ -139,11 +117,7 @@ def followed(path: Path) -> Path:
 
 
 def is_special(path: Path) -> bool:
-    """Whether a path is there and is neither a file nor a link to one that could be replaced.
-
-    Raises:
-        OSError: if it cannot be looked at.
-    """
+    """Whether a path is there and is neither a file nor a link to one that could be replaced."""
     try:
         return _is_open_file(path) or not stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
@@ -156,10 +130,9 @@ def _is_open_file(path: Path) -> bool:
 
 
 def open_special(path: Path) -> BinaryIO:
-    """Open for writing what has no content to be replaced: a device, a pipe, an open file; nobody is waited for.
+    """Open for writing what has no content to be replaced: a device, a pipe, an open file.
 
-    Raises:
-        OSError: if it cannot be written, as a pipe that nobody reads.
+    A pipe that nobody reads is not waited for, but an ``OSError``.
     """
     if _is_open_file(path):
         sys.stdout.flush()  # what was printed before comes before
@@ -185,17 +158,11 @@ def _write_in_place(path: Path, write: Callable[[HashedFile], object]) -> str:
 
 
 def remove_partial(folder: Path, is_own: Callable[[str], bool]) -> list[str]:
-    """Remove what processes that were killed in ``write_whole`` have left; what a living one is writing stays.
+    """Remove what processes that were killed in ``write_whole`` have left, and return its names.
 
-    All stays where the file system has no locks. Where another computer's are not seen, what it is writing is removed:
-    it then cannot give the file its name, and says so.
-
-    Args:
-        folder: where to look; it need not be there.
-        is_own: whether a file of this name, such as "checkpoint_last.pt", is the caller's.
-
-    Returns:
-        The names of what was removed.
+    What a living one is writing stays; so does all where the file system has no locks. Where another computer's are not
+    seen, what it is writing is removed: it then cannot give the file its name, and says so. ``is_own`` tells whether a
+    file of this name, such as "checkpoint_last.pt", is the caller's.
     """
     removed = []
     for path in sorted(path for path in folder.glob(f"*{_PARTIAL}") if is_own(path.name.removesuffix(_PARTIAL))):
@@ -280,11 +247,7 @@ def copy_into(source: Path, file: HashedFile) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file.
-
-    Raises:
-        OSError: if it cannot be read.
-    """
+    """SHA-256 of a regular file."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -293,9 +256,6 @@ def is_whole_archive(path: Path) -> bool:
     """Whether the parts of an archive are what its own checksums say; torch looks at none of them when it loads.
 
     True as well for the files of torch < 1.6, which are no archives and have no checksums.
-
-    Raises:
-        OSError: if it cannot be read.
     """
     with open_regular(path) as file:
         if file.read(2) != b"PK":

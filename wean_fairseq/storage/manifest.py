@@ -27,11 +27,7 @@ class Damaged(UserError):
 
 
 class Manifest:
-    """The checksums in a folder; nothing is known where there is no manifest.
-
-    Raises:
-        UserError: if it cannot be read.
-    """
+    """The checksums in a folder; nothing is known where there is no manifest, and a broken one is a ``UserError``."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
@@ -114,16 +110,10 @@ def _line(digest: str, name: str) -> str:
 
 
 def check_file(path: Path, advice: str, copies: bool = False) -> bool:
-    """Whether the file was compared with a checksum of its folder's manifest, and is what it was.
+    """Whether the file was compared with a checksum of its folder's manifest; if it has changed, ``Damaged``.
 
-    Args:
-        advice: for the user, what to do if it has changed.
-        copies: the content of any other file of the folder is right as well.
-
-    Raises:
-        Damaged: if it has changed.
-        UserError: if the manifest cannot be read.
-        OSError: if the file cannot be read.
+    ``advice`` tells the user what to do then; with ``copies`` the content of any other file of the folder is right as
+    well.
     """
     manifest = Manifest(path.parent)
     if path.name not in manifest:

@@ -29,8 +29,7 @@ _IN_WORDS = {
 class EpochBatches(EpochBatchIterator):
     """fairseq's batches, whose checkpoints tell which they are.
 
-    Args:
-        batches: fairseq's; this object takes its place, and what changes in one changes in the other.
+    This object takes the place of fairseq's, and what changes in one changes in the other.
     """
 
     def __init__(self, batches: EpochBatchIterator) -> None:
@@ -38,11 +37,7 @@ class EpochBatches(EpochBatchIterator):
 
     @property
     def first_batch(self) -> Any:
-        """The first batch of the epoch.
-
-        Raises:
-            UserError: if there is none.
-        """
+        """The first batch of the epoch; a ``UserError`` if there is none."""
         if len(self.frozen_batches) == 0:
             raise UserError("all sentences of this data are longer than the model or the options allow.")
         return super().first_batch
@@ -71,9 +66,7 @@ class EpochBatches(EpochBatchIterator):
     def padding(self, source_end: bool, multiple: int) -> list[float]:
         """The share of padding in the positions of each side; the model computes with it all the same.
 
-        Args:
-            source_end: whether sources keep their end symbol.
-            multiple: of which a batch's length is one.
+        ``source_end``: sources keep their end symbol. ``multiple``: a batch's length is one of it.
         """
         sizes = np.asarray(self.dataset.sizes) - [not source_end, 0]  # (pairs, 2)
         batches = [sizes[batch] for batch in self.frozen_batches]
@@ -94,12 +87,7 @@ class EpochBatches(EpochBatchIterator):
 
 
 class AnnouncedBatches(EpochBatches):
-    """Batches that are told of before they are decoded.
-
-    Args:
-        batches: fairseq's.
-        announce: is given each batch.
-    """
+    """fairseq's batches, of which each is given to ``announce`` before it is decoded."""
 
     def __init__(self, batches: EpochBatchIterator, announce: Callable[[dict[str, Any]], None]) -> None:
         super().__init__(batches)

@@ -53,11 +53,7 @@ class GuardedTask(TranslationTask):
 
     @classmethod
     def setup_task(cls, cfg: GuardedConfig, **kwargs: Any) -> "GuardedTask":
-        """Load the dictionaries.
-
-        Raises:
-            UserError: if one has changed since its checksum was written.
-        """
+        """Load the dictionaries; one that has changed since its checksum was written is a ``UserError``."""
         if kwargs.get("from_checkpoint"):
             for name in _WRITTEN:  # a checkpoint does not choose where this computer writes
                 if getattr(cfg, name, None) is not None:
@@ -68,19 +64,11 @@ class GuardedTask(TranslationTask):
 
     @classmethod
     def load_dictionary(cls, filename: str) -> Dictionary:
-        """Read a dictionary.
-
-        Raises:
-            UserError: if it is none.
-        """
+        """Read a dictionary; a ``UserError`` if it is none."""
         return dictionaries.load(filename)
 
     def check_files(self, split: str, epoch: int, combine: bool) -> None:
-        """Refuse files of a split that have changed, or do not fit each other or the dictionaries.
-
-        Raises:
-            UserError: naming the file.
-        """
+        """Refuse files of a split that have changed, or do not fit: a ``UserError`` names the file."""
         shards = split_paths(self.cfg.data)
         folder = Path(shards[(epoch - 1) % len(shards)] if split == self.cfg.train_subset else shards[0])
         sides = {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
@@ -111,11 +99,7 @@ class GuardedTask(TranslationTask):
         return EpochBatches(super().get_batch_iterator(dataset, *args, **kwargs))
 
     def train_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """Take a training step with random numbers of the update; its loss is checked before an update is made.
-
-        Raises:
-            Diverged: naming the batch, before an update is made with it.
-        """
+        """Take a step with random numbers of the update; a loss to stop at is ``Diverged`` before the update."""
         update = kwargs.get("update_num", 0) + 1
         if update != self._update:  # not for every batch of an update of several
             _seed_like_torch()
@@ -127,11 +111,7 @@ class GuardedTask(TranslationTask):
         return result
 
     def valid_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """Take a validation step; in training its loss is checked before the model is kept as the best.
-
-        Raises:
-            Diverged: in training, naming the batch, before the model is kept as the best.
-        """
+        """Take a step; in training a loss to stop at is ``Diverged`` before the model is kept as the best."""
         with exact_products():
             result: tuple[Any, Any, dict[str, Any]] = super().valid_step(sample, *args, **kwargs)
         if self._update is not None:
@@ -153,11 +133,7 @@ class GuardedTask(TranslationTask):
         return {**super().state_dict(), "dictionaries": described, "trained_on": self._data}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load the state that a checkpoint holds, and check its dictionaries.
-
-        Raises:
-            UserError: if the model was trained with other dictionaries.
-        """
+        """Load the state that a checkpoint holds; one of a training with other dictionaries is a ``UserError``."""
         kept = dict(state_dict)
         checkpoint = kept.pop("checkpoint", "the checkpoint")
         self.check_dictionaries(kept, checkpoint)
@@ -166,14 +142,9 @@ class GuardedTask(TranslationTask):
         super().load_state_dict(kept)
 
     def check_dictionaries(self, task_state: dict[str, Any], checkpoint: str) -> None:
-        """Refuse a model that was trained with other dictionaries; old checkpoints do not tell.
+        """Refuse a model trained with other dictionaries: a ``UserError`` names them; old checkpoints do not tell.
 
-        Args:
-            task_state: what ``state_dict`` gave in training.
-            checkpoint: the file, for the user.
-
-        Raises:
-            UserError: naming the dictionary.
+        ``task_state`` is what ``state_dict`` gave in training, ``checkpoint`` the file, for the user.
         """
         sides = {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
         folder = split_paths(self.cfg.data)[0]

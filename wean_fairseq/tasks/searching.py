@@ -66,9 +66,7 @@ class SearchingTask(GuardedTask):
     ) -> Any:
         """Build the search of ``--search-preset``, the faster one where there is one; ``--replace-unk`` works.
 
-        Raises:
-            UserError: if a generation option is out of range, contradicts the preset or the rounding of scores, or
-                those the model.
+        Options that are out of range, or contradict the preset, the rounding or the model, are a ``UserError``.
         """
         extra = dict(extra_gen_cls_kwargs or {})
         preset = str(self.cfg.search_preset)

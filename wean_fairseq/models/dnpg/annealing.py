@@ -12,18 +12,7 @@ from .config import DnpgConfig
 
 
 class Annealing(nn.Module):
-    """Holds the values in force.
-
-    Args:
-        cfg: first and final values, and when they change.
-
-    Attributes:
-        temperature: of the labels, a scalar buffer.
-        label_weight: of the loss of the weak labels.
-
-    Raises:
-        UserError: if a value is out of range.
-    """
+    """Holds the values in force: the temperature of the labels, and the weight of the weak labels' loss."""
 
     temperature: Tensor
 

@@ -48,9 +48,6 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
     """Both levels' decoders, their output layers, and the aggregator.
 
     Args:
-        network: over the base words.
-        phrase_output: scores words by the phrase level's states and embeddings.
-        sentence_output: the same for the sentence level.
         annealing: temperature of the labels, weight of their loss.
         reads_weak_labels: in training the sentence level reads the weak labels, not the aggregator's.
         noisy_inference: draw labels outside of training too.
@@ -112,8 +109,7 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
     ) -> MixtureLoss:
         """Loss sums against ``target`` (B, T), with the loss of the weak labels where there are some (eq. 10).
 
-        Raises:
-            UserError: in training without the weak labels that the options ask for.
+        A training without the weak labels that the options ask for is a ``UserError``.
         """
         of_source, of_target = (encoder_out.get(f"{side}_labels") for side in ("source", "target"))
         unlabelled = of_source is None or of_target is None

@@ -36,7 +36,6 @@ class DnpgEncoder(SourceEncoder):
     """Labels every word, and encodes the source for both levels.
 
     Args:
-        network: over the base words.
         annealing: the temperature of the labels.
         noisy_inference: draw labels outside of training too.
     """
@@ -58,7 +57,7 @@ class DnpgEncoder(SourceEncoder):
         target_labels: Tensor | None = None,
         **_unused: Any,
     ) -> dict[str, Tensor]:
-        """Encode a batch, see ``SourceEncoder``.
+        """Encode a batch.
 
         Args:
             source_labels: weak labels for the loss: levels of the source words, 0, 1, negative at padding, (B, S).

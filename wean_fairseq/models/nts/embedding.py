@@ -13,10 +13,7 @@ from ...data import load_word_vectors
 class WordEmbedding(nn.Embedding):
     """An embedding of which some words can be kept as they start.
 
-    Args:
-        dictionary: of the words.
-        embed_dim: ``E``.
-        keeps_words: have a mark for each word, whether it is kept; no word is at first.
+    With ``keeps_words`` it has a mark for each word, whether it is kept; no word is at first.
     """
 
     kept: Tensor | None
@@ -54,9 +51,6 @@ def start_from_files(
         local: file of vectors that fill the last ``local_dim`` numbers; or none.
         local_dim: width of the local vectors.
         missing_std: words without a shared vector are drawn from N(0, this); 0 = they stay as they are.
-
-    Raises:
-        UserError: if the vectors cannot be used.
     """
     shared_dim = words.embedding_dim - local_dim
     if shared:

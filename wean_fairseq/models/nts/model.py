@@ -34,14 +34,7 @@ class NtsMemory(Memory):
 
 
 class NtsDecoder(StepDecoder[NtsMemory, FedState]):
-    """An LSTM that is fed its last attentional state; words are scored from the attentional states.
-
-    Args:
-        embed_tokens: (V, E).
-        stack: the layers and the attention.
-        output: scores words from the attentional states.
-        dropout: on the words read.
-    """
+    """An LSTM that is fed its last attentional state, from which words are scored; dropout falls on the words read."""
 
     def __init__(
         self,
@@ -76,13 +69,10 @@ class LexicalDecoder(NtsDecoder):
         output: scores words from the features of both.
         share: of the lexical model from the second word on; the first one is not predictable from words (release).
         parts: those of ``NtsDecoder``.
-
-    Attributes:
-        learns_lexical_alone: the loss is that of the lexical model.
     """
 
     output: LogLinearOutput
-    learns_lexical_alone = False
+    learns_lexical_alone = False  # the loss is that of the lexical model
 
     def __init__(self, *, output: LogLinearOutput, share: float, lexical_dropout: float, **parts: Any) -> None:
         super().__init__(output=output, **parts)
@@ -120,7 +110,6 @@ class NtsEncoder(SourceEncoder):
     """An LSTM over the words of each sentence, so that padding on either side is never read.
 
     Args:
-        embed_tokens: (V, E).
         lstm: ``batch_first``, E -> H.
         dropout: on the words.
         reverse: read from the end of the sentence to its start.
