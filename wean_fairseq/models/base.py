@@ -95,7 +95,7 @@ class SourceEncoder(FairseqEncoder):
 
     def __init__(self, dictionary: Dictionary) -> None:
         super().__init__(dictionary)
-        self.padding_idx = dictionary.pad()
+        self.padding_idx, self.eos_idx = dictionary.pad(), dictionary.eos()
 
     def reorder_encoder_out(self, encoder_out: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
         """Pick sentences ``new_order`` (B',) of the batch, for fairseq's beam search.

@@ -27,14 +27,12 @@ from .transformer import (
     build_network,
 )
 
-COPY_MODES = ("gate", "shared-softmax", "none")
-
 
 @dataclass
 class CopyTransformerConfig(TransformerConfig):
     """Options."""
 
-    copy_mode: ChoiceEnum(COPY_MODES) = option(  # type: ignore[valid-type]
+    copy_mode: ChoiceEnum(("gate", "shared-softmax", "none")) = option(  # type: ignore[valid-type]
         "gate",
         "gate: choose between generating, and copying where the last layer attends (DNPG, eq. 8); "
         "shared-softmax: one softmax over words and source positions (CopyNet, eq. 4-8); none: no copying",

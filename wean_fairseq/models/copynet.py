@@ -42,17 +42,12 @@ from .copying import CopyingDecoder, CopyingModel, CopyMemory, no_copy_mask
 from .presets import register_family
 from .word_layers import OutputLayerConfig, build_output_layer, num_base_words, word_embedding
 
-SYSTEMS = ("copynet", "rnnsearch", "enc_dec")
-CELLS = ("gru", "lstm")
-READOUTS = ("state", "full")
-OOV_INPUTS = ("unk", "copy")
-
 
 @dataclass
 class CopyNetConfig(OutputLayerConfig):
     """Section numbers are those of the CopyNet paper."""
 
-    system: ChoiceEnum(SYSTEMS) = option(  # type: ignore[valid-type]
+    system: ChoiceEnum(("copynet", "rnnsearch", "enc_dec")) = option(  # type: ignore[valid-type]
         "copynet", "copynet; rnnsearch = without copying and selective read; enc_dec = without attention either"
     )
     embed_dim: int = option(150, "width of the embedding that encoder and decoder share (sec. 5.1)", least=1)
@@ -60,9 +55,11 @@ class CopyNetConfig(OutputLayerConfig):
     attention_dim: int = option(
         0, "hidden width of the attention; 0 = --hidden-size; the authors' code has 1000", least=0
     )
-    cell: ChoiceEnum(CELLS) = option("gru", "recurrent cell of the decoder; the paper's is a GRU")  # type: ignore[valid-type]
+    cell: ChoiceEnum(("gru", "lstm")) = option(  # type: ignore[valid-type]
+        "gru", "recurrent cell of the decoder; the paper's is a GRU"
+    )
     dropout: float = option(0.0, "dropout on the embeddings and on the readout")
-    readout: ChoiceEnum(READOUTS) = option(  # type: ignore[valid-type]
+    readout: ChoiceEnum(("state", "full")) = option(  # type: ignore[valid-type]
         "state",
         "what generated words are scored from: the decoder state (eq. 7), or as in the authors' code also "
         "the context, the last word and the selective read",
@@ -71,7 +68,7 @@ class CopyNetConfig(OutputLayerConfig):
     location_width: int = option(
         0, "append the position of each source word, one-hot of this width; 57 in the authors' code", least=0
     )
-    oov_input: ChoiceEnum(OOV_INPUTS) = option(  # type: ignore[valid-type]
+    oov_input: ChoiceEnum(("unk", "copy")) = option(  # type: ignore[valid-type]
         "unk", "what the decoder reads for a copied word outside the vocabulary: <unk>, or a learned vector"
     )
 

@@ -41,19 +41,17 @@ from ..modules import (
 )
 from ..modules.gates import LstmLayers
 from ..modules.looped_linear import LoopedLinear
-from .base import LossModel, add_auxiliary
+from .base import LossModel, SourceEncoder, add_auxiliary
 from .presets import register_family
-from .topics import TopicConfig, TopicDecoder, TopicEncoder, initialise
+from .topics import TopicConfig, TopicDecoder, initialise
 from .word_layers import word_embedding
-
-TOPIC_MODES = ("mta", "tat", "tav")
 
 
 @dataclass
 class MtaLstmConfig(TopicConfig):
     """Sizes, dropout and initialisation are those of all families that write from topics."""
 
-    topic_mode: ChoiceEnum(TOPIC_MODES) = option(  # type: ignore[valid-type]
+    topic_mode: ChoiceEnum(("mta", "tat", "tav")) = option(  # type: ignore[valid-type]
         "mta",
         "mta: attention over the topics with coverage; tat: attention alone; "
         "tav: the mean of the topics starts the decoder",
@@ -206,7 +204,7 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
         return attend_uncovered(scores, coverage, *topics)
 
 
-class MtaLstmEncoder(TopicEncoder):
+class MtaLstmEncoder(SourceEncoder):
     """Looks up the topics; nothing is computed from their order but phi.
 
     Args:

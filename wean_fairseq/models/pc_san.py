@@ -37,13 +37,10 @@ from ..modules import (
     TransformerDecoder,
 )
 from ..modules.transformer_decoder import DecoderState
-from .base import LossModel
+from .base import LossModel, SourceEncoder
 from .presets import register_family
-from .topics import TopicEncoder, start_from_vectors
+from .topics import start_from_vectors
 from .transformer import TransformerMemory, TransformerTargetDecoder
-
-BERT_LAYERS = ("dynamic", "static", "last", "none")
-CONTEXTS = ("target", "source", "none")
 
 
 @dataclass
@@ -68,7 +65,7 @@ class PcSanConfig(FairseqDataclass):
         "how topic vectors and BERT's states are joined (eq. 3): feature = side by side, mapped back to "
         "--embed-dim; kv1536 = side by side, read by wider keys and values; sequence = one after the other",
     )
-    bert_layers: ChoiceEnum(BERT_LAYERS) = option(  # type: ignore[valid-type]
+    bert_layers: ChoiceEnum(("dynamic", "static", "last", "none")) = option(  # type: ignore[valid-type]
         "dynamic",
         "what a decoder layer reads of BERT (eq. 2): dynamic = a mixture of its layers for each decoder "
         "layer; static = one mixture for all; last = the last layer; none = topic vectors alone",
@@ -76,7 +73,7 @@ class PcSanConfig(FairseqDataclass):
     bert_mix: ChoiceEnum(MIXTURES) = option(  # type: ignore[valid-type]
         "softmax", "the weights of a mixture: softmax = positive, with sum 1; free = any, 1 / layers at first"
     )
-    context: ChoiceEnum(CONTEXTS) = option(  # type: ignore[valid-type]
+    context: ChoiceEnum(("target", "source", "none")) = option(  # type: ignore[valid-type]
         "target",
         "what the queries of the self-attention are mixed with (sec. 3.3): target = the mean of the states "
         "so far; source = the mean of what the layer reads about the topics; none = nothing",
@@ -124,7 +121,7 @@ class BertStates(nn.Module):
             )
 
 
-class PcSanEncoder(TopicEncoder):
+class PcSanEncoder(SourceEncoder):
     """Topic vectors G (V, D), and BERT's states of the same topics, or ``None``; dropout on what the decoder reads."""
 
     def __init__(

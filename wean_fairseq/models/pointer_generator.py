@@ -41,8 +41,6 @@ from .word_layers import OutputLayerConfig, build_output_layer, num_base_words, 
 
 logger = logging.getLogger(__name__)
 
-WEIGHT_INITS = ("see2017", "pytorch")
-
 
 @dataclass
 class PointerGeneratorConfig(OutputLayerConfig):
@@ -57,7 +55,7 @@ class PointerGeneratorConfig(OutputLayerConfig):
         "without it first, then give this and --finetune-from-model",
     )
     coverage_weight: float = option(1.0, "weight of the coverage loss, with --coverage (lambda of eq. 13)", least=0)
-    weight_init: ChoiceEnum(WEIGHT_INITS) = option(  # type: ignore[valid-type]
+    weight_init: ChoiceEnum(("see2017", "pytorch")) = option(  # type: ignore[valid-type]
         "see2017", "how weights start: as in the authors' release (made for Adagrad), or PyTorch's defaults"
     )
 

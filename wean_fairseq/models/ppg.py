@@ -43,9 +43,9 @@ from ..modules import (
     topic_words,
 )
 from ..modules.looped_linear import LoopedLinear
-from .base import LossModel, WordScores
+from .base import LossModel, SourceEncoder, WordScores
 from .presets import register_family
-from .topics import TopicConfig, TopicDecoder, TopicEncoder, initialise
+from .topics import TopicConfig, TopicDecoder, initialise
 from .word_layers import required_word, word_embedding
 
 
@@ -245,7 +245,7 @@ def _replace(memory: ChunkMemory, rows: Tensor, new: ChunkMemory) -> ChunkMemory
     return ChunkMemory(states, keys, mask)
 
 
-class PpgEncoder(TopicEncoder):
+class PpgEncoder(SourceEncoder):
     """r_i = [forward; backward] over topic i, which is one word."""
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, hidden_size: int) -> None:

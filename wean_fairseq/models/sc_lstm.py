@@ -32,9 +32,9 @@ from ..modules import (
     topic_words,
 )
 from ..modules.gates import LstmLayers
-from .base import LossModel, add_auxiliary
+from .base import LossModel, SourceEncoder, add_auxiliary
 from .presets import register_family
-from .topics import TopicConfig, TopicDecoder, TopicEncoder, initialise
+from .topics import TopicConfig, TopicDecoder, initialise
 from .word_layers import word_embedding
 
 
@@ -133,7 +133,7 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
         return add_auxiliary(sums, "control", control, self.control_loss_weight)
 
 
-class ScLstmEncoder(TopicEncoder):
+class ScLstmEncoder(SourceEncoder):
     """Finds the topic words; it has no weights."""
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
 from ..fields import option
-from ..modules import GATE_INPUTS, BilinearAttention, GatedLstm, LossSums, MixtureLoss, Step
+from ..modules import BilinearAttention, GatedLstm, LossSums, MixtureLoss, Step
 from .attentive_lstm import AttentiveLstmDecoder, AttentiveMemory
 from .base import LossModel, SourceEncoder, add_auxiliary
 from .presets import register_family
@@ -34,7 +34,7 @@ class SrbConfig(OutputLayerConfig):
     relevance_weight: float = option(
         0.0001, "weight of the cosine of source and summary in the loss (lambda, sec. 3.4)", least=0
     )
-    gate_input: ChoiceEnum(GATE_INPUTS) = option(  # type: ignore[valid-type]
+    gate_input: ChoiceEnum(("state-and-word", "state")) = option(  # type: ignore[valid-type]
         "state-and-word", "what tells the importance of a source word (sec. 3.2); state, as in the authors' release"
     )
 

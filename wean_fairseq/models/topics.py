@@ -17,7 +17,7 @@ from torch import nn
 from ..data import load_word_vectors
 from ..fields import option
 from ..modules import QueryEmbedding
-from .base import LossModel, MemoryT, SourceEncoder, StateT, StepDecoder, init_uniform_
+from .base import LossModel, MemoryT, StateT, StepDecoder, init_uniform_
 
 logger = logging.getLogger(__name__)
 
@@ -33,14 +33,6 @@ class TopicConfig(FairseqDataclass):
     topic_vectors: Optional[str] = option(  # fairseq cannot read `str | None`
         None, "file of word vectors (GloVe or word2vec text) that the word embeddings start from", reads_file=True
     )
-
-
-class TopicEncoder(SourceEncoder):
-    """A ``SourceEncoder`` of topic words; each source ends with the end symbol."""
-
-    def __init__(self, dictionary: Dictionary) -> None:
-        super().__init__(dictionary)
-        self.eos_idx = dictionary.eos()
 
 
 class TopicDecoder(StepDecoder[MemoryT, StateT]):

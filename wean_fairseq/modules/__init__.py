@@ -16,7 +16,7 @@ from .granularity import (
     GranularSelfAttention,
     init_granularity,
 )
-from .dnpg_levels import DecoderLevel, EncoderLevel, Labels
+from .dnpg_levels import Labels, Level
 from .dnpg_encoder import NO_LABEL, EncodedLevels, LevelSeparator, LevelsEncoder, label_loss
 from .dnpg_decoder import LevelAggregator, LevelOutputs, LevelsDecoder
 from .layer_mixture import FUSIONS, MIXTURES, LastLayer, LayerMixture, TopicFusion, mixture_weights
@@ -43,4 +43,4 @@ from .topic_words import scatter_to_source, topic_words
 from .transformer import EncoderLayer, PositionedEmbedding, TiedOutput, TransformerEncoder, init_transformer
 from .transformer_decoder import DecoderLayer, TransformerDecoder
 from .text_chunks import find_chunks, text_before
-from .word_gate import GATE_INPUTS, GatedLstm
+from .word_gate import GatedLstm

@@ -26,8 +26,8 @@ from .dnpg_levels import (
     LEVELS,
     PHRASE,
     SENTENCE,
-    DecoderLevel,
     Labels,
+    Level,
     both_labels,
     even_labels,
     label_bias,
@@ -97,9 +97,9 @@ class LevelsDecoder(nn.Module):
     def __init__(
         self,
         phrase_embedding: FractionalEmbedding,
-        phrase: DecoderLevel,
+        phrase: Level,
         sentence_embedding: FractionalEmbedding,
-        sentence: DecoderLevel,
+        sentence: Level,
         aggregator: LevelAggregator,
         window: int,
     ) -> None:

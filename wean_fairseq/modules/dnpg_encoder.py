@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .dnpg_levels import LEVELS, SENTENCE, EncoderLevel, Labels, both_labels, even_labels, neighbour_bias, source_bias
+from .dnpg_levels import LEVELS, SENTENCE, Labels, Level, both_labels, even_labels, neighbour_bias, source_bias
 from .recurrent import run_over_words
 from .sinusoidal_positions import FractionalEmbedding
 
@@ -79,9 +79,9 @@ class LevelsEncoder(nn.Module):
         self,
         separator: LevelSeparator,
         phrase_embedding: FractionalEmbedding,
-        phrase: EncoderLevel,
+        phrase: Level,
         sentence_embedding: FractionalEmbedding,
-        sentence: EncoderLevel,
+        sentence: Level,
         window: int,
     ) -> None:
         super().__init__()

@@ -54,26 +54,18 @@ def even_labels(batch: int, device: torch.device) -> Tensor:
     return torch.full((batch, LEVELS), 1.0 / LEVELS, device=device).log()
 
 
-class EncoderLevel(nn.Module):
-    """The encoder layers of a level, from the bottom."""
+class Level(nn.Module):
+    """The layers of a level, from the bottom."""
 
-    def __init__(self, layers: Iterable[EncoderLayer]) -> None:
+    def __init__(self, layers: Iterable[EncoderLayer | DecoderLayer]) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
 
     def forward(self, states: Tensor, bias: Tensor) -> Tensor:
-        """Embedded words (B, S, D), and the bias of the self-attention, broadcast to (B, A, S, S) -> (B, S, D)."""
+        """Encode words (B, S, D); the bias of the self-attention broadcasts to (B, A, S, S)."""
         for layer in self.layers:
             states = layer(states, bias)
         return states
-
-
-class DecoderLevel(nn.Module):
-    """The decoder layers of a level, from the bottom; a module, so that checkpoints keep their names."""
-
-    def __init__(self, layers: Iterable[DecoderLayer]) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(layers)
 
 
 def label_bias(log_probs: Tensor) -> Tensor:

@@ -47,19 +47,10 @@ class GlobalAttention(nn.Module):
     """a_ti = softmax_i score(h_t, h_i); c_t = sum_i a_ti h_i; attentional state = tanh(W_c [c_t; h_t]).
 
     The score is h_t . W_a h_i (``general``) or h_t . h_i (``dot``). There are no biases, as in the papers.
-
-    Args:
-        score: one of ``GLOBAL_SCORES``.
-        hidden_size: ``H``.
-
-    Raises:
-        ValueError: if the score is unknown.
     """
 
     def __init__(self, score: str, hidden_size: int) -> None:
         super().__init__()
-        if score not in GLOBAL_SCORES:
-            raise ValueError(f"`score` must be one of {', '.join(GLOBAL_SCORES)}, but is {score!r} instead.")
         self.key_proj = nn.Linear(hidden_size, hidden_size, bias=False) if score == "general" else None  # W_a
         self.combine = nn.Linear(2 * hidden_size, hidden_size, bias=False)  # W_c
 

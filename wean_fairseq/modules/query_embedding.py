@@ -216,8 +216,6 @@ class QueryEmbedding(OutputLayer):
 
 
 def _build_score(score: str, query_dim: int, embed_dim: int, num_embeddings: int, bias: bool) -> nn.Module:
-    if score not in QUERY_SCORES:
-        raise ValueError(f"`score` must be one of {', '.join(QUERY_SCORES)}, but is {score!r} instead.")
     if bias and score != "general":
         raise ValueError(f"`bias` belongs to the score 'general', but the score is {score!r}.")
     if score == "dot":

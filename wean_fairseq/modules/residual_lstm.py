@@ -39,11 +39,6 @@ class ResidualLstm(nn.Module):
         recurrent: bool = False,
     ) -> None:
         super().__init__()
-        if num_layers < 1 or residual_every < 0:
-            raise ValueError(
-                "a residual LSTM needs at least 1 layer, and a residual every n >= 0 layers (0 = none), but was given "
-                f"{num_layers} layers and n = {residual_every}."
-            )
         self.residual_every = residual_every
         self.block_sizes = _block_sizes(num_layers, residual_every)
         widths = [input_dim] + [hidden_size] * (len(self.block_sizes) - 1)

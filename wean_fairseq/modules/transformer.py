@@ -45,7 +45,7 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, dim: int, heads: int, dropout: float) -> None:
         super().__init__()
-        if heads < 1 or dim % heads:
+        if dim % heads:
             raise ValueError(
                 f"attention heads must divide the width of the states, but there are {heads} heads and {dim} units."
             )

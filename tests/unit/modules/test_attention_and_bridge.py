@@ -86,13 +86,6 @@ def test_linear_bridge_projects_all_layers_of_each_sentence():
             torch.testing.assert_close(torch.cat([out[0, b], out[1, b]]), expected)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("sideways", 2, 2, 4), "`kind` must be one of bottom, top, linear, but is 'sideways' instead"),
-        (("top", 1, 2, 4), "needs at least as many encoder layers as decoder layers, but there are 1 and 2"),
-    ],
-)
-def test_impossible_bridges_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        StateBridge(*arguments)
+def test_an_impossible_bridge_is_refused():
+    with pytest.raises(ValueError, match="as many encoder layers as decoder layers, but there are 1 and 2"):
+        StateBridge("top", 1, 2, 4)

@@ -95,10 +95,6 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
     def begin(self, memory: DnpgMemory) -> LevelsState:
         return self.network.begin(memory.network)
 
-    def step(self, words: Tensor, memory: DnpgMemory, state: LevelsState) -> tuple[Step, LevelsState]:
-        """See ``StepDecoder``; ``attention`` is the phrase level's, ``extra`` has ``labels`` log P(z_t), (N, T, 2)."""
-        return self._step(words, memory, state)
-
     def mixture(self, step: Step, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
         """See ``CopyingDecoder``: ``step`` has mixed already."""
         assert step.copying is not None
@@ -121,7 +117,7 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
             )
         given = of_target if self.training and self.reads_weak_labels else None
         memory = self.remember(encoder_out)
-        step, _ = self._step(prev_output_tokens, memory, self.begin(memory), given)
+        step, _ = self.step(prev_output_tokens, memory, self.begin(memory), given)
         sums = self.step_loss(step, memory, target, label_smoothing)
         if of_source is None or of_target is None:
             return sums
@@ -146,9 +142,10 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
         size = self.phrase_output.chunk_size
         return product_token_loss(products, words, sums_of, (weights, *inputs), chunk_size=size)
 
-    def _step(
+    def step(
         self, words: Tensor, memory: DnpgMemory, state: LevelsState, given_labels: Tensor | None = None
     ) -> tuple[Step, LevelsState]:
+        """See ``StepDecoder``; ``attention`` is the phrase level's, ``extra`` has ``labels`` log P(z_t), (N, T, 2)."""
         previous = base_ids(words, self.num_base, self.unk_index)
         decoded, state = self.network(
             previous,

@@ -12,10 +12,9 @@ from torch import Tensor
 
 from ...modules import (
     DecoderLayer,
-    DecoderLevel,
     EncoderLayer,
-    EncoderLevel,
     FractionalEmbedding,
+    Level,
     LevelAggregator,
     LevelsDecoder,
     LevelsEncoder,
@@ -105,11 +104,7 @@ class DnpgModel(CopyingModel):
 
 
 def _build_encoder(cfg: DnpgConfig, dictionary: Dictionary, annealing: Annealing) -> DnpgEncoder:
-    phrase, sentence = (
-        EncoderLevel(EncoderLayer(*sizes) for _ in range(cfg.encoder_layers)) for sizes in _layer_sizes(cfg)
-    )
-    init_transformer(phrase)
-    init_transformer(sentence)
+    phrase, sentence = _build_levels(cfg, EncoderLayer, cfg.encoder_layers)
     network = LevelsEncoder(
         LevelSeparator(word_embedding(dictionary, cfg.separator_dim), cfg.separator_dim),
         FractionalEmbedding(word_embedding(dictionary, cfg.phrase_dim), cfg.dropout),
@@ -122,11 +117,7 @@ def _build_encoder(cfg: DnpgConfig, dictionary: Dictionary, annealing: Annealing
 
 
 def _build_decoder(cfg: DnpgConfig, dictionary: Dictionary, annealing: Annealing) -> DnpgDecoder:
-    phrase, sentence = (
-        DecoderLevel(DecoderLayer(*sizes) for _ in range(cfg.decoder_layers)) for sizes in _layer_sizes(cfg)
-    )
-    init_transformer(phrase)
-    init_transformer(sentence)
+    phrase, sentence = _build_levels(cfg, DecoderLayer, cfg.decoder_layers)
     network = LevelsDecoder(
         FractionalEmbedding(word_embedding(dictionary, cfg.phrase_dim), cfg.dropout),
         phrase,
@@ -146,7 +137,12 @@ def _build_decoder(cfg: DnpgConfig, dictionary: Dictionary, annealing: Annealing
     )
 
 
-def _layer_sizes(cfg: DnpgConfig) -> list[tuple[int, int, int, float, float]]:
-    """The arguments of a layer of each level."""
-    levels = ((cfg.phrase_dim, cfg.phrase_heads), (cfg.sentence_dim, cfg.sentence_heads))
-    return [(dim, heads, cfg.ffn_factor * dim, cfg.dropout, cfg.attention_dropout) for dim, heads in levels]
+def _build_levels(cfg: DnpgConfig, layer: type[EncoderLayer | DecoderLayer], count: int) -> list[Level]:
+    """The phrase level and the sentence level, initialised."""
+    levels = [
+        Level(layer(dim, heads, cfg.ffn_factor * dim, cfg.dropout, cfg.attention_dropout) for _ in range(count))
+        for dim, heads in ((cfg.phrase_dim, cfg.phrase_heads), (cfg.sentence_dim, cfg.sentence_heads))
+    ]
+    for level in levels:
+        init_transformer(level)
+    return levels
