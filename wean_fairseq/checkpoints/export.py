@@ -97,7 +97,6 @@ def export(
 
 
 def _set_search(cfg: dict[str, Any], search: dict[str, Any]) -> None:
-    """Let the configuration say how to search."""
     from fairseq.dataclass.configs import GenerationConfig
 
     given = dict(search)
@@ -136,7 +135,6 @@ def _record_checksums(folder: Path) -> None:
 
 
 def _convert(folder: Path) -> None:
-    """Write the exported model for CTranslate2 too."""
     from fairseq import checkpoint_utils
 
     from .ctranslate2_format import convert

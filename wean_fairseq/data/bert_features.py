@@ -172,7 +172,6 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _digest(files: list[Path]) -> str:
-    """SHA-256 over the names and contents of ``files``."""
     total = hashlib.sha256()
     for path in files:
         with open_regular(path) as file:

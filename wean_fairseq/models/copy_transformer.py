@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from ..fields import option
 from ..modules import CopyGate, Copying, init_transformer
 from ..modules.transformer_decoder import Decoded
+from .base import register_family
 from .copying import CopyingModel
-from .presets import register_family
 from .transformer import (
     TransformerConfig,
     TransformerMemory,

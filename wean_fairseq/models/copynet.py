@@ -37,9 +37,8 @@ from ..modules import (
 )
 from ..modules.gates import LoopedCell
 from ..modules.looped_linear import LoopedLinear
-from .base import SourceEncoder
+from .base import SourceEncoder, register_family
 from .copying import CopyingDecoder, CopyingModel, CopyMemory, no_copy_mask
-from .presets import register_family
 from .word_layers import OutputLayerConfig, build_output_layer, num_base_words, word_embedding
 
 
@@ -109,8 +108,6 @@ class CopyNetState(State):
 
 
 class _Maps(NamedTuple):
-    """The linear maps of a step."""
-
     cell: LoopedCell
     query: LoopedLinear | None  # of the attention
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ..fields import option
 from ..modules import (
     AdditiveAttention,
-    MixtureLoss,
+    LossSums,
     QueryEmbedding,
     RecurrentLatent,
     State,
@@ -27,9 +27,8 @@ from ..modules import (
     divergence_from_prior,
     weighted_sum,
 )
-from .base import LossModel, add_auxiliary
+from .base import LossModel, add_auxiliary, register_family
 from .gru_attention import GruAttentionConfig, GruAttentionDecoder, GruEncoder, GruMemory
-from .presets import register_family
 from .word_layers import build_output_layer, word_embedding
 
 
@@ -74,7 +73,7 @@ class DrgdDecoder(GruAttentionDecoder[DrgdState]):
         kl_weight: float,
         kl_anneal_updates: int,
     ) -> None:
-        super().__init__(dictionary, embed_tokens, 2 * hidden_size, hidden_size)
+        super().__init__(dictionary, embed_tokens, hidden_size)
         embed_dim = embed_tokens.embedding_dim
         self.first_gru = nn.GRU(embed_dim, hidden_size, batch_first=True)
         self.attention = attention
@@ -110,7 +109,7 @@ class DrgdDecoder(GruAttentionDecoder[DrgdState]):
         after = DrgdState(last_first[0], last_second[0], latents.values[:, -1])
         return Step(self.dropout(features), weights.view(*words.shape, -1), extra=extra), after
 
-    def step_loss(self, step: Step, memory: GruMemory, target: Tensor, label_smoothing: float) -> MixtureLoss:
+    def step_loss(self, step: Step, memory: GruMemory, target: Tensor, label_smoothing: float) -> LossSums:
         """The negative lower bound: with the divergence of the latent variables of all words, logged as ``kl``."""
         sums = super().step_loss(step, memory, target, label_smoothing)
         divergence = divergence_from_prior(step.extra["mean"], step.extra["log_variance"])  # (N, T)

@@ -31,8 +31,8 @@ from ..modules import (
     split_pairs,
 )
 from ..modules.transformer_decoder import DecoderState
+from .base import register_family
 from .copying import CopyingModel
-from .presets import register_family
 from .transformer import (
     TransformerConfig,
     TransformerMemory,

@@ -31,8 +31,8 @@ from ..modules import (
     init_granularity,
 )
 from ..modules.transformer_decoder import DecoderState
+from .base import register_family
 from .copying import CopyingModel
-from .presets import register_family
 from .transformer import (
     TransformerConfig,
     TransformerMemory,
@@ -140,7 +140,6 @@ def _check(cfg: GranularityTransformerConfig) -> None:
 def _layer_makers(
     cfg: GranularityTransformerConfig,
 ) -> tuple[Callable[..., EncoderLayer], Callable[..., DecoderLayer]]:
-    """Functions that make the layers of encoder and decoder."""
     normalize = str(cfg.ga_normalize) == "softmax"
     padded = str(cfg.ga_length) == "padded"
     encoder: dict[str, Callable[..., GranularityAttention]] = {}

@@ -57,10 +57,10 @@ class GruAttentionDecoder(StepDecoder[GruMemory, StateT]):
 
     attention: AdditiveAttention
 
-    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, memory_dim: int, hidden_size: int) -> None:
+    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, hidden_size: int) -> None:
         super().__init__(dictionary)
         self.embed_tokens = embed_tokens
-        self.start = nn.Linear(memory_dim, hidden_size)
+        self.start = nn.Linear(2 * hidden_size, hidden_size)
 
     def remember(self, encoder_out: dict[str, Tensor]) -> GruMemory:
         """See ``StepDecoder``; s_0 = tanh(W mean(h) + b)."""

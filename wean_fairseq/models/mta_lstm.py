@@ -27,7 +27,6 @@ from ..modules import (
     LstmStart,
     LstmState,
     Memory,
-    MixtureLoss,
     State,
     Step,
     TopicImportance,
@@ -41,8 +40,7 @@ from ..modules import (
 )
 from ..modules.gates import LstmLayers
 from ..modules.looped_linear import LoopedLinear
-from .base import LossModel, SourceEncoder, add_auxiliary
-from .presets import register_family
+from .base import LossModel, SourceEncoder, add_auxiliary, register_family
 from .topics import TopicConfig, TopicDecoder, initialise
 from .word_layers import word_embedding
 
@@ -182,9 +180,7 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
         attention = scatter_to_source(topic_weights, repeat_for_hypotheses(memory.slot, len(words)))
         return Step(torch.stack(outputs[1:], dim=1), attention, extra={"topic_weights": topic_weights}), state
 
-    def step_loss(
-        self, step: Step, memory: TopicMemory, target: Tensor, label_smoothing: float
-    ) -> LossSums | MixtureLoss:
+    def step_loss(self, step: Step, memory: TopicMemory, target: Tensor, label_smoothing: float) -> LossSums:
         """Loss sums against ``target`` (B, T); the coverage loss is logged as ``coverage``."""
         sums = super().step_loss(step, memory, target, label_smoothing)
         if memory.importance is None or not self.coverage_loss_weight:

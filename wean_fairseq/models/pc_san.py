@@ -37,10 +37,10 @@ from ..modules import (
     TransformerDecoder,
 )
 from ..modules.transformer_decoder import DecoderState
-from .base import LossModel, SourceEncoder
-from .presets import register_family
+from .base import LossModel, SourceEncoder, register_family
 from .topics import start_from_vectors
 from .transformer import TransformerMemory, TransformerTargetDecoder
+from .word_layers import word_embedding
 
 
 @dataclass
@@ -205,10 +205,12 @@ class PcSanModel(LossModel):
         _check(cfg, task)
         # With one dictionary one embedding serves topics, essay and output, as in the Transformer that PC-SAN is
         # compared with: with two, what a topic has to do with the same word in the essay is learnt word by word.
-        words = _embedding(task.target_dictionary, cfg)
+        words = word_embedding(task.target_dictionary, cfg.embed_dim)
         joined = task.source_dictionary == task.target_dictionary
-        encoder = _build_encoder(cfg, task, words if joined else _embedding(task.source_dictionary, cfg))
-        decoder = _build_decoder(cfg, task, words, encoder.bert_states)
+        topic_words = words if joined else word_embedding(task.source_dictionary, cfg.embed_dim)
+        bert_states = None if str(cfg.bert_layers) == "none" else _build_bert_states(cfg, task.bert)
+        encoder = PcSanEncoder(task.source_dictionary, topic_words, bert_states, cfg.dropout)
+        decoder = _build_decoder(cfg, task, words, bert_states)
         model = cls(encoder, decoder)
         initialise(model)
         start_from_vectors(encoder.words, cfg.topic_vectors, task.source_dictionary)
@@ -231,15 +233,6 @@ def _check(cfg: PcSanConfig, task: FairseqTask) -> None:
         )
     if cfg.context_inclusive and str(cfg.context) != "target":
         raise UserError(f"--context-inclusive belongs to --context target, but the context is {cfg.context}.")
-
-
-def _embedding(dictionary: Dictionary, cfg: PcSanConfig) -> nn.Embedding:
-    return nn.Embedding(len(dictionary), cfg.embed_dim, dictionary.pad())
-
-
-def _build_encoder(cfg: PcSanConfig, task: FairseqTask, words: nn.Embedding) -> PcSanEncoder:
-    bert_states = None if str(cfg.bert_layers) == "none" else _build_bert_states(cfg, task.bert)
-    return PcSanEncoder(task.source_dictionary, words, bert_states, cfg.dropout)
 
 
 def _build_bert_states(cfg: PcSanConfig, bert: Bert) -> BertStates:

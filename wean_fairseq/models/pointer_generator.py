@@ -22,7 +22,7 @@ from ..fields import option
 from ..modules import (
     AdditiveAttention,
     Copying,
-    MixtureLoss,
+    LossSums,
     QueryEmbedding,
     State,
     Step,
@@ -34,9 +34,8 @@ from ..modules import (
 )
 from ..modules.gates import LoopedCell
 from ..modules.looped_linear import LoopedLinear
-from .base import SourceEncoder, add_auxiliary
+from .base import SourceEncoder, add_auxiliary, register_family
 from .copying import CopyingDecoder, CopyingModel, CopyMemory, no_copy_mask
-from .presets import register_family
 from .word_layers import OutputLayerConfig, build_output_layer, num_base_words, word_embedding
 
 logger = logging.getLogger(__name__)
@@ -98,14 +97,6 @@ class _Recurrence(NamedTuple):
     coverage: Tensor  # of eq. 10: the attention of all steps before this one, (N, S), float32
 
 
-class _Maps(NamedTuple):
-    """The linear maps of a step."""
-
-    context: LoopedLinear  # W_x of h*_{t-1}
-    cell: LoopedCell
-    query: LoopedLinear  # W_s
-
-
 class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
     """LSTM with attention, and a gate between generating a word and copying what is attended to.
 
@@ -156,14 +147,11 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
         embedded = self.embed_tokens(base_ids(words, self.num_base, self.unk_index))  # (N, T, E)
         width = embedded.size(-1)
         word_parts = nn.functional.linear(embedded, self.merge.weight[:, :width], self.merge.bias)  # (N, T, E)
-        maps = _Maps(
-            LoopedLinear(self.merge.weight[:, width:]),
-            LoopedCell(self.cell),
-            self.attention.query_map(),
-        )
+        of_context, cell = LoopedLinear(self.merge.weight[:, width:]), LoopedCell(self.cell)  # W_x of h*_{t-1}
+        query_map = self.attention.query_map()
         steps = []
         for word_part in word_parts.unbind(dim=1):
-            now = self._advance(word_part + maps.context(state.context), memory, state, maps)
+            now = self._advance(word_part + of_context(state.context), memory, state, cell, query_map)
             steps.append(now)
             state = PointerState(now.hidden, now.cell, now.context, now.coverage + now.weights)  # eq. 10
         every = _Recurrence(*(torch.stack(parts, dim=1) for parts in zip(*steps, strict=True)))
@@ -173,7 +161,7 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
         copying = Copying(every.scores, gate.squeeze(-1))
         return Step(query, every.weights, copying, {"coverage": every.coverage}), state
 
-    def step_loss(self, step: Step, memory: PointerMemory, target: Tensor, label_smoothing: float) -> MixtureLoss:
+    def step_loss(self, step: Step, memory: PointerMemory, target: Tensor, label_smoothing: float) -> LossSums:
         """Loss sums against ``target`` (B, T); with coverage its loss too, which is logged as ``coverage``."""
         sums = super().step_loss(step, memory, target, label_smoothing)
         if self.attention.coverage_weight is None:
@@ -183,14 +171,16 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
         again = again.masked_select(target.ne(self.padding_idx)).sum()
         return add_auxiliary(sums, "coverage", again, self.coverage_weight)  # eq. 13
 
-    def _advance(self, merged: Tensor, memory: PointerMemory, state: PointerState, maps: _Maps) -> _Recurrence:
+    def _advance(
+        self, merged: Tensor, memory: PointerMemory, state: PointerState, cell: LoopedCell, query_map: LoopedLinear
+    ) -> _Recurrence:
         """From x_t, shape (N, E), and the state before to what the step yields."""
-        hidden, cell = maps.cell.advance(merged, state.hidden, state.cell)
-        query = torch.cat([cell, hidden], dim=-1)
-        scores = self.attention.scores(query, memory.keys, state.coverage, maps.query).float()
+        hidden, new_cell = cell.advance(merged, state.hidden, state.cell)
+        query = torch.cat([new_cell, hidden], dim=-1)
+        scores = self.attention.scores(query, memory.keys, state.coverage, query_map).float()
         weights = attention_weights(scores, memory.no_copy)  # (N, S), eq. 2
         context = weighted_sum(weights.to(memory.states.dtype), memory.states)  # (N, 2H), eq. 3
-        return _Recurrence(hidden, cell, context, merged, scores, weights, state.coverage)
+        return _Recurrence(hidden, new_cell, context, merged, scores, weights, state.coverage)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
         """Let a checkpoint that was trained without coverage go on with it: w_c starts as initialised here."""

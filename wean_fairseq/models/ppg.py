@@ -30,7 +30,6 @@ from ..modules import (
     AdditiveAttention,
     LossSums,
     Memory,
-    MixtureLoss,
     State,
     Step,
     find_chunks,
@@ -43,8 +42,7 @@ from ..modules import (
     topic_words,
 )
 from ..modules.looped_linear import LoopedLinear
-from .base import LossModel, SourceEncoder, WordScores
-from .presets import register_family
+from .base import LossModel, SourceEncoder, WordScores, register_family
 from .topics import TopicConfig, TopicDecoder, initialise
 from .word_layers import required_word, word_embedding
 
@@ -98,8 +96,6 @@ class PpgState(State):
 
 
 class _Written(NamedTuple):
-    """The tensors of the steps of each chunk."""
-
     readout: Tensor  # what words are scored from, (R, L, E)
     topic_weights: Tensor  # the attention that h_0 got, float32, (R, L)
     hidden: Tensor  # after the last step, (R, H)
@@ -177,9 +173,7 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         scores.put(ends, _swap_end_scores(step, scores.get(ends).unsqueeze(1)).squeeze(1))
         return log_sum
 
-    def step_loss(
-        self, step: Step, memory: PpgMemory, target: Tensor, label_smoothing: float
-    ) -> LossSums | MixtureLoss:
+    def step_loss(self, step: Step, memory: PpgMemory, target: Tensor, label_smoothing: float) -> LossSums:
         last = step.extra["last_chunk"]
         ended, went_on = last & target.eq(self.eos_idx), last & target.eq(self.chunk_index)
         target = target.masked_fill(ended, self.chunk_index).masked_fill(went_on, self.eos_idx)

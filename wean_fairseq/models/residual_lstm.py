@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from ..fields import option
 from ..modules import LstmStart, LstmState, QueryEmbedding, ResidualLstm, Step
-from .base import LossModel, SourceEncoder, StepDecoder, init_uniform_
-from .presets import register_family
+from .base import LossModel, SourceEncoder, StepDecoder, init_uniform_, register_family
 from .word_layers import OutputLayerConfig, build_output_layer, word_embedding
 
 

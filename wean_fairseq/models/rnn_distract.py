@@ -24,9 +24,8 @@ from ..modules import (
     least_divergence,
     weighted_sum,
 )
-from .base import LossModel, WordScores
+from .base import LossModel, WordScores, register_family
 from .gru_attention import GruAttentionConfig, GruAttentionDecoder, GruEncoder, GruMemory
-from .presets import register_family
 from .word_layers import build_output_layer, word_embedding
 
 
@@ -89,14 +88,13 @@ class RnnDistractDecoder(GruAttentionDecoder[DistractState]):
         dictionary: Dictionary,
         embed_tokens: nn.Embedding,
         hidden_size: int,
-        memory_dim: int,
         attention: AdditiveAttention,
         output: QueryEmbedding,
         dropout: float,
         search_weights: SearchWeights,
     ) -> None:
-        super().__init__(dictionary, embed_tokens, memory_dim, hidden_size)
-        embed_dim = embed_tokens.embedding_dim
+        super().__init__(dictionary, embed_tokens, hidden_size)
+        embed_dim, memory_dim = embed_tokens.embedding_dim, 2 * hidden_size
         self.word_cell = nn.GRUCell(embed_dim, hidden_size)
         self.attention = attention
         self.content_distraction = ContentDistraction(memory_dim)
@@ -174,7 +172,6 @@ class RnnDistractModel(LossModel):
             dictionary,
             embed_tokens,
             hidden,
-            memory_dim=2 * hidden,
             attention=AdditiveAttention(hidden, 2 * hidden, attention_dim, coverage=True, query_bias=True),
             output=build_output_layer(cfg, cfg.embed_dim, cfg.embed_dim, dictionary),
             dropout=cfg.dropout,

@@ -24,7 +24,6 @@ from ..modules import (
     KeywordRows,
     LossSums,
     Memory,
-    MixtureLoss,
     State,
     Step,
     control_loss,
@@ -32,8 +31,7 @@ from ..modules import (
     topic_words,
 )
 from ..modules.gates import LstmLayers
-from .base import LossModel, SourceEncoder, add_auxiliary
-from .presets import register_family
+from .base import LossModel, SourceEncoder, add_auxiliary, register_family
 from .topics import TopicConfig, TopicDecoder, initialise
 from .word_layers import word_embedding
 
@@ -122,9 +120,7 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
         extra = {"keywords": torch.stack(keywords[1:], dim=1)}
         return Step(torch.stack(outputs[1:], dim=1), None, extra=extra), state
 
-    def step_loss(
-        self, step: Step, memory: KeywordMemory, target: Tensor, label_smoothing: float
-    ) -> LossSums | MixtureLoss:
+    def step_loss(self, step: Step, memory: KeywordMemory, target: Tensor, label_smoothing: float) -> LossSums:
         """Loss sums against ``target`` (B, T); the loss of Wen et al. is logged as ``control``."""
         sums = super().step_loss(step, memory, target, label_smoothing)
         if not self.control_loss_weight:

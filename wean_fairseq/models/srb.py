@@ -17,10 +17,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
 from ..fields import option
-from ..modules import BilinearAttention, GatedLstm, LossSums, MixtureLoss, Step
+from ..modules import BilinearAttention, GatedLstm, LossSums, Step
 from .attentive_lstm import AttentiveLstmDecoder, AttentiveMemory
-from .base import LossModel, SourceEncoder, add_auxiliary
-from .presets import register_family
+from .base import LossModel, SourceEncoder, add_auxiliary, register_family
 from .word_layers import OutputLayerConfig, build_output_layer, word_embedding
 
 
@@ -53,9 +52,7 @@ class SrbDecoder(AttentiveLstmDecoder):
         """``extra`` has the decoder states, ``states`` (N, T, H)."""
         return replace(super().attend(states, memory), extra={"states": states})
 
-    def step_loss(
-        self, step: Step, memory: AttentiveMemory, target: Tensor, label_smoothing: float
-    ) -> LossSums | MixtureLoss:
+    def step_loss(self, step: Step, memory: AttentiveMemory, target: Tensor, label_smoothing: float) -> LossSums:
         """Less lambda cos(V_s, V_t) a sentence: V_t = h_n of the source, V_s = s_m - h_n."""
         sums = super().step_loss(step, memory, target, label_smoothing)
         position = torch.arange(target.size(1), device=target.device)

@@ -20,7 +20,7 @@ from ..modules import (
     Copying,
     DecoderLayer,
     EncoderLayer,
-    MixtureLoss,
+    LossSums,
     PositionedEmbedding,
     QueryEmbedding,
     Step,
@@ -202,7 +202,7 @@ class TransformerTargetDecoder(CopyingDecoder[TransformerMemory, DecoderState]):
 
     def loss(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
-    ) -> MixtureLoss:
+    ) -> LossSums:
         """Loss sums against ``target`` (B, T), slots included."""
         memory = self.remember(encoder_out)
         step, _ = self._step(prev_output_tokens, memory, self.begin(memory), with_weights=self.loss_needs_attention)

@@ -17,8 +17,8 @@ from ..errors import UserError
 from ..fields import option
 from ..modules import BRIDGES, QUERY_SCORES, BilinearAttention, QueryEmbedding, StateBridge, run_over_words
 from .attentive_lstm import AttentiveLstmDecoder
-from .base import LossModel, SourceEncoder
-from .presets import register_family
+from .base import LossModel, SourceEncoder, register_family
+from .word_layers import word_embedding
 
 
 @dataclass
@@ -126,10 +126,14 @@ class WeanLstmModel(LossModel):
 
     @classmethod
     def build(cls, cfg: WeanLstmConfig, task: FairseqTask) -> "WeanLstmModel":
-        _check_candidates(cfg.num_candidates, task.source_dictionary)
         dictionary = task.source_dictionary
-        # N(0, 1), PyTorch's default, is what both releases of the authors train from.
-        embed_tokens = nn.Embedding(len(dictionary), cfg.embed_dim, dictionary.pad())
+        words = len(dictionary) - dictionary.nspecial
+        if cfg.num_candidates > words:
+            raise UserError(
+                f"--num-candidates must be at most {words} (the words of the dictionary) or 0 for all, "
+                f"but is {cfg.num_candidates}."
+            )
+        embed_tokens = word_embedding(dictionary, cfg.embed_dim)  # N(0, 1), as in both releases of the authors
         encoder = WeanLstmEncoder(
             dictionary, embed_tokens, cfg.hidden_size, cfg.encoder_layers, cfg.dropout, cfg.encoder_bidirectional
         )
@@ -164,12 +168,3 @@ class WeanLstmModel(LossModel):
     def get_targets(self, sample: dict[str, Any], net_output: Any) -> Tensor:
         """Targets (B, T) for fairseq's own criterions: a word that is no candidate counts as ``<unk>``."""
         return self.decoder.output.known_targets(sample["target"])
-
-
-def _check_candidates(num_candidates: int, dictionary: Dictionary) -> None:
-    words = len(dictionary) - dictionary.nspecial
-    if not 0 <= num_candidates <= words:
-        raise UserError(
-            f"--num-candidates must be at most {words} (the words of the dictionary) or 0 for all, "
-            f"but is {num_candidates}."
-        )

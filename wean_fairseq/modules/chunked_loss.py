@@ -26,10 +26,11 @@ CHUNK_ELEMENTS = {"cpu": 3 * 2**22, "cuda": 2**27}
 
 
 class LossSums(NamedTuple):
-    """Sums over tokens, natural logarithm, float32 scalars; ``nll_loss`` carries no gradient."""
+    """Sums over tokens, natural logarithm, float32 scalars; a gradient goes through the first alone."""
 
-    loss: Tensor
-    nll_loss: Tensor
+    loss: Tensor  # what is minimised, auxiliary losses included
+    nll_loss: Tensor  # negative log-likelihood alone
+    logged: dict[str, Tensor]  # more to be logged by name, such as ``copied``: expected copied words
 
 
 def chunk_rows(num_rows: int, num_candidates: int, chunk_size: int | None, device: torch.device) -> int:
@@ -147,7 +148,7 @@ def _loss_sums(
         loss, nll = function.apply(  # type: ignore[no-untyped-call]
             *inputs, target, label_smoothing, chunk_size, wants_grad
         )
-    return LossSums(loss, nll)
+    return LossSums(loss, nll, {})
 
 
 def _row_chunks(num_rows: int, step: int) -> Iterator[slice]:
@@ -165,8 +166,6 @@ class _CrossEntropy(torch.autograd.Function):
 
 
 class _ProductCrossEntropy(_CrossEntropy):
-    """``product_cross_entropy``."""
-
     @staticmethod
     def forward(
         ctx: Any,

@@ -15,6 +15,8 @@ Legend: ``B`` batch, ``R`` hypotheses, ``T`` target length, ``Q`` queries of a s
 memories, ``D`` width, ``M`` width of the memories, ``X`` width of what the context is the mean of.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -92,16 +94,12 @@ class ContextualDecoderLayer(DecoderLayer):
     def __init__(
         self,
         dim: int,
-        heads: int,
-        inner_dim: int,
-        dropout: float,
-        attention_dropout: float,
-        *,
+        *sizes: Any,
         memory_index: int,
         memory_dim: int,
         context: TargetContext | SourceContext | None,
     ) -> None:
-        super().__init__(dim, heads, inner_dim, dropout, attention_dropout)
+        super().__init__(dim, *sizes)
         self.memory_index = memory_index
         self.feed_forward[1] = nn.ReLU()  # AIAYN, eq. 2
         self.cross_attention.key_proj = nn.Linear(memory_dim, dim)

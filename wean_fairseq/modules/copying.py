@@ -59,20 +59,6 @@ class CopyDistribution(NamedTuple):
         return self.copy.masked_fill(target.unsqueeze(2).ne(self.source.unsqueeze(1)), NEVER)
 
 
-class MixtureLoss(NamedTuple):
-    """Sums over tokens, natural logarithm, float32 scalars.
-
-    Attributes:
-        loss: what is minimised, auxiliary losses included.
-        nll_loss: negative log-likelihood alone; carries no gradient.
-        logged: further sums over tokens to be logged by name; carry no gradient. ``copied``: expected copied words.
-    """
-
-    loss: Tensor
-    nll_loss: Tensor
-    logged: dict[str, Tensor]
-
-
 class Copying(NamedTuple):
     """Scores of copying at each step."""
 
@@ -193,14 +179,6 @@ def mean_over_heads(log_weights: Tensor) -> Tensor:
 def base_ids(tokens: Tensor, num_base: int, unk_index: int) -> Tensor:
     """Ids for the embedding lookup: slots become ``unk_index``; any shape."""
     return tokens.masked_fill(tokens >= num_base, unk_index)
-
-
-def nothing_to_copy(source: Tensor, special: tuple[int, ...]) -> Tensor:
-    """``True`` at the ids ``special`` (padding and sentence boundaries), which are never copied: (B, S) -> (B, S)."""
-    no_copy = torch.zeros_like(source, dtype=torch.bool)
-    for index in special:
-        no_copy |= source.eq(index)
-    return no_copy
 
 
 def log_add(first: Tensor, second: Tensor) -> Tensor:

@@ -230,7 +230,6 @@ def _unfold_hypotheses(decoded: Decoded, words: Tensor) -> Decoded:
 
 
 def _stack(phrase: Decoded, steps: list[tuple[Decoded, Labels]]) -> DecodedLevels:
-    """Steps of one word each as one."""
     states = torch.cat([sentence.states for sentence, _ in steps], dim=1)  # (B, T, D_1)
     context = torch.cat([sentence.context for sentence, _ in steps], dim=1)
     used = torch.stack([labels.used for _, labels in steps], dim=1)  # (B, T, 2)

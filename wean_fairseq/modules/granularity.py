@@ -10,6 +10,8 @@ Legend: ``B`` batch, ``T`` queries, ``S`` keys, ``D`` width, ``A`` heads, ``N`` 
 for all heads, (B, 1, T, S); granularities of queries are (B, 1, T, 1), of keys (B, 1, 1, S).
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -111,10 +113,8 @@ class GranularSelfAttention(GranularityAttention):
             sentence, in a decoder those up to itself, so that N does not depend on what is still to be written.
     """
 
-    def __init__(
-        self, dim: int, heads: int, dropout: float, *, kind: str, length: int = 0, normalize: bool = True
-    ) -> None:
-        super().__init__(dim, heads, dropout, normalize=normalize)
+    def __init__(self, *sizes: Any, kind: str, length: int = 0, normalize: bool = True) -> None:
+        super().__init__(*sizes, normalize=normalize)
         self.kind = kind
         self.length = length
 

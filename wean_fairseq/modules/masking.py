@@ -36,8 +36,3 @@ class _MaskedSoftmax(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (weights,) = ctx.saved_tensors
         return torch._softmax_backward_data(grad, weights, -1, weights.dtype), None
-
-
-def left_padding(padding_mask: Tensor) -> Tensor:
-    """Count the padding before the first real token of each row: shape (B, S) -> (B,)."""
-    return padding_mask.long().cumprod(dim=1).sum(dim=1)

@@ -175,8 +175,7 @@ class QueryEmbedding(OutputLayer):
         detach: let no gradient reach the embeddings from here (the ablation of the "third source").
 
     Raises:
-        ValueError: for ``dot`` with D != E, ``bias`` with another score than ``general``, or more candidates than the
-            dictionary has.
+        ValueError: for ``dot`` with D != E, and for ``bias`` with another score than ``general``.
     """
 
     def __init__(
@@ -194,11 +193,6 @@ class QueryEmbedding(OutputLayer):
     ) -> None:
         super().__init__(num_embeddings, num_candidates, unk_index, chunk_size)
         self.score = _build_score(score, query_dim, embed_dim, num_embeddings, bias)
-        if num_candidates is not None and not unk_index < num_candidates <= num_embeddings:
-            raise ValueError(
-                f"`num_candidates` must be above {unk_index} (the special symbols) and at most the dictionary's "
-                f"{num_embeddings} entries, but is {num_candidates} instead."
-            )
         self.detach = detach
 
     @property

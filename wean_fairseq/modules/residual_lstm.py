@@ -83,7 +83,6 @@ class ResidualLstm(nn.Module):
 def _run(
     block: nn.LSTM, inputs: Tensor, start: LstmState | None, padding_mask: Tensor | None
 ) -> tuple[Tensor, LstmState]:
-    """Run a block as one fused LSTM."""
     if padding_mask is None:
         outputs, final = block(inputs, start)
     else:

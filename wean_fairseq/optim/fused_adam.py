@@ -9,7 +9,7 @@ eps / sqrt(c), which is what it gets here.
 import ast
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, List  # noqa: UP035 - fairseq's parser knows `List`
 
@@ -74,7 +74,6 @@ class FairseqRuleAdam(torch.optim.Optimizer):
         return state
 
     def _update(self, params: list[Tensor], count: int, device: torch.device, group: dict[str, Any]) -> None:
-        """Update ``params``, which have been updated ``count`` times before."""
         states = [self.state[parameter] for parameter in params]
         beta1, beta2 = group["betas"]
         adamw(
@@ -118,9 +117,8 @@ class FusedAdam(FairseqOptimizer):
     @property
     def optimizer_config(self) -> dict[str, Any]:
         """Arguments of the optimiser; a training that goes on keeps those of its checkpoint."""
-        lr = self.cfg.lr
         return {
-            "lr": lr[0] if isinstance(lr, Sequence) else lr,
+            "lr": self.cfg.lr[0],
             "betas": _betas(self.cfg.adam_betas),
             "eps": self.cfg.adam_eps,
             "weight_decay": self.cfg.weight_decay,

@@ -237,7 +237,6 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         return _Beams(words.unsqueeze(1), totals, memory, state, [beams.sentences[row] for row in kept])
 
     def _results(self, search: _Search, device: torch.device) -> list[list[dict[str, Any]]]:
-        """The finished hypotheses of each sentence, best first."""
         traced = iter(search.tree.trace([one for found in search.finished for one in found], self.eos, device))
         results = []
         for found in search.finished:
@@ -248,7 +247,6 @@ class FastSequenceGenerator(PaperSequenceGenerator):
 
 
 def _check_rounding(factors: str, decoder: StepDecoder[Any, Any]) -> None:
-    """See ``FastSequenceGenerator``."""
     flag = f"--{factors}-scores"
     if not decoder.output.by_product:
         raise UserError(

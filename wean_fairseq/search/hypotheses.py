@@ -19,8 +19,6 @@ class Finished(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """The words and totals that a step added."""
-
     words: Tensor  # (N',)
     totals: Tensor  # (N',)
     parents: Tensor  # rows before the step, (N',)

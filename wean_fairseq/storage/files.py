@@ -86,24 +86,26 @@ def write_whole(
     an older one. What the disk refuses is an ``OSError``, whatever ``write`` made of that.
     """
     path = followed(path)
-    if is_special(path):
-        return _write_in_place(path, write)
+    special = is_special(path)
     partial = path.with_name(path.name + _PARTIAL)
-    file = HashedFile(_open_for_owner(partial))
+    file = HashedFile(open_special(path) if special else _open_for_owner(partial))
     try:
         write(file)
         digest = file.finish()
         if announce is not None:
             announce(digest)
         file.close()
-        os.replace(partial, path)
+        if not special:
+            os.replace(partial, path)
     except BaseException:
         _close_quietly(file)
-        partial.unlink(missing_ok=True)
+        if not special:
+            partial.unlink(missing_ok=True)
         if file.error is not None:
             raise file.error from None
         raise
-    _sync_folder(path.parent)
+    if not special:
+        _sync_folder(path.parent)
     return digest
 
 
@@ -141,20 +143,6 @@ def open_special(path: Path) -> BinaryIO:
         descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
         os.set_blocking(descriptor, True)
     return os.fdopen(descriptor, "wb")
-
-
-def _write_in_place(path: Path, write: Callable[[HashedFile], object]) -> str:
-    file = HashedFile(open_special(path))
-    try:
-        write(file)
-        digest = file.finish()
-        file.close()
-    except BaseException:
-        _close_quietly(file)
-        if file.error is not None:
-            raise file.error from None
-        raise
-    return digest
 
 
 def remove_partial(folder: Path, is_own: Callable[[str], bool]) -> list[str]:

@@ -69,14 +69,23 @@ class GuardedTask(TranslationTask):
 
     def check_files(self, split: str, epoch: int, combine: bool) -> None:
         """Refuse files of a split that have changed, or do not fit: a ``UserError`` names the file."""
-        shards = split_paths(self.cfg.data)
-        folder = Path(shards[(epoch - 1) % len(shards)] if split == self.cfg.train_subset else shards[0])
-        sides = {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
-        for path in sorted(path for path in folder.glob(f"{split}*.*") if _is_of_split(path, split, combine)):
+        for path in sorted(
+            path for path in self.folder_of(split, epoch).glob(f"{split}*.*") if _is_of_split(path, split, combine)
+        ):
             check_data([path])
-            dictionary = sides.get(path.stem.rsplit(".", 1)[-1])
+            dictionary = self.sides.get(path.stem.rsplit(".", 1)[-1])
             if path.suffix == ".bin" and dictionary is not None:
                 check_binary(path.with_suffix(""), getattr(dictionary, "first_slot", len(dictionary)))
+
+    @property
+    def sides(self) -> dict[str, Dictionary]:
+        """The dictionaries by the suffixes of their files."""
+        return {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
+
+    def folder_of(self, split: str, epoch: int) -> Path:
+        """The folder of a split in an epoch, counted from 1: training goes through all of them."""
+        shards = split_paths(self.cfg.data)
+        return Path(shards[(epoch - 1) % len(shards)] if split == self.cfg.train_subset else shards[0])
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
         """A training begins: what its data is now is what it has to be from now on."""
@@ -128,8 +137,7 @@ class GuardedTask(TranslationTask):
 
     def state_dict(self) -> dict[str, Any]:
         """The task's part of a checkpoint: checksums of the words of the dictionaries, and of the training data."""
-        sides = {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
-        described = {side: dictionaries.describe(dictionary) for side, dictionary in sides.items()}
+        described = {side: dictionaries.describe(dictionary) for side, dictionary in self.sides.items()}
         return {**super().state_dict(), "dictionaries": described, "trained_on": self._data}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -146,9 +154,8 @@ class GuardedTask(TranslationTask):
 
         ``task_state`` is what ``state_dict`` gave in training, ``checkpoint`` the file, for the user.
         """
-        sides = {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
         folder = split_paths(self.cfg.data)[0]
-        dictionaries.check(task_state.get("dictionaries") or {}, sides, checkpoint, folder)
+        dictionaries.check(task_state.get("dictionaries") or {}, self.sides, checkpoint, folder)
 
     def resume_from(self, task_state: dict[str, Any]) -> None:
         """Remember what a training was made with that is gone on with, to say so if it is something else now."""

@@ -143,7 +143,6 @@ class TopicEssayTask(ParaphraseTask):
         return super().inference_step(generator, models, sample, prefix_tokens, constraints)
 
     def _check_length(self) -> None:
-        """Refuse to search without the length that a model plans for."""
         if self._needs_length and not self.cfg.essay_length:
             raise UserError("this arch plans its essay by length: say with --essay-length N how many words to write.")
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from wean_fairseq.modules import BilinearAttention, StateBridge, left_padding, masked_softmax
+from wean_fairseq.modules import BilinearAttention, StateBridge, masked_softmax
 
 B, T, S, Q, K = 2, 3, 5, 4, 7
 
@@ -61,11 +61,6 @@ def test_half_precision_scores_are_normalised_in_float32(mask):
 
 def test_without_a_mask_padding_takes_weight():
     assert masked_softmax(torch.zeros(1, 1, 4), None).tolist() == [[[0.25] * 4]]
-
-
-def test_left_padding_counts_up_to_the_first_word():
-    mask = torch.tensor([[True, True, False, True], [False, False, True, True], [True, True, True, True]])
-    assert left_padding(mask).tolist() == [2, 0, 4]
 
 
 @pytest.mark.parametrize(("kind", "layers"), [("bottom", [0, 1]), ("top", [1, 2])])

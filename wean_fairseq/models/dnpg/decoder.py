@@ -19,7 +19,7 @@ from ...modules import (
     Labels,
     LevelOutputs,
     LevelsDecoder,
-    MixtureLoss,
+    LossSums,
     QueryEmbedding,
     Step,
     base_ids,
@@ -102,7 +102,7 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
 
     def loss(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
-    ) -> MixtureLoss:
+    ) -> LossSums:
         """Loss sums against ``target`` (B, T), with the loss of the weak labels where there are some (eq. 10).
 
         A training without the weak labels that the options ask for is a ``UserError``.
@@ -125,7 +125,7 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
         written = label_loss(step.extra["labels"], of_target)
         loss = sums.loss + self.annealing.label_weight * (source + written)
         logged = {"source_label_loss": source.detach(), "target_label_loss": written.detach()}
-        return MixtureLoss(loss, sums.nll_loss, sums.logged | logged)
+        return LossSums(loss, sums.nll_loss, sums.logged | logged)
 
     def _token_loss(
         self, features: Tensor, words: Tensor, loss_of: TokenLoss, inputs: Sequence[Tensor], *, totals: bool

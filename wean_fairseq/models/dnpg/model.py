@@ -22,9 +22,8 @@ from ...modules import (
     base_ids,
     init_transformer,
 )
-from ..base import SourceEncoder
+from ..base import SourceEncoder, register_family
 from ..copying import CopyingModel
-from ..presets import register_family
 from ..word_layers import build_output_layer, num_base_words, word_embedding
 from .annealing import Annealing
 from .config import DnpgConfig
@@ -138,7 +137,6 @@ def _build_decoder(cfg: DnpgConfig, dictionary: Dictionary, annealing: Annealing
 
 
 def _build_levels(cfg: DnpgConfig, layer: type[EncoderLayer | DecoderLayer], count: int) -> list[Level]:
-    """The phrase level and the sentence level, initialised."""
     levels = [
         Level(layer(dim, heads, cfg.ffn_factor * dim, cfg.dropout, cfg.attention_dropout) for _ in range(count))
         for dim, heads in ((cfg.phrase_dim, cfg.phrase_heads), (cfg.sentence_dim, cfg.sentence_heads))

@@ -13,11 +13,10 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ...errors import UserError
-from ...modules import LossSums, Memory, MixtureLoss, QueryEmbedding, Step, fold_hypotheses, run_over_words
+from ...modules import LossSums, Memory, QueryEmbedding, Step, fold_hypotheses, run_over_words
 from ...modules.input_feeding import AttentionMemory, FedState, GlobalAttention, InputFeedingLstm
 from ...modules.log_linear import LogLinearOutput
-from ..base import LossModel, SourceEncoder, StepDecoder, init_uniform_
-from ..presets import register_family
+from ..base import LossModel, SourceEncoder, StepDecoder, init_uniform_, register_family
 from ..word_layers import build_output_layer
 from .base_checkpoint import is_lexical, load_base
 from .config import PRESETS, NtsConfig
@@ -97,9 +96,7 @@ class LexicalDecoder(NtsDecoder):
             )
         return super().scores(step, memory)
 
-    def step_loss(
-        self, step: Step, memory: NtsMemory, target: Tensor, label_smoothing: float
-    ) -> LossSums | MixtureLoss:
+    def step_loss(self, step: Step, memory: NtsMemory, target: Tensor, label_smoothing: float) -> LossSums:
         if not self.learns_lexical_alone:
             return super().step_loss(step, memory, target, label_smoothing)
         read = step.features[..., self.stack.lstm.hidden_size : -1]
@@ -200,7 +197,6 @@ class NtsModel(LossModel):
 
 
 def _check_lexical(cfg: NtsConfig) -> None:
-    """Refuse a lexical model that cannot be mixed in."""
     if cfg.base_checkpoint and not cfg.lexical_dim:
         raise UserError("--base-checkpoint is for a lexical model: give --arch dress_ls, or --lexical-dim.")
     if cfg.lexical_share > 1:
@@ -212,7 +208,6 @@ def _check_lexical(cfg: NtsConfig) -> None:
 
 
 def _check_vectors(cfg: NtsConfig) -> None:
-    """Refuse widths that do not go with the files of vectors."""
     local = cfg.local_source_vectors or cfg.local_target_vectors
     if local and not 0 < cfg.local_dim <= cfg.embed_dim:
         raise UserError(
