@@ -43,7 +43,10 @@ _half_done: list[BaseException] = []  # the error that has ended a registration
 
 
 def register() -> None:
-    """Prepare the host, then import everything that registers itself: once, as fairseq takes nothing twice."""
+    """Prepare the host, then import everything that registers itself.
+
+    Raises: ImportError: if it has failed half way before: fairseq takes nothing twice.
+    """
     import_module(f"{_PACKAGE}.compat").install()
     if _half_done:
         raise ImportError(f"{_PACKAGE} was not registered ({_half_done[0]}): start Python anew.") from _half_done[0]

@@ -60,7 +60,8 @@ def export(
         Whether it is known how text becomes the model's tokens; if not, there is no text.json.
 
     Raises:
-        UserError: if any of this is not what it must be, or CTranslate2 has no such model.
+        UserError: if the checkpoint or the dictionaries are not what they must be, the folder has files, or CTranslate2
+            has no such model.
     """
     folder = Path(folder).resolve()
     partial = folder.with_name(f"{folder.name}.tmp")

@@ -47,11 +47,15 @@ class ModelLossCriterion(FairseqCriterion):
     """Sums over tokens come out; the division happens once, in ``reduce_metrics``.
 
     Args:
+        label_smoothing: in [0, 1).
         sentence_avg: divide gradients by sentences instead of tokens.
         bf16_output: see ``modules.output_matmul.bf16_products``; validation rounds too. Additive
             scores stay as they are, and with label smoothing those of ``dnpg``.
         skip_first_target: train as C-DNPG's release, which cuts [CLS] off its targets and so never trains P(y_1);
             validation leaves it out too.
+
+    Raises:
+        UserError: if ``label_smoothing`` is out of range.
     """
 
     def __init__(

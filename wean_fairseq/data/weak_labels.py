@@ -82,7 +82,7 @@ def label_pairs(
     *,
     required: bool,
 ) -> FairseqDataset:
-    """Add the labels of a split to its pairs, if the folder has some; labels of another text are a ``UserError``.
+    """Add the labels of a split to its pairs, if the folder has some.
 
     Args:
         folder: with ``<split>.<language>.z``, a line a sentence, 0 or 1 for each word; ``None`` = add nothing.
@@ -90,6 +90,9 @@ def label_pairs(
         pairs: as they are used.
         uncut: the same before their ends were cut: the labels are of these.
         required: refuse a folder without labels of this split.
+
+    Raises:
+        UserError: if a side is missing, or the labels are not those of this text.
     """
     if folder is None:
         return pairs

@@ -227,7 +227,7 @@ class MtaLstmEncoder(SourceEncoder):
         essay_lengths: Tensor | None = None,
         **_unused: Any,
     ) -> dict[str, Tensor]:
-        """Look up the topics of a batch; more of them than slots are a ``UserError``.
+        """Look up the topics of a batch.
 
         Args:
             essay_lengths: N, words of each essay with its end symbol, (B,); needed with coverage.
@@ -235,6 +235,9 @@ class MtaLstmEncoder(SourceEncoder):
         Returns:
             ``topics`` (B, k, E), zero in slots without one; ``topic_padding_mask`` (B, k); ``slot`` (B, S), see
             ``TopicWords``; ``importance`` phi (B, k), with coverage.
+
+        Raises:
+            UserError: if there are more topics than slots, or no lengths.
         """
         try:
             words = topic_words(src_tokens, self.padding_idx, self.eos_idx, self.num_slots)

@@ -73,7 +73,12 @@ class SrbEncoder(SourceEncoder):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch: ``encoder_out`` (B, S, H), zero at padding, and the last state, (1, B, H)."""
+        """Encode a batch, see ``SourceEncoder``.
+
+        Returns:
+            ``encoder_out`` (B, S, H), zero at padding; ``encoder_padding_mask`` (B, S); ``final_hidden`` and
+            ``final_cell``, each (1, B, H).
+        """
         padding_mask = src_tokens.eq(self.padding_idx)
         outputs, (hidden, cell) = self.lstm(self.dropout(self.embed_tokens(src_tokens)), padding_mask)
         return {

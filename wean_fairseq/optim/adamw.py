@@ -29,7 +29,10 @@ class AdamWConfig(FairseqDataclass):
 
 @register_optimizer("adamw", dataclass=AdamWConfig)
 class AdamW(FairseqOptimizer):
-    """``torch.optim.AdamW``, fused; parameters with one dimension do not decay."""
+    """``torch.optim.AdamW``, fused; parameters with one dimension do not decay.
+
+    Raises: UserError: if an option is out of range.
+    """
 
     def __init__(self, cfg: AdamWConfig, params: Iterable[torch.nn.Parameter]) -> None:
         super().__init__(cfg)

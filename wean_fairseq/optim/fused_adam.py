@@ -107,7 +107,10 @@ def _gradient_of(parameter: Tensor) -> Tensor:
 
 @register_optimizer("fused_adam", dataclass=FusedAdamConfig)
 class FusedAdam(FairseqOptimizer):
-    """``FairseqRuleAdam`` behind the options of fairseq's ``adam``."""
+    """``FairseqRuleAdam`` behind the options of fairseq's ``adam``.
+
+    Raises: UserError: if an option is out of range.
+    """
 
     def __init__(self, cfg: FusedAdamConfig, params: Iterable[Tensor]) -> None:
         super().__init__(cfg)

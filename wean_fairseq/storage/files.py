@@ -79,11 +79,21 @@ class HashedFile:
 def write_whole(
     path: Path, write: Callable[[HashedFile], object], announce: Callable[[str], None] | None = None
 ) -> str:
-    """Write a file under another name, and give it its own when all of it is on the disk; returns its SHA-256.
+    """Write a file under another name, and give it its own when all of it is on the disk.
 
     A symbolic link stays, and what it leads to is written. Devices, pipes and what the process has open, such as
-    ``/dev/stdout``, are written to as they are. ``announce`` is told the SHA-256 before the new file takes the place of
-    an older one. What the disk refuses is an ``OSError``, whatever ``write`` made of that.
+    ``/dev/stdout``, are written to as they are.
+
+    Args:
+        path: the file; an older one stays as it is until the new one takes its place.
+        write: is given the new file.
+        announce: is told the SHA-256 before the new file takes its place.
+
+    Returns:
+        The SHA-256.
+
+    Raises:
+        OSError: if it cannot be written, whatever ``write`` made of that.
     """
     path = followed(path)
     special = is_special(path)
@@ -119,7 +129,7 @@ def followed(path: Path) -> Path:
 
 
 def is_special(path: Path) -> bool:
-    """Whether a path is there and is neither a file nor a link to one that could be replaced."""
+    """Whether a path is there and is neither a file nor a link to one; ``OSError`` if it cannot be looked at."""
     try:
         return _is_open_file(path) or not stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
@@ -235,7 +245,7 @@ def copy_into(source: Path, file: HashedFile) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a regular file."""
+    """SHA-256 of a file; ``OSError`` if it cannot be read."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -243,7 +253,8 @@ def sha256_of(path: Path) -> str:
 def is_whole_archive(path: Path) -> bool:
     """Whether the parts of an archive are what its own checksums say; torch looks at none of them when it loads.
 
-    True as well for the files of torch < 1.6, which are no archives and have no checksums.
+    True as well for the files of torch < 1.6, which are no archives and have no checksums. One that cannot be read is
+    an ``OSError``.
     """
     with open_regular(path) as file:
         if file.read(2) != b"PK":

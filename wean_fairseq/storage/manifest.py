@@ -102,10 +102,16 @@ def _line(digest: str, name: str) -> str:
 
 
 def check_file(path: Path, advice: str, copies: bool = False) -> bool:
-    """Whether the file was compared with a checksum of its folder's manifest; if it has changed, ``Damaged``.
+    """Whether the file was compared with a checksum of its folder's manifest, and is what it was.
 
-    ``advice`` tells the user what to do then; with ``copies`` the content of any other file of the folder is right as
-    well.
+    Args:
+        advice: for the user, what to do if it has changed.
+        copies: the content of any other file of the folder is right as well.
+
+    Raises:
+        Damaged: if it has changed.
+        UserError: if the manifest cannot be read.
+        OSError: if the file cannot be read.
     """
     manifest = Manifest(path.parent)
     if path.name not in manifest:

@@ -12,7 +12,10 @@ from .config import DnpgConfig
 
 
 class Annealing(nn.Module):
-    """Holds the values in force: the temperature of the labels, and the weight of the weak labels' loss."""
+    """Holds the values in force: the temperature of the labels, and the weight of the weak labels' loss.
+
+    A temperature that is not above 0 is a ``UserError``.
+    """
 
     temperature: Tensor
 

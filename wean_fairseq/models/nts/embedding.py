@@ -51,6 +51,9 @@ def start_from_files(
         local: file of vectors that fill the last ``local_dim`` numbers; or none.
         local_dim: width of the local vectors.
         missing_std: words without a shared vector are drawn from N(0, this); 0 = they stay as they are.
+
+    Raises:
+        UserError: if the vectors cannot be used.
     """
     shared_dim = words.embedding_dim - local_dim
     if shared:
