@@ -92,7 +92,7 @@ class ParaphraseTask(SearchingTask):
         self.typed = range(0)  # numbers of the lines that fairseq-interactive has just read
         self._typed_pairs: FairseqDataset | None = None  # made of them
         self._typed_numbers: torch.Tensor | None = None  # of the batch that it decodes: it does not pass them on
-        self._unknown_words = ""  # what was said of them, once
+        self._unknown_words: list[str] = []  # what was said of them, once for this task and copies of it
         self._provenance = None if cfg.copy_provenance is None else ProvenanceWriter(cfg.copy_provenance)
         self._granularity = None if cfg.granularity_dump is None else GranularityWriter(cfg.granularity_dump)
 
@@ -330,10 +330,9 @@ class ParaphraseTask(SearchingTask):
     ) -> FairseqDataset:
         """Sentences typed or piped into fairseq-interactive."""
         self.typed = range(self.typed.stop, self.typed.stop + len(src_tokens))
-        if not self._unknown_words:
-            self._unknown_words = unknown_words_sentence(src_tokens, self.source_dictionary)
-            if self._unknown_words:
-                logger.warning(self._unknown_words)
+        if not self._unknown_words and (sentence := unknown_words_sentence(src_tokens, self.source_dictionary)):
+            self._unknown_words.append(sentence)
+            logger.warning(sentence)
         if self.limits.truncates:
             end = torch.tensor([self.source_dictionary.eos()])
             src_tokens = [torch.cat([words[:-1][: self.limits.length], end]) for words in src_tokens]
