@@ -69,9 +69,8 @@ class GuardedTask(TranslationTask):
 
     def check_files(self, split: str, epoch: int, combine: bool) -> None:
         """Refuse files of a split that have changed, or do not fit: a ``UserError`` names the file."""
-        for path in sorted(
-            path for path in self.folder_of(split, epoch).glob(f"{split}*.*") if _is_of_split(path, split, combine)
-        ):
+        found = self.folder_of(split, epoch).glob(f"{split}*.*")
+        for path in sorted(path for path in found if _is_of_split(path, split, combine)):
             check_data([path])
             dictionary = self.sides.get(path.stem.rsplit(".", 1)[-1])
             if path.suffix == ".bin" and dictionary is not None:
