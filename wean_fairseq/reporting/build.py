@@ -14,7 +14,7 @@ from .document import Block, Document, FigureBlock, ListBlock, Section, slug
 from .runs import Run, ScoredSet
 from .samples import samples_block
 from .scores import Entry, Experiment
-from .style import figure_style, write_figure
+from .style import write_figure
 
 _CURVES = ("bleu", "nll_loss", "loss", "ppl")
 _TITLES = 3  # experiments that the page's title names
@@ -62,8 +62,7 @@ class Report:
         blocks += [overview.reading(entries), overview.table(entries)]
         panels = overview.panels(entries)
         if panels:
-            names = [name for panel in panels for name, _, _ in panel.systems]
-            blocks.append(self._write_figure(partial(figures.scores, panels), names, title, f"{title}: some scores"))
+            blocks.append(self._write_figure(partial(figures.scores, panels), title, f"{title}: some scores"))
         return Section(title, [*blocks, *comparison.published_tables(entries)])
 
     def _experiment(self, experiment: Experiment) -> Iterator[Section]:
@@ -118,8 +117,7 @@ class Report:
             spans = f"mean, least and most of {len(tests)} seeds" if len(tests) > 1 else "with bootstrap intervals"
             spans = spans if _has_intervals(tests) or len(tests) > 1 else "without intervals"
             title = f"{experiment.title} {name} scores"
-            systems = scores.systems_of(tests)
-            yield self._write_figure(partial(figures.scores, panels), systems, title, f"Scores on {name}, {spans}")
+            yield self._write_figure(partial(figures.scores, panels), title, f"Scores on {name}, {spans}")
 
     def _curves(self, experiment: Experiment) -> list[Block]:
         blocks: list[Block] = []
@@ -131,7 +129,6 @@ class Report:
                 continue
             block = self._write_figure(
                 partial(plot, having, [metric]),
-                [history.name for history in having],
                 f"{experiment.title} {run.seed} curves {metric}",
                 f"Validation {metric}{_seed_suffix(experiment, run)}",
             )
@@ -154,10 +151,8 @@ class Report:
             blocks += inside.from_checkpoints(experiment.title, run, seed, self._write_figure)
         return blocks
 
-    def _write_figure(self, draw: Callable[[], Any], texts: Sequence[str], name: str, caption: str) -> FigureBlock:
-        """Draw a figure whose labels say ``texts``, and write it."""
-        with figure_style(texts):
-            png, svg = write_figure(draw(), self.folder / slug(name, self._drawn))
+    def _write_figure(self, draw: Callable[[], Any], name: str, caption: str) -> FigureBlock:
+        png, svg = write_figure(draw, self.folder / slug(name, self._drawn))
         return FigureBlock(png, svg, caption)
 
 
