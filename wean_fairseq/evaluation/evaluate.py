@@ -57,7 +57,6 @@ class Cell:
 
     @property
     def deviation(self) -> float | None:
-        """Standard deviation over runs, if there are several."""
         return float(np.std(self.runs, ddof=1)) if len(self.runs) > 1 else None
 
 
@@ -251,7 +250,6 @@ def _score_column(
     resampling: Resampling,
     evaluation: Evaluation,
 ) -> None:
-    """Fill one column: scores, intervals and paired tests."""
     metric = column.metric
     if metric.needs_source:
         metric.sources = corpus.sources

@@ -37,7 +37,6 @@ class Report:
         self._compared: set[tuple[str, str]] = set()  # experiments and test sets that stand side by side at the top
 
     def document(self, runs: Sequence[Run], command: str, version: str) -> Document:
-        """The whole report."""
         experiments = scores.group_runs(runs)
         groups = overview.shared_tests(experiments)
         sections = [self._overview(entries) for entries in groups]
@@ -110,7 +109,6 @@ class Report:
         return blocks
 
     def _score_figure(self, experiment: Experiment, name: str) -> Iterator[FigureBlock]:
-        """A few metrics of all systems in one figure, if there are any."""
         tests = experiment.tests(name)
         panels = overview.panels([Entry(experiment, name)], scores.metrics_to_draw(tests))
         if panels:
@@ -161,12 +159,10 @@ def _has_intervals(tests: Sequence[ScoredSet]) -> bool:
 
 
 def _seed_suffix(experiment: Experiment, run: Run) -> str:
-    """Which of several trainings a figure is of."""
     return f", seed {run.seed}" if len(experiment.runs) > 1 else ""
 
 
 def _common_metric(histories: Sequence[TrainingLog]) -> str:
-    """The metric that most logs have at validation, BLEU before losses."""
     counts = {metric: sum(metric in history.valid[-1].values for history in histories) for metric in _CURVES}
     return max(_CURVES, key=lambda metric: counts[metric]) if any(counts.values()) else ""
 
@@ -181,7 +177,6 @@ def _costs(experiment: Experiment) -> list[Block]:
 
 
 def _reading_notes(tests: Sequence[ScoredSet]) -> list[str]:
-    """Notes on reading the tables of scores."""
     items = []
     baseline = scores.baseline_of(tests[0])
     if any(test.evaluation.comparisons for test in tests):

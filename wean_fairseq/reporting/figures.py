@@ -39,7 +39,6 @@ def _heat_map(
 
 
 def _size(rows: int, columns: int) -> tuple[float, float]:
-    """Inches of a panel with so many words."""
     return max(3.6, 2.0 + _WORD * columns), max(1.9, 1.1 + 0.27 * rows)
 
 

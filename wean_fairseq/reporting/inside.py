@@ -121,7 +121,6 @@ def find_example(run: Run) -> tuple[Path, str] | None:
 def _attention(
     title: str, checkpoints: dict[str, Path], data: Path, line: str, seed: str, write: Write, missing: list[str]
 ) -> Iterator[Block]:
-    """Attention of every system on the same sentence."""
     from . import trace
 
     for name, file in checkpoints.items():
@@ -142,7 +141,6 @@ def _attention(
 def _neighbours(
     run: Run, checkpoints: dict[str, Path], dictionary: Path, seed: str, missing: list[str]
 ) -> Iterator[TableBlock]:
-    """Nearest neighbours of some frequent words in the embedding of every system, in a table."""
     from ..evaluation.neighbours import find_neighbours, load_embedding
 
     columns: dict[str, list[str]] = {}

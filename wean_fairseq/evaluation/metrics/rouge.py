@@ -58,11 +58,9 @@ class Rouge(MeanMetric):
         return {"references": list(refs)}
 
     def segment_value(self, hypothesis: str, references: list[str]) -> float:
-        """F with the best reference."""
         return max(self._f(*self._shares(reference, hypothesis)) for reference in references)
 
     def _shares(self, reference: str, hypothesis: str) -> tuple[float, float]:
-        """Precision and recall against one reference."""
         if self._type != "rougeL":
             counts = self._scorer.score(reference, hypothesis)[self._type]
             return counts.precision, counts.recall
@@ -71,7 +69,6 @@ class Rouge(MeanMetric):
         return common / max(len(written), 1), common / max(len(wanted), 1)
 
     def _f(self, precision: float, recall: float) -> float:
-        """``(1 + beta^2) P R / (R + beta^2 P)``."""
         square = self.beta**2
         bottom = recall + square * precision
         return float((1 + square) * precision * recall / bottom) if bottom > 0 else 0.0
