@@ -46,11 +46,12 @@ def split_name(argument: str, option: str, value: str = "FILE") -> tuple[str, st
 
 
 def configure_logging(program: str) -> None:
-    """Let warnings reach the terminal, and nothing else.
+    """Let the program's own messages and everybody's warnings reach the terminal, and nothing else.
 
     Importing fairseq and hydra leaves a root logger that lets everything through.
     """
     logging.basicConfig(level=logging.WARNING, format=f"{program}: %(message)s", force=True)
+    logging.getLogger("wean_fairseq.reporting").setLevel(logging.INFO)
 
 
 def print_message(program: str, text: str) -> None:

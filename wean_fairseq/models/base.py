@@ -274,6 +274,10 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         if kept is not None:
             kept["state"] = kept["state"].select(new_order, new_order)
 
+    def max_positions(self) -> int:
+        """No longest output; the task sets the limits. fairseq's number is a float, and no search takes so many steps."""
+        return int(1e5)
+
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
         """Rename the parameters of old checkpoints (see ``RENAMED``)."""
         for key in list(state_dict):

@@ -77,7 +77,7 @@ def limited(text: str) -> str:
 
 @lru_cache(maxsize=1)
 def chinese_font() -> str | None:
-    """A font on this machine that has Chinese characters."""
+    """The name of a font on this machine that has Chinese characters; ``None`` if there is none."""
     from matplotlib import font_manager
 
     def known() -> str | None:
@@ -94,7 +94,10 @@ def chinese_font() -> str | None:
 
 
 @lru_cache(maxsize=1)
-def _warn_of_boxes() -> None:
+def _name_font(font: str | None) -> None:
+    if font is not None:
+        logger.info(f"Chinese labels are set in {font}")
+        return
     logger.warning(
         "no font with Chinese characters was found, so figures show boxes in their place: "
         "install one, for example the package fonts-noto-cjk, and draw again"
@@ -115,10 +118,6 @@ def write_figure(draw: Callable[[], Any], stem: Path) -> list[Path]:
 
     mpl.use("Agg")
     paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in ("png", "svg")]
-    try:
-        stem.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot make {stem.parent}: {error.strerror}.") from None
     font = chinese_font()
     settings: Any = {**_SETTINGS, "font.family": ["DejaVu Sans", *([font] if font else [])]}
     with mpl.rc_context(settings), warnings.catch_warnings():
@@ -126,8 +125,12 @@ def write_figure(draw: Callable[[], Any], stem: Path) -> list[Path]:
         figure = draw()
         if max(figure.get_size_inches()) > _LARGEST:
             raise UserError("the sentences are too long or too many to draw; choose fewer and shorter ones.")
-        if font is None and any(has_chinese(label.get_text()) for label in figure.findobj(Text)):
-            _warn_of_boxes()
+        if any(has_chinese(label.get_text()) for label in figure.findobj(Text)):
+            _name_font(font)
+        try:
+            stem.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot make {stem.parent}: {error.strerror}.") from None
         for path in paths:
             save(figure, path, _RESOLUTION)
     return paths

@@ -1,6 +1,7 @@
 """Figures: what they draw is read back from the axes; words of every kind; Chinese; files that are always the same."""
 
 import json
+import logging
 import math
 
 import pytest
@@ -17,7 +18,7 @@ ODD = "$x$ and $", "a_b^{c}", "\0\x1b[31m\u202e", "שלום", "x" * 500, "</s>",
 
 @pytest.fixture(autouse=True)
 def forget_the_font():
-    for cached in (style.chinese_font, style._warn_of_boxes):
+    for cached in (style.chinese_font, style._name_font):
         cached.cache_clear()
     yield
     style.chinese_font.cache_clear()
@@ -117,7 +118,7 @@ def test_without_a_chinese_font_there_is_one_warning(monkeypatch, caplog, recwar
     assert not [warning for warning in recwarn if "Glyph" in str(warning.message)]
 
 
-def test_a_chinese_font_is_used_where_the_usual_one_has_no_sign(monkeypatch, caplog, tmp_path):
+def test_a_chinese_font_is_used_where_the_usual_one_has_no_sign_and_named_once(monkeypatch, caplog, tmp_path):
     import matplotlib as mpl
 
     families = []
@@ -127,8 +128,16 @@ def test_a_chinese_font_is_used_where_the_usual_one_has_no_sign(monkeypatch, cap
         return figures.neighbours([("好", [("a", 1.0)])])
 
     monkeypatch.setattr(style, "CHINESE_FONTS", ("DejaVu Serif",))  # which every matplotlib has
-    style.write_figure(draw, tmp_path / "a")
-    assert families == ["DejaVu Sans", "DejaVu Serif"]
+    with caplog.at_level(logging.INFO):
+        for name in ("one", "two"):
+            style.write_figure(draw, tmp_path / name)
+    assert families[:2] == ["DejaVu Sans", "DejaVu Serif"]
+    assert [record.message for record in caplog.records] == ["Chinese labels are set in DejaVu Serif"]
+
+
+def test_no_font_is_named_where_nothing_is_chinese(caplog, tmp_path):
+    with caplog.at_level(logging.INFO):
+        style.write_figure(lambda: figures.neighbours([("good", [("a", 1.0)])]), tmp_path / "a")
     assert not caplog.records
 
 
