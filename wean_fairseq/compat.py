@@ -252,7 +252,7 @@ def _empty_counts(*_: typing.Any) -> Counts:
 def _int64(code: str, *_: typing.Any) -> np.dtype[np.int64]:
     """Stand in for NumPy's dtype, which a file can give fields of objects; nothing can change the one returned.
 
-    Another dtype is a ``ValueError``.
+    Raises ``ValueError`` if it is another dtype.
     """
     if code != "i8":
         raise ValueError(f"counts are int64, not {code!r}")

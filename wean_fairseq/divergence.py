@@ -15,13 +15,16 @@ class Diverged(UserError):
 
 
 def check_loss(loss: Any, sample: dict[str, Any], limit: float, where: str) -> None:
-    """Refuse a loss that no update may be made with: ``Diverged`` names the batch.
+    """Refuse a loss that no update may be made with.
 
     Args:
         loss: sum over the batch, in nats.
         sample: fairseq's batch, with ``id`` and ``ntokens``.
         limit: the most nats a token; 0 = none. A model that knows nothing has ln(dictionary size), about 10.
         where: such as "update 12".
+
+    Raises:
+        Diverged: naming the batch.
     """
     per_token = float(torch.as_tensor(loss).detach()) / max(1, int(sample.get("ntokens", 1)))
     if not math.isfinite(per_token):

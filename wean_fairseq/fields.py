@@ -28,7 +28,7 @@ def check_ranges(config: type, cfg: Any) -> None:
         name = f"--{item.name.replace('_', '-')}"
         if least is not None and value is not None and not value >= least:  # NaN is neither
             raise UserError(f"{name} must be {least} or more, but is {value}.")
-        choices = list(map(str, item.type)) if isinstance(item.type, EnumType) else []
+        choices = [str(choice) for choice in item.type] if isinstance(item.type, EnumType) else []
         if choices and value is not None and str(value) not in choices:  # in Python nobody else looks
             raise UserError(f"{name} must be one of {', '.join(choices)}, but is {value}.")
 

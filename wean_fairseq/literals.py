@@ -20,9 +20,14 @@ class NoLiteral(UserError):
 
 
 def read_literal(text: Any, *_namespaces: Any) -> Any:
-    """The value of a literal; ``NoLiteral`` if the text is anything else, or too large, ``TypeError`` if it is no text.
+    """The value of a literal.
 
-    ``_namespaces`` are the other arguments of ``eval``, which no literal looks at.
+    Args:
+        _namespaces: the other arguments of ``eval``, which no literal looks at.
+
+    Raises:
+        NoLiteral: if the text is anything else, or too large.
+        TypeError: if it is no text, as of ``eval``.
     """
     if not isinstance(text, str):
         raise TypeError(f"a literal is a string, not {type(text).__name__}")

@@ -39,7 +39,7 @@ _OF_GENERATION = {
 
 
 def check_training(cfg: Any) -> None:
-    """Refuse what no training can be done with: a ``UserError`` names the option."""
+    """Refuse what no training can be done with; raises ``UserError``, naming the option."""
     for (section, name), least in _OF_TRAINING.items():
         _check(name.replace("_", "-"), _values(getattr(cfg.get(section), name, None)), least)
     betas = str(getattr(cfg.get("optimizer"), "adam_betas", "(0.9, 0.999)")).strip("([])").split(",")
@@ -52,7 +52,11 @@ def check_training(cfg: Any) -> None:
 
 
 def check_model(cfg: Any) -> None:
-    """Refuse negative sizes, which torch names by a traceback or takes for none: a ``UserError`` names the option."""
+    """Refuse negative sizes, which torch names by a traceback or takes for none.
+
+    Raises:
+        UserError: naming the option.
+    """
     options = cfg if isinstance(cfg, DictConfig) else vars(cfg)
     for name in options:
         value = options[name]
@@ -61,7 +65,11 @@ def check_model(cfg: Any) -> None:
 
 
 def check_batches(given: dict[str, Any]) -> None:
-    """Refuse arguments of ``get_batch_iterator`` that no batches can be made with: a ``UserError`` names the option."""
+    """Refuse what no batches can be made with: arguments of ``get_batch_iterator``.
+
+    Raises:
+        UserError: naming the option.
+    """
     for name, (option, least) in _OF_BATCHES.items():
         _check(option, _values(given.get(name)), least)
     shards, number = given.get("num_shards", 1), given.get("shard_id", 0)
@@ -70,7 +78,7 @@ def check_batches(given: dict[str, Any]) -> None:
 
 
 def check_generation(args: Any) -> None:
-    """Refuse what nothing can be searched with: a ``UserError`` names the option."""
+    """Refuse what nothing can be searched with; raises ``UserError``, naming the option."""
     for name, least in _OF_GENERATION.items():
         _check(name.replace("_", "-"), _values(getattr(args, name, None)), least, finite=name not in ("unkpen",))
     if getattr(args, "min_len", 1) > getattr(args, "max_len_b", 200) and not getattr(args, "max_len_a", 0):

@@ -15,9 +15,13 @@ _FLOAT32_OPTIMIZERS = ("adagrad_accumulator", "adamw", "fused_adam")
 
 
 def prepare(cfg: DictConfig) -> None:
-    """Make ``--bf16`` start on GPUs and CPUs, by changing ``cfg.common``, and refuse what cannot run.
+    """Make ``--bf16`` start on GPUs and CPUs, and refuse what cannot run.
 
-    Raises: UserError: for ``--fp16`` without a GPU, or memory-efficient half precision with an optimiser in float32.
+    Args:
+        cfg: of a training; ``common`` is changed in place.
+
+    Raises:
+        UserError: for ``--fp16`` without a GPU, or memory-efficient half precision with an optimiser in float32.
     """
     common = cfg.common
     on_gpu = torch.cuda.is_available() and not common.cpu

@@ -45,7 +45,8 @@ _half_done: list[BaseException] = []  # the error that has ended a registration
 def register() -> None:
     """Prepare the host, then import everything that registers itself.
 
-    Raises: ImportError: if it has failed half way before: fairseq takes nothing twice.
+    Raises:
+        ImportError: if it has failed half way before: fairseq takes nothing twice.
     """
     import_module(f"{_PACKAGE}.compat").install()
     if _half_done:

@@ -18,7 +18,8 @@ from .resume import AVERAGE_OF, is_average, updates_of
 def average(paths: Sequence[str | Path], output: str | Path) -> None:
     """Write the mean of checkpoints: the first one's content, with averaged parameters and no optimiser state.
 
-    Fewer than two, and checkpoints of different models, are a ``UserError``.
+    Raises:
+        UserError: if they are fewer than two, or are not of the same model.
     """
     if len(paths) < 2:
         raise UserError(f"an average is of two checkpoints or more, but {len(paths)} was given.")
@@ -80,7 +81,11 @@ def _shapes(model: dict[str, Tensor]) -> dict[str, tuple[torch.Size, torch.dtype
 
 
 def newest(folder: str | Path, number: int) -> list[Path]:
-    """The ``number`` newest checkpoints of a folder by updates, each update once; fewer are a ``UserError``."""
+    """The ``number`` newest checkpoints of a training's folder by updates, each update once.
+
+    Raises:
+        UserError: if there are fewer.
+    """
     by_updates: dict[int, Path] = {}
     for path in sorted(Path(folder).glob("checkpoint*.pt")):
         state = read_checkpoint(path, lazily=True)

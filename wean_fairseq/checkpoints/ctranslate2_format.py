@@ -26,9 +26,13 @@ from ..optional import import_optional
 
 @torch.no_grad()
 def convert(model: Any, task: Any, folder: Path) -> None:
-    """Write a model, in evaluation mode and on the CPU, in CTranslate2's format.
+    """Write a model in CTranslate2's format.
 
-    A library that is not installed, or has no parts for the model, is a ``UserError``.
+    Args:
+        model: in evaluation mode, on the CPU.
+
+    Raises:
+        UserError: if the library is not installed, or has no parts for the model.
     """
     library = import_optional("ctranslate2")
     names = library.converters.fairseq

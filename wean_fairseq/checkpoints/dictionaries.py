@@ -11,7 +11,7 @@ _SHOWN = 150  # characters of what fairseq says, which can be a paragraph
 
 
 def load(path: str) -> Dictionary:
-    """Read a dictionary that fairseq-preprocess wrote; a ``UserError`` if it is none."""
+    """Read a dictionary that fairseq-preprocess wrote; raises ``UserError`` if it is none."""
     try:
         dictionary = Dictionary.load(path)
         wrong = "a line has no word" if "" in dictionary.indices else None
@@ -35,12 +35,15 @@ def _digest(words: list[str]) -> str:
 
 
 def check(trained: dict[str, Any], sides: dict[str, Dictionary], checkpoint: str, data: str) -> None:
-    """Refuse dictionaries in which words have other numbers than in training: a ``UserError`` says what differs.
+    """Refuse dictionaries in which words have other numbers than in training, whatever their counts are.
 
     Args:
         trained: what ``describe`` said in training, by side; without a side nothing is known of it.
         checkpoint: the file, for the user.
         data: the directory of the dictionaries, for the user.
+
+    Raises:
+        UserError: naming what differs.
     """
     for side, dictionary in sides.items():
         before, now = trained.get(side), describe(dictionary)

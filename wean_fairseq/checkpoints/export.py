@@ -183,12 +183,16 @@ def _dictionary_files(cfg: dict[str, Any], folder: Path, state: dict[str, Any], 
 
 
 def read_model(path: str | Path) -> dict[str, Any]:
-    """Content of a checkpoint or of an export; a ``UserError`` if it is neither, is damaged, or would run code."""
+    """Content of a checkpoint of fairseq-train, or of an export.
+
+    Raises:
+        UserError: if it is neither, is damaged, or would run code.
+    """
     return read_export(path) if is_export(path) else read_checkpoint(path)
 
 
 def read_exported_text(path: str | Path) -> Text | None:
-    """The steps from text to tokens of an export, ``None`` where nobody knows; a ``UserError`` if they are damaged."""
+    """The steps from text to tokens of an export, ``None`` where nobody knows; raises ``UserError`` if damaged."""
     folder = _folder_of(path)
     if not (folder / TEXT).is_file():
         return None
@@ -207,9 +211,11 @@ def read_exported_text(path: str | Path) -> Text | None:
 
 
 def read_export(path: str | Path) -> dict[str, Any]:
-    """Read a folder of ``export`` as a checkpoint without the state of its optimiser.
+    """Read a folder of ``export`` as a checkpoint of fairseq-train without the state of its optimiser.
 
-    A folder that is not there is a ``UserError``; one that has changed, or was not written by ``export``, ``Damaged``.
+    Raises:
+        Damaged: if something in the directory has changed, or is not what ``export`` writes.
+        UserError: if it is not there.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file

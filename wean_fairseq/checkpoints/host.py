@@ -52,7 +52,8 @@ class WholeFiles(PathManager):
 def verify_checkpoint_directory(save_dir: str) -> None:
     """Make the directory and be the only training there; of several processes the first one calls this.
 
-    A ``UserError`` if files cannot be written there, or another training is writing them.
+    Raises:
+        UserError: if files cannot be written there, or another training is writing them.
     """
     try:
         training_lock.acquire(Path(save_dir))
@@ -64,7 +65,7 @@ def verify_checkpoint_directory(save_dir: str) -> None:
 
 
 def torch_persistent_save(obj: Any, filename: str, async_write: bool = False) -> None:
-    """Write a checkpoint, whole or not at all, with its checksum; a ``UserError`` as of ``writing.save``."""
+    """Write a checkpoint, whole or not at all, with its checksum; raises what ``writing.save`` does."""
     if async_write:  # --write-checkpoints-asynchronously: the file is iopath's, which finishes it later
         Manifest(Path(filename).parent).forget(Path(filename).name)
         _torch_persistent_save(obj, filename, async_write)
@@ -75,7 +76,11 @@ def torch_persistent_save(obj: Any, filename: str, async_write: bool = False) ->
 def load_checkpoint_to_cpu(
     path: str, arg_overrides: dict[str, Any] | None = None, load_on_all_ranks: bool = False
 ) -> dict[str, Any]:
-    """Read a checkpoint or an export as fairseq does, after checking it: a ``UserError`` says what is wrong with it."""
+    """Read a checkpoint or a folder of ``wean-export`` as fairseq does, after checking it.
+
+    Raises:
+        UserError: if it is not there, damaged, hostile or no checkpoint.
+    """
     state = read_model(path)
     for option, value in (arg_overrides or {}).items() if state["args"] is not None else ():
         setattr(state["args"], option, value)
@@ -93,7 +98,8 @@ def load_checkpoint_to_cpu(
 def load_checkpoint(cfg: CheckpointConfig, trainer: Any, **passthrough_args: Any) -> Any:
     """Resume as fairseq does, from the checkpoint that ``resume.choose`` finds; all processes load the same one.
 
-    A ``UserError`` if there is none to go on from, it does not fit this training, or an option is out of range.
+    Raises:
+        UserError: if there is none to go on from, it does not fit this training, or an option is out of range.
     """
     check_training(trainer.cfg)
     if trainer.checkpoint_suffix:  # parts of a model, one a process: fairseq's own way
@@ -131,8 +137,9 @@ def load_checkpoint(cfg: CheckpointConfig, trainer: Any, **passthrough_args: Any
 def load_model_ensemble_and_task(filenames: list[str], *args: Any, **kwargs: Any) -> Any:
     """Load models as fairseq does, and check their parameters.
 
-    A ``UserError`` if a checkpoint has other parameters than its configuration, the data and the options call for, or
-    such as are not finite, or a configuration that no model can be made of.
+    Raises:
+        UserError: if a checkpoint has other parameters than its configuration, the data and the options call for, or
+            parameters that are not finite, or a configuration that no model can be made of.
     """
     try:
         models, cfg, task = _load_model_ensemble_and_task(filenames, *args, **kwargs)

@@ -29,7 +29,11 @@ class Refused(ValueError):
 
 
 def plain(options: Any) -> Any:
-    """A copy in containers made here; ``Refused`` if anything is not plain, too large, or may be evaluated."""
+    """A copy of options that has only containers made here.
+
+    Raises:
+        Refused: if there is anything in them that is not plain, too large, or may be evaluated.
+    """
     return _Copy().copy(options, "", 0)
 
 

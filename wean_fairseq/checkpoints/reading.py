@@ -55,10 +55,15 @@ class Hostile(UserError):
 
 
 def read_checkpoint(path: str | Path, lazily: bool = False) -> dict[str, Any]:
-    """The content of a checkpoint of fairseq-train; ``lazily`` leaves the tensors on the disk until they are used.
+    """The content of a checkpoint of fairseq-train.
 
-    Raises: Damaged: if it is cut off, changed, or no checkpoint at all. Hostile: if it would run code. UserError: if it
-    is not there, or there is no memory for it.
+    Args:
+        lazily: leave the tensors on the disk until they are used; then the file must stay as it is meanwhile.
+
+    Raises:
+        Damaged: if it is cut off, changed, or no checkpoint at all.
+        Hostile: if it would run code.
+        UserError: if it is not there, or there is no memory for it.
     """
     path = Path(path)
     if not path.is_file():
@@ -71,7 +76,11 @@ def read_checkpoint(path: str | Path, lazily: bool = False) -> dict[str, Any]:
 
 
 def check_intact(path: Path) -> None:
-    """Compare a checkpoint with the checksum beside it, or else with those that it holds: ``Damaged`` if it differs."""
+    """Compare a checkpoint with its checksum in the manifest beside it, or else with those that it holds itself.
+
+    Raises:
+        Damaged: if it is not what was written.
+    """
     advice = "it is damaged or was replaced; use another checkpoint, or, if you replaced it, run wean-checksum on it"
     if path.stat().st_size == 0:
         raise Damaged(f"{path} is empty: {_ADVICE}.")
@@ -101,7 +110,11 @@ def read_unchecked(path: Path, lazily: bool = True) -> dict[str, Any]:
 
 
 def check_members(path: Path, content: dict[str, Any]) -> None:
-    """Refuse members and options that are not of types that fairseq writes: ``Damaged`` names the member."""
+    """Refuse a checkpoint, or what an export holds, whose members or options are not of types that fairseq writes.
+
+    Raises:
+        Damaged: naming the member.
+    """
     wrong = wrong_member(content) or wrong_option(content["cfg"] or {})
     if wrong is not None:
         raise Damaged(f"{path} is damaged, or was not written by fairseq-train: its {wrong} is not what it must be.")
@@ -161,9 +174,14 @@ def _add_globals(pickled: IO[bytes], found: list[str]) -> bool:
 
 
 def checked_options(path: Path, options: Any, kind: type) -> Any:
-    """A configuration as plain containers, with nothing that fairseq would evaluate or resolve.
+    """Options of a file as plain containers, with nothing that fairseq would evaluate or resolve.
 
-    If it is not of the ``kind`` that fairseq writes, or holds such an option: ``Hostile``.
+    Args:
+        options: what it has as its configuration; ``None`` if it has none.
+        kind: what fairseq writes there.
+
+    Raises:
+        Hostile: naming the option.
     """
     try:
         if options is not None and not isinstance(options, kind):

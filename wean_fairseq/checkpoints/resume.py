@@ -27,7 +27,8 @@ class Choice(NamedTuple):
 def choose(cfg: CheckpointConfig) -> Choice | None:
     """The checkpoint to go on from, or to begin with; ``None`` if the training begins with nothing.
 
-    A ``UserError`` if one was named and is not there or not intact, or if there are some and none of them is intact.
+    Raises:
+        UserError: if one was named and is not there or not intact, or if there are some and none of them is intact.
     """
     if is_named(cfg):
         path = Path(cfg.restore_file)

@@ -43,7 +43,11 @@ def given_search(parsed: argparse.Namespace, names: list[str]) -> dict[str, Any]
 
 
 def kept_search(checkpoint: str | Path) -> dict[str, Any]:
-    """The search kept beside a checkpoint, by name; a ``UserError`` if it is nothing that fairseq-generate takes."""
+    """The search that was kept beside a checkpoint, by name; options that are not about the search are left out.
+
+    Raises:
+        UserError: if the file is nothing that fairseq-generate would take.
+    """
     file = Path(checkpoint).parent / NAME
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     names = add_search_options(parser)

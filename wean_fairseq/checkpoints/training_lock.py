@@ -18,8 +18,11 @@ def acquire(folder: Path) -> None:
     """Be the training in ``folder`` until this process ends, however it ends; the folder is made.
 
     The lock is the process's own (``lockf``): with ``flock`` the data workers of a training that was killed would have
-    it still. Where the file system has no locks, nothing is held. Another training there is a ``UserError``, a folder
-    that cannot be written an ``OSError``.
+    it still. Where the file system has no locks, nothing is held.
+
+    Raises:
+        OSError: if the folder cannot be written.
+        UserError: if another training is there.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder.resolve() / NAME

@@ -77,9 +77,17 @@ class ModelLossCriterion(FairseqCriterion):
     def forward(
         self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
-        """The summed loss of a batch, the number it is to be divided by, and the sums to log.
+        """Loss of one batch.
 
-        ``reduce`` must be true: single tokens' losses are never kept. A model without a loss is a ``UserError``.
+        Args:
+            sample: fairseq's batch: ``net_input``, ``target`` (B, T), ``ntokens``.
+            reduce: must be true; single tokens' losses are never kept.
+
+        Returns:
+            The summed loss, the number it is to be divided by, and the sums to log.
+
+        Raises:
+            UserError: if the model has no loss that this criterion knows.
         """
         if not reduce:
             raise NotImplementedError("this criterion keeps no per-token losses: use cross_entropy for reduce=False.")

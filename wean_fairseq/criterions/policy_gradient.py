@@ -70,8 +70,10 @@ class PolicyGradientConfig(FairseqDataclass):
 class PolicyGradientCriterion(ModelLossCriterion):
     """In training the loss of sentences that are drawn; in validation that of the targets, and greedy outputs' rewards.
 
-    Losses are sums over words; gradients are divided by sentences. Options that are out of range, and models for
-    rewards that are missing or cannot be used, are a ``UserError``.
+    Losses are sums over words; gradients are divided by sentences.
+
+    Raises:
+        UserError: if an option is out of range, or a model that rewards is missing or cannot be used.
     """
 
     def __init__(self, task: FairseqTask, cfg: PolicyGradientConfig) -> None:

@@ -37,8 +37,13 @@ def simplicity(sources: Sentences, outputs: Sentences, targets: Sentences, forwa
 class RewardModel:
     """A frozen model of another training, not a part of the criterion that asks it.
 
-    A ``UserError`` if the checkpoint that ``option`` names cannot be loaded, is of another kind, or knows other words
-    than the dictionaries of what it will read.
+    Args:
+        path: of its checkpoint.
+        option: that named it.
+        dictionaries: of the words that it will read.
+
+    Raises:
+        UserError: if it cannot be loaded, is of another kind, or knows other words.
     """
 
     wanted: str  # of the model, in words

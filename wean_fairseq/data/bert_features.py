@@ -43,12 +43,17 @@ _LARGEST_PADDING = 128  # rows that a model may have more than its tokenizer has
 class TopicBert:
     """A BERT in a local ``transformers`` directory, loaded when it is first needed and never trained.
 
-    Between two topics stands the token ``separator``, or none. A directory of anything else is a ``UserError``.
+    Args:
+        path: the directory.
+        separator: token between two topics; empty = none.
 
     Attributes:
         num_layers: ``L``; the embeddings are not counted.
         dim: ``H``.
         digest: SHA-256 over config, weights and tokenizer files.
+
+    Raises:
+        UserError: if the directory is not one of a BERT.
     """
 
     def __init__(self, path: str, separator: str = "[PAD]") -> None:
@@ -65,8 +70,11 @@ class TopicBert:
     def features(self, topics: Sequence[Topics]) -> Iterator[tuple[int, np.ndarray]]:
         """Run BERT over ``topics``, in batches of similar length, with a progress bar if there are many.
 
-        Yields the number of a sentence and the outputs of all layers, the pieces of a word averaged: (k, L, H). A BERT
-        that cannot be loaded, or cannot read the topics, is a ``UserError``.
+        Yields:
+            The number of a sentence and the outputs of all layers, the pieces of a word averaged: (k, L, H).
+
+        Raises:
+            UserError: if BERT cannot be loaded, or cannot read the topics.
         """
         self._load()
         sequences = [self._sequence(words) for words in topics]

@@ -58,7 +58,7 @@ class ExtendedDictionary(Dictionary):
         return len(self) - self.num_slots
 
     def reserve_slots(self, number: int) -> None:
-        """Append ``number`` slots, once and before any text is read; a word that looks like one is a ``UserError``."""
+        """Append ``number`` slots, once and before any text is read; raises ``UserError`` if a word looks like one."""
         if self.num_slots == number:
             return
         if self.num_slots or self._spellings:
@@ -130,9 +130,14 @@ class ExtendedDictionary(Dictionary):
 
 
 class SlotMap:
-    """From spelling ids (B, S) to slots, ``src_tokens`` (B, S), and back, for one batch.
+    """From spelling ids to slots and back, for one batch.
 
-    The dictionary of the target is that of the source where it has slots.
+    Args:
+        target: dictionary of the target; the same one where it has slots.
+        src_tokens: (B, S), with spelling ids.
+
+    Attributes:
+        src_tokens: with slots, (B, S).
     """
 
     def __init__(self, source: ExtendedDictionary, target: ExtendedDictionary, src_tokens: Tensor) -> None:

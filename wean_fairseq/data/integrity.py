@@ -28,9 +28,13 @@ _ADVICE = (
 
 
 def check_data(paths: list[Path]) -> None:
-    """Refuse files that have changed since the first training with them, or since wean-checksum: ``UserError``.
+    """Refuse files that have changed since the first training with them, or since wean-checksum.
 
-    Those that are not there are not looked at.
+    Args:
+        paths: files of data directories; those that are not there are not looked at.
+
+    Raises:
+        UserError: naming the file.
     """
     for path in paths:
         if path.exists() and not path.is_file():
@@ -44,7 +48,14 @@ def check_data(paths: list[Path]) -> None:
 
 
 def check_binary(prefix: Path, size: int) -> None:
-    """Refuse a memory-mapped file, ``prefix``.bin, that does not fit its index or the dictionary: ``UserError``."""
+    """Refuse a memory-mapped file that is shorter than its index says, or has words that no dictionary has.
+
+    Args:
+        prefix: path up to ``.bin``.
+
+    Raises:
+        UserError: naming the file.
+    """
     index_file, binary_file = prefix.with_name(f"{prefix.name}.idx"), prefix.with_name(f"{prefix.name}.bin")
     if not (index_file.is_file() and binary_file.is_file()) or not _is_mapped(index_file):
         return
@@ -97,7 +108,9 @@ def _is_mapped(index_file: Path) -> bool:
 def record(folder: Path) -> int:
     """Write the checksums of all data files in ``folder``; returns how many there are.
 
-    No data, and pairs that are shifted, are a ``UserError``; a folder that cannot be read or written is an ``OSError``.
+    Raises:
+        OSError: if it cannot be written or read.
+        UserError: if there is no data, or its pairs are shifted.
     """
     check_lines(folder)
     paths = [path for path in sorted(folder.iterdir()) if path.is_file()]
@@ -109,10 +122,13 @@ def record(folder: Path) -> int:
 
 
 def check_lines(folder: Path) -> None:
-    """Refuse data whose sentences are not the lines of its text: a ``UserError`` names the text and the line.
+    """Refuse data whose sentences are not the lines of its text: raw data is text, that of other data may be there.
 
     fairseq-preprocess takes a lone carriage return for the end of a line: if both sides have as many, nothing else
-    tells that all later pairs are shifted. Raw data is text; that of other data may be there.
+    tells that all later pairs are shifted.
+
+    Raises:
+        UserError: naming the text and the line.
     """
     for path in sorted(folder.iterdir()):
         if _DATA.fullmatch(path.name) and path.suffix not in (".txt", ".bin", ".idx"):

@@ -46,7 +46,8 @@ class TopicFeatures:
     def prepare(self, split: str, topics: Iterable[Topics]) -> None:
         """Make the features of a split ready: from its file, which is written first if need be.
 
-        A directory, or a BERT, that cannot be used is a ``UserError``.
+        Raises:
+            UserError: if the directory cannot be used, or BERT cannot.
         """
         distinct = sorted(set(topics))
         starts = np.cumsum([0, *map(len, distinct)])
@@ -70,7 +71,15 @@ class TopicFeatures:
         self._splits[split] = features, dict(zip(distinct, starts[:-1].tolist(), strict=True))
 
     def align(self, src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
-        """The features of topic words (B, S) in their places, 0 at end symbols and padding: (B, S, L, H), float32."""
+        """The features of the topic words of a batch, in their places; 0 at end symbols and padding.
+
+        Args:
+            src_tokens: (B, S), padded on either side.
+            dictionary: of the source; knows how words are spelt.
+
+        Returns:
+            Shape (B, S, L, H), float32.
+        """
         is_topic = topic_positions(src_tokens, dictionary)  # (B, S)
         rows = zip(src_tokens.tolist(), is_topic.tolist(), strict=True)
         topics = [tuple(dictionary[index] for index, kept in zip(*row, strict=True) if kept) for row in rows]

@@ -28,9 +28,14 @@ def topic_ids(sources: Iterable[Tensor], dictionary: Dictionary) -> list[tuple[i
 
 
 def check_topics(name: str, topics: Sequence[tuple[int, ...]], max_topics: int, separator: int, first: int = 1) -> None:
-    """Refuse lines without a topic, with more than ``max_topics``, and lines that hold an essay as well: ``UserError``.
+    """Refuse lines without a topic, with more than ``max_topics``, and lines that hold an essay as well.
 
-    ``topics`` are the ids of each line, ``separator`` the id of ``</d>``.
+    Args:
+        topics: ids of each line.
+        separator: id of ``</d>``.
+
+    Raises:
+        UserError: naming the first line at fault.
     """
     numbered = list(enumerate(topics, start=first))
     empty = [number for number, line in numbered if not line]
@@ -48,7 +53,7 @@ def check_topics(name: str, topics: Sequence[tuple[int, ...]], max_topics: int, 
 
 
 def check_essays(name: str, essays: Iterable[Tensor], separator: int) -> None:
-    """Refuse essays that still have their topics behind them: a ``UserError`` names the first."""
+    """Refuse essays that still have their topics behind them; raises ``UserError``, naming the first."""
     both = [number for number, essay in enumerate(essays, start=1) if essay.eq(separator).any()]
     if both:
         raise UserError(_separator_error(f"{name} has {len(both)} essay(s)", both[0]))
@@ -64,11 +69,14 @@ def _separator_error(which: str, line: int) -> str:
 def check_known(
     name: str, topics: Sequence[tuple[int, ...]], dictionary: Dictionary, *, required: bool, bert_reads_unk: bool
 ) -> None:
-    """Say how many topic words the dictionary does not have; if it has none and is ``required``, a ``UserError``.
+    """Say how many topic words the dictionary does not have.
 
     Args:
         required: nothing but the dictionary tells topics apart.
         bert_reads_unk: BERT reads them too, but their spelling is lost.
+
+    Raises:
+        UserError: if it is required and has none at all.
     """
     words = sum(map(len, topics))
     unknown = sum(index == dictionary.unk() or index >= len(dictionary) for line in topics for index in line)

@@ -23,8 +23,11 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 def read_typed_lines(given: str, buffer_size: int) -> Iterator[list[str]]:
     """Yield buffers of lines, white space at their ends left out, as ``fairseq_cli.interactive.buffered_read`` does.
 
-    They come from the file ``given``, or if that is ``-`` from what is typed or piped in. A line that is no UTF-8, a
-    file that cannot be read, and an input that is closed are a ``UserError``.
+    Args:
+        given: name of a file; ``-`` = what is typed or piped in.
+
+    Raises:
+        UserError: naming the first line that is no UTF-8, or the file that cannot be read; if the input is closed.
     """
     lines = _lines(given)
     while buffer := list(islice(lines, buffer_size)):

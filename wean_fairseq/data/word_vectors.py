@@ -19,11 +19,19 @@ _DIGITS = 12  # of a number of words; Python refuses to read one of thousands
 
 
 def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tensor, Tensor]:
-    """The vectors of the dictionary's words, 0 for words without one, (V, D), and which words have one, (V,).
+    """Read the vectors of the dictionary's words; how many have one is logged.
 
     A word that comes twice has its first vector; padding has none. Words with spaces in them, as GloVe's largest file
-    has some, are passed over. How many words have one is logged. A file that is missing, of another width than ``dim``,
-    broken, or has none of the words is a ``UserError``.
+    has some, are passed over.
+
+    Args:
+        dim: ``D`` of the model.
+
+    Returns:
+        The vectors, 0 for words without one, (V, D); and which words have one, (V,).
+
+    Raises:
+        UserError: if the file is missing, of another width, broken, or has none of the words.
     """
     matrix = np.zeros((len(dictionary), dim), dtype=np.float32)
     found = np.zeros(len(dictionary), dtype=bool)

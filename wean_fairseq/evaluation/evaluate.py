@@ -57,6 +57,7 @@ class Cell:
 
     @property
     def deviation(self) -> float | None:
+        """Standard deviation over runs, if there are several."""
         return float(np.std(self.runs, ddof=1)) if len(self.runs) > 1 else None
 
 

@@ -97,16 +97,19 @@ class TrainingLog:
 
     @property
     def hours(self) -> float | None:
+        """Time of all updates; ``None`` where no epoch came to its end."""
         return None if self.seconds_per_update is None else self.seconds_per_update * self.updates / 3600
 
     def validations(self, metric: str) -> list[Point]:
         return [point for point in self.valid if metric in point.values]
 
     def best(self, metric: str) -> Point:
+        """The first of the best validations."""
         choose = min if metric in LOWER_IS_BETTER else max
         return choose(self.validations(metric), key=lambda point: point.values[metric])
 
     def near_best(self, metric: str) -> Point:
+        """The first validation that had 95 % of the best."""
         best = self.best(metric).values[metric]
         if metric in LOWER_IS_BETTER:
             return next(point for point in self.validations(metric) if point.values[metric] <= best / NEAR_BEST)

@@ -40,7 +40,11 @@ class LossModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def build_model(cls, cfg: Any, task: FairseqTask) -> Any:
-        """The model that ``cfg`` describes; a ``UserError`` if options contradict each other, the data or the task."""
+        """Build the model that ``cfg`` describes for the dictionaries of ``task``.
+
+        Raises:
+            UserError: if the options contradict each other, the dictionaries or the task.
+        """
         cls._check_task(task)
         check_ranges(cls.options, cfg)
         with user_errors():
@@ -200,12 +204,15 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         return state
 
     def step(self, words: Tensor, memory: MemoryT, state: StateT) -> tuple[Step, StateT]:
-        """Take steps; returns them, and the state after the last of them.
+        """Take steps.
 
         Args:
             words: the word before each step, (N, T): one, or from the first step on as many as there are.
             memory: of B sentences, whose hypotheses lie side by side in ``words``; N is a multiple of B.
             state: after the step before.
+
+        Returns:
+            The steps, and the state after the last of them.
         """
         raise NotImplementedError
 
@@ -225,8 +232,14 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
     def finish(self, step: Step, memory: MemoryT, scores: WordScores, log_sum: Tensor) -> Tensor:
         """Change the scores of one step that do not depend on its features alone, as ``scores`` does.
 
-        Returns the numbers (N,) to take from the scores for log-probabilities, from ``log_sum`` (N,), the log of the
-        summed exponentials of all scores by the features. The step is of one word, (N, 1, ...).
+        Args:
+            step: of one word, (N, 1, ...).
+            memory: as for ``step``.
+            scores: of all words by the features.
+            log_sum: log of the summed exponentials of the scores, (N,).
+
+        Returns:
+            What to take from the scores for log-probabilities, (N,).
         """
         return log_sum
 
@@ -275,7 +288,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
             kept["state"] = kept["state"].select(new_order, new_order)
 
     def max_positions(self) -> int:
-        """No longest output; the task sets the limits. fairseq's number is a float, and no search takes so many steps."""
+        """No longest output; the task sets the limits. fairseq's own is a float, to which no search can count."""
         return int(1e5)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:

@@ -91,12 +91,15 @@ class FsetEncoder(TransformerSourceEncoder):
         self.said = False  # that there are sources without a pair, or with half of one
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch; a part that is longer than the model was made for is a ``UserError``.
+        """Encode a batch, see ``SourceEncoder``.
 
         Returns:
             ``encoder_out`` (B, X, D); ``encoder_padding_mask`` (B, X), ``True`` at padding; ``place`` (B, X), where the
             sentence's tokens stand in the source; ``src_tokens`` as given; and the fields of ``Edits``, named
             ``edit_*``.
+
+        Raises:
+            UserError: if a part is longer than the model was made for.
         """
         parts = split_pairs(src_tokens, self.padding_idx, self.dictionary.eos(), self.separator)
         if parts.unpaired and not self.said:

@@ -113,7 +113,11 @@ class BertStates(nn.Module):
         return fused
 
     def check_digest(self, trained: Tensor) -> None:
-        """Refuse a checkpoint whose BERT had another digest, ``trained`` (32,): a ``UserError`` names both."""
+        """Refuse a checkpoint whose BERT had the digest ``trained`` (32,) if that is not the present one.
+
+        Raises:
+            UserError: naming both.
+        """
         if not torch.equal(trained.cpu(), self.digest.cpu()):
             raise UserError(
                 f"this checkpoint was trained with the BERT of SHA-256 {_hex_prefix(trained)}, but that of {self.path} "
@@ -139,7 +143,7 @@ class PcSanEncoder(SourceEncoder):
         topic_features: Tensor | None = None,
         **_unused: Any,
     ) -> dict[str, Tensor]:
-        """Gather what the decoder layers read; a batch without BERT's states is a ``UserError`` where they are read.
+        """Gather what the decoder layers read.
 
         Args:
             topic_features: outputs of BERT's layers for each topic, the mean over its pieces, (B, S, L, H).
@@ -147,6 +151,9 @@ class PcSanEncoder(SourceEncoder):
         Returns:
             ``encoder_out`` (B, N, P, M); ``encoder_padding_mask`` (B, P), ``True`` at padding and at the end symbol,
             which is no topic; ``src_tokens`` as given.
+
+        Raises:
+            UserError: if the batch lacks BERT's states.
         """
         no_topic = ~topic_positions(src_tokens, self.dictionary)
         words = self.words(src_tokens)  # (B, S, D)

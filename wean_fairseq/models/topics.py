@@ -54,7 +54,7 @@ def initialise(model: LossModel, cfg: TopicConfig) -> None:
 
 @torch.no_grad()
 def start_from_vectors(words: nn.Embedding, path: str | None, dictionary: Dictionary) -> None:
-    """Let the words that the file of vectors has start from there; a ``UserError`` if it cannot be used."""
+    """Let the words that the file of vectors has start from there; raises ``UserError`` if it cannot be used."""
     if path:
         vectors, found = load_word_vectors(path, dictionary, words.embedding_dim)
         words.weight[found] = vectors[found].to(words.weight)

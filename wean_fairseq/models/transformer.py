@@ -72,13 +72,16 @@ def build_network(
     decoder_layer: Callable[..., DecoderLayer] = DecoderLayer,
     decoder: Callable[..., TransformerDecoder] = TransformerDecoder,
 ) -> Network:
-    """The network that ``cfg`` describes, initialised; heads that do not divide the width are a ``UserError``.
+    """The network that ``cfg`` describes, initialised.
 
     Args:
         cfg: sizes and output layer.
         encoder_layer: makes a layer from the arguments of ``EncoderLayer``; called from the bottom up.
         decoder_layer: the same for the decoder.
         decoder: makes it from the arguments of ``TransformerDecoder``.
+
+    Raises:
+        UserError: if the heads do not divide the width.
     """
     layer = (cfg.embed_dim, cfg.attention_heads, cfg.ffn_dim, cfg.dropout, cfg.attention_dropout)
     source_words = word_embedding(dictionary, cfg.embed_dim)
@@ -116,11 +119,14 @@ class TransformerSourceEncoder(SourceEncoder):
         self._max_positions = max_positions
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch; a sentence that is longer than the model was made for is a ``UserError``.
+        """Encode a batch, see ``SourceEncoder``.
 
         Returns:
             ``encoder_out`` (B, S, D); ``encoder_padding_mask`` (B, S), ``True`` at padding; ``src_tokens`` as given;
             and what ``describe`` adds.
+
+        Raises:
+            UserError: if a sentence is longer than the model was made for.
         """
         padding_mask = src_tokens.eq(self.dictionary.pad())
         with user_errors():

@@ -39,7 +39,7 @@ def num_base_words(dictionary: Dictionary) -> int:
 def build_output_layer(
     cfg: OutputLayerConfig, query_dim: int, embed_dim: int, dictionary: Dictionary
 ) -> QueryEmbedding:
-    """The layer that scores generated words; a ``ValueError`` if the score does not go with the widths."""
+    """The layer that scores generated words; raises ``ValueError`` if the score does not go with the widths."""
     queries = str(cfg.output_layer) == "query_embedding"
     return QueryEmbedding(
         str(cfg.query_score) if queries else "linear",
@@ -56,9 +56,14 @@ def word_embedding(dictionary: Dictionary, width: int) -> nn.Embedding:
 
 
 def required_word(dictionary: Dictionary, word: str, needed: str, advice: str) -> int:
-    """The id of a word that a model cannot do without; if the dictionary does not have it, a ``UserError``.
+    """The id of a word that a model cannot do without.
 
-    ``needed`` says who needs it, and what it is, ``advice`` how to get it.
+    Args:
+        needed: who needs it, and what it is.
+        advice: how to get it.
+
+    Raises:
+        UserError: if the dictionary does not have it.
     """
     index = int(dictionary.index(word))
     if index < dictionary.nspecial:

@@ -24,10 +24,15 @@ class BilinearAttention(nn.Module):
         self.tanh = tanh
 
     def forward(self, query: Tensor, keys: Tensor, padding_mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Attend from queries (B, T, Q) to the keys (B, S, K) of the same sentence.
+        """Attend from every query to every key of the same sentence.
 
-        Padding is ``True`` in ``padding_mask`` (B, S); ``None`` lets it take weight. Returns contexts (B, T, K) and
-        weights (B, T, S).
+        Args:
+            query: decoder states, (B, T, Q).
+            keys: encoder outputs, (B, S, K).
+            padding_mask: ``True`` at source padding, (B, S); ``None`` lets padding take weight.
+
+        Returns:
+            Context vectors, (B, T, K), and attention weights, (B, T, S).
         """
         projected = self.query_proj(query)  # (B, T, K)
         if self.tanh:

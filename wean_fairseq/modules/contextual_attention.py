@@ -36,10 +36,15 @@ class TargetContext(nn.Module):
         self.inclusive = inclusive
 
     def forward(self, states: Tensor, sums: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Means of states (R, T, D), in their dtype, and the sums after these words.
+        """Means of the states up to each.
 
-        Sums over the words before, empty at the first, are ``context_sum`` (R, 1, D) and ``context_count`` (R, 1, 1),
-        both float32.
+        Args:
+            states: (R, T, D).
+            sums: over the words before, empty at the first: ``context_sum`` (R, 1, D) and ``context_count`` (R, 1, 1),
+                both float32.
+
+        Returns:
+            Shape (R, T, D), in the dtype of ``states``, and the sums after these words.
         """
         rows, length, width = states.shape
         before = sums or {

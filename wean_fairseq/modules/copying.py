@@ -196,9 +196,14 @@ def logsumexp(values: Tensor) -> Tensor:
 
 
 def scatter_logsumexp(values: Tensor, index: Tensor, width: int) -> Tensor:
-    """Log of the summed exponentials of all positions with the same index, below ``width``: (B, T, S) -> (B, T, width).
+    """Log of the summed exponentials of all positions with the same index.
 
-    ``index`` is (B, S); where no position has an index stands -inf.
+    Args:
+        values: (B, T, S).
+        index: in [0, ``width``), (B, S).
+
+    Returns:
+        Shape (B, T, ``width``); -inf where no position has the index.
     """
     where = index.unsqueeze(1).expand_as(values)
     empty = values.new_full((*values.shape[:2], width), NEVER)

@@ -20,7 +20,11 @@ NO_LABEL = -1  # at padding
 class LevelSeparator(nn.Module):
     """h = BiLSTM(x); g_l = LSTM([h_l; z_{l-1}], g_{l-1}); P(z_l | X) = GumbelSoftmax(W_g g_l).
 
-    ``H`` is that of both directions together, and of the second LSTM; an odd one is a ``ValueError``.
+    Args:
+        hidden_size: ``H``, of both directions together, and of the second LSTM.
+
+    Raises:
+        ValueError: if ``hidden_size`` is odd.
     """
 
     def __init__(self, words: nn.Embedding, hidden_size: int) -> None:
@@ -33,10 +37,16 @@ class LevelSeparator(nn.Module):
         self.label_proj = nn.Linear(hidden_size, LEVELS)  # W_g
 
     def forward(self, tokens: Tensor, padding_mask: Tensor, temperature: Tensor | float, *, noisy: bool) -> Labels:
-        """Label tokens (B, S), padded on either side.
+        """Label every word.
 
-        ``padding_mask`` (B, S) is ``True`` at padding, whose labels mean nothing; ``noisy`` draws labels from the
-        softmax of this temperature instead of weighing them.
+        Args:
+            tokens: (B, S), padded on either side.
+            padding_mask: ``True`` at padding, (B, S).
+            temperature: of the softmax.
+            noisy: draw labels instead of weighing them.
+
+        Returns:
+            Labels; those at padding mean nothing.
         """
         read, _ = run_over_words(self.reader, self.words(tokens), padding_mask)  # (B, S, H)
         hidden = cell = torch.zeros_like(read[:, 0])

@@ -38,10 +38,15 @@ def both_labels(logits: Tensor, temperature: Tensor | float, *, noisy: bool) -> 
 
 
 def soft_labels(logits: Tensor, temperature: Tensor | float, *, noisy: bool) -> Tensor:
-    """Log of softmax((logits + g) / temperature), g being Gumbel noise or nothing: (..., C) -> (..., C), float32.
+    """Log of softmax((logits + g) / temperature), g being Gumbel noise or nothing.
 
-    The temperature is above 0; the lower, the closer to one class a label with noise is. ``noisy`` draws the class
-    (training) instead of weighing all (inference).
+    Args:
+        logits: (..., C).
+        temperature: above 0; the lower, the closer to one class a label with noise is.
+        noisy: draw the class (training) instead of weighing all (inference).
+
+    Returns:
+        Shape (..., C), float32.
     """
     logits = logits.float()
     if noisy:

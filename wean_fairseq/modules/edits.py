@@ -50,9 +50,12 @@ class PairedSource(NamedTuple):
 
 
 def split_pairs(tokens: Tensor, padding_idx: int, end: int, separator: int) -> PairedSource:
-    """Part sources ``x <separator> p <separator> q`` (B, S), padded on either side; what comes after is not read.
+    """Part sources ``x <separator> p <separator> q``; what comes after one more separator is not read.
 
-    The separator behind a sentence is read as its end symbol, ``end``.
+    Args:
+        tokens: padded on either side, (B, S).
+        end: id of the end symbol, as which the separator behind a sentence is read.
+        separator: id of the separator.
     """
     separates = tokens.eq(separator)
     number = separates.cumsum(dim=1) - separates.long()  # of the part that a token belongs to, (B, S)

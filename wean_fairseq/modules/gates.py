@@ -25,6 +25,9 @@ def lstm_update(
         cell: c_{t-1}, (B, H).
         added: another part of c_t (SC-LSTM), (B, H).
         hidden_gates: another part of what goes into the gates, (B, 4H).
+
+    Returns:
+        h_t and c_t, each of shape (B, H).
     """
     if gates.is_cuda and hidden_gates is not None:
         if added is not None:  # after the kernel the output gate is wanted once more, from the sum

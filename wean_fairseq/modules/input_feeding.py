@@ -69,9 +69,15 @@ class GlobalAttention(nn.Module):
     def forward(
         self, query: Tensor, memory: AttentionMemory, maps: AttentionMaps | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Attend from decoder states h_t (N, T, H), N a multiple of B, to the source of the same sentence.
+        """Attend from every decoder state to the source of the same sentence.
 
-        In a loop over steps ``maps`` are made before. Returns attentional states (N, T, H) and weights (N, T, S).
+        Args:
+            query: decoder states h_t, (N, T, H); N is a multiple of B.
+            memory: of the source.
+            maps: from ``maps``, where there is a loop.
+
+        Returns:
+            Attentional states, (N, T, H), and attention weights, (N, T, S).
         """
         maps = maps or self.maps(memory)
         queries = fold_hypotheses(query, len(memory.keys))  # (B, K * T, H)
@@ -117,9 +123,15 @@ class InputFeedingLstm(nn.Module):
         return FedState(LstmState(hidden, cell), torch.zeros_like(hidden[0]))
 
     def forward(self, words: Tensor, memory: AttentionMemory, state: FedState) -> tuple[Tensor, Tensor, FedState]:
-        """Run over all steps, from embeddings of the words before them (N, T, E), N a multiple of B.
+        """Run over all steps.
 
-        Returns what words are scored from, (N, T, H), attention weights (N, T, S), and the state after the last step.
+        Args:
+            words: embeddings of the words before each step, (N, T, E).
+            memory: of the source of B sentences; N is a multiple of B.
+            state: before the first step.
+
+        Returns:
+            What words are scored from, (N, T, H), attention weights (N, T, S), and the state after the last step.
         """
         hidden, cell, fed = list(state.layers.hidden.unbind()), list(state.layers.cell.unbind()), state.fed
         layers, maps = LstmLayers(self.lstm, fed.size(-1)), self.attention.maps(memory)

@@ -11,9 +11,14 @@ from torch.autograd.function import once_differentiable
 
 
 def masked_softmax(scores: Tensor, padding_mask: Tensor | None) -> Tensor:
-    """Softmax over the last dimension of scores (B, T, S), in float32, then in their dtype; masked positions get 0.
+    """Softmax over the last dimension, in float32, giving masked positions exactly no weight.
 
-    ``padding_mask`` (B, S) is ``True`` there; ``None`` masks nothing. A row that is masked throughout is all zero.
+    Args:
+        scores: unnormalised scores, (B, T, S).
+        padding_mask: ``True`` at padding, (B, S); ``None`` if nothing is to be masked.
+
+    Returns:
+        Weights in the dtype of ``scores``, (B, T, S). A row whose positions are all masked is all zero.
     """
     if padding_mask is None:
         return torch.softmax(scores, dim=-1, dtype=torch.float32).to(scores.dtype)

@@ -31,9 +31,14 @@ def policy_loss(lprobs: Tensor, rewards: Tensor, baseline: Tensor, given: Tensor
 
 
 def mean_of_others(rewards: Tensor, counts: Tensor) -> Tensor:
-    """A baseline b (B,) that does not depend on the words that it is for: the mean reward of the others that count.
+    """A baseline that does not depend on the words that it is for: the mean reward of the others that count.
 
-    Rewards are (B,), ``counts`` (B,) is ``True`` for sentences that have one; a sentence that is alone gets 0.
+    Args:
+        rewards: (B,).
+        counts: ``True`` for sentences with a reward, (B,).
+
+    Returns:
+        b, (B,); 0 for a sentence that is alone.
     """
     kept = rewards * counts
     others = (counts.sum() - counts.long()).clamp(min=1)

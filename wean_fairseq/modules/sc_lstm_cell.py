@@ -69,9 +69,14 @@ class KeywordGate(nn.Module):
 
 
 def first_keywords(keywords: Tensor, padding_mask: Tensor) -> Tensor:
-    """d_0, float32, (B, k): 1 in each slot with a keyword, but 0 where an earlier slot has the same.
+    """d_0: 1 in each slot with a keyword, but 0 where an earlier slot has the same, as d has one place a keyword.
 
-    d has one place a keyword. Keywords are (B, k); ``padding_mask`` (B, k) is ``True`` at slots without one.
+    Args:
+        keywords: (B, k).
+        padding_mask: ``True`` at slots without a keyword, (B, k).
+
+    Returns:
+        float32, (B, k).
     """
     same = keywords.unsqueeze(2).eq(keywords.unsqueeze(1)).tril(diagonal=-1)  # (B, k, k): with an earlier one
     return (~padding_mask & ~same.any(dim=2)).float()
@@ -80,8 +85,15 @@ def first_keywords(keywords: Tensor, padding_mask: Tensor) -> Tensor:
 def control_loss(keywords: Tensor, first: Tensor, step_padding_mask: Tensor) -> Tensor:
     """|d_T| + sum_t eta xi^|d_t - d_{t-1}|, over all essays: nothing is left unread, nor read all at once.
 
-    The norms are Euclidean; eta and xi are ``STEP_WEIGHT`` and ``STEP_BASE``. From d_1 ... d_T (B, T, k), d_0 (B, k),
-    and ``True`` after the end of an essay (B, T); a float32 scalar.
+    The norms are Euclidean; eta and xi are ``STEP_WEIGHT`` and ``STEP_BASE``.
+
+    Args:
+        keywords: d_1 ... d_T, (B, T, k).
+        first: d_0, (B, k).
+        step_padding_mask: ``True`` after the end of an essay, (B, T).
+
+    Returns:
+        A float32 scalar.
     """
     before = torch.cat([first.unsqueeze(1), keywords[:, :-1]], dim=1)
     change = torch.linalg.vector_norm(keywords - before, dim=-1)  # (B, T)

@@ -36,7 +36,11 @@ class SinusoidalEmbedding(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Tensor, read: WordsRead | None = None) -> Tensor:
-        """Embed tokens (N, T), which come after those ``read``: (N, T, D); ``ValueError`` where positions end."""
+        """Embed tokens (N, T), which come after those ``read``: (N, T, D).
+
+        Raises:
+            ValueError: if there are more tokens than positions.
+        """
         start = 0 if read is None else read.length
         length = start + tokens.size(1)
         if length > self.positions.size(0):
@@ -58,7 +62,12 @@ def sinusoid(positions: Tensor, dim: int) -> Tensor:
 class FractionalEmbedding(nn.Module):
     """sqrt(D) word + sinusoid(position), with dropout (Vaswani et al., sections 3.4 and 5.4).
 
-    The words (V, D) are initialised here; an odd D is a ``ValueError``.
+    Args:
+        words: (V, D); initialised here.
+        dropout: on the sum.
+
+    Raises:
+        ValueError: if D is odd.
     """
 
     def __init__(self, words: nn.Embedding, dropout: float) -> None:

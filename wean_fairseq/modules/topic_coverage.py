@@ -23,7 +23,15 @@ class TopicImportance(nn.Module):
         self.proj = nn.Linear(num_topics * embed_dim, num_topics, bias=False)  # U_f
 
     def forward(self, topics: Tensor, lengths: Tensor) -> Tensor:
-        """phi, float32, (B, k), from the topics T_j (B, k, E), zero in slots without one, and N of each essay (B,)."""
+        """Return phi.
+
+        Args:
+            topics: the topics' embeddings T_j, zero in slots without one, (B, k, E).
+            lengths: N of each essay, (B,).
+
+        Returns:
+            phi, float32, (B, k).
+        """
         share = torch.sigmoid(self.proj(topics.flatten(1)).float())
         return lengths.unsqueeze(1).float() * share
 
@@ -31,13 +39,16 @@ class TopicImportance(nn.Module):
 def attend_uncovered(
     scores: Tensor, coverage: Tensor, importance: Tensor, padding_mask: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """alpha_t = softmax_j(C_{t-1,j} g_tj), zero at slots without a topic, and C_t = C_{t-1} - alpha_t / phi; float32.
+    """alpha_t = softmax_j(C_{t-1,j} g_tj) and C_t = C_{t-1} - alpha_t / phi.
 
     Args:
         scores: g_t without coverage, v . tanh(W h_{t-1} + U T_j), (B, k).
         coverage: C_{t-1}, (B, k).
         importance: phi, (B, k).
         padding_mask: ``True`` at slots without a topic, (B, k).
+
+    Returns:
+        alpha_t, zero at slots without a topic, and C_t, both float32 and of shape (B, k).
     """
     weights = masked_softmax((coverage * scores.float()).unsqueeze(1), padding_mask).squeeze(1)
     return weights, coverage - weights / importance

@@ -18,9 +18,14 @@ class TopicWords(NamedTuple):
 
 
 def topic_words(src_tokens: Tensor, padding_idx: int, eos_idx: int, num_slots: int | None = None) -> TopicWords:
-    """Put the words of each source (B, S), end symbol and padding on either side left out, into ``num_slots`` slots.
+    """Put the words of each source, end symbol and padding left out, into slots.
 
-    Without a number there are as many slots as the batch may need. More topics than slots are a ``ValueError``.
+    Args:
+        src_tokens: topic words and end symbols, padded on either side, (B, S).
+        num_slots: ``k``; ``None`` = as many as the batch may need.
+
+    Raises:
+        ValueError: if a source has more topics than there are slots.
     """
     is_topic = src_tokens.ne(padding_idx) & src_tokens.ne(eos_idx)
     batch, length = src_tokens.shape
@@ -35,7 +40,15 @@ def topic_words(src_tokens: Tensor, padding_idx: int, eos_idx: int, num_slots: i
 
 
 def scatter_to_source(values: Tensor, slot: Tensor) -> Tensor:
-    """Move what belongs to topics, (B, T, k), to where ``slot`` (B, S) has them in the source: (B, T, S), else 0."""
+    """Move what belongs to topics to where the topics stand in the source, with zero elsewhere.
+
+    Args:
+        values: one for each step and slot, (B, T, k).
+        slot: of ``TopicWords``, (B, S).
+
+    Returns:
+        Shape (B, T, S).
+    """
     slot = slot.unsqueeze(1)  # (B, 1, S)
     index = slot.clamp(min=0).expand(-1, values.size(1), -1)
     return torch.gather(values, 2, index).masked_fill(slot < 0, 0.0)

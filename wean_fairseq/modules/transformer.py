@@ -40,7 +40,8 @@ class Attended(NamedTuple):
 class MultiHeadAttention(nn.Module):
     """softmax(Q K^T / sqrt(d) + bias) V, with A heads (AIAYN, section 3.2) and dropout on the weights.
 
-    Heads that do not divide the width are a ``ValueError``.
+    Raises:
+        ValueError: if the heads do not divide the width.
     """
 
     def __init__(self, dim: int, heads: int, dropout: float) -> None:
@@ -165,7 +166,11 @@ class PositionedEmbedding(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Tensor, read: WordsRead | None = None) -> Tensor:
-        """Embed tokens (N, T), which come after those ``read``: (N, T, D); ``ValueError`` where positions end."""
+        """Embed tokens (N, T), which come after those ``read``: (N, T, D).
+
+        Raises:
+            ValueError: if there are more tokens than positions.
+        """
         place = tokens.ne(self.padding_idx).long().cumsum(dim=1) - 1  # (N, T)
         length = tokens.size(1)
         if read is not None and read.length:

@@ -194,9 +194,19 @@ def decode(
     *,
     with_weights: bool = False,
 ) -> tuple[Decoded, tuple[LayerState, ...]]:
-    """Run decoder layers from the bottom: what the last one gives, and the states of all.
+    """Run decoder layers one after the other.
 
-    The arguments are those of ``DecoderLayer.forward``, with the weights of the last layer alone.
+    Args:
+        layers: ``DecoderLayer`` or what overrides it, from the bottom.
+        states: embedded words, (B, Q, D).
+        memory: of the source.
+        kept: the states of the layers.
+        read: the words read, these included.
+        self_bias: of the self-attention, broadcast to (B, A, Q, W).
+        with_weights: return those of the last layer's attention to the source.
+
+    Returns:
+        What the last layer gives, and the states of all.
     """
     last, after = len(layers) - 1, []
     for number, (layer, source, before) in enumerate(zip(layers, memory.layers, kept, strict=True)):

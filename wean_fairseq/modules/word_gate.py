@@ -26,10 +26,15 @@ class GatedLstm(nn.Module):
         self.gate = nn.Linear(hidden_size, 1)
 
     def forward(self, embedded: Tensor, padding_mask: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Read embedded words e_t (B, S, E), as if each sentence stood alone.
+        """Read sentences, as if each stood alone.
 
-        ``padding_mask`` (B, S) is ``True`` at padding, on either side. Returns h_t, zero at padding, (B, S, H), and the
-        state (h, c) after the last word, (B, H) each.
+        Args:
+            embedded: e_t, (B, S, E).
+            padding_mask: ``True`` at padding, on either side, (B, S).
+
+        Returns:
+            h_t where words stand and zero at padding, (B, S, H); and the state (h, c) after the last word,
+            (B, H) each.
         """
         hidden = cell = embedded.new_zeros(len(embedded), self.cell.hidden_size)
         outputs = []

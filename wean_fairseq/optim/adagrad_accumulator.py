@@ -25,7 +25,7 @@ class AccumulatorAdagradConfig(FairseqDataclass):
 
 @register_optimizer("adagrad_accumulator", dataclass=AccumulatorAdagradConfig)
 class AccumulatorAdagrad(FairseqOptimizer):
-    """``torch.optim.Adagrad`` with an initial accumulator; one below zero is a ``UserError``."""
+    """``torch.optim.Adagrad`` with an initial accumulator; raises ``UserError`` if that is below zero."""
 
     def __init__(self, cfg: AccumulatorAdagradConfig, params: Any) -> None:
         super().__init__(cfg)

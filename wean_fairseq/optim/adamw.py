@@ -31,7 +31,8 @@ class AdamWConfig(FairseqDataclass):
 class AdamW(FairseqOptimizer):
     """``torch.optim.AdamW``, fused; parameters with one dimension do not decay.
 
-    Raises: UserError: if an option is out of range.
+    Raises:
+        UserError: if an option is out of range.
     """
 
     def __init__(self, cfg: AdamWConfig, params: Iterable[torch.nn.Parameter]) -> None:

@@ -109,7 +109,8 @@ def _gradient_of(parameter: Tensor) -> Tensor:
 class FusedAdam(FairseqOptimizer):
     """``FairseqRuleAdam`` behind the options of fairseq's ``adam``.
 
-    Raises: UserError: if an option is out of range.
+    Raises:
+        UserError: if an option is out of range.
     """
 
     def __init__(self, cfg: FusedAdamConfig, params: Iterable[Tensor]) -> None:

@@ -40,10 +40,15 @@ class HypothesisTree:
         self._attention.append(attention)
 
     def trace(self, finished: list[Finished], end: int, device: torch.device) -> list[dict[str, Any]]:
-        """Finished hypotheses as fairseq gives them, in their order and in one sweep back over the steps.
+        """Finished hypotheses as fairseq gives them, in one sweep back over the steps.
 
-        Each has ``tokens`` (T,) with the word ``end``, ``score``, ``positional_scores`` (T,), ``attention`` (S, T) or
-        empty, and an empty ``alignment``.
+        Args:
+            finished: in any order.
+            end: the word that ended them.
+
+        Returns:
+            ``tokens`` (T,) with ``end``, ``score``, ``positional_scores`` (T,), ``attention`` (S, T) or empty,
+            ``alignment`` empty, for each.
         """
         if not finished:
             return []

@@ -22,8 +22,13 @@ from ..errors import UserError
 class OutputWriter(ABC):
     """Writes a line about the best output of each sentence, to a file that is made with the first of them.
 
-    A line is ``{"id": number of the sentence, "source": [word, ...], ...}``. A file that is there already, or cannot be
-    made, is a ``UserError``.
+    A line is ``{"id": number of the sentence, "source": [word, ...], ...}``.
+
+    Args:
+        path: file to write; must not exist.
+
+    Raises:
+        UserError: if it cannot be made.
     """
 
     option: str  # that names the file, for the user
@@ -40,7 +45,12 @@ class OutputWriter(ABC):
     def write(
         self, model: torch.nn.Module, sample: dict[str, Any], slot_map: SlotMap, finalized: list[list[dict[str, Any]]]
     ) -> None:
-        """Describe the best output of each sentence: batches have spelling ids, what was found has slots."""
+        """Describe the best output of each sentence.
+
+        Args:
+            sample: the batch, with spelling ids.
+            finalized: what the search found, with slots.
+        """
         if self._file is None:
             self._file = self._path.open("x", encoding="utf-8")
         tokens = sample["net_input"]["src_tokens"]
@@ -87,10 +97,16 @@ class GranularityWriter(OutputWriter):
 def granularities(
     model: Any, slot_map: SlotMap, row: int, output: Tensor
 ) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
-    """The granularities of the words of sentence ``row``, and of an output with slots, (T,).
+    """The granularities of the words of a sentence and of an output.
 
-    By layer from 1, the z of the source words, without padding, (S,), and of the words that the decoder reads, the end
-    symbol first, (T,). The model's encoder and decoder return ``granularity`` (B, L, T).
+    Args:
+        model: a model whose encoder and decoder return ``granularity`` (B, L, T).
+        row: of the sentence in the batch.
+        output: with slots, (T,).
+
+    Returns:
+        By layer from 1, the z of the source words, without padding, (S,), and of the words that the decoder reads, the
+        end symbol first, (T,).
     """
     known = slot_map.src_tokens[row].ne(slot_map.dictionary.pad())
     source = slot_map.src_tokens[row][known].unsqueeze(0)  # (1, S), without padding
@@ -140,10 +156,16 @@ class ProvenanceWriter(OutputWriter):
 
 @torch.no_grad()
 def origins(model: Any, slot_map: SlotMap, row: int, output: Tensor) -> tuple[Tensor, Tensor]:
-    """The origin of the words of an output (T,), with slots, of sentence ``row``; the decoder has ``distribution``.
+    """The origin of the words of an output.
 
-    How probably each word was copied, given that it was written, (T,), and from which source words, without padding,
-    (T, S).
+    Args:
+        model: a model whose decoder has ``distribution``.
+        row: of the sentence in the batch.
+        output: with slots, (T,).
+
+    Returns:
+        How probably each word was copied, given that it was written, (T,), and from which source words, without
+        padding, (T, S).
     """
     source = slot_map.src_tokens[row : row + 1]
     is_word = source.ne(slot_map.dictionary.pad())  # (1, S')

@@ -21,7 +21,11 @@ _LINKS = 40  # as many symbolic links as Linux follows
 
 
 def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
-    """Open a regular file for reading, else ``OSError``; nobody waits for a FIFO, a device or a socket."""
+    """Open a file for reading; where a FIFO, a device or a socket has its name, nobody waits.
+
+    Raises:
+        OSError: if it cannot be read, or is no regular file.
+    """
     return open(path, "rb", opener=_open_if_regular)
 
 
@@ -120,7 +124,11 @@ def write_whole(
 
 
 def followed(path: Path) -> Path:
-    """The place that symbolic links lead to, or the last one that stands for an open file; ``OSError`` for a circle."""
+    """The place that symbolic links lead to, or the last one that stands for an open file.
+
+    Raises:
+        OSError: if they lead in a circle.
+    """
     for _ in range(_LINKS):
         if not path.is_symlink() or _is_open_file(path):
             return path
@@ -129,7 +137,7 @@ def followed(path: Path) -> Path:
 
 
 def is_special(path: Path) -> bool:
-    """Whether a path is there and is neither a file nor a link to one; ``OSError`` if it cannot be looked at."""
+    """Whether a path is there and is neither a file nor a link to one; raises ``OSError`` if it cannot be looked at."""
     try:
         return _is_open_file(path) or not stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
@@ -142,9 +150,10 @@ def _is_open_file(path: Path) -> bool:
 
 
 def open_special(path: Path) -> BinaryIO:
-    """Open for writing what has no content to be replaced: a device, a pipe, an open file.
+    """Open for writing what has no content to be replaced: a device, a pipe, an open file; nobody is waited for.
 
-    A pipe that nobody reads is not waited for, but an ``OSError``.
+    Raises:
+        OSError: if it cannot be written, as a pipe that nobody reads.
     """
     if _is_open_file(path):
         sys.stdout.flush()  # what was printed before comes before
@@ -156,11 +165,17 @@ def open_special(path: Path) -> BinaryIO:
 
 
 def remove_partial(folder: Path, is_own: Callable[[str], bool]) -> list[str]:
-    """Remove what processes that were killed in ``write_whole`` have left, and return its names.
+    """Remove what processes that were killed in ``write_whole`` have left; what a living one is writing stays.
 
-    What a living one is writing stays; so does all where the file system has no locks. Where another computer's are not
-    seen, what it is writing is removed: it then cannot give the file its name, and says so. ``is_own`` tells whether a
-    file of this name, such as "checkpoint_last.pt", is the caller's.
+    All stays where the file system has no locks. Where another computer's are not seen, what it is writing is removed:
+    it then cannot give the file its name, and says so.
+
+    Args:
+        folder: where to look; it need not be there.
+        is_own: whether a file of this name, such as "checkpoint_last.pt", is the caller's.
+
+    Returns:
+        The names of what was removed.
     """
     removed = []
     for path in sorted(path for path in folder.glob(f"*{_PARTIAL}") if is_own(path.name.removesuffix(_PARTIAL))):
@@ -245,7 +260,7 @@ def copy_into(source: Path, file: HashedFile) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file; ``OSError`` if it cannot be read."""
+    """SHA-256 of a file; raises ``OSError`` if it cannot be read."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -253,8 +268,10 @@ def sha256_of(path: Path) -> str:
 def is_whole_archive(path: Path) -> bool:
     """Whether the parts of an archive are what its own checksums say; torch looks at none of them when it loads.
 
-    True as well for the files of torch < 1.6, which are no archives and have no checksums. One that cannot be read is
-    an ``OSError``.
+    True as well for the files of torch < 1.6, which are no archives and have no checksums.
+
+    Raises:
+        OSError: if it cannot be read.
     """
     with open_regular(path) as file:
         if file.read(2) != b"PK":

@@ -27,7 +27,7 @@ class Damaged(UserError):
 
 
 class Manifest:
-    """The checksums in a folder; nothing is known where there is no manifest, and a broken one is a ``UserError``."""
+    """The checksums in a folder; nothing is known where there is no manifest; raises ``UserError`` if it is broken."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME

@@ -37,7 +37,7 @@ class EpochBatches(EpochBatchIterator):
 
     @property
     def first_batch(self) -> Any:
-        """The first batch of the epoch; a ``UserError`` if there is none."""
+        """The first batch of the epoch; raises ``UserError`` if there is none."""
         if len(self.frozen_batches) == 0:
             raise UserError("all sentences of this data are longer than the model or the options allow.")
         return super().first_batch
@@ -66,7 +66,9 @@ class EpochBatches(EpochBatchIterator):
     def padding(self, source_end: bool, multiple: int) -> list[float]:
         """The share of padding in the positions of each side; the model computes with it all the same.
 
-        ``source_end``: sources keep their end symbol. ``multiple``: a batch's length is one of it.
+        Args:
+            source_end: whether sources keep their end symbol.
+            multiple: of which a batch's length is one.
         """
         sizes = np.asarray(self.dataset.sizes) - [not source_end, 0]  # (pairs, 2)
         batches = [sizes[batch] for batch in self.frozen_batches]

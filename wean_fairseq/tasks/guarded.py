@@ -53,7 +53,7 @@ class GuardedTask(TranslationTask):
 
     @classmethod
     def setup_task(cls, cfg: GuardedConfig, **kwargs: Any) -> "GuardedTask":
-        """Load the dictionaries; one that has changed since its checksum was written is a ``UserError``."""
+        """Load the dictionaries; raises ``UserError`` if one has changed since its checksum was written."""
         if kwargs.get("from_checkpoint"):
             for name in _WRITTEN:  # a checkpoint does not choose where this computer writes
                 if getattr(cfg, name, None) is not None:
@@ -64,11 +64,15 @@ class GuardedTask(TranslationTask):
 
     @classmethod
     def load_dictionary(cls, filename: str) -> Dictionary:
-        """Read a dictionary; a ``UserError`` if it is none."""
+        """Read a dictionary; raises ``UserError`` if it is none."""
         return dictionaries.load(filename)
 
     def check_files(self, split: str, epoch: int, combine: bool) -> None:
-        """Refuse files of a split that have changed, or do not fit: a ``UserError`` names the file."""
+        """Refuse files of a split that have changed, or do not fit each other or the dictionaries.
+
+        Raises:
+            UserError: naming the file.
+        """
         found = self.folder_of(split, epoch).glob(f"{split}*.*")
         for path in sorted(path for path in found if _is_of_split(path, split, combine)):
             check_data([path])
@@ -107,7 +111,11 @@ class GuardedTask(TranslationTask):
         return EpochBatches(super().get_batch_iterator(dataset, *args, **kwargs))
 
     def train_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """Take a step with random numbers of the update; a loss to stop at is ``Diverged`` before the update."""
+        """Take a training step with random numbers of the update; its loss is checked before an update is made.
+
+        Raises:
+            Diverged: naming the batch, before an update is made with it.
+        """
         update = kwargs.get("update_num", 0) + 1
         if update != self._update:  # not for every batch of an update of several
             _seed_like_torch()
@@ -119,7 +127,11 @@ class GuardedTask(TranslationTask):
         return result
 
     def valid_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """Take a step; in training a loss to stop at is ``Diverged`` before the model is kept as the best."""
+        """Take a validation step; in training its loss is checked before the model is kept as the best.
+
+        Raises:
+            Diverged: in training, naming the batch, before the model is kept as the best.
+        """
         with exact_products():
             result: tuple[Any, Any, dict[str, Any]] = super().valid_step(sample, *args, **kwargs)
         if self._update is not None:
@@ -140,7 +152,7 @@ class GuardedTask(TranslationTask):
         return {**super().state_dict(), "dictionaries": described, "trained_on": self._data}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load the state that a checkpoint holds; one of a training with other dictionaries is a ``UserError``."""
+        """Load the state that a checkpoint holds; raises ``UserError`` if its training had other dictionaries."""
         kept = dict(state_dict)
         checkpoint = kept.pop("checkpoint", "the checkpoint")
         self.check_dictionaries(kept, checkpoint)
@@ -149,9 +161,14 @@ class GuardedTask(TranslationTask):
         super().load_state_dict(kept)
 
     def check_dictionaries(self, task_state: dict[str, Any], checkpoint: str) -> None:
-        """Refuse a model trained with other dictionaries: a ``UserError`` names them; old checkpoints do not tell.
+        """Refuse a model that was trained with other dictionaries; old checkpoints do not tell.
 
-        ``task_state`` is what ``state_dict`` gave in training, ``checkpoint`` the file, for the user.
+        Args:
+            task_state: what ``state_dict`` gave in training.
+            checkpoint: the file, for the user.
+
+        Raises:
+            UserError: naming the dictionary.
         """
         folder = split_paths(self.cfg.data)[0]
         dictionaries.check(task_state.get("dictionaries") or {}, self.sides, checkpoint, folder)

@@ -103,7 +103,11 @@ class ParaphraseTask(SearchingTask):
 
     @classmethod
     def setup_task(cls, cfg: ParaphraseConfig, **kwargs: Any) -> "ParaphraseTask":
-        """Load the dictionaries; a ``UserError`` says what is missing, or which options contradict each other."""
+        """Load the dictionaries.
+
+        Raises:
+            UserError: if the data directory or a dictionary is missing, or options contradict each other.
+        """
         patch_interactive_reader()
         check_data_dir(cfg.data, cfg.source_lang, cfg.target_lang)
         check_ranges(ParaphraseConfig, cfg)
@@ -119,7 +123,11 @@ class ParaphraseTask(SearchingTask):
         return super().setup_task(cfg, **kwargs)
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> torch.nn.Module:
-        """Build the model; the dictionary gets slots if it copies. A ``UserError`` if it is none for this data."""
+        """Build the model; the dictionary gets slots if it is one that copies.
+
+        Raises:
+            UserError: if the model cannot be built for this data.
+        """
         check_model(cfg)
         name = getattr(cfg, "_name", None) or getattr(cfg, "arch", None)
         model = ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)
@@ -153,7 +161,7 @@ class ParaphraseTask(SearchingTask):
         return built
 
     def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """Build the criterion; a ``UserError`` if it cannot be used with slots."""
+        """Build the criterion; raises ``UserError`` if it cannot be used with slots."""
         if self.target_dictionary.num_slots and getattr(cfg, "_name", None) == "label_smoothed_cross_entropy":
             raise UserError(
                 "--criterion label_smoothed_cross_entropy spreads probability over slots that a sentence does not use, "
@@ -164,7 +172,11 @@ class ParaphraseTask(SearchingTask):
     def filter_indices_by_size(
         self, indices: Any, dataset: FairseqDataset, max_positions: Any = None, ignore_invalid_inputs: bool = False
     ) -> Any:
-        """Leave out sentences that are too long, as fairseq does, where that is allowed; else: ``UserError``."""
+        """Leave out sentences that are too long, as fairseq does, where that is allowed.
+
+        Raises:
+            UserError: if a sentence is too long and may not be left out.
+        """
         if not ignore_invalid_inputs:
             _, too_long = dataset.filter_indices_by_size(indices, max_positions)
             if too_long:
@@ -202,7 +214,8 @@ class ParaphraseTask(SearchingTask):
     ) -> list[list[dict[str, Any]]]:
         """Search; what was copied through slots comes out as the real words.
 
-        Constraints outside the dictionary, and forced beginnings that are never written, are a ``UserError``.
+        Raises:
+            UserError: if constraints hold a word outside the dictionary, or a forced beginning one that is not written.
         """
         if constraints is None and getattr(generator, "search", None) and generator.search.supports_constraints:
             raise UserError("--constraints is for fairseq-interactive, whose lines tell them: leave it out.")
@@ -251,7 +264,11 @@ class ParaphraseTask(SearchingTask):
         return mapped, slot_map
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
-        """Load a split; a missing one, sides that do not pair up and empty lines are a ``UserError``."""
+        """Load and check a split.
+
+        Raises:
+            UserError: if it is missing, its sides do not pair up, or it has empty lines.
+        """
         self.check_files(split, epoch, combine)
         self._check_split(split, epoch, combine)
         _warn_of_other_sources(kwargs.get("task_cfg"), self.limits, self.cfg.no_source_end)
@@ -305,8 +322,10 @@ class ParaphraseTask(SearchingTask):
     def get_batch_iterator(self, dataset: FairseqDataset, *args: Any, **kwargs: Any) -> Any:
         """Batches as fairseq makes them, none dropped for size, and ``--length-policy drop`` is applied to training.
 
-        fairseq drops the last batch of any data set whose size is no multiple of --required-batch-size-multiple. A
-        sentence of more tokens than --max-tokens is a ``UserError``.
+        fairseq drops the last batch of any data set whose size is no multiple of --required-batch-size-multiple.
+
+        Raises:
+            UserError: if a sentence has more tokens than --max-tokens allows for a whole batch.
         """
         check_batches(kwargs)
         kwargs["required_batch_size_multiple"] = 1

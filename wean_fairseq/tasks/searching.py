@@ -66,7 +66,9 @@ class SearchingTask(GuardedTask):
     ) -> Any:
         """Build the search of ``--search-preset``, the faster one where there is one; ``--replace-unk`` works.
 
-        Options that are out of range, or contradict the preset, the rounding or the model, are a ``UserError``.
+        Raises:
+            UserError: if a generation option is out of range, contradicts the preset or the rounding of scores, or
+                those the model.
         """
         extra = dict(extra_gen_cls_kwargs or {})
         preset = str(self.cfg.search_preset)

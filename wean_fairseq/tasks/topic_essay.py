@@ -70,7 +70,11 @@ class TopicEssayTask(ParaphraseTask):
 
     @classmethod
     def setup_task(cls, cfg: TopicEssayConfig, **kwargs: Any) -> "TopicEssayTask":
-        """Load the dictionaries, and look at BERT; a ``UserError`` for options or directories that make no sense."""
+        """Load the dictionaries, and look at BERT.
+
+        Raises:
+            UserError: if an option makes no sense, or a directory is not what it must be.
+        """
         check_ranges(TopicEssayConfig, cfg)
         if cfg.granularity_labels:
             raise UserError("--granularity-labels is for dnpg on the task paraphrase: leave it out.")
@@ -79,7 +83,7 @@ class TopicEssayTask(ParaphraseTask):
         return super().setup_task(cfg, **kwargs)
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> torch.nn.Module:
-        """Build the model; a ``UserError`` if it cannot use what the batches will hold."""
+        """Build the model; raises ``UserError`` if it cannot use what the batches will hold."""
         model = super().build_model(cfg, from_checkpoint)
         name = getattr(cfg, "_name", None) or getattr(cfg, "arch", None)
         reader = getattr(model, "encoder", model).forward
@@ -94,7 +98,11 @@ class TopicEssayTask(ParaphraseTask):
         return model
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
-        """Load a split; BERT reads its topics if nobody kept what it says. Other lines are a ``UserError``."""
+        """Load and check a split; BERT reads its topics if nobody kept what it says.
+
+        Raises:
+            UserError: if something is missing, or its lines are not topics and essays.
+        """
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
         dataset = self.datasets[split]
         dictionary = self.source_dictionary
@@ -113,7 +121,7 @@ class TopicEssayTask(ParaphraseTask):
     def build_dataset_for_inference(
         self, src_tokens: list[Tensor], src_lengths: list[int], constraints: Tensor | None = None
     ) -> FairseqDataset:
-        """Topics typed or piped into fairseq-interactive; a line of anything else is a ``UserError``."""
+        """Topics typed or piped into fairseq-interactive; raises ``UserError`` if a line is not topics."""
         dataset = super().build_dataset_for_inference(src_tokens, src_lengths, constraints=constraints)
         dictionary = self.source_dictionary
         topics = topic_ids((dataset.src[index] for index in range(len(dataset.src))), dictionary)
@@ -137,7 +145,11 @@ class TopicEssayTask(ParaphraseTask):
         prefix_tokens: Tensor | None = None,
         constraints: Tensor | None = None,
     ) -> list[list[dict[str, Any]]]:
-        """As ``paraphrase``'s, for the length of ``--essay-length``; a ``UserError`` if one is needed and not given."""
+        """As ``paraphrase``'s; the length to plan for is that of ``--essay-length``.
+
+        Raises:
+            UserError: if it is needed and not given.
+        """
         self._check_length()
         sample = self._add_topics(sample, self.cfg.essay_length)
         return super().inference_step(generator, models, sample, prefix_tokens, constraints)

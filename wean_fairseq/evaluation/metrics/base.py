@@ -149,6 +149,7 @@ class SourceMixin(EvaluationMetric):
     needs_source = True
 
     def _cache_references(self, references: Sequence[Sequence[str]]) -> list[Any]:
+        """Put the sources in front of the references and cache both."""
         if self.sources is None:
             raise UserError(f"{self.label} compares with the source; give the source sentences (--src).")
         if len(self.sources) != len(references[0]):  # sacreBLEU would leave out what is too much

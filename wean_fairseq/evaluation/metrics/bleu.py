@@ -122,6 +122,7 @@ class IBleu(SourceMixin, OwnMetric):
         return np.asarray(self.alpha * against_reference - (1.0 - self.alpha) * self._bleu.scores_of(totals[:, width:]))
 
     def sentence_scores(self, rows: FloatArray) -> FloatArray:
+        """Sentence iBLEU from sentence BLEU with effective order."""
         self._bleu.effective_order = True
         try:
             return self.scores_of(rows)

@@ -61,6 +61,7 @@ class Rouge(MeanMetric):
         return max(self._f(*self._shares(reference, hypothesis)) for reference in references)
 
     def _shares(self, reference: str, hypothesis: str) -> tuple[float, float]:
+        """Precision and recall against one reference."""
         if self._type != "rougeL":
             counts = self._scorer.score(reference, hypothesis)[self._type]
             return counts.precision, counts.recall

@@ -12,9 +12,14 @@ from .config import DnpgConfig
 
 
 class Annealing(nn.Module):
-    """Holds the values in force: the temperature of the labels, and the weight of the weak labels' loss.
+    """Holds the values in force.
 
-    A temperature that is not above 0 is a ``UserError``.
+    Attributes:
+        temperature: of the labels, a scalar buffer.
+        label_weight: of the loss of the weak labels.
+
+    Raises:
+        UserError: if a temperature is not above 0.
     """
 
     temperature: Tensor

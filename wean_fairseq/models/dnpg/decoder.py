@@ -105,7 +105,8 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
     ) -> LossSums:
         """Loss sums against ``target`` (B, T), with the loss of the weak labels where there are some (eq. 10).
 
-        A training without the weak labels that the options ask for is a ``UserError``.
+        Raises:
+            UserError: in training without the weak labels that the options ask for.
         """
         of_source, of_target = (encoder_out.get(f"{side}_labels") for side in ("source", "target"))
         unlabelled = of_source is None or of_target is None

@@ -18,7 +18,8 @@ def is_lexical(name: str) -> bool:
 def load_base(model: nn.Module, cfg: NtsConfig, task: FairseqTask) -> None:
     """Give ``model`` the parameters of ``cfg.base_checkpoint``, all but those of the lexical model.
 
-    One that cannot be read, knows other words, or is of other options or another family is a ``UserError``.
+    Raises:
+        UserError: if the checkpoint cannot be read, knows other words, or is of other options or another family.
     """
     path = str(cfg.base_checkpoint)
     state = checkpoint_utils.load_checkpoint_to_cpu(path)
