@@ -47,7 +47,7 @@ _CHECKPOINT = {
 
 
 def wrong_member(content: Any) -> str | None:
-    """The first member of a checkpoint that is not as fairseq-train writes it, such as "extra_state.best"; or ``None``."""
+    """The first member of a checkpoint that is not what fairseq-train writes ("extra_state.best"); or ``None``."""
     return _wrong(content, _CHECKPOINT, "")
 
 
