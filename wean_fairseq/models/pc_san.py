@@ -126,7 +126,13 @@ class BertStates(nn.Module):
 
 
 class PcSanEncoder(SourceEncoder):
-    """Topic vectors G (V, D), and BERT's states of the same topics, or ``None``; dropout on what the decoder reads."""
+    """The topic encoder (section 3.2): it has no layers of its own.
+
+    Args:
+        words: topic vectors G, (V, D).
+        bert_states: of the same topics; ``None`` = topic vectors alone.
+        dropout: on what the decoder reads.
+    """
 
     def __init__(
         self, dictionary: Dictionary, words: nn.Embedding, bert_states: BertStates | None, dropout: float
