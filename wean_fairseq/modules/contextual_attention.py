@@ -91,6 +91,7 @@ class ContextualDecoderLayer(DecoderLayer):
     """A layer of PC-SAN's decoder: with ReLU, a memory of its own, and queries that know the context.
 
     Args:
+        sizes: further arguments of ``DecoderLayer``.
         memory_index: which of the ``N`` memories this layer reads.
         memory_dim: ``M``.
         context: what the queries' context is the mean of; ``None`` for plain self-attention.

@@ -108,6 +108,7 @@ class GranularSelfAttention(GranularityAttention):
     """Self-attention under the mask of ``kind``.
 
     Args:
+        sizes: arguments of ``MultiHeadAttention``.
         kind: one of ``GRANULARITY_MASKS``.
         length: N for every sentence; 0 = the words that a query can see. In an encoder these are the words of its
             sentence, in a decoder those up to itself, so that N does not depend on what is still to be written.
