@@ -60,7 +60,6 @@ def _actions(parser: ArgumentParser) -> dict[str, argparse.Action]:
 
 
 def _check(parser: ArgumentParser, named: Namespace) -> None:
-    """Refuse a name that is wrong or missing."""
     actions = _actions(parser)
     trains = "arch" in actions and actions["arch"].choices is not None
     if trains and named.arch is None:
@@ -154,7 +153,6 @@ def _print_help(command: str, named: Namespace) -> None:
 
 
 def _arch_defaults(arch: str) -> Any:
-    """The options of an arch as its preset has them; ``None`` for an old one of fairseq's, without a dataclass."""
     kind = getattr(ARCH_MODEL_REGISTRY[arch], "__dataclass", None)
     if kind is None:
         return None

@@ -250,10 +250,9 @@ def _empty_counts(*_: typing.Any) -> Counts:
 
 
 def _int64(code: str, *_: typing.Any) -> np.dtype[np.int64]:
-    """Stand in for NumPy's dtype, which a file can give fields of objects; the one that is returned nothing can change.
+    """Stand in for NumPy's dtype, which a file can give fields of objects; nothing can change the one returned.
 
-    Raises:
-        ValueError: if it is another dtype.
+    Raises ``ValueError`` if it is another dtype.
     """
     if code != "i8":
         raise ValueError(f"counts are int64, not {code!r}")

@@ -90,7 +90,6 @@ def _refuses_options(error: BaseException) -> bool:
 
 
 def _raised_by(error: BaseException) -> tuple[str, str]:
-    """The package and the function that raised an error."""
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
     if not frames:
         return "", ""

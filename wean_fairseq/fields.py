@@ -1,6 +1,7 @@
 """Options of archs, tasks, criterions and optimisers, as fields of fairseq's dataclasses."""
 
 from dataclasses import field, fields
+from enum import EnumType
 from typing import Any
 
 from fairseq.models import MODEL_DATACLASS_REGISTRY
@@ -21,15 +22,15 @@ def option(default: Any, text: str, **metadata: Any) -> Any:
 
 
 def check_ranges(config: type, cfg: Any) -> None:
-    """Refuse numbers below what their options take.
-
-    Raises:
-        UserError: naming the option.
-    """
+    """Refuse numbers below what their options take, and unknown choices; raises ``UserError``, naming the option."""
     for item in fields(config):
         least, value = item.metadata.get("least"), getattr(cfg, item.name, None)
+        name = f"--{item.name.replace('_', '-')}"
         if least is not None and value is not None and not value >= least:  # NaN is neither
-            raise UserError(f"--{item.name.replace('_', '-')} must be {least} or more, but is {value}.")
+            raise UserError(f"{name} must be {least} or more, but is {value}.")
+        choices = [str(choice) for choice in item.type] if isinstance(item.type, EnumType) else []
+        if choices and value is not None and str(value) not in choices:  # in Python nobody else looks
+            raise UserError(f"{name} must be one of {', '.join(choices)}, but is {value}.")
 
 
 def start_files() -> set[str]:

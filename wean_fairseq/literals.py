@@ -23,7 +23,6 @@ def read_literal(text: Any, *_namespaces: Any) -> Any:
     """The value of a literal.
 
     Args:
-        text: of the literal.
         _namespaces: the other arguments of ``eval``, which no literal looks at.
 
     Raises:

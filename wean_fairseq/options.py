@@ -39,14 +39,7 @@ _OF_GENERATION = {
 
 
 def check_training(cfg: Any) -> None:
-    """Refuse what no training can be done with.
-
-    Args:
-        cfg: the whole configuration.
-
-    Raises:
-        UserError: naming the option.
-    """
+    """Refuse what no training can be done with; raises ``UserError``, naming the option."""
     for (section, name), least in _OF_TRAINING.items():
         _check(name.replace("_", "-"), _values(getattr(cfg.get(section), name, None)), least)
     betas = str(getattr(cfg.get("optimizer"), "adam_betas", "(0.9, 0.999)")).strip("([])").split(",")
@@ -60,9 +53,6 @@ def check_training(cfg: Any) -> None:
 
 def check_model(cfg: Any) -> None:
     """Refuse negative sizes, which torch names by a traceback or takes for none.
-
-    Args:
-        cfg: of any arch.
 
     Raises:
         UserError: naming the option.
@@ -88,11 +78,7 @@ def check_batches(given: dict[str, Any]) -> None:
 
 
 def check_generation(args: Any) -> None:
-    """Refuse what nothing can be searched with.
-
-    Raises:
-        UserError: naming the option.
-    """
+    """Refuse what nothing can be searched with; raises ``UserError``, naming the option."""
     for name, least in _OF_GENERATION.items():
         _check(name.replace("_", "-"), _values(getattr(args, name, None)), least, finite=name not in ("unkpen",))
     if getattr(args, "min_len", 1) > getattr(args, "max_len_b", 200) and not getattr(args, "max_len_a", 0):

@@ -97,12 +97,7 @@ class _RegisteringFinder(MetaPathFinder):
 
 
 class _Registering(Loader):
-    """Loader of a module that needs the plugin; but for that it is the usual one.
-
-    Args:
-        finder: registers.
-        spec: of the module, as the usual finders give it.
-    """
+    """Loader of a module that needs the plugin; but for that it is the usual one of ``spec``."""
 
     def __init__(self, finder: _RegisteringFinder, spec: ModuleSpec) -> None:
         self._finder = finder

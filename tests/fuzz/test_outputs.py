@@ -84,7 +84,9 @@ TOOLS: dict[str, Callable[[Path, Path], tuple[int, str]]] = {
     "rerank --output": lambda folder, output: rerank(folder, "--output", output),
     "rerank --json": lambda folder, output: rerank(folder, "--output", folder / "reranked", "--json", output),
     "curves": lambda folder, output: call(curves.main, f"A={folder / 'curve'}", "--output", output)[::2],
-    "pictures": lambda _, output: in_python(lambda: write_figure(Figure(figsize=(1, 1)), output.with_suffix(""))),
+    "pictures": lambda _, output: in_python(
+        lambda: write_figure(lambda: Figure(figsize=(1, 1)), output.with_suffix(""))
+    ),
     "wean-average": average,
     "--copy-provenance": lambda _, output: in_python(lambda: dump(output)),
     "wean-generate": lambda _, output: in_python(lambda: grow(output)),

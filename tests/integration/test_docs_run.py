@@ -226,7 +226,7 @@ def test_a_model_is_added_as_the_page_says(data: Path, tmp_path: Path):
             new.append(block.file)
             (folder / block.file).parent.mkdir(exist_ok=True)
             (folder / block.file).write_text(block.text, encoding="utf-8")
-    assert len(new) == 8 and not any((ROOT / name).exists() for name in new)
+    assert len(new) == 6 and not any((ROOT / name).exists() for name in new)
     checks, training = (block.text for block in shell_blocks("docs/adding_a_model.md"))
     printed = bash(checks.replace("wean_fairseq tests", " ".join(new)), folder).stdout
     assert re.search(r"\d\d passed", printed) and "failed" not in printed

@@ -1,4 +1,4 @@
-"""Training mode of every family, as data: a file a family, named like its folder in ``wean_fairseq/models``.
+"""Training mode of every family, as data: a file a family, named like its file or folder in ``wean_fairseq/models``.
 
 ``CASES`` of each file says which tensors are dropped, by which option, and from which distribution the weights start;
 ``tests/unit/models/test_training_mode.py`` watches a model and compares. Where a start is a paper's or a release's, the

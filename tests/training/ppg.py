@@ -1,4 +1,4 @@
-"""PPG: dropout and start are this project's choice, see ``models/ppg/config.py``; 0 = PyTorch's start."""
+"""PPG: dropout and start are this project's choice, see ``models/ppg.py``; 0 = PyTorch's start."""
 
 from . import DECODER, Case, Dropped, uniform
 

@@ -56,7 +56,6 @@ def _mean(total: Tensor, number: int, like: Tensor) -> Tensor:
 
 
 def _check_same(first: dict[str, Any], other: dict[str, Any], name: str, other_name: str) -> None:
-    """Refuse checkpoints of different options, dictionaries or parameters."""
     options, others = (options_of(state, "model") for state in (first, other))
     elsewhere = {"data", *start_files()}  # say where a model was trained, not what it is
     for option in sorted({*options, *others} - elsewhere):

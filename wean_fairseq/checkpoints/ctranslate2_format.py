@@ -30,7 +30,6 @@ def convert(model: Any, task: Any, folder: Path) -> None:
 
     Args:
         model: in evaluation mode, on the CPU.
-        task: with its dictionaries.
 
     Raises:
         UserError: if the library is not installed, or has no parts for the model.
@@ -60,7 +59,6 @@ def _vocabulary(dictionary: Any, embedding: nn.Embedding) -> list[str]:
 
 
 def _fairseq_spec(names: Any, args: Any) -> Any:
-    """The empty model for one of fairseq's, from its options."""
     try:
         return names._get_model_spec(args)
     except ValueError as error:
@@ -96,7 +94,6 @@ def _not_there(what: str) -> UserError:
 
 
 def _under_fairseqs_names(model: Any) -> tuple[Namespace, Namespace]:
-    """Encoder and decoder with the attributes of fairseq's."""
     encoder, decoder = (_stack(side.network) for side in (model.encoder, model.decoder))
     output, embeddings = model.decoder.output, model.decoder.word_embeddings
     if isinstance(output, TiedOutput):

@@ -11,11 +11,7 @@ _SHOWN = 150  # characters of what fairseq says, which can be a paragraph
 
 
 def load(path: str) -> Dictionary:
-    """Read a dictionary that fairseq-preprocess wrote.
-
-    Raises:
-        UserError: if it is none: a word twice, without a count, or none at all, or no UTF-8.
-    """
+    """Read a dictionary that fairseq-preprocess wrote; raises ``UserError`` if it is none."""
     try:
         dictionary = Dictionary.load(path)
         wrong = "a line has no word" if "" in dictionary.indices else None

@@ -98,7 +98,6 @@ def export(
 
 
 def _set_search(cfg: dict[str, Any], search: dict[str, Any]) -> None:
-    """Let the configuration say how to search."""
     from fairseq.dataclass.configs import GenerationConfig
 
     given = dict(search)
@@ -137,7 +136,6 @@ def _record_checksums(folder: Path) -> None:
 
 
 def _convert(folder: Path) -> None:
-    """Write the exported model for CTranslate2 too."""
     from fairseq import checkpoint_utils
 
     from .ctranslate2_format import convert
@@ -194,11 +192,7 @@ def read_model(path: str | Path) -> dict[str, Any]:
 
 
 def read_exported_text(path: str | Path) -> Text | None:
-    """The steps from text to tokens of an exported model; ``None`` where nobody knows.
-
-    Raises:
-        UserError: if it is damaged.
-    """
+    """The steps from text to tokens of an export, ``None`` where nobody knows; raises ``UserError`` if damaged."""
     folder = _folder_of(path)
     if not (folder / TEXT).is_file():
         return None

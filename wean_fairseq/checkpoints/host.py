@@ -65,11 +65,7 @@ def verify_checkpoint_directory(save_dir: str) -> None:
 
 
 def torch_persistent_save(obj: Any, filename: str, async_write: bool = False) -> None:
-    """Write a checkpoint, whole or not at all, with its checksum.
-
-    Raises:
-        UserError: if it cannot be written, or a parameter is not a finite number.
-    """
+    """Write a checkpoint, whole or not at all, with its checksum; raises what ``writing.save`` does."""
     if async_write:  # --write-checkpoints-asynchronously: the file is iopath's, which finishes it later
         Manifest(Path(filename).parent).forget(Path(filename).name)
         _torch_persistent_save(obj, filename, async_write)

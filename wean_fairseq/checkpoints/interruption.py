@@ -22,8 +22,6 @@ _STATUS = 128 + signal.SIGINT
 
 
 class _Watch:
-    """Whether somebody has asked for the end."""
-
     def __init__(self) -> None:
         self.asked = False
 

@@ -38,8 +38,6 @@ def plain(options: Any) -> Any:
 
 
 class _Copy:
-    """Copies containers, and counts their values."""
-
     def __init__(self) -> None:
         self.values = 0
 

@@ -47,11 +47,7 @@ _CHECKPOINT = {
 
 
 def wrong_member(content: Any) -> str | None:
-    """The first member of a checkpoint that is not what fairseq-train writes, such as "extra_state.best"; or ``None``.
-
-    Args:
-        content: of the file, its configuration in plain containers.
-    """
+    """The first member of a checkpoint that is not what fairseq-train writes ("extra_state.best"); or ``None``."""
     return _wrong(content, _CHECKPOINT, "")
 
 
@@ -88,8 +84,7 @@ def _members(content: dict[str, Any], expected: dict[str, Any], place: str) -> l
 def wrong_option(cfg: dict[str, Any]) -> str | None:
     """The first option of a configuration that is not of the type that its section has, such as "model.dropout".
 
-    Args:
-        cfg: whose sections are dictionaries, or of an old arch ``Namespace``, of which no types are known.
+    ``None`` if there is none. Of an old arch, whose section is a ``Namespace``, no types are known.
     """
     for section, options in cfg.items():
         if not isinstance(options, dict):

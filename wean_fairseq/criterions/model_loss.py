@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..errors import UserError
 from ..fields import option
-from ..modules import LossSums, MixtureLoss
+from ..modules import LossSums
 from ..modules.output_matmul import bf16_products
 
 _PER_TOKEN = "per_token:"  # marks a sum that a model wants logged as an average over tokens
@@ -47,7 +47,6 @@ class ModelLossCriterion(FairseqCriterion):
     """Sums over tokens come out; the division happens once, in ``reduce_metrics``.
 
     Args:
-        task: gives the padding index.
         label_smoothing: in [0, 1).
         sentence_avg: divide gradients by sentences instead of tokens.
         bf16_output: see ``modules.output_matmul.bf16_products``; validation rounds too. Additive
@@ -81,7 +80,6 @@ class ModelLossCriterion(FairseqCriterion):
         """Loss of one batch.
 
         Args:
-            model: see the module docstring.
             sample: fairseq's batch: ``net_input``, ``target`` (B, T), ``ntokens``.
             reduce: must be true; single tokens' losses are never kept.
 
@@ -105,8 +103,7 @@ class ModelLossCriterion(FairseqCriterion):
             "nsentences": sample["target"].size(0),
             "sample_size": sample_size,
         }
-        logged = sums.logged if isinstance(sums, MixtureLoss) else {}
-        logging_output |= {_PER_TOKEN + name: value.detach() for name, value in logged.items()}
+        logging_output |= {_PER_TOKEN + name: value.detach() for name, value in sums.logged.items()}
         return sums.loss, sample_size, logging_output
 
     def _without_first_target(self, sample: dict[str, Any]) -> dict[str, Any]:
@@ -114,7 +111,7 @@ class ModelLossCriterion(FairseqCriterion):
         target[:, 0] = self.padding_idx
         return {**sample, "target": target, "ntokens": max(1, int(target.ne(self.padding_idx).sum()))}
 
-    def _sums(self, model: BaseFairseqModel, sample: dict[str, Any]) -> LossSums | MixtureLoss:
+    def _sums(self, model: BaseFairseqModel, sample: dict[str, Any]) -> LossSums:
         if not getattr(model, "computes_loss", False):
             raise UserError(
                 f"criterion model_loss is for models that compute their own loss, and {type(model).__name__} does not: "
@@ -122,10 +119,9 @@ class ModelLossCriterion(FairseqCriterion):
             )
         return self._loss_sums(model, sample)
 
-    def _loss_sums(self, model: BaseFairseqModel, sample: dict[str, Any]) -> LossSums | MixtureLoss:
+    def _loss_sums(self, model: BaseFairseqModel, sample: dict[str, Any]) -> LossSums:
         sums = model(**sample["net_input"], target=sample["target"], label_smoothing=self.label_smoothing)
-        # A wrapper for distributed training may return a plain tuple.
-        return LossSums(*sums) if len(sums) == len(LossSums._fields) else MixtureLoss(*sums)
+        return LossSums(*sums)  # a wrapper for distributed training may return a plain tuple
 
     @staticmethod
     def reduce_metrics(logging_outputs: Sequence[dict[str, Any]]) -> None:

@@ -72,10 +72,6 @@ class PolicyGradientCriterion(ModelLossCriterion):
 
     Losses are sums over words; gradients are divided by sentences.
 
-    Args:
-        task: of this package; it knows the words, and the epoch.
-        cfg: the options.
-
     Raises:
         UserError: if an option is out of range, or a model that rewards is missing or cannot be used.
     """

@@ -16,7 +16,7 @@ from fairseq.criterions import register_criterion
 from fairseq.models import BaseFairseqModel
 
 from ..errors import UserError
-from ..modules import LossSums, MixtureLoss, product_cross_entropy
+from ..modules import LossSums, product_cross_entropy
 from .model_loss import ModelLossConfig, ModelLossCriterion
 
 
@@ -24,7 +24,7 @@ from .model_loss import ModelLossConfig, ModelLossCriterion
 class QueryEmbeddingCriterion(ModelLossCriterion):
     """``model_loss`` for models that compute their own loss, and the same loss for fairseq's decoders."""
 
-    def _sums(self, model: BaseFairseqModel, sample: dict[str, Any]) -> LossSums | MixtureLoss:
+    def _sums(self, model: BaseFairseqModel, sample: dict[str, Any]) -> LossSums:
         if getattr(model, "computes_loss", False):
             return self._loss_sums(model, sample)
         decoder = getattr(model, "decoder", None)

@@ -71,7 +71,7 @@ class TopicBert:
         """Run BERT over ``topics``, in batches of similar length, with a progress bar if there are many.
 
         Yields:
-            The number of a sentence and the outputs of all layers, the pieces of a word averaged: shape (k, L, H).
+            The number of a sentence and the outputs of all layers, the pieces of a word averaged: (k, L, H).
 
         Raises:
             UserError: if BERT cannot be loaded, or cannot read the topics.
@@ -180,7 +180,6 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _digest(files: list[Path]) -> str:
-    """SHA-256 over the names and contents of ``files``."""
     total = hashlib.sha256()
     for path in files:
         with open_regular(path) as file:

@@ -25,15 +25,11 @@ DEFAULT_SLOTS = 64  # enough for sentences; a paragraph of characters may want 1
 
 
 class ExtendedDictionary(Dictionary):
-    """A fairseq dictionary whose last entries may be slots, and which remembers how unknown words are spelt.
+    """A copy of a dictionary whose last entries may be slots, and which remembers how unknown words are spelt.
 
     Its length is that of the dictionary and the slots; spelling ids are not counted. There are no slots until
-    ``reserve_slots``.
-
-    Args:
-        dictionary: is copied.
-        fold_case: let unknown words that differ in case alone share a slot; each still comes out as it was spelt first
-            in its source sentence.
+    ``reserve_slots``. With ``fold_case`` unknown words that differ in case alone share a slot; each still comes out as
+    it was spelt first in its source sentence.
     """
 
     def __init__(self, dictionary: Dictionary, fold_case: bool = False) -> None:
@@ -62,11 +58,7 @@ class ExtendedDictionary(Dictionary):
         return len(self) - self.num_slots
 
     def reserve_slots(self, number: int) -> None:
-        """Append ``number`` slots, once and before any text is read.
-
-        Raises:
-            UserError: if the dictionary has a word that looks like a slot.
-        """
+        """Append ``number`` slots, once and before any text is read; raises ``UserError`` if a word looks like one."""
         if self.num_slots == number:
             return
         if self.num_slots or self._spellings:
@@ -141,12 +133,11 @@ class SlotMap:
     """From spelling ids to slots and back, for one batch.
 
     Args:
-        source: dictionary of the source.
         target: dictionary of the target; the same one where it has slots.
-        src_tokens: shape (B, S), with spelling ids.
+        src_tokens: (B, S), with spelling ids.
 
     Attributes:
-        src_tokens: with slots, shape (B, S).
+        src_tokens: with slots, (B, S).
     """
 
     def __init__(self, source: ExtendedDictionary, target: ExtendedDictionary, src_tokens: Tensor) -> None:

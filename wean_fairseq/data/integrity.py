@@ -186,4 +186,4 @@ def checksum_of(folders: list[Path], split: str) -> str | None:
 def _is_outdated(folder: Path) -> bool:
     """Whether fairseq-preprocess has written into the folder since the checksums."""
     manifest, log = Manifest(folder), folder / _LOG
-    return _LOG in manifest and log.is_file() and not manifest.has_content(sha256_of(log), _LOG)
+    return _LOG in manifest and log.is_file() and sha256_of(log) not in manifest.digests(_LOG)

@@ -74,7 +74,7 @@ class TopicFeatures:
         """The features of the topic words of a batch, in their places; 0 at end symbols and padding.
 
         Args:
-            src_tokens: shape (B, S), padded on either side.
+            src_tokens: (B, S), padded on either side.
             dictionary: of the source; knows how words are spelt.
 
         Returns:
@@ -122,11 +122,7 @@ class _CacheFile:
         self.path = folder / key
 
     def read(self, *, warn: bool = False) -> np.ndarray | None:
-        """The features, memory-mapped; ``None`` if they are not there, are damaged or are others.
-
-        Args:
-            warn: say so if something is there that cannot be used.
-        """
+        """The features, memory-mapped; ``None`` if they are not there, are damaged (``warn``: say so) or are others."""
         if not self.path.exists():
             return None
         try:
@@ -154,11 +150,7 @@ class _CacheFile:
             yield
 
     def write(self, split: str, starts: np.ndarray) -> None:
-        """Compute the features and put them there, complete or not at all.
-
-        Args:
-            starts: the row of each sentence's first topic.
-        """
+        """Compute the features and put them there, complete or not at all; ``starts`` has each sentence's row."""
         size = int(np.prod(self.shape)) * np.dtype(STORED).itemsize
         logger.info(
             f"{split}: BERT reads {len(self.topics)} distinct topic lines ({self.shape[0]} words), {size / 1e6:.1f} MB "

@@ -53,11 +53,7 @@ def check_topics(name: str, topics: Sequence[tuple[int, ...]], max_topics: int, 
 
 
 def check_essays(name: str, essays: Iterable[Tensor], separator: int) -> None:
-    """Refuse essays that still have their topics behind them.
-
-    Raises:
-        UserError: naming the first.
-    """
+    """Refuse essays that still have their topics behind them; raises ``UserError``, naming the first."""
     both = [number for number, essay in enumerate(essays, start=1) if essay.eq(separator).any()]
     if both:
         raise UserError(_separator_error(f"{name} has {len(both)} essay(s)", both[0]))

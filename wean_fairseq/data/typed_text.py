@@ -5,7 +5,6 @@ whatever encoding the locale names, takes a lone carriage return for the end of 
 to other lines, and a byte order mark for a part of the first word.
 """
 
-import logging
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -15,8 +14,6 @@ from typing import Any
 from torch import Tensor
 
 from ..errors import UserError
-
-logger = logging.getLogger(__name__)
 
 _MANY = 0.2  # of all words
 _COMMAND = "fairseq_cli.interactive"
@@ -85,11 +82,7 @@ def are_known(tokens: Tensor, dictionary: Any) -> list[bool]:
 
 
 def unknown_words_sentence(sentences: Iterable[Tensor], dictionary: Any) -> str:
-    """The sentence to say where more than a fifth of the words are not in the dictionary; empty where they are fewer.
-
-    Args:
-        sentences: tokens of each, (S,).
-    """
+    """The sentence to say where more than a fifth of the words are not in the dictionary; empty where fewer are."""
     words = 0
     unknown: list[str] = []
     for tokens in sentences:
@@ -102,17 +95,3 @@ def unknown_words_sentence(sentences: Iterable[Tensor], dictionary: Any) -> str:
     lowered = sum(word != word.lower() and word.lower() in dictionary.indices for word in unknown)
     why = "was the model trained on lower-cased text?" if 2 * lowered >= len(unknown) else "is this the text it is for?"
     return f"{len(unknown)} of {words} words are not in the dictionary: {why}"
-
-
-class UnknownWords:
-    """Says once that text has many words that the dictionary does not have."""
-
-    def __init__(self) -> None:
-        self._said = False
-
-    def observe(self, sentences: Iterable[Tensor], dictionary: Any) -> None:
-        """Look at the tokens of some sentences."""
-        sentence = "" if self._said else unknown_words_sentence(sentences, dictionary)
-        if sentence:
-            self._said = True
-            logger.warning(sentence)

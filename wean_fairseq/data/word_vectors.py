@@ -28,7 +28,7 @@ def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tens
         dim: ``D`` of the model.
 
     Returns:
-        The vectors, 0 for words without one, shape (V, D); and which words have one, shape (V,).
+        The vectors, 0 for words without one, (V, D); and which words have one, (V,).
 
     Raises:
         UserError: if the file is missing, of another width, broken, or has none of the words.

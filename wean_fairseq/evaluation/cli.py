@@ -98,7 +98,6 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _share(text: str) -> float:
-    """Parse a number between 0 and 1."""
     try:
         value = float(text)
     except ValueError:

@@ -29,7 +29,6 @@ class Corpus:
     groups: list[str] | None = None
 
     def __len__(self) -> int:
-        """Number of sentences."""
         return len(self.references[0])
 
 
@@ -80,7 +79,6 @@ def check_systems(systems: Sequence[SystemOutput], corpus: Corpus) -> None:
 
 
 def _check_length(what: str, found: int, other: str, expected: int) -> None:
-    """Refuse files of different length."""
     if found != expected:
         shorter = "too short" if found < expected else "too long"
         raise UserError(

@@ -251,7 +251,6 @@ def _score_column(
     resampling: Resampling,
     evaluation: Evaluation,
 ) -> None:
-    """Fill one column: scores, intervals and paired tests."""
     metric = column.metric
     if metric.needs_source:
         metric.sources = corpus.sources

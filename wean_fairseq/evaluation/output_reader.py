@@ -63,7 +63,6 @@ class SystemOutput:
 
     @property
     def hypotheses(self) -> list[str]:
-        """The best hypothesis of every sentence."""
         return [entries[0] for entries in self.nbest]
 
     @property
@@ -182,7 +181,6 @@ def _check_line(line: str, tagged: bool, where: str) -> None:
 
 
 def _store(entry: Generated, tag: str, rest: str, where: str) -> None:
-    """Put one tagged line into ``entry``."""
     texts = entry.texts[tag]
     if tag in "ST" and texts:
         raise UserError(f"{where}: a second {tag}- line for the same id; keep the log of one single run.")

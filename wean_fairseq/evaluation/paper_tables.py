@@ -52,12 +52,10 @@ class Legend:
         return self.marks[text]
 
     def lines(self) -> list[str]:
-        """Return a list in Markdown, sorted by kind and number."""
         ordered = sorted(self.marks.items(), key=lambda item: (item[1][0], int(item[1][1:])))
         return [f"- {mark}: {self._insert_systems(text)}" for text, mark in ordered]
 
     def _insert_systems(self, text: str) -> str:
-        """Name the systems that a command would run."""
         systems = " ".join(self.missing.get(text, ()))
         return text.replace("{system}", f"'{systems}'" if " " in systems else systems)
 
@@ -108,12 +106,10 @@ def lines_of(table: Table, data: str, results: Results, legend: Legend, counted:
 
 
 def _matching(patterns: Sequence[str], results: Results) -> Results:
-    """Return the results whose name fits a pattern."""
     return {name: result for name, result in results.items() if fits(name, patterns)}
 
 
 def _published(name: str, row: Row, table: Table, legend: Legend) -> Line:
-    """Return the paper's own line."""
     absent = "not read" if row.scorer == "unread" else "not printed"
     cells = tuple(column.shown(score, absent) for score, column in zip(row.scores, table.columns, strict=True))
     cells += (_ABSENT,) * len(table.beside)
@@ -168,7 +164,6 @@ def _missing_line(name: str, row: Row, table: Table, data: str, legend: Legend) 
 
 
 def _count(name: str, row: Row, table: Table, legend: Legend) -> Line:
-    """Return the weights of a layer that is built here, at the paper's sizes."""
     cells = tuple(f"{count_parameters(row.runs[0], setting.words, setting.width) / 1e6:.2f}" for setting in SETTINGS)
     (command,) = table.commands.values()
     text = f"counted in layers that are built here, Seq2seq's with a bias and 4 special symbols: {command}"

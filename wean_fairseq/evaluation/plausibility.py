@@ -53,7 +53,6 @@ def plausibility_warnings(systems: Sequence[SystemOutput], corpus: Corpus, signa
 
 
 def _is_many_times(one: float, other: float) -> bool:
-    """Return whether one of two shares is many times the other."""
     return max(one, other) > max(_SOME, _TIMES * min(one, other))
 
 

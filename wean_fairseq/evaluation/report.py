@@ -53,7 +53,6 @@ def is_significant(p_values: Mapping[str, float]) -> bool:
 
 
 def _system_rows(evaluation: Evaluation, intervals: bool) -> list[list[str]]:
-    """Return name and scores of every system."""
     return [
         [name, *(format_cell(cells[column.key], intervals) for column in evaluation.columns)]
         for name, cells in evaluation.cells.items()

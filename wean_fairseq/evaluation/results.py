@@ -189,7 +189,6 @@ def render(result: dict[str, Any], metrics: list[str], document: PathLike) -> st
 
 
 def _cell(cell: dict[str, Any]) -> str:
-    """Format a score with its standard deviation over runs, where there are several, and its interval."""
     numbers = [cell["score"], cell.get("deviation"), *(cell["ci"] or [])]
     score, deviation, *ends = ["–" if number is None else f"{number:.2f}" for number in numbers]
     text = f"{score} ± {deviation}" if "deviation" in cell else score

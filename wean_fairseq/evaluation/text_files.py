@@ -156,7 +156,6 @@ def _identity(path: PathLike) -> tuple[int, int] | Path:
 
 
 def _check_place(path: Path) -> None:
-    """Refuse a directory, and a place that its nearest existing folder does not let us write."""
     if path.is_dir():
         raise UserError(f"{path} is a directory; give the name of the file to write.")
     if path.exists():

@@ -32,12 +32,10 @@ _CJK = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 
 @lru_cache(maxsize=2**16)
 def _words(text: str) -> str:
-    """Lower-cased runs of Unicode letters and digits, joined by spaces."""
     return " ".join(_WORD.findall(text.lower()))
 
 
 def _white_space(text: str) -> str:
-    """White-space tokens, joined by single spaces."""
     return " ".join(text.split())
 
 

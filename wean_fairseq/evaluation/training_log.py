@@ -101,7 +101,6 @@ class TrainingLog:
         return None if self.seconds_per_update is None else self.seconds_per_update * self.updates / 3600
 
     def validations(self, metric: str) -> list[Point]:
-        """The validations that have a metric."""
         return [point for point in self.valid if metric in point.values]
 
     def best(self, metric: str) -> Point:
@@ -167,7 +166,6 @@ def _parse(text: str) -> LogLine | None:
 
 
 def _read_facts(log: TrainingLog, text: str) -> None:
-    """Note what a line says about the whole training."""
     arch, seed, parameters = _ARCH.search(text), _SEED.search(text), _PARAMETERS.search(text)
     log.arch = log.arch or (arch[1] if arch else "")
     log.seed = log.seed or (seed[1] if seed else "")
@@ -194,7 +192,6 @@ def _add(log: TrainingLog, line: LogLine, subset: str) -> None:
 
 
 def _numbers(items: Any) -> dict[str, float]:
-    """Key -> value of the items whose value is a finite number."""
     numbers = {}
     for key, value in items:
         with suppress(TypeError, ValueError, OverflowError):

@@ -91,7 +91,6 @@ def rewrite(args: argparse.Namespace) -> None:
 
 
 def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
-    """Read and write until the end of the input."""
     options = {name: value for name in ("search_preset", "bert") if (value := getattr(args, name)) is not None}
     model = load(args.model, args.data, text=args.text, device="cpu" if args.cpu else None, **options)
     typed = args.input == "-" and sys.stdin is not None and sys.stdin.isatty()
@@ -129,7 +128,6 @@ def _output_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _count(given: str) -> int | None:
-    """Lines of a file, for the progress bar."""
     if not Path(given).is_file():
         return None
     with Path(given).open("rb") as file:
@@ -137,7 +135,6 @@ def _count(given: str) -> int | None:
 
 
 def _line(args: argparse.Namespace, number: int, found: "Generated") -> str:
-    """The line of an output file."""
     if args.jsonl:
         return json.dumps(_entry(number, found), ensure_ascii=False, allow_nan=False)
     cells = [[f"{output.score:.4f}"] * args.scores + [output.text] for output in found.outputs]
@@ -145,7 +142,6 @@ def _line(args: argparse.Namespace, number: int, found: "Generated") -> str:
 
 
 def _entry(number: int, found: "Generated") -> dict[str, Any]:
-    """A line with everything, as JSON has it."""
     outputs = [_output(output) for output in found.outputs]
     return {"line": number, "source": found.source, "known": found.known, **_granularity(found), "outputs": outputs}
 
@@ -158,7 +154,6 @@ def _output(output: "Output") -> dict[str, Any]:
 
 
 def _granularity(found: "Generated | Output") -> dict[str, Any]:
-    """The granularities by layer, where there are some."""
     layers = {layer: _to_list(z) for layer, z in found.granularity.items()}
     return {"granularity": layers} if layers else {}
 

@@ -46,7 +46,6 @@ class GrowingFile:
         self.done = 0
 
     def __enter__(self) -> Self:
-        """Open it, and see how far it is."""
         try:
             if self._given == "-":
                 self._file = sys.stdout.buffer
@@ -147,7 +146,6 @@ class GrowingFile:
             self._file.close()
 
     def _write_state(self, size: int) -> None:
-        """Write down how far it is."""
         assert self.path is not None
         state = {"asked": self._asked, "lines": self.done, "bytes": size, "input": self._input.hexdigest()}
         write_text(self._parts(self.path)[1], json.dumps(state))

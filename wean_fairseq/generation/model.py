@@ -46,7 +46,6 @@ def quiet() -> Iterator[None]:
 
 
 def _sentences(text: object) -> list[str]:
-    """A list of the sentences."""
     if isinstance(text, str):
         return [text]
     sentences: list[str] = []
@@ -294,13 +293,11 @@ class _Recorder:
         self.sample: dict[str, Any] = {}
 
     def generate(self, models: Sequence[Any], sample: dict[str, Any], **kwargs: Any) -> Any:
-        """Search as the generator does."""
         self.sample = sample
         return self.generator.generate(models, sample, **kwargs)
 
 
 def _batches(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
-    """The numbers of the lines of each batch, the longest first."""
     batch: list[int] = []
     for number in sorted(range(len(lengths)), key=lambda number: -lengths[number]):
         if batch and (len(batch) >= batch_size or (len(batch) + 1) * lengths[batch[0]] > _TOKENS):

@@ -83,7 +83,6 @@ def _rounded(number: float) -> float | None:
 def _neighbour_lists(
     neighbourhood: Neighbourhood | None, words: Sequence[dict[str, Any]]
 ) -> dict[str, list[tuple[str, float]]]:
-    """The neighbours of all words that have some."""
     if neighbourhood is None:
         return {}
     found = {word: neighbourhood.neighbours(word) for word in dict.fromkeys(entry["word"] for entry in words)}

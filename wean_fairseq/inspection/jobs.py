@@ -88,7 +88,6 @@ class Jobs:
 
     @property
     def running(self) -> bool:
-        """Whether something is being decoded."""
         with self._changed:
             return any(job.state == "running" for job in self._jobs.values())
 

@@ -61,7 +61,6 @@ class PunctualProtocol(H11Protocol):
     answer_seconds = 60.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A connection begins, and with it the time of its first request."""
         super().connection_made(transport)
         self._late = self.loop.call_later(self.request_seconds, self._close_if_late)
 
@@ -72,7 +71,6 @@ class PunctualProtocol(H11Protocol):
         self._late = self.loop.call_later(self.request_seconds, self._close_if_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone."""
         self._late.cancel()
         super().connection_lost(exc)
 

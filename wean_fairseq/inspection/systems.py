@@ -16,7 +16,6 @@ class System:
     near: Neighbourhoods
 
     def describe(self) -> dict[str, Any]:
-        """The facts that the page shows."""
         return {
             "name": self.name,
             "arch": self.model.arch,

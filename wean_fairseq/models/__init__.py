@@ -1,10 +1,11 @@
-"""Model families; importing one registers its archs."""
+"""Model families, a file or a folder each; importing one registers its archs."""
 
 from . import (
     copy_transformer,
     copynet,
     dnpg,
     drgd,
+    essay_transformer,
     fset,
     granularity_transformer,
     mta_lstm,

@@ -29,11 +29,8 @@ class AttentiveLstmDecoder(StepDecoder[AttentiveMemory, LstmState]):
     """LSTM, attention, and the query that words are scored by.
 
     Args:
-        embed_tokens: the shared embedding, (V, E).
         lstm: ``batch_first``, E -> H.
         bridge: from the encoder's final states to the first state here; ``None`` = they are the first state.
-        attention: over the encoder outputs.
-        output: scores words by the query.
         dropout: on the query.
         dropout_input: on the embeddings.
         attn_pad_leak: do not mask source padding in the attention.

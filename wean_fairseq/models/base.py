@@ -4,17 +4,26 @@ Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length,
 features, ``E`` width of the embeddings, ``V`` dictionary size.
 """
 
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import torch
 from fairseq.data import Dictionary
-from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder
+from fairseq.models import (
+    FairseqEncoder,
+    FairseqEncoderDecoderModel,
+    FairseqIncrementalDecoder,
+    register_model,
+    register_model_architecture,
+)
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ..errors import UserError, user_errors
 from ..fields import check_ranges
-from ..modules import LossSums, Memory, MixtureLoss, OutputLayer, State, Step
+from ..modules import LossSums, Memory, OutputLayer, State, Step
 
 IncrementalState = dict[str, dict[str, Any]]
 RENAMED = {"query_embedding.": "output."}  # parts of decoders by their names in checkpoints of earlier versions
@@ -66,28 +75,52 @@ class LossModel(FairseqEncoderDecoderModel):
         target: Tensor | None = None,
         label_smoothing: float = 0.0,
         **task_inputs: Any,
-    ) -> tuple[Tensor, dict[str, Any]] | LossSums | MixtureLoss:
+    ) -> tuple[Tensor, dict[str, Any]] | LossSums:
         """Score every next word, or with ``target`` compute the loss, which builds only the scores that it needs.
 
         Args:
-            src_tokens: shape (B, S).
-            src_lengths: shape (B,).
-            prev_output_tokens: shape (B, T).
-            target: shape (B, T).
+            src_tokens: (B, S).
+            src_lengths: (B,).
+            prev_output_tokens: (B, T).
+            target: (B, T).
             label_smoothing: used with ``target``.
             task_inputs: what else the task gives; the encoder takes what it needs of it.
 
         Returns:
-            What the decoder returns: scores (B, T, V) and ``{"attn": [weights (B, T, S) or None], ...}``; with
-            ``target`` the summed losses.
+            See ``StepDecoder.forward``; with ``target`` the summed losses.
         """
         encoder_out = self.encoder(src_tokens, src_lengths, **task_inputs)
-        found: tuple[Tensor, dict[str, Any]] | LossSums | MixtureLoss
+        found: tuple[Tensor, dict[str, Any]] | LossSums
         if target is None:
             found = self.decoder(prev_output_tokens, encoder_out)
         else:
             found = self.decoder.loss(prev_output_tokens, encoder_out, target, label_smoothing)
         return found
+
+
+ModelT = TypeVar("ModelT", bound=type[LossModel])
+
+
+def register_family(name: str, config: type, presets: Mapping[str, Any] | None = None) -> Callable[[ModelT], ModelT]:
+    """Register a model under ``name``, which is an arch too, and its further archs.
+
+    ``presets`` has the defaults in which each of these differs, by option; the command line still wins.
+    """
+
+    def register(model: ModelT) -> ModelT:
+        register_model(name, dataclass=config)(model)
+        model.family, model.options = name, config
+        for arch, values in (presets or {}).items():
+            register_model_architecture(name, arch)(partial(set_defaults, values))
+        return model
+
+    return register
+
+
+def set_defaults(values: Mapping[str, Any], args: Namespace) -> None:
+    """Set those options that the command line does not."""
+    for key, value in values.items():
+        setattr(args, key, getattr(args, key, value))
 
 
 class SourceEncoder(FairseqEncoder):
@@ -96,14 +129,11 @@ class SourceEncoder(FairseqEncoder):
     A family's ``forward`` reads ``src_tokens`` (B, S), slots included, padded on either side, and what it needs of the
     task's further inputs; ``src_lengths`` is ignored, as the lengths are read off the padding. It returns tensors by
     name; a mask is ``True`` at padding.
-
-    Args:
-        dictionary: of the source.
     """
 
     def __init__(self, dictionary: Dictionary) -> None:
         super().__init__(dictionary)
-        self.padding_idx = dictionary.pad()
+        self.padding_idx, self.eos_idx = dictionary.pad(), dictionary.eos()
 
     def reorder_encoder_out(self, encoder_out: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
         """Pick sentences ``new_order`` (B',) of the batch, for fairseq's beam search.
@@ -120,10 +150,6 @@ class SourceEncoder(FairseqEncoder):
             for name, tensor in encoder_out.items()
         }
         return picked | {"sentence": sentence}
-
-    def max_positions(self) -> int:
-        """No longest input; the task sets the limits."""
-        return int(1e5)
 
 
 class WordScores(Protocol):
@@ -143,21 +169,14 @@ StateT = TypeVar("StateT", bound=State)
 class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
     """A decoder as steps from a memory and a state; training, fairseq's loop and the fast search take the same steps.
 
-    A family sets ``output`` and ``embed_tokens`` and writes ``remember``, ``begin`` and ``step``. No other class knows
-    fairseq's interface of a decoder. See docs/architecture.md.
-
-    Args:
-        dictionary: of the target.
-
-    Attributes:
-        normalises: ``scores`` are log-probabilities, which no temperature can be applied to before they are summed.
-        ranks_hypotheses: ``finish`` adds what is no log-probability, for the fast search alone; no stop rule holds.
+    A family sets ``output`` and ``embed_tokens`` (V, E), and writes ``remember``, ``begin`` and ``step``. No other
+    class knows fairseq's interface of a decoder. See docs/architecture.md.
     """
 
     output: OutputLayer
     embed_tokens: nn.Embedding
-    normalises = False
-    ranks_hypotheses = False
+    normalises = False  # ``scores`` are log-probabilities: no temperature can be applied before they are summed
+    ranks_hypotheses = False  # ``finish`` adds what is no log-probability, for the fast search; no stop rule holds
     laid_out: Any = None  # what the fast search has made of the weights, for its next batch
 
     def __init__(self, dictionary: Dictionary) -> None:
@@ -224,7 +243,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         """
         return log_sum
 
-    def step_loss(self, step: Step, memory: MemoryT, target: Tensor, label_smoothing: float) -> LossSums | MixtureLoss:
+    def step_loss(self, step: Step, memory: MemoryT, target: Tensor, label_smoothing: float) -> LossSums:
         """Loss sums of steps against ``target`` (B, T), without all scores; a family adds its own losses here."""
         return self.output.loss(step.features, self.word_embeddings, target, self.padding_idx, label_smoothing)
 
@@ -257,7 +276,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
 
     def loss(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
-    ) -> LossSums | MixtureLoss:
+    ) -> LossSums:
         """Loss sums against ``target`` (B, T)."""
         memory = self.remember(encoder_out)
         return self.step_loss(self.steps(prev_output_tokens, memory), memory, target, label_smoothing)
@@ -269,7 +288,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
             kept["state"] = kept["state"].select(new_order, new_order)
 
     def max_positions(self) -> int:
-        """No longest output; the task sets the limits."""
+        """No longest output; the task sets the limits. fairseq's own is a float, to which no search can count."""
         return int(1e5)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
@@ -299,10 +318,9 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         return step, memory
 
 
-def add_auxiliary(sums: LossSums | MixtureLoss, name: str, auxiliary: Tensor, weight: float) -> MixtureLoss:
+def add_auxiliary(sums: LossSums, name: str, auxiliary: Tensor, weight: float) -> LossSums:
     """Add ``weight`` times an auxiliary loss, and log it under ``name`` with what is logged already."""
-    logged = sums.logged if isinstance(sums, MixtureLoss) else {}
-    return MixtureLoss(sums.loss + weight * auxiliary, sums.nll_loss, logged | {name: auxiliary.detach()})
+    return LossSums(sums.loss + weight * auxiliary, sums.nll_loss, sums.logged | {name: auxiliary.detach()})
 
 
 @torch.no_grad()

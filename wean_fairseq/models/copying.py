@@ -18,11 +18,10 @@ from torch import Tensor, nn
 
 from ..modules import (
     CopyDistribution,
+    LossSums,
     Memory,
-    MixtureLoss,
     Step,
     base_ids,
-    nothing_to_copy,
     repeat_for_hypotheses,
 )
 from ..modules.chunked_loss import Readings, TokenLoss, product_token_loss, read_scores
@@ -61,10 +60,8 @@ CopyMemoryT = TypeVar("CopyMemoryT", bound=CopyMemory)
 class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
     """A decoder over ``V`` base words and ``K`` slots, whose steps say how words are copied.
 
-    ``copies`` is false where a family's baseline does not copy: then a slot counts as ``<unk>``.
-
-    Args:
-        dictionary: an ``ExtendedDictionary``, or any of fairseq's, which has no slots.
+    ``copies`` is false where a family's baseline does not copy: then a slot counts as ``<unk>``. Dictionaries of
+    fairseq have no slots.
     """
 
     copies: bool = True
@@ -119,12 +116,11 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
         scores.put(source, log_add(scores.get(source), copied + mixture.normaliser))
         return mixture.normaliser.squeeze(1)
 
-    def step_loss(self, step: Step, memory: CopyMemoryT, target: Tensor, label_smoothing: float) -> MixtureLoss:
+    def step_loss(self, step: Step, memory: CopyMemoryT, target: Tensor, label_smoothing: float) -> LossSums:
         """See ``StepDecoder``; targets (B, T) may be slots."""
         target = self.known_targets(target)
         if not self.copies:
-            sums = super().step_loss(step, memory, target, label_smoothing)
-            return MixtureLoss(sums.loss, sums.nll_loss, {})
+            return super().step_loss(step, memory, target, label_smoothing)
         assert step.copying is not None
         row, column = target.ne(self.padding_idx).nonzero(as_tuple=True)  # of each token, (N,)
         features, kept, source = step.features[row, column], target[row, column], memory.source[row]
@@ -139,7 +135,7 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
         words = words_to_read(kept, source, self.num_base)
         loss, nll, copied = self._token_loss(features, words, sums_of, inputs, totals=label_smoothing > 0)
         # A loss of its own: for an empty batch fairseq changes it in place, which one of several views does not allow.
-        return MixtureLoss(loss.clone(), nll.detach(), {"copied": copied.detach()})
+        return LossSums(loss.clone(), nll.detach(), {"copied": copied.detach()})
 
     def _token_loss(
         self, features: Tensor, words: Tensor, loss_of: TokenLoss, inputs: Sequence[Tensor], *, totals: bool
@@ -170,4 +166,4 @@ class CopyingModel(LossModel):
 
 def no_copy_mask(src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
     """``True`` at padding and sentence boundaries, which are never copied: (B, S) -> (B, S)."""
-    return nothing_to_copy(src_tokens, (dictionary.pad(), dictionary.bos(), dictionary.eos()))
+    return src_tokens.eq(dictionary.pad()) | src_tokens.eq(dictionary.bos()) | src_tokens.eq(dictionary.eos())

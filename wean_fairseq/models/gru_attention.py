@@ -27,13 +27,7 @@ class GruAttentionConfig(OutputLayerConfig):
 
 
 class GruEncoder(SourceEncoder):
-    """A bidirectional GRU, h_i = [forward; backward].
-
-    Args:
-        embed_tokens: the shared embedding, (V, E).
-        hidden_size: ``H`` of each direction.
-        dropout: on the embeddings.
-    """
+    """A bidirectional GRU, h_i = [forward; backward], with dropout on the embeddings."""
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, hidden_size: int, dropout: float) -> None:
         super().__init__(dictionary)
@@ -59,20 +53,14 @@ class GruMemory(Memory):
 
 
 class GruAttentionDecoder(StepDecoder[GruMemory, StateT]):
-    """A decoder that starts from the mean of the encoder's outputs; a family makes ``attention`` to them.
-
-    Args:
-        embed_tokens: the shared embedding, (V, E).
-        memory_dim: width of the encoder's outputs.
-        hidden_size: ``H``.
-    """
+    """A decoder that starts from the mean of the encoder's outputs; a family makes ``attention`` to them."""
 
     attention: AdditiveAttention
 
-    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, memory_dim: int, hidden_size: int) -> None:
+    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, hidden_size: int) -> None:
         super().__init__(dictionary)
         self.embed_tokens = embed_tokens
-        self.start = nn.Linear(memory_dim, hidden_size)
+        self.start = nn.Linear(2 * hidden_size, hidden_size)
 
     def remember(self, encoder_out: dict[str, Tensor]) -> GruMemory:
         """See ``StepDecoder``; s_0 = tanh(W mean(h) + b)."""

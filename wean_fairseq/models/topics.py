@@ -17,7 +17,7 @@ from torch import nn
 from ..data import load_word_vectors
 from ..fields import option
 from ..modules import QueryEmbedding
-from .base import LossModel, MemoryT, SourceEncoder, StateT, StepDecoder, init_uniform_
+from .base import LossModel, MemoryT, StateT, StepDecoder, init_uniform_
 
 logger = logging.getLogger(__name__)
 
@@ -35,21 +35,8 @@ class TopicConfig(FairseqDataclass):
     )
 
 
-class TopicEncoder(SourceEncoder):
-    """A ``SourceEncoder`` of topic words; each source ends with the end symbol."""
-
-    def __init__(self, dictionary: Dictionary) -> None:
-        super().__init__(dictionary)
-        self.eos_idx = dictionary.eos()
-
-
 class TopicDecoder(StepDecoder[MemoryT, StateT]):
-    """A decoder with an untied linear output layer.
-
-    Args:
-        embed_tokens: (V, E).
-        feature_dim: ``D``.
-    """
+    """A decoder with an untied linear output layer, from features of width ``D``."""
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, feature_dim: int) -> None:
         super().__init__(dictionary)
@@ -67,11 +54,7 @@ def initialise(model: LossModel, cfg: TopicConfig) -> None:
 
 @torch.no_grad()
 def start_from_vectors(words: nn.Embedding, path: str | None, dictionary: Dictionary) -> None:
-    """Let the words of ``dictionary`` that the file of vectors has start from there; nothing without a file.
-
-    Raises:
-        UserError: if the vectors cannot be used.
-    """
+    """Let the words that the file of vectors has start from there; raises ``UserError`` if it cannot be used."""
     if path:
         vectors, found = load_word_vectors(path, dictionary, words.embedding_dim)
         words.weight[found] = vectors[found].to(words.weight)

@@ -20,7 +20,7 @@ from ..modules import (
     Copying,
     DecoderLayer,
     EncoderLayer,
-    MixtureLoss,
+    LossSums,
     PositionedEmbedding,
     QueryEmbedding,
     Step,
@@ -110,12 +110,7 @@ def _output_layer(cfg: TransformerConfig, dictionary: Dictionary) -> TiedOutput 
 
 
 class TransformerSourceEncoder(SourceEncoder):
-    """A Transformer encoder: reads slots as ``<unk>``, and keeps them for a decoder that copies.
-
-    Args:
-        network: over the base words.
-        max_positions: longest source.
-    """
+    """A Transformer encoder: reads slots as ``<unk>``, and keeps them for a decoder that copies."""
 
     def __init__(self, dictionary: Dictionary, network: TransformerEncoder, max_positions: int) -> None:
         super().__init__(dictionary)
@@ -162,13 +157,7 @@ class TransformerMemory(CopyMemory):
 
 
 class TransformerTargetDecoder(CopyingDecoder[TransformerMemory, DecoderState]):
-    """A Transformer decoder that copies nothing; a subclass says how it copies.
-
-    Args:
-        network: over the base words.
-        output_layer: scores words by the embeddings of ``network``.
-        max_positions: longest target.
-    """
+    """A Transformer decoder that copies nothing; a subclass says how it copies."""
 
     copies = False
     loss_needs_attention = False  # its weights, that is: they cost the fused kernel
@@ -219,7 +208,7 @@ class TransformerTargetDecoder(CopyingDecoder[TransformerMemory, DecoderState]):
 
     def loss(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
-    ) -> MixtureLoss:
+    ) -> LossSums:
         """Loss sums against ``target`` (B, T), slots included."""
         memory = self.remember(encoder_out)
         step, _ = self._step(prev_output_tokens, memory, self.begin(memory), with_weights=self.loss_needs_attention)

@@ -39,11 +39,7 @@ def num_base_words(dictionary: Dictionary) -> int:
 def build_output_layer(
     cfg: OutputLayerConfig, query_dim: int, embed_dim: int, dictionary: Dictionary
 ) -> QueryEmbedding:
-    """The layer that scores generated words, as ``cfg`` says.
-
-    Raises:
-        ValueError: if the score does not go with the widths.
-    """
+    """The layer that scores generated words; raises ``ValueError`` if the score does not go with the widths."""
     queries = str(cfg.output_layer) == "query_embedding"
     return QueryEmbedding(
         str(cfg.query_score) if queries else "linear",

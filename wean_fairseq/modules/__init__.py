@@ -5,7 +5,7 @@ from .bilinear_attention import BilinearAttention
 from .bridge import BRIDGES, StateBridge
 from .chunked_loss import LossSums, additive_cross_entropy, product_cross_entropy
 from .contextual_attention import ContextualDecoderLayer, SourceContext, TargetContext
-from .copying import CopyDistribution, CopyGate, Copying, MixtureLoss, base_ids, mean_over_heads, nothing_to_copy
+from .copying import CopyDistribution, CopyGate, Copying, base_ids, mean_over_heads
 from .distraction import ContentDistraction, greatest_likeness, least_divergence
 from .edits import EditedDecoder, EditedDecoderLayer, EditProvider, Edits, split_pairs
 from .gates import gru_update, lstm_update
@@ -16,11 +16,11 @@ from .granularity import (
     GranularSelfAttention,
     init_granularity,
 )
-from .dnpg_levels import DecoderLevel, EncoderLevel, Labels
+from .dnpg_levels import Labels, Level
 from .dnpg_encoder import NO_LABEL, EncodedLevels, LevelSeparator, LevelsEncoder, label_loss
 from .dnpg_decoder import LevelAggregator, LevelOutputs, LevelsDecoder
 from .layer_mixture import FUSIONS, MIXTURES, LastLayer, LayerMixture, TopicFusion, mixture_weights
-from .masking import left_padding, masked_softmax
+from .masking import masked_softmax
 from .query_embedding import QUERY_SCORES, OutputLayer, QueryEmbedding
 from .recurrent import run_over_words
 from .recurrent_latent import RecurrentLatent, divergence_from_prior
@@ -43,4 +43,4 @@ from .topic_words import scatter_to_source, topic_words
 from .transformer import EncoderLayer, PositionedEmbedding, TiedOutput, TransformerEncoder, init_transformer
 from .transformer_decoder import DecoderLayer, TransformerDecoder
 from .text_chunks import find_chunks, text_before
-from .word_gate import GATE_INPUTS, GatedLstm
+from .word_gate import GatedLstm

@@ -14,12 +14,9 @@ from .looped_linear import LoopedLinear
 
 
 class AdditiveAttention(nn.Module):
-    """e_i = v . tanh(W_h h_i + W_s s + w_c cov_i + b).
+    """e_i = v . tanh(W_h h_i + W_s s + w_c cov_i + b), from a state s of width ``Q`` and outputs h_i of width ``K``.
 
     Args:
-        query_dim: width ``Q`` of the decoder state s.
-        key_dim: width ``K`` of the encoder outputs h_i.
-        attention_dim: ``A``.
         coverage: have w_c, and take the attention that each position got so far.
         query_bias: have b.
     """
@@ -52,16 +49,13 @@ class AdditiveAttention(nn.Module):
         coverage: Tensor | None = None,
         query_map: LoopedLinear | None = None,
     ) -> Tensor:
-        """Unnormalised scores of all positions, padding included.
+        """Scores (logits) of all positions, padding included, for a step of each hypothesis: queries (N, Q) -> (N, S).
 
         Args:
-            query: the decoder state of one step, shape (N, Q).
-            projected_keys: from ``project_keys``, shape (B, S, A).
-            coverage: attention so far, summed over the steps, shape (N, S); only with ``coverage`` set.
+            query: the decoder state.
+            projected_keys: from ``project_keys``, (B, S, A).
+            coverage: attention so far, summed over the steps, (N, S); only with ``coverage`` set.
             query_map: from ``query_map``, where there is a loop.
-
-        Returns:
-            Scores (logits), shape (N, S).
         """
         queries = (query_map or self.query_proj)(query).unflatten(0, (len(projected_keys), -1))  # (B, K, A)
         hidden = projected_keys.unsqueeze(1) + queries.unsqueeze(2)  # (B, K, S, A)

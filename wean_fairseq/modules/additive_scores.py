@@ -54,9 +54,9 @@ class AdditiveScorer:
     """Scores of any of the tokens, and the sums of their gradients, in float32.
 
     Args:
-        query_part: projected queries, a in the module docstring, shape (N, H).
-        candidate_part: projected candidates, b, shape (V, H).
-        vector: v, shape (H,).
+        query_part: projected queries, a in the module docstring, (N, H).
+        candidate_part: projected candidates, b, (V, H).
+        vector: v, (H,).
         wants_grad: make room for gradients.
     """
 
@@ -85,7 +85,6 @@ class AdditiveScorer:
         self.query = _factor(query, narrow)
 
     def _set_candidates(self, candidates: Tensor) -> None:
-        """Take candidates (V, H)."""
         self.candidates = candidates
 
     def loss(self, rows: slice, target: Tensor, eps: float) -> tuple[Tensor, Tensor]:
@@ -157,8 +156,6 @@ def _factor(part: Tensor, narrow: bool) -> Tensor:
 
 
 class _AdditiveScores(torch.autograd.Function):
-    """``additive_scores``."""
-
     @staticmethod
     def forward(ctx: Any, query_part: Tensor, candidate_part: Tensor, vector: Tensor) -> Tensor:
         ctx.save_for_backward(query_part, candidate_part, vector)

@@ -13,8 +13,6 @@ class BilinearAttention(nn.Module):
     """g(s_t, h_i) = h_i . act(W_a s_t + b_a); alpha_t = softmax_i g; c_t = sum_i alpha_ti h_i.
 
     Args:
-        query_dim: width ``Q`` of the decoder state s_t.
-        key_dim: width ``K`` of the encoder outputs h_i.
         tanh: squash the projected query, as the LCSTS setting of the authors' release does.
         project_keys: score against tanh(W_h h_i + b_h) instead of h_i, as SRB does (Ma et al., ACL 2017).
     """
@@ -29,12 +27,12 @@ class BilinearAttention(nn.Module):
         """Attend from every query to every key of the same sentence.
 
         Args:
-            query: decoder states, shape (B, T, Q).
-            keys: encoder outputs, shape (B, S, K).
-            padding_mask: ``True`` at source padding, shape (B, S); ``None`` lets padding take weight.
+            query: decoder states, (B, T, Q).
+            keys: encoder outputs, (B, S, K).
+            padding_mask: ``True`` at source padding, (B, S); ``None`` lets padding take weight.
 
         Returns:
-            Context vectors, shape (B, T, K), and attention weights, shape (B, T, S).
+            Context vectors, (B, T, K), and attention weights, (B, T, S).
         """
         projected = self.query_proj(query)  # (B, T, K)
         if self.tanh:

@@ -22,13 +22,11 @@ class StateBridge(nn.Module):
         hidden_size: ``H``.
 
     Raises:
-        ValueError: if ``kind`` is unknown, or picks layers that the encoder does not have.
+        ValueError: if ``kind`` picks layers that the encoder does not have.
     """
 
     def __init__(self, kind: str, encoder_layers: int, decoder_layers: int, hidden_size: int) -> None:
         super().__init__()
-        if kind not in BRIDGES:
-            raise ValueError(f"`kind` must be one of {', '.join(BRIDGES)}, but is {kind!r} instead.")
         if kind != "linear" and decoder_layers > encoder_layers:
             raise ValueError(
                 f"bridge {kind!r} needs at least as many encoder layers as decoder layers, but there are "
@@ -41,15 +39,7 @@ class StateBridge(nn.Module):
             self.cell_proj = nn.Linear(encoder_layers * hidden_size, decoder_layers * hidden_size)
 
     def forward(self, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the decoder's initial states.
-
-        Args:
-            hidden: final hidden states of the encoder, shape (L, B, H).
-            cell: final cell states of the encoder, shape (L, B, H).
-
-        Returns:
-            Initial hidden and cell states of the decoder, each of shape (D, B, H).
-        """
+        """The decoder's initial (h, c) from the encoder's final ones: (L, B, H) each -> (D, B, H) each."""
         if self.kind == "bottom":
             return hidden[: self.decoder_layers].contiguous(), cell[: self.decoder_layers].contiguous()
         if self.kind == "top":

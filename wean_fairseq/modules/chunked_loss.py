@@ -26,10 +26,11 @@ CHUNK_ELEMENTS = {"cpu": 3 * 2**22, "cuda": 2**27}
 
 
 class LossSums(NamedTuple):
-    """Sums over tokens, natural logarithm, float32 scalars; ``nll_loss`` carries no gradient."""
+    """Sums over tokens, natural logarithm, float32 scalars; a gradient goes through the first alone."""
 
-    loss: Tensor
-    nll_loss: Tensor
+    loss: Tensor  # what is minimised, auxiliary losses included
+    nll_loss: Tensor  # negative log-likelihood alone
+    logged: dict[str, Tensor]  # more to be logged by name, such as ``copied``: expected copied words
 
 
 def chunk_rows(num_rows: int, num_candidates: int, chunk_size: int | None, device: torch.device) -> int:
@@ -84,17 +85,11 @@ def additive_cross_entropy(
 
 
 class Readings(NamedTuple):
-    """The scores of tokens as far as a loss reads them, float32.
+    """The scores of tokens as far as a loss reads them, float32."""
 
-    Attributes:
-        log_sum: log of the summed exponentials, (n,).
-        picked: scores of some words, (n, M).
-        total: the sum, (n,), where it is asked for.
-    """
-
-    log_sum: Tensor
-    picked: Tensor
-    total: Tensor | None
+    log_sum: Tensor  # log of the summed exponentials, (n,)
+    picked: Tensor  # scores of some words, (n, M)
+    total: Tensor | None  # the sum, (n,), where it is asked for
 
 
 # Sums over tokens, of which the first is minimised and the others carry no gradient, from readings and what else there
@@ -153,7 +148,7 @@ def _loss_sums(
         loss, nll = function.apply(  # type: ignore[no-untyped-call]
             *inputs, target, label_smoothing, chunk_size, wants_grad
         )
-    return LossSums(loss, nll)
+    return LossSums(loss, nll, {})
 
 
 def _row_chunks(num_rows: int, step: int) -> Iterator[slice]:
@@ -171,8 +166,6 @@ class _CrossEntropy(torch.autograd.Function):
 
 
 class _ProductCrossEntropy(_CrossEntropy):
-    """``product_cross_entropy``."""
-
     @staticmethod
     def forward(
         ctx: Any,

@@ -15,6 +15,8 @@ Legend: ``B`` batch, ``R`` hypotheses, ``T`` target length, ``Q`` queries of a s
 memories, ``D`` width, ``M`` width of the memories, ``X`` width of what the context is the mean of.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -34,10 +36,10 @@ class TargetContext(nn.Module):
         self.inclusive = inclusive
 
     def forward(self, states: Tensor, sums: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Means.
+        """Means of the states up to each.
 
         Args:
-            states: shape (R, T, D).
+            states: (R, T, D).
             sums: over the words before, empty at the first: ``context_sum`` (R, 1, D) and ``context_count`` (R, 1, 1),
                 both float32.
 
@@ -63,26 +65,13 @@ class SourceContext(nn.Module):
     """The mean of what the layer reads about the source, the same at every step: the ablation "-Source-context"."""
 
     def forward(self, memory: Tensor, memory_bias: Tensor) -> Tensor:
-        """Means.
-
-        Args:
-            memory: shape (B, S, M).
-            memory_bias: 0 where there is something to read and -inf elsewhere, shape (B, 1, 1, S).
-
-        Returns:
-            Shape (B, 1, M).
-        """
+        """The mean of a memory (B, S, M) whose bias (B, 1, 1, S) is -inf where there is nothing to read: (B, 1, M)."""
         shares = torch.softmax(memory_bias[:, 0], dim=-1).to(memory.dtype)  # 1 / number of positions each: (B, 1, S)
         return shares @ memory
 
 
 class ContextualQuery(nn.Linear):
-    """Q^ = (1 - lambda) Q + lambda C (eq. 10): stands where attention has the map from states to queries, W_Q.
-
-    Args:
-        dim: ``D``.
-        context_dim: ``X``.
-    """
+    """Q^ = (1 - lambda) Q + lambda C (eq. 10): stands where attention has the map from states to queries, W_Q."""
 
     def __init__(self, dim: int, context_dim: int) -> None:
         super().__init__(dim, dim)
@@ -91,11 +80,7 @@ class ContextualQuery(nn.Linear):
         self.context_gate = nn.Linear(dim, 1, bias=False)  # V_C
 
     def forward(self, states_and_context: Tensor) -> Tensor:
-        """Queries.
-
-        Args:
-            states_and_context: states (B, T, D), and beside each what the context is the mean of: (B, T, D + X).
-        """
+        """Queries of states (B, T, D), beside each of which stands what its context is the mean of: (B, T, D + X)."""
         query = super().forward(states_and_context[..., : self.in_features])  # (B, T, D)
         context = self.context_proj(states_and_context[..., self.in_features :])  # (B, T, D)
         share = torch.sigmoid(self.query_gate(query) + self.context_gate(context))  # (B, T, 1), eq. (11)
@@ -106,7 +91,7 @@ class ContextualDecoderLayer(DecoderLayer):
     """A layer of PC-SAN's decoder: with ReLU, a memory of its own, and queries that know the context.
 
     Args:
-        dim: ``D``.
+        sizes: further arguments of ``DecoderLayer``.
         memory_index: which of the ``N`` memories this layer reads.
         memory_dim: ``M``.
         context: what the queries' context is the mean of; ``None`` for plain self-attention.
@@ -115,16 +100,12 @@ class ContextualDecoderLayer(DecoderLayer):
     def __init__(
         self,
         dim: int,
-        heads: int,
-        inner_dim: int,
-        dropout: float,
-        attention_dropout: float,
-        *,
+        *sizes: Any,
         memory_index: int,
         memory_dim: int,
         context: TargetContext | SourceContext | None,
     ) -> None:
-        super().__init__(dim, heads, inner_dim, dropout, attention_dropout)
+        super().__init__(dim, *sizes)
         self.memory_index = memory_index
         self.feed_forward[1] = nn.ReLU()  # AIAYN, eq. 2
         self.cross_attention.key_proj = nn.Linear(memory_dim, dim)

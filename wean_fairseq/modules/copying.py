@@ -20,17 +20,11 @@ NEVER = float("-inf")
 
 
 class CopyDistribution(NamedTuple):
-    """The log-probabilities of one step's choices, float32: exp of both parts together sums to 1.
+    """The log-probabilities of one step's choices, float32: exp of both parts together sums to 1."""
 
-    Attributes:
-        generate: of generating each base word, (B, T, V).
-        copy: of copying from each source position, (B, T, S); -inf where there is nothing to copy.
-        source: ids of the source words, slots included, (B, S).
-    """
-
-    generate: Tensor
-    copy: Tensor
-    source: Tensor
+    generate: Tensor  # of generating each base word, (B, T, V)
+    copy: Tensor  # of copying from each source position, (B, T, S); -inf where there is nothing to copy
+    source: Tensor  # ids of the source words, slots included, (B, S)
 
     def log_probs(self, num_slots: int) -> Tensor:
         """Log-probabilities of all words, (B, T, V + K); a slot that the sentence does not use has -inf."""
@@ -65,42 +59,18 @@ class CopyDistribution(NamedTuple):
         return self.copy.masked_fill(target.unsqueeze(2).ne(self.source.unsqueeze(1)), NEVER)
 
 
-class MixtureLoss(NamedTuple):
-    """Sums over tokens, natural logarithm, float32 scalars.
-
-    Attributes:
-        loss: what is minimised, auxiliary losses included.
-        nll_loss: negative log-likelihood alone; carries no gradient.
-        logged: further sums over tokens to be logged by name; carry no gradient. ``copied``: expected copied words.
-    """
-
-    loss: Tensor
-    nll_loss: Tensor
-    logged: dict[str, Tensor]
-
-
 class Copying(NamedTuple):
-    """Scores of copying at each step.
+    """Scores of copying at each step."""
 
-    Attributes:
-        scores: of the source positions, (N, T, S); with a gate log-weights, up to a constant for each step.
-        gate: logit of generating, (N, T); ``None`` where one softmax goes over words and positions.
-    """
-
-    scores: Tensor
-    gate: Tensor | None
+    scores: Tensor  # of the source positions, (N, T, S); with a gate log-weights, up to a constant for each step
+    gate: Tensor | None  # logit of generating, (N, T); ``None`` where one softmax goes over words and positions
 
 
 class CopyMixture(NamedTuple):
-    """The common normaliser of words and copies.
+    """The common normaliser of words and copies."""
 
-    Attributes:
-        normaliser: to be taken from the scores of words for log-probabilities of generating them, (N, T).
-        copy: log-probabilities of copying each position, float32, (N, T, S); -inf where nothing may be copied.
-    """
-
-    normaliser: Tensor
-    copy: Tensor
+    normaliser: Tensor  # to be taken from the scores of words for log-probabilities of generating them, (N, T)
+    copy: Tensor  # log-probabilities of copying each position, float32, (N, T, S); -inf where nothing may be copied
 
 
 def mix(copying: Copying, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
@@ -188,8 +158,7 @@ def word_numbers(source: Tensor) -> Tensor:
 class CopyGate(nn.Linear):
     """rho_t = sigmoid(w [o_t; c_t; e(y_{t-1})] + b), the probability of copying (DNPG, Li et al. 2019, eq. 8).
 
-    Args:
-        dim: width of the states o_t, of the context c_t and of the word before: the same.
+    States o_t, contexts c_t and the word before have the same width.
     """
 
     def __init__(self, dim: int) -> None:
@@ -212,14 +181,6 @@ def base_ids(tokens: Tensor, num_base: int, unk_index: int) -> Tensor:
     return tokens.masked_fill(tokens >= num_base, unk_index)
 
 
-def nothing_to_copy(source: Tensor, special: tuple[int, ...]) -> Tensor:
-    """``True`` at the ids ``special`` (padding and sentence boundaries), which are never copied: (B, S) -> (B, S)."""
-    no_copy = torch.zeros_like(source, dtype=torch.bool)
-    for index in special:
-        no_copy |= source.eq(index)
-    return no_copy
-
-
 def log_add(first: Tensor, second: Tensor) -> Tensor:
     """``torch.logaddexp`` whose gradient is 0, not NaN, where both are -inf."""
     if not torch.is_grad_enabled():
@@ -238,9 +199,8 @@ def scatter_logsumexp(values: Tensor, index: Tensor, width: int) -> Tensor:
     """Log of the summed exponentials of all positions with the same index.
 
     Args:
-        values: shape (B, T, S).
-        index: in [0, ``width``), shape (B, S).
-        width: of the result.
+        values: (B, T, S).
+        index: in [0, ``width``), (B, S).
 
     Returns:
         Shape (B, T, ``width``); -inf where no position has the index.

@@ -9,11 +9,7 @@ from torch.nn.functional import cosine_similarity
 
 
 class ContentDistraction(nn.Module):
-    """c_t = tanh(u * c'_t + w * sum_{j<t} c_j), element by element, as in the authors' release.
-
-    Args:
-        width: ``D`` of the contents.
-    """
+    """c_t = tanh(u * c'_t + w * sum_{j<t} c_j), element by element, as in the authors' release."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -26,8 +26,8 @@ from .dnpg_levels import (
     LEVELS,
     PHRASE,
     SENTENCE,
-    DecoderLevel,
     Labels,
+    Level,
     both_labels,
     even_labels,
     label_bias,
@@ -74,12 +74,7 @@ class LevelsState(State):
 
 
 class LevelAggregator(nn.Module):
-    """v_t = LSTM(W_c [c_0; c_1; e(y_{t-1})], v_{t-1}); P(z_t) = GumbelSoftmax(W_v v_t).
-
-    Args:
-        input_dim: width of [c_0; c_1; e].
-        hidden_size: ``H``.
-    """
+    """v_t = LSTM(W_c [c_0; c_1; e(y_{t-1})], v_{t-1}); P(z_t) = GumbelSoftmax(W_v v_t)."""
 
     def __init__(self, input_dim: int, hidden_size: int) -> None:
         super().__init__()
@@ -94,23 +89,17 @@ class LevelAggregator(nn.Module):
 
 
 class LevelsDecoder(nn.Module):
-    """Two decoders and the aggregator.
+    """Two decoders and the aggregator, which reads the phrase level's words.
 
-    Args:
-        phrase_embedding: of the phrase level; the aggregator reads its words too.
-        phrase: its layers.
-        sentence_embedding: of the sentence level.
-        sentence: its layers.
-        aggregator: from [c_0; c_1; e].
-        window: the phrase level reads words that are less than this apart.
+    The phrase level reads words that are less than ``window`` apart.
     """
 
     def __init__(
         self,
         phrase_embedding: FractionalEmbedding,
-        phrase: DecoderLevel,
+        phrase: Level,
         sentence_embedding: FractionalEmbedding,
-        sentence: DecoderLevel,
+        sentence: Level,
         aggregator: LevelAggregator,
         window: int,
     ) -> None:
@@ -241,7 +230,6 @@ def _unfold_hypotheses(decoded: Decoded, words: Tensor) -> Decoded:
 
 
 def _stack(phrase: Decoded, steps: list[tuple[Decoded, Labels]]) -> DecodedLevels:
-    """Steps of one word each as one."""
     states = torch.cat([sentence.states for sentence, _ in steps], dim=1)  # (B, T, D_1)
     context = torch.cat([sentence.context for sentence, _ in steps], dim=1)
     used = torch.stack([labels.used for _, labels in steps], dim=1)  # (B, T, 2)
@@ -250,13 +238,9 @@ def _stack(phrase: Decoded, steps: list[tuple[Decoded, Labels]]) -> DecodedLevel
 
 
 class LevelOutputs:
-    """P(z = 0) g P_gen(y) + P(z = 1) P_1(y), from the output layers of both levels.
+    """P(z = 0) g P_gen(y) + P(z = 1) P_1(y), from output layers and words, (V, D_0) and (V, D_1), of both levels.
 
     Its features are the states of both levels and two log-weights, (N, D_0 + D_1 + 2); its scores log-probabilities.
-
-    Args:
-        outputs: of the phrase level and of the sentence level.
-        embeddings: (V, D_0) and (V, D_1).
     """
 
     def __init__(self, outputs: Sequence[OutputLayer], embeddings: Sequence[Tensor]) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .dnpg_levels import LEVELS, SENTENCE, EncoderLevel, Labels, both_labels, even_labels, neighbour_bias, source_bias
+from .dnpg_levels import LEVELS, SENTENCE, Labels, Level, both_labels, even_labels, neighbour_bias, source_bias
 from .recurrent import run_over_words
 from .sinusoidal_positions import FractionalEmbedding
 
@@ -21,7 +21,6 @@ class LevelSeparator(nn.Module):
     """h = BiLSTM(x); g_l = LSTM([h_l; z_{l-1}], g_{l-1}); P(z_l | X) = GumbelSoftmax(W_g g_l).
 
     Args:
-        words: (V, E).
         hidden_size: ``H``, of both directions together, and of the second LSTM.
 
     Raises:
@@ -41,8 +40,8 @@ class LevelSeparator(nn.Module):
         """Label every word.
 
         Args:
-            tokens: shape (B, S), padded on either side.
-            padding_mask: ``True`` at padding, shape (B, S).
+            tokens: (B, S), padded on either side.
+            padding_mask: ``True`` at padding, (B, S).
             temperature: of the softmax.
             noisy: draw labels instead of weighing them.
 
@@ -70,9 +69,7 @@ class LevelSeparator(nn.Module):
 def label_loss(log_probs: Tensor, labels: Tensor) -> Tensor:
     """-log P(z*), summed over the words that have a label (DN-P, eq. 10).
 
-    Args:
-        log_probs: shape (B, S, 2).
-        labels: 0, 1, or ``NO_LABEL``, shape (B, S).
+    Log-probabilities are (B, S, 2), labels 0, 1 or ``NO_LABEL``, (B, S).
     """
     return functional.nll_loss(log_probs.flatten(0, 1), labels.flatten(), ignore_index=NO_LABEL, reduction="sum")
 
@@ -86,24 +83,15 @@ class EncodedLevels(NamedTuple):
 
 
 class LevelsEncoder(nn.Module):
-    """Labels the words, then encodes them twice.
-
-    Args:
-        separator: labels the words.
-        phrase_embedding: of the phrase level.
-        phrase: its layers.
-        sentence_embedding: of the sentence level.
-        sentence: its layers.
-        window: the phrase level reads words that are less than this apart.
-    """
+    """Labels the words, then encodes them twice; the phrase level reads words that are less than ``window`` apart."""
 
     def __init__(
         self,
         separator: LevelSeparator,
         phrase_embedding: FractionalEmbedding,
-        phrase: EncoderLevel,
+        phrase: Level,
         sentence_embedding: FractionalEmbedding,
-        sentence: EncoderLevel,
+        sentence: Level,
         window: int,
     ) -> None:
         super().__init__()
@@ -117,14 +105,7 @@ class LevelsEncoder(nn.Module):
     def forward(
         self, tokens: Tensor, padding_mask: Tensor, temperature: Tensor | float, *, noisy: bool
     ) -> EncodedLevels:
-        """Encode a batch.
-
-        Args:
-            tokens: shape (B, S), padded on either side.
-            padding_mask: ``True`` at padding, shape (B, S).
-            temperature: of the labels.
-            noisy: draw labels instead of weighing them.
-        """
+        """Encode a batch; the arguments are those of ``LevelSeparator``."""
         labels = self.separator(tokens, padding_mask, temperature, noisy=noisy)
         words = padding_mask.logical_not()
         phrase = self.phrase(

@@ -25,15 +25,10 @@ LEVELS = 2
 
 
 class Labels(NamedTuple):
-    """Log-probabilities of both levels, float32.
+    """Log-probabilities of both levels, float32."""
 
-    Attributes:
-        used: with the noise of training; what all that follows reads, (..., 2).
-        expected: without it; what weak labels are compared with, (..., 2).
-    """
-
-    used: Tensor
-    expected: Tensor
+    used: Tensor  # with the noise of training; what all that follows reads, (..., 2)
+    expected: Tensor  # without it; what weak labels are compared with, (..., 2)
 
 
 def both_labels(logits: Tensor, temperature: Tensor | float, *, noisy: bool) -> Labels:
@@ -46,7 +41,7 @@ def soft_labels(logits: Tensor, temperature: Tensor | float, *, noisy: bool) -> 
     """Log of softmax((logits + g) / temperature), g being Gumbel noise or nothing.
 
     Args:
-        logits: shape (..., C).
+        logits: (..., C).
         temperature: above 0; the lower, the closer to one class a label with noise is.
         noisy: draw the class (training) instead of weighing all (inference).
 
@@ -64,26 +59,18 @@ def even_labels(batch: int, device: torch.device) -> Tensor:
     return torch.full((batch, LEVELS), 1.0 / LEVELS, device=device).log()
 
 
-class EncoderLevel(nn.Module):
-    """The encoder layers of a level, from the bottom."""
+class Level(nn.Module):
+    """The layers of a level, from the bottom."""
 
-    def __init__(self, layers: Iterable[EncoderLayer]) -> None:
+    def __init__(self, layers: Iterable[EncoderLayer | DecoderLayer]) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
 
     def forward(self, states: Tensor, bias: Tensor) -> Tensor:
-        """Embedded words (B, S, D), and the bias of the self-attention, broadcast to (B, A, S, S) -> (B, S, D)."""
+        """Encode words (B, S, D); the bias of the self-attention broadcasts to (B, A, S, S)."""
         for layer in self.layers:
             states = layer(states, bias)
         return states
-
-
-class DecoderLevel(nn.Module):
-    """The decoder layers of a level, from the bottom; a module, so that checkpoints keep their names."""
-
-    def __init__(self, layers: Iterable[DecoderLayer]) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(layers)
 
 
 def label_bias(log_probs: Tensor) -> Tensor:

@@ -54,7 +54,6 @@ def split_pairs(tokens: Tensor, padding_idx: int, end: int, separator: int) -> P
 
     Args:
         tokens: padded on either side, (B, S).
-        padding_idx: id of padding.
         end: id of the end symbol, as which the separator behind a sentence is read.
         separator: id of the separator.
     """
@@ -82,35 +81,20 @@ def split_pairs(tokens: Tensor, padding_idx: int, end: int, separator: int) -> P
 
 
 class Edits(NamedTuple):
-    """Vectors of how p becomes q.
+    """Vectors of how p becomes q."""
 
-    Attributes:
-        vector: z, (B, Z).
-        micro: m_i, (B, P, M).
-        keys: h^p_i, by which they are found, (B, P, D).
-        padding_mask: ``True`` at padding of p, (B, P).
-    """
-
-    vector: Tensor
-    micro: Tensor
-    keys: Tensor
-    padding_mask: Tensor
+    vector: Tensor  # z, (B, Z)
+    micro: Tensor  # m_i, (B, P, M)
+    keys: Tensor  # h^p_i, by which they are found, (B, P, D)
+    padding_mask: Tensor  # ``True`` at padding of p, (B, P)
 
 
 class EditProvider(nn.Module):
     """Micro edit vectors of a pair, and the vector of the whole edit.
 
     h^q = Encoder(q); [o_0; o] = Decoder([start; p], h^q), which sees all of p; m_i = tanh(W_m o_i + b_m). The other way
-    round, from q to p, with the same weights; z = W_z [tanh(W_0 o_0^{pq} + b_0); tanh(W_0 o_0^{qp} + b_0)].
-
-    Args:
-        encoder_layers: from the bottom.
-        decoder_layers: likewise.
-        dim: ``D``.
-        edit_dim: ``Z``.
-        micro_dim: ``M``.
-        dropout: on z.
-        start: id of the word that stands before p and gathers the edit.
+    round, from q to p, with the same weights; z = W_z [tanh(W_0 o_0^{pq} + b_0); tanh(W_0 o_0^{qp} + b_0)], with
+    dropout. ``start`` is the word that stands before p and gathers the edit.
     """
 
     def __init__(
@@ -156,12 +140,7 @@ class EditProvider(nn.Module):
 
 
 class EditAttention(MultiHeadAttention):
-    """Attention to states of other widths than its own, whose keys and values may be two things.
-
-    Args:
-        key_dim: width of what gives the keys.
-        value_dim: width of what gives the values.
-    """
+    """Attention to states of other widths than its own, whose keys and values may be two things."""
 
     def __init__(self, dim: int, heads: int, dropout: float, *, key_dim: int, value_dim: int) -> None:
         super().__init__(dim, heads, dropout)
@@ -179,10 +158,7 @@ class EditAttention(MultiHeadAttention):
 class EditedDecoderLayer(DecoderLayer):
     """A layer that attends to the micro edit vectors after the source: keys h^p, values m.
 
-    Args:
-        sizes: arguments of ``DecoderLayer``; its states are D + Z wide.
-        source_dim: ``D``.
-        micro_dim: ``M``.
+    Its arguments are those of ``DecoderLayer``, whose states are D + Z wide, and ``D`` and ``M``.
     """
 
     def __init__(self, *sizes: Any, source_dim: int, micro_dim: int) -> None:
@@ -213,13 +189,7 @@ class EditedMemory(SourceMemory):
 
 
 class EditedDecoder(TransformerDecoder):
-    """A decoder that reads z beside each word: [e(y_t); z] comes in, a state of the embeddings' width goes out.
-
-    Args:
-        embedding: of the tokens.
-        layers: ``EditedDecoderLayer``, from the bottom.
-        edit_dim: ``Z``.
-    """
+    """A decoder that reads z beside each word: [e(y_t); z] comes in, a state of the embeddings' width goes out."""
 
     def __init__(self, embedding: PositionedEmbedding, layers: Iterable[DecoderLayer], edit_dim: int) -> None:
         super().__init__(embedding, layers)

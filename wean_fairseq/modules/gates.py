@@ -21,10 +21,10 @@ def lstm_update(
     """c_t = f * c_{t-1} + i * g (+ added); h_t = o * tanh(c_t).
 
     Args:
-        gates: what goes into i, f, g and o, in this order, shape (B, 4H).
-        cell: c_{t-1}, shape (B, H).
-        added: another part of c_t (SC-LSTM), shape (B, H).
-        hidden_gates: another part of what goes into the gates, shape (B, 4H).
+        gates: what goes into i, f, g and o, in this order, (B, 4H).
+        cell: c_{t-1}, (B, H).
+        added: another part of c_t (SC-LSTM), (B, H).
+        hidden_gates: another part of what goes into the gates, (B, 4H).
 
     Returns:
         h_t and c_t, each of shape (B, H).
@@ -50,12 +50,9 @@ def gru_update(input_gates: Tensor, hidden_gates: Tensor, hidden: Tensor) -> Ten
     """h_t = (1 - z) * n + z * h_{t-1}, n = tanh(input part + r * hidden part).
 
     Args:
-        input_gates: the input's part of r, z and n, in this order, shape (B, 3H).
+        input_gates: the input's part of r, z and n, in this order, (B, 3H).
         hidden_gates: the part of h_{t-1}, likewise.
-        hidden: h_{t-1}, shape (B, H).
-
-    Returns:
-        h_t, shape (B, H).
+        hidden: h_{t-1}, (B, H).
     """
     if hidden.is_cuda:
         return torch.ops.aten._thnn_fused_gru_cell(input_gates, hidden_gates, hidden)[0]  # type: ignore[no-any-return]
@@ -67,11 +64,7 @@ def gru_update(input_gates: Tensor, hidden_gates: Tensor, hidden: Tensor) -> Ten
 
 
 class LoopedCell:
-    """An LSTM's or a GRU's cell for a loop over steps.
-
-    Args:
-        cell: holds the weights.
-    """
+    """An LSTM's or a GRU's cell for a loop over steps; ``cell`` holds the weights."""
 
     def __init__(self, cell: nn.LSTMCell | nn.GRUCell) -> None:
         self.of_input = LoopedLinear(cell.weight_ih, cell.bias_ih)
@@ -89,9 +82,7 @@ class LoopedCell:
 class LstmLayers:
     """The layers of an LSTM for a loop over steps whose input is known in parts only.
 
-    Args:
-        lstm: holds the weights; the last F units of its input are fed at each step.
-        fed_dim: ``F``; may be 0.
+    ``lstm`` holds the weights; the last F units of its input, maybe none, are fed at each step.
     """
 
     def __init__(self, lstm: nn.LSTM, fed_dim: int = 0) -> None:
@@ -114,17 +105,14 @@ class LstmLayers:
         dropout: Callable[[Tensor], Tensor],
         added: Sequence[Tensor | None] | None = None,
     ) -> list[Tensor]:
-        """Take a step.
+        """Take a step; returns what was read of the layers below the top one, (B, H) each.
 
         Args:
-            given: the known part of the first layer's gates, shape (B, 4H), see ``given``.
-            fed: shape (B, F).
+            given: the known part of the first layer's gates, (B, 4H), see ``given``.
+            fed: (B, F).
             state: h and c of each layer, (B, H) each, which are replaced.
             dropout: on the output of each layer that another one reads.
             added: to the cells of each layer, (B, H) each.
-
-        Returns:
-            What was read of the layers below the top one, (B, H) each.
         """
         hidden, cell = state
         outputs: list[Tensor] = []

@@ -10,6 +10,8 @@ Legend: ``B`` batch, ``T`` queries, ``S`` keys, ``D`` width, ``A`` heads, ``N`` 
 for all heads, (B, 1, T, S); granularities of queries are (B, 1, T, 1), of keys (B, 1, 1, S).
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -22,12 +24,7 @@ GRANULARITY_MASKS = ("resonance", "scope", "product", "mean")  # R, S, R * S and
 
 
 def resonance(query: Tensor, key: Tensor) -> Tensor:
-    """The resonance of two granularities; not symmetric, and at least 1/2 of a granularity with itself.
-
-    Args:
-        query: z_i, in [0, 1].
-        key: z_j, broadcast with ``query``.
-    """
+    """The resonance of z_i and z_j, which broadcast; not symmetric, and at least 1/2 of a granularity with itself."""
     coarse = 1.0 - query
     return coarse * (coarse - key).clamp(min=0.0) + query * (coarse + key).clamp(max=1.0)  # eq. 6
 
@@ -45,17 +42,14 @@ def scope(query: Tensor, distance: Tensor, length: Tensor) -> Tensor:
 
 
 def granularity_mask(kind: str, query: Tensor, key: Tensor, distance: Tensor, length: Tensor) -> Tensor:
-    """M: resonance, scope, their product or their mean; resonance alone in a sentence of up to 2 words.
+    """M (B, 1, T, S): resonance, scope, their product or their mean; resonance alone in a sentence of up to 2 words.
 
     Args:
         kind: one of ``GRANULARITY_MASKS``.
-        query: z_i, shape (B, 1, T, 1).
-        key: z_j, shape (B, 1, 1, S).
-        distance: shape (T, S).
+        query: z_i, (B, 1, T, 1).
+        key: z_j, (B, 1, 1, S).
+        distance: (T, S).
         length: N, broadcast to (B, 1, T, 1).
-
-    Returns:
-        Shape (B, 1, T, S).
     """
     resonant = resonance(query, key)
     if kind == "resonance":
@@ -68,11 +62,7 @@ def granularity_mask(kind: str, query: Tensor, key: Tensor, distance: Tensor, le
 
 
 class GranularityHead(nn.Module):
-    """z = sigmoid(H w_G + b_G), a granularity for every state (eq. 4).
-
-    Args:
-        dim: ``D``.
-    """
+    """z = sigmoid(H w_G + b_G), a granularity for every state (eq. 4)."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -88,13 +78,8 @@ class GranularityHead(nn.Module):
 class GranularityAttention(MultiHeadAttention):
     """Attention whose weights are multiplied by a mask that depends on granularities; a subclass says which.
 
-    What is read (``Keyed``) has its granularities beside its keys and values, shape (B, 1, S, 1).
-
-    Args:
-        dim: ``D``.
-        heads: ``A``.
-        dropout: on the weights.
-        normalize: let the weights of a row sum to 1 (the authors' code), or not (eq. 9).
+    What is read (``Keyed``) has its granularities beside its keys and values, (B, 1, S, 1). With ``normalize`` the
+    weights of a row sum to 1 (the authors' code), or not (eq. 9).
     """
 
     def __init__(self, dim: int, heads: int, dropout: float, *, normalize: bool = True) -> None:
@@ -123,18 +108,14 @@ class GranularSelfAttention(GranularityAttention):
     """Self-attention under the mask of ``kind``.
 
     Args:
-        dim: ``D``.
-        heads: ``A``.
-        dropout: on the weights.
+        sizes: arguments of ``MultiHeadAttention``.
         kind: one of ``GRANULARITY_MASKS``.
         length: N for every sentence; 0 = the words that a query can see. In an encoder these are the words of its
             sentence, in a decoder those up to itself, so that N does not depend on what is still to be written.
     """
 
-    def __init__(
-        self, dim: int, heads: int, dropout: float, *, kind: str, length: int = 0, normalize: bool = True
-    ) -> None:
-        super().__init__(dim, heads, dropout, normalize=normalize)
+    def __init__(self, *sizes: Any, kind: str, length: int = 0, normalize: bool = True) -> None:
+        super().__init__(*sizes, normalize=normalize)
         self.kind = kind
         self.length = length
 

@@ -47,29 +47,15 @@ class GlobalAttention(nn.Module):
     """a_ti = softmax_i score(h_t, h_i); c_t = sum_i a_ti h_i; attentional state = tanh(W_c [c_t; h_t]).
 
     The score is h_t . W_a h_i (``general``) or h_t . h_i (``dot``). There are no biases, as in the papers.
-
-    Args:
-        score: one of ``GLOBAL_SCORES``.
-        hidden_size: ``H``.
-
-    Raises:
-        ValueError: if the score is unknown.
     """
 
     def __init__(self, score: str, hidden_size: int) -> None:
         super().__init__()
-        if score not in GLOBAL_SCORES:
-            raise ValueError(f"`score` must be one of {', '.join(GLOBAL_SCORES)}, but is {score!r} instead.")
         self.key_proj = nn.Linear(hidden_size, hidden_size, bias=False) if score == "general" else None  # W_a
         self.combine = nn.Linear(2 * hidden_size, hidden_size, bias=False)  # W_c
 
     def remember(self, states: Tensor, padding_mask: Tensor) -> AttentionMemory:
-        """The keys that ``forward`` attends to, made once a batch.
-
-        Args:
-            states: encoder outputs, shape (B, S, H).
-            padding_mask: ``True`` at source padding, shape (B, S).
-        """
+        """What ``forward`` attends to: encoder outputs (B, S, H), ``True`` at padding in ``padding_mask`` (B, S)."""
         keys = states if self.key_proj is None else self.key_proj(states)
         of_context = self.combine.weight[:, : states.size(-1)]
         return AttentionMemory(keys, linear(states, of_context), padding_mask)
@@ -86,12 +72,12 @@ class GlobalAttention(nn.Module):
         """Attend from every decoder state to the source of the same sentence.
 
         Args:
-            query: decoder states h_t, shape (N, T, H); N is a multiple of B.
+            query: decoder states h_t, (N, T, H); N is a multiple of B.
             memory: of the source.
             maps: from ``maps``, where there is a loop.
 
         Returns:
-            Attentional states, shape (N, T, H), and attention weights, shape (N, T, S).
+            Attentional states, (N, T, H), and attention weights, (N, T, S).
         """
         maps = maps or self.maps(memory)
         queries = fold_hypotheses(query, len(memory.keys))  # (B, K * T, H)
@@ -113,15 +99,7 @@ class InputFeedingLstm(nn.Module):
 
     Dropout falls on the output of every layer that another one reads, and on a_t where words are scored from it. The
     next step is fed the same a_t (OpenNMT, and so NTS); with ``dropout_input``, dropout falls on all that the first
-    layer reads instead, each time anew (the release of EncDecA).
-
-    Args:
-        embed_dim: ``E``.
-        hidden_size: ``H``.
-        num_layers: ``L``.
-        attention: over the encoder outputs.
-        dropout: probability.
-        dropout_input: see above; the words given are to have had dropout already.
+    layer reads instead, each time anew (the release of EncDecA): the words given are to have had it already.
     """
 
     def __init__(
@@ -148,7 +126,7 @@ class InputFeedingLstm(nn.Module):
         """Run over all steps.
 
         Args:
-            words: embeddings of the words before each step, shape (N, T, E).
+            words: embeddings of the words before each step, (N, T, E).
             memory: of the source of B sentences; N is a multiple of B.
             state: before the first step.
 

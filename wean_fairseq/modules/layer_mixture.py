@@ -28,15 +28,10 @@ class LayerMixture(nn.Module):
             start at 1 / L.
         num_layers: ``L``.
         num_mixtures: ``N``; 1 where all layers of the decoder share one mixture.
-
-    Raises:
-        ValueError: for an unknown kind.
     """
 
     def __init__(self, kind: str, num_layers: int, num_mixtures: int) -> None:
         super().__init__()
-        if kind not in MIXTURES:
-            raise ValueError(f"`kind` must be one of {', '.join(MIXTURES)}, but is {kind!r} instead.")
         self.kind = kind
         self.num_mixtures = num_mixtures
         if kind == "softmax":
@@ -82,13 +77,11 @@ class TopicFusion(nn.Module):
         bert_dim: ``H``.
 
     Raises:
-        ValueError: for an unknown kind, or ``sequence`` with E != H.
+        ValueError: for ``sequence`` with E != H.
     """
 
     def __init__(self, kind: str, word_dim: int, bert_dim: int) -> None:
         super().__init__()
-        if kind not in FUSIONS:
-            raise ValueError(f"`kind` must be one of {', '.join(FUSIONS)}, but is {kind!r} instead.")
         if kind == "sequence" and word_dim != bert_dim:
             raise ValueError(
                 f"fusion 'sequence' puts word vectors and BERT's states into one sequence, so both must be equally "
@@ -99,15 +92,7 @@ class TopicFusion(nn.Module):
         self.proj = nn.Linear(word_dim + bert_dim, word_dim) if kind == "feature" else None
 
     def forward(self, words: Tensor, mixed: Tensor) -> Tensor:
-        """Join.
-
-        Args:
-            words: G, shape (B, S, E).
-            mixed: B_j for all j, shape (B, N, S, H).
-
-        Returns:
-            H_j for all j, shape (B, N, S or 2 S, ``output_dim``).
-        """
+        """H_j for all j from G (B, S, E) and B_j for all j (B, N, S, H): (B, N, S or 2 S, ``output_dim``)."""
         words = words.unsqueeze(1).expand(-1, mixed.size(1), -1, -1)  # (B, N, S, E)
         joined = torch.cat([words, mixed], dim=2 if self.kind == "sequence" else 3)  # Eq. (3)
         return joined if self.proj is None else self.proj(joined)

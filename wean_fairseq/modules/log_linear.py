@@ -21,13 +21,8 @@ class LogLinearOutput(QueryEmbedding):
 
     The base's map stands where a linear output layer has its own, so that the parameters have the same names.
 
-    Args:
-        query_dim: ``D``.
-        lexical_dim: ``L``.
-        num_embeddings: ``V``.
-        share: the usual w. A search may round a row of numbers by its largest one (int8): with the factor w on their
-            side, differences of biases are no larger than the weights that they stand with.
-        unk_index: as of ``QueryEmbedding``.
+    ``share`` is the usual w. A search may round a row of numbers by its largest one (int8): with the factor w on their
+    side, differences of biases are no larger than the weights that they stand with.
     """
 
     _joined: Tensor | None = None

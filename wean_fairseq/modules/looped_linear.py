@@ -18,11 +18,8 @@ from torch.nn.functional import linear
 class LoopedLinear:
     """values @ weight.T + bias, to be made before a loop and called within it, any number of times.
 
-    Each backward through the steps goes on to the weight: what one of them left behind would be counted by the next.
-
-    Args:
-        weight: shape (O, I); or one for each sentence, (B, O, I).
-        bias: shape (O,), or ``None``.
+    The weight is (O, I), or one for each sentence, (B, O, I); the bias (O,) or ``None``. Each backward through the
+    steps goes on to the weight: what one of them left behind would be counted by the next.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:

@@ -14,11 +14,11 @@ def masked_softmax(scores: Tensor, padding_mask: Tensor | None) -> Tensor:
     """Softmax over the last dimension, in float32, giving masked positions exactly no weight.
 
     Args:
-        scores: unnormalised scores, shape (B, T, S).
-        padding_mask: ``True`` at padding, shape (B, S); ``None`` if nothing is to be masked.
+        scores: unnormalised scores, (B, T, S).
+        padding_mask: ``True`` at padding, (B, S); ``None`` if nothing is to be masked.
 
     Returns:
-        Weights in the dtype of ``scores``, shape (B, T, S). A row whose positions are all masked is all zero.
+        Weights in the dtype of ``scores``, (B, T, S). A row whose positions are all masked is all zero.
     """
     if padding_mask is None:
         return torch.softmax(scores, dim=-1, dtype=torch.float32).to(scores.dtype)
@@ -41,8 +41,3 @@ class _MaskedSoftmax(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (weights,) = ctx.saved_tensors
         return torch._softmax_backward_data(grad, weights, -1, weights.dtype), None
-
-
-def left_padding(padding_mask: Tensor) -> Tensor:
-    """Count the padding before the first real token of each row: shape (B, S) -> (B,)."""
-    return padding_mask.long().cumprod(dim=1).sum(dim=1)

@@ -122,14 +122,9 @@ class OutputLayer(nn.Module):
         return self
 
     def scores(self, query: Tensor, embeddings: Tensor) -> Tensor:
-        """Unnormalised scores of the whole dictionary.
+        """Scores (logits) of the whole dictionary from queries (..., D) and embeddings (V, E): (..., V).
 
-        Args:
-            query: shape (..., D).
-            embeddings: shape (V, E).
-
-        Returns:
-            Scores (logits), shape (..., V); -inf for words outside the candidates.
+        A word outside the candidates has -inf.
         """
         parts = self.parts(query.reshape(-1, query.size(-1)), embeddings)
         if isinstance(parts, Additive):
@@ -149,17 +144,14 @@ class OutputLayer(nn.Module):
         padding_idx: int,
         label_smoothing: float = 0.0,
     ) -> LossSums:
-        """Cross entropy over the candidates, summed over the tokens that are not padding.
+        """The smoothed loss and the negative log-likelihood over the candidates, summed over the tokens.
 
         Args:
-            query: shape (..., D).
-            embeddings: shape (V, E).
-            target: dictionary indices, shape (...); one outside the candidates counts as ``unk_index``.
+            query: (..., D).
+            embeddings: (V, E).
+            target: dictionary indices, (...); one outside the candidates counts as ``unk_index``.
             padding_idx: the index in ``target`` that is no token.
             label_smoothing: mass spread over the other candidates.
-
-        Returns:
-            The smoothed loss and the negative log-likelihood, summed.
         """
         keep = target.flatten().ne(padding_idx).nonzero().squeeze(1)  # found once: a GPU makes the host wait for it
         kept = self.known_targets(target.flatten().index_select(0, keep))  # (N,)
@@ -176,19 +168,14 @@ class OutputLayer(nn.Module):
 
 
 class QueryEmbedding(OutputLayer):
-    """Score queries against candidate word embeddings.
+    """Score queries against candidate word embeddings, by one of ``QUERY_SCORES``.
 
     Args:
-        score: one of ``QUERY_SCORES``.
-        query_dim: ``D``.
-        embed_dim: ``E``.
-        num_embeddings: ``V``.
         bias: add the bias of the authors' release to ``general``.
         detach: let no gradient reach the embeddings from here (the ablation of the "third source").
 
     Raises:
-        ValueError: for an unknown score, ``dot`` with D != E, ``bias`` with another score than ``general``,
-            or more candidates than the dictionary has.
+        ValueError: for ``dot`` with D != E, and for ``bias`` with another score than ``general``.
     """
 
     def __init__(
@@ -206,11 +193,6 @@ class QueryEmbedding(OutputLayer):
     ) -> None:
         super().__init__(num_embeddings, num_candidates, unk_index, chunk_size)
         self.score = _build_score(score, query_dim, embed_dim, num_embeddings, bias)
-        if num_candidates is not None and not unk_index < num_candidates <= num_embeddings:
-            raise ValueError(
-                f"`num_candidates` must be above {unk_index} (the special symbols) and at most the dictionary's "
-                f"{num_embeddings} entries, but is {num_candidates} instead."
-            )
         self.detach = detach
 
     @property
@@ -228,8 +210,6 @@ class QueryEmbedding(OutputLayer):
 
 
 def _build_score(score: str, query_dim: int, embed_dim: int, num_embeddings: int, bias: bool) -> nn.Module:
-    if score not in QUERY_SCORES:
-        raise ValueError(f"`score` must be one of {', '.join(QUERY_SCORES)}, but is {score!r} instead.")
     if bias and score != "general":
         raise ValueError(f"`bias` belongs to the score 'general', but the score is {score!r}.")
     if score == "dot":

@@ -7,8 +7,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from .masking import left_padding
-
 
 def run_over_words(
     rnn: nn.LSTM | nn.GRU, inputs: Tensor, padding_mask: Tensor
@@ -17,18 +15,18 @@ def run_over_words(
 
     Args:
         rnn: ``batch_first``, of any depth, in one direction or both.
-        inputs: shape (B, S, E).
-        padding_mask: ``True`` at padding, which is all on the left or all on the right of a sentence, shape (B, S).
+        inputs: (B, S, E).
+        padding_mask: ``True`` at padding, which is all on the left or all on the right of a sentence, (B, S).
 
     Returns:
-        The outputs, each where its word stands and zero at padding, shape (B, S, D * H); and the final state, the one
-        after a sentence's last word (backwards: after its first), (L * D, B, H): for an LSTM the pair (h, c).
+        The outputs, each where its word stands and zero at padding, (B, S, D * H); and the final state, the one after a
+        sentence's last word (backwards: after its first), (L * D, B, H): for an LSTM the pair (h, c).
     """
     length = padding_mask.size(1)
     # Packing wants the words on the left; the outputs go back to where their words stood, so that attention weights
     # line up with the source as given.
     position = torch.arange(length, device=padding_mask.device)
-    shift = left_padding(padding_mask).unsqueeze(1)  # (B, 1)
+    shift = padding_mask.long().cumprod(dim=1).sum(dim=1, keepdim=True)  # padding before the first word, (B, 1)
     words = padding_mask.logical_not().sum(dim=1).clamp(min=1).cpu()
     on_the_left = _gather_positions(inputs, (position + shift) % length)  # (B, S, E)
     packed = pack_padded_sequence(on_the_left, words, batch_first=True, enforce_sorted=False)

@@ -23,11 +23,6 @@ class RecurrentLatent(nn.Module):
     """z_t = mu_t + sigma_t * eps, eps ~ N(0, I), in training; z_t = mu_t otherwise.
 
     h_t = sigmoid(W x_t + U z_{t-1} + b); mu_t and log sigma_t^2 are linear maps of h_t.
-
-    Args:
-        input_dim: ``I`` of x_t.
-        hidden_size: ``H``.
-        latent_dim: ``Z``.
     """
 
     def __init__(self, input_dim: int, hidden_size: int, latent_dim: int) -> None:

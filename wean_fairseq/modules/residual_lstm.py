@@ -23,15 +23,9 @@ class ResidualLstm(nn.Module):
     no residual.
 
     Args:
-        input_dim: ``E``.
-        hidden_size: ``H``.
-        num_layers: ``L``.
         residual_every: n; 0 = no residuals.
         dropout: after every layer, before the sum.
         recurrent: the recurrence goes on with the sum.
-
-    Raises:
-        ValueError: if there is no layer, or n is negative.
     """
 
     def __init__(
@@ -45,11 +39,6 @@ class ResidualLstm(nn.Module):
         recurrent: bool = False,
     ) -> None:
         super().__init__()
-        if num_layers < 1 or residual_every < 0:
-            raise ValueError(
-                "a residual LSTM needs at least 1 layer, and a residual every n >= 0 layers (0 = none), but was given "
-                f"{num_layers} layers and n = {residual_every}."
-            )
         self.residual_every = residual_every
         self.block_sizes = _block_sizes(num_layers, residual_every)
         widths = [input_dim] + [hidden_size] * (len(self.block_sizes) - 1)
@@ -63,13 +52,12 @@ class ResidualLstm(nn.Module):
     def forward(
         self, inputs: Tensor, start: LstmState | None = None, padding_mask: Tensor | None = None
     ) -> tuple[Tensor, LstmState]:
-        """Run over all steps.
+        """Run over all steps of inputs (B, T, E).
 
         Args:
-            inputs: shape (B, T, E).
-            start: h and c of every layer before the first step, each (L, B, H); zero if ``None``.
-            padding_mask: ``True`` at padding on either side, which is skipped, shape (B, T); such sentences start from
-                zero. ``None`` if every step counts.
+            inputs: to the lowest layer.
+            start: h and c of every layer before the first step, (L, B, H) each; zero if ``None``.
+            padding_mask: ``True`` at padding on either side, which is skipped, (B, T); such sentences start from zero.
 
         Returns:
             The outputs (B, T, H), meaningless at padding, and h and c of every layer after the last step, (L, B, H).
@@ -95,7 +83,6 @@ class ResidualLstm(nn.Module):
 def _run(
     block: nn.LSTM, inputs: Tensor, start: LstmState | None, padding_mask: Tensor | None
 ) -> tuple[Tensor, LstmState]:
-    """Run a block as one fused LSTM."""
     if padding_mask is None:
         outputs, final = block(inputs, start)
     else:

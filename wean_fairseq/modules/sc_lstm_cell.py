@@ -31,14 +31,7 @@ class KeywordRows(Memory):
 
 
 class KeywordGate(nn.Module):
-    """The reading gate r_t = sigmoid(W_wr w_t + alpha sum_l W_hr^l h^l_{t-1}) and what the cells get, tanh(W_d d_t).
-
-    Args:
-        num_keywords: ``V``.
-        embed_dim: ``E``.
-        num_layers: ``L``.
-        hidden_size: ``H``.
-    """
+    """The reading gate r_t = sigmoid(W_wr w_t + alpha sum_l W_hr^l h^l_{t-1}) and what the cells get, tanh(W_d d_t)."""
 
     def __init__(self, num_keywords: int, embed_dim: int, num_layers: int, hidden_size: int) -> None:
         super().__init__()
@@ -61,16 +54,13 @@ class KeywordGate(nn.Module):
 
     @staticmethod
     def step(keywords: Tensor, word_part: Tensor, outputs: Tensor, rows: KeywordRows) -> tuple[Tensor, Tensor]:
-        """Read keywords out.
+        """d_t, float32, (N, k), and what is added to the cells of all layers, (N, L * H).
 
         Args:
-            keywords: d_{t-1}, float32, shape (N, k).
-            word_part: of this step, shape (N, k).
-            outputs: h_{t-1} of all layers, shape (N, L * H).
+            keywords: d_{t-1}, float32, (N, k).
+            word_part: of this step, (N, k).
+            outputs: h_{t-1} of all layers, (N, L * H).
             rows: from ``pick``; N is a multiple of B.
-
-        Returns:
-            d_t, float32, shape (N, k), and what is added to the cells of all layers, shape (N, L * H).
         """
         reading = fold_hypotheses(outputs.unsqueeze(1), len(rows.write)).transpose(1, 2)  # (B, L * H, K)
         hidden_part = torch.bmm(rows.hidden_read, reading).transpose(1, 2).flatten(0, 1)  # (N, k)
@@ -82,11 +72,11 @@ def first_keywords(keywords: Tensor, padding_mask: Tensor) -> Tensor:
     """d_0: 1 in each slot with a keyword, but 0 where an earlier slot has the same, as d has one place a keyword.
 
     Args:
-        keywords: shape (B, k).
-        padding_mask: ``True`` at slots without a keyword, shape (B, k).
+        keywords: (B, k).
+        padding_mask: ``True`` at slots without a keyword, (B, k).
 
     Returns:
-        float32, shape (B, k).
+        float32, (B, k).
     """
     same = keywords.unsqueeze(2).eq(keywords.unsqueeze(1)).tril(diagonal=-1)  # (B, k, k): with an earlier one
     return (~padding_mask & ~same.any(dim=2)).float()
@@ -98,9 +88,9 @@ def control_loss(keywords: Tensor, first: Tensor, step_padding_mask: Tensor) -> 
     The norms are Euclidean; eta and xi are ``STEP_WEIGHT`` and ``STEP_BASE``.
 
     Args:
-        keywords: d_1 ... d_T, shape (B, T, k).
-        first: d_0, shape (B, k).
-        step_padding_mask: ``True`` after the end of an essay, shape (B, T).
+        keywords: d_1 ... d_T, (B, T, k).
+        first: d_0, (B, k).
+        step_padding_mask: ``True`` after the end of an essay, (B, T).
 
     Returns:
         A float32 scalar.

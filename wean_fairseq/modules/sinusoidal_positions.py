@@ -22,11 +22,6 @@ class SinusoidalEmbedding(nn.Module):
     """sqrt(D) e(word) + PE(position), followed by dropout. It stands where ``PositionedEmbedding`` does.
 
     Positions count from the first column, so padding must be on the right.
-
-    Args:
-        words: (V, D).
-        max_positions: length of the longest sentence.
-        dropout: on the result.
     """
 
     positions: Tensor
@@ -58,15 +53,7 @@ class SinusoidalEmbedding(nn.Module):
 
 
 def sinusoid(positions: Tensor, dim: int) -> Tensor:
-    """sin(p / 10000^(2k / D)) in dimension 2k, the cosine in 2k + 1 (AIAYN, section 3.5).
-
-    Args:
-        positions: any numbers, whole or not, shape (...).
-        dim: ``D``.
-
-    Returns:
-        Shape (..., D), float32.
-    """
+    """sin(p / 10000^(2k / D)) in dimension 2k, cosine in 2k + 1 (AIAYN, section 3.5): (...) -> (..., D), float32."""
     twice_k = torch.arange(0, dim, 2, device=positions.device)
     angles = positions.float().unsqueeze(-1) * LONGEST_WAVE ** (-twice_k / dim)  # (..., D / 2, rounded up)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., :dim]

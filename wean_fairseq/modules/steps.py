@@ -21,13 +21,9 @@ from .masking import masked_softmax
 
 @dataclass(frozen=True)
 class Rows:
-    """Tensors with a row for each sentence or hypothesis; a field may be ``None``.
+    """Tensors with a row for each sentence or hypothesis; a field may be ``None``."""
 
-    Attributes:
-        row_axis: where the rows of the tensors are.
-    """
-
-    row_axis: ClassVar[int] = 0
+    row_axis: ClassVar[int] = 0  # where the rows of the tensors are
 
     def select(self, rows: Tensor, *more: Tensor | None) -> Self:
         """The rows (R,) of every tensor; a part that has rows of its own gets all the arguments."""
@@ -78,19 +74,12 @@ class LstmStart(Memory):
 
 @dataclass(frozen=True)
 class Step:
-    """The result of steps before the words of the vocabulary are scored.
+    """The result of steps before the words of the vocabulary are scored."""
 
-    Attributes:
-        features: what words are scored from, (N, T, D).
-        attention: weights of the source positions, (N, T, S); ``None`` where there is no attention.
-        copying: scores of copying; ``None`` where nothing is copied.
-        extra: what a family shows or needs for its loss, by name.
-    """
-
-    features: Tensor
-    attention: Tensor | None
-    copying: Copying | None = None
-    extra: Mapping[str, Tensor] = field(default_factory=dict)
+    features: Tensor  # what words are scored from, (N, T, D)
+    attention: Tensor | None  # weights of the source positions, (N, T, S); ``None`` where there is no attention
+    copying: Copying | None = None  # scores of copying; ``None`` where nothing is copied
+    extra: Mapping[str, Tensor] = field(default_factory=dict)  # what a family shows or needs for its loss, by name
 
 
 def fold_hypotheses(values: Tensor, sentences: int) -> Tensor:

@@ -14,25 +14,15 @@ from torch import Tensor
 
 
 class Chunks(NamedTuple):
-    """The places of the chunks of a batch of texts.
+    """The places of the chunks of a batch of texts."""
 
-    Attributes:
-        text: which text each chunk belongs to, (R,).
-        number: which of its text's chunks each is, from 0, (R,).
-        start: the step at which each begins, (R,).
-        row: the chunk that each step belongs to, (B, T).
-        real: ``True`` at steps that are not padding, (B, T).
-        length: of the longest chunk, ``L``.
-        before: steps before the last chunk of a text, of the text that has most.
-    """
-
-    text: Tensor
-    number: Tensor
-    start: Tensor
-    row: Tensor
-    real: Tensor
-    length: int
-    before: int
+    text: Tensor  # which text each chunk belongs to, (R,)
+    number: Tensor  # which of its text's chunks each is, from 0, (R,)
+    start: Tensor  # the step at which each begins, (R,)
+    row: Tensor  # the chunk that each step belongs to, (B, T)
+    real: Tensor  # ``True`` at steps that are not padding, (B, T)
+    length: int  # of the longest chunk, ``L``
+    before: int  # steps before the last chunk of a text, of the text that has most
 
     def split(self, values: Tensor) -> Tensor:
         """Give each chunk a row: (B, T, ...) -> (R, L, ...), zero after a chunk's end."""
@@ -55,13 +45,10 @@ def _zero_outside(values: Tensor, inside: Tensor) -> Tensor:
 
 
 def find_chunks(words: Tensor, padding_idx: int, separator: int) -> Chunks:
-    """Find the chunks among the words that a decoder reads.
+    """Find the chunks among the words that a decoder reads, (B, T).
 
-    Args:
-        words: the words before each step: a start symbol, then words and separators, then padding, shape (B, T). A
-            step that reads a separator is the first of a new chunk, as the very first step is.
-        padding_idx: id of padding.
-        separator: id of the separator.
+    These are a start symbol, then words and separators, then padding. A step that reads a separator is the first of a
+    new chunk, as the very first step is.
     """
     real = words.ne(padding_idx)
     real[:, 0] = True
@@ -79,13 +66,7 @@ def find_chunks(words: Tensor, padding_idx: int, separator: int) -> Chunks:
 
 
 def text_before(words: Tensor, chunks: Chunks, padding_idx: int) -> Tensor:
-    """The text before each chunk, its separators included: (B, T) -> (R, M), padded on the right.
-
-    Args:
-        words: as in ``find_chunks``; the start symbol is not part of the text.
-        chunks: from ``find_chunks``.
-        padding_idx: fills the rows up.
-    """
+    """The text before each chunk, separators included, start symbol not: (B, T) -> (R, M), padded on the right."""
     # At least one word, be it padding: then whatever reads the text is in use in every batch of distributed training.
     longest = max(1, chunks.before)
     before = words[:, 1 : longest + 1][chunks.text]  # (R, M)

@@ -15,9 +15,7 @@ from .masking import masked_softmax
 class TopicImportance(nn.Module):
     """phi = N sigmoid([T_1; ...; T_k] U_f): how many of the essay's steps each topic is to have.
 
-    Args:
-        num_topics: ``k``; slots without a topic count as zero vectors.
-        embed_dim: ``E``.
+    Slots without a topic count as zero vectors.
     """
 
     def __init__(self, num_topics: int, embed_dim: int) -> None:
@@ -28,11 +26,11 @@ class TopicImportance(nn.Module):
         """Return phi.
 
         Args:
-            topics: the topics' embeddings T_j, zero in slots without one, shape (B, k, E).
-            lengths: N of each essay, shape (B,).
+            topics: the topics' embeddings T_j, zero in slots without one, (B, k, E).
+            lengths: N of each essay, (B,).
 
         Returns:
-            phi, float32, shape (B, k).
+            phi, float32, (B, k).
         """
         share = torch.sigmoid(self.proj(topics.flatten(1)).float())
         return lengths.unsqueeze(1).float() * share
@@ -44,10 +42,10 @@ def attend_uncovered(
     """alpha_t = softmax_j(C_{t-1,j} g_tj) and C_t = C_{t-1} - alpha_t / phi.
 
     Args:
-        scores: g_t without coverage, v . tanh(W h_{t-1} + U T_j), shape (B, k).
-        coverage: C_{t-1}, shape (B, k).
-        importance: phi, shape (B, k).
-        padding_mask: ``True`` at slots without a topic, shape (B, k).
+        scores: g_t without coverage, v . tanh(W h_{t-1} + U T_j), (B, k).
+        coverage: C_{t-1}, (B, k).
+        importance: phi, (B, k).
+        padding_mask: ``True`` at slots without a topic, (B, k).
 
     Returns:
         alpha_t, zero at slots without a topic, and C_t, both float32 and of shape (B, k).
@@ -59,16 +57,13 @@ def attend_uncovered(
 def importance_loss(
     weights: Tensor, importance: Tensor, topic_padding_mask: Tensor, step_padding_mask: Tensor
 ) -> Tensor:
-    """sum_j (phi_j - sum_t alpha_tj)^2, over all essays: the loss of the authors' code, not in the paper.
+    """sum_j (phi_j - sum_t alpha_tj)^2, over all essays: the loss of the authors' code, not in the paper; float32.
 
     Args:
-        weights: alpha, shape (B, T, k).
-        importance: phi, shape (B, k).
-        topic_padding_mask: ``True`` at slots without a topic, shape (B, k).
-        step_padding_mask: ``True`` after the end of an essay, shape (B, T).
-
-    Returns:
-        A float32 scalar.
+        weights: alpha, (B, T, k).
+        importance: phi, (B, k).
+        topic_padding_mask: ``True`` at slots without a topic, (B, k).
+        step_padding_mask: ``True`` after the end of an essay, (B, T).
     """
     given = weights.float().masked_fill(step_padding_mask.unsqueeze(-1), 0.0).sum(dim=1)  # (B, k)
     return (importance - given).square().masked_fill(topic_padding_mask, 0.0).sum()

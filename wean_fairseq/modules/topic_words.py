@@ -10,26 +10,18 @@ from torch import Tensor
 
 
 class TopicWords(NamedTuple):
-    """The topics of a batch.
+    """The topics of a batch."""
 
-    Attributes:
-        tokens: the topic in each slot, ``padding_idx`` in the slots that are left over, (B, k).
-        padding_mask: ``True`` at the slots that are left over, (B, k).
-        slot: where the topic of a source position stands, -1 where there is none, (B, S).
-    """
-
-    tokens: Tensor
-    padding_mask: Tensor
-    slot: Tensor
+    tokens: Tensor  # the topic in each slot, ``padding_idx`` in the slots that are left over, (B, k)
+    padding_mask: Tensor  # ``True`` at the slots that are left over, (B, k)
+    slot: Tensor  # where the topic of a source position stands, -1 where there is none, (B, S)
 
 
 def topic_words(src_tokens: Tensor, padding_idx: int, eos_idx: int, num_slots: int | None = None) -> TopicWords:
     """Put the words of each source, end symbol and padding left out, into slots.
 
     Args:
-        src_tokens: topic words and end symbols, padded on either side, shape (B, S).
-        padding_idx: id of padding.
-        eos_idx: id of the end symbol.
+        src_tokens: topic words and end symbols, padded on either side, (B, S).
         num_slots: ``k``; ``None`` = as many as the batch may need.
 
     Raises:
@@ -51,8 +43,8 @@ def scatter_to_source(values: Tensor, slot: Tensor) -> Tensor:
     """Move what belongs to topics to where the topics stand in the source, with zero elsewhere.
 
     Args:
-        values: one for each step and slot, shape (B, T, k).
-        slot: of ``TopicWords``, shape (B, S).
+        values: one for each step and slot, (B, T, k).
+        slot: of ``TopicWords``, (B, S).
 
     Returns:
         Shape (B, T, S).

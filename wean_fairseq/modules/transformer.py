@@ -38,12 +38,7 @@ class Attended(NamedTuple):
 
 
 class MultiHeadAttention(nn.Module):
-    """softmax(Q K^T / sqrt(d) + bias) V, with A heads (AIAYN, section 3.2).
-
-    Args:
-        dim: ``D``.
-        heads: ``A``.
-        dropout: on the weights.
+    """softmax(Q K^T / sqrt(d) + bias) V, with A heads (AIAYN, section 3.2) and dropout on the weights.
 
     Raises:
         ValueError: if the heads do not divide the width.
@@ -51,7 +46,7 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, dim: int, heads: int, dropout: float) -> None:
         super().__init__()
-        if heads < 1 or dim % heads:
+        if dim % heads:
             raise ValueError(
                 f"attention heads must divide the width of the states, but there are {heads} heads and {dim} units."
             )
@@ -148,15 +143,7 @@ class EncoderLayer(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, states: Tensor, bias: Tensor | None) -> Tensor:
-        """One layer.
-
-        Args:
-            states: shape (B, S, D).
-            bias: of the self-attention, broadcast to (B, A, S, S).
-
-        Returns:
-            Shape (B, S, D).
-        """
+        """States (B, S, D) -> (B, S, D), with a bias of the self-attention that broadcasts to (B, A, S, S)."""
         attended = self.self_attention(states, self.self_attention.project(states), bias)
         states = self.self_norm(states + self.dropout(attended.output))
         output: Tensor = self.output_norm(states + self.dropout(self.feed_forward(states)))
@@ -164,14 +151,9 @@ class EncoderLayer(nn.Module):
 
 
 class PositionedEmbedding(nn.Module):
-    """LayerNorm(word + position + segment): BERT's input, with one segment.
+    """LayerNorm(word + position + segment), with dropout: BERT's input, with one segment.
 
     Positions count from the first token that is not padding, so that padding on either side changes nothing.
-
-    Args:
-        words: (V, D), with its ``padding_idx``.
-        max_positions: length of the longest sentence.
-        dropout: on the result.
     """
 
     def __init__(self, words: nn.Embedding, max_positions: int, dropout: float) -> None:
@@ -187,7 +169,7 @@ class PositionedEmbedding(nn.Module):
         """Embed tokens (N, T), which come after those ``read``: (N, T, D).
 
         Raises:
-            ValueError: if a sentence is longer than there are positions.
+            ValueError: if there are more tokens than positions.
         """
         place = tokens.ne(self.padding_idx).long().cumsum(dim=1) - 1  # (N, T)
         length = tokens.size(1)
@@ -208,12 +190,7 @@ class PositionedEmbedding(nn.Module):
 
 
 class TransformerEncoder(nn.Module):
-    """An embedding and layers.
-
-    Args:
-        embedding: of the tokens.
-        layers: from the bottom; ``EncoderLayer`` or what overrides it.
-    """
+    """An embedding and layers from the bottom: ``EncoderLayer`` or what overrides it."""
 
     def __init__(self, embedding: PositionedEmbedding, layers: Iterable[EncoderLayer]) -> None:
         super().__init__()
@@ -242,12 +219,7 @@ class TransformerEncoder(nn.Module):
 
 
 class TiedOutput(OutputLayer):
-    """Scores of words as in BERT: E LayerNorm(GELU(W h + b)) + b_V, with E the embedding of the decoder.
-
-    Args:
-        dim: ``D``.
-        num_embeddings: ``V``.
-    """
+    """Scores of words as in BERT: E LayerNorm(GELU(W h + b)) + b_V, with E the embedding of the decoder."""
 
     def __init__(self, dim: int, num_embeddings: int) -> None:
         super().__init__(num_embeddings)

@@ -30,17 +30,11 @@ from .words_read import SharedWords, WordsRead
 
 
 class Decoded(NamedTuple):
-    """Result of a decoder (layer).
+    """Result of a decoder (layer)."""
 
-    Attributes:
-        states: (B, Q, D).
-        context: what the cross-attention read from the source, (B, Q, D).
-        log_weights: of the cross-attention, if wanted: (B, A, Q, S), float32.
-    """
-
-    states: Tensor
-    context: Tensor
-    log_weights: Tensor | None
+    states: Tensor  # (B, Q, D)
+    context: Tensor  # what the cross-attention read from the source, (B, Q, D)
+    log_weights: Tensor | None  # of the cross-attention, if wanted: (B, A, Q, S), float32
 
 
 @dataclass(frozen=True)
@@ -58,15 +52,10 @@ class LayerState(State):
 
 @dataclass(frozen=True)
 class SourceMemory(Memory):
-    """The source as the layers read it.
+    """The source as the layers read it."""
 
-    Attributes:
-        layers: what each of them reads, (B, ...) each.
-        bias: of the attention to the source, (B, 1, 1, S).
-    """
-
-    layers: tuple[Keyed, ...]
-    bias: Tensor
+    layers: tuple[Keyed, ...]  # what each of them reads, (B, ...) each
+    bias: Tensor  # of the attention to the source, (B, 1, 1, S)
 
 
 @dataclass(frozen=True)
@@ -80,14 +69,7 @@ class DecoderState(State):
 class DecoderLayer(nn.Module):
     """Self-attention, attention to the source and feed-forward, each with dropout, residual and normalisation.
 
-    Args:
-        dim: ``D``.
-        heads: ``A``.
-        inner_dim: ``F``.
-        dropout: on the output of each part.
-        attention_dropout: on the attention weights.
-        attention: makes the self-attention from the arguments of ``MultiHeadAttention``.
-        cross_attention: makes the attention to the source in the same way.
+    The arguments are those of ``EncoderLayer``; ``cross_attention`` makes the attention to the source.
     """
 
     def __init__(
@@ -127,7 +109,7 @@ class DecoderLayer(nn.Module):
         """One layer.
 
         Args:
-            states: shape (B, Q, D).
+            states: (B, Q, D).
             source: from ``remember``.
             state: what was kept of the words before.
             read: the words read, these included.
@@ -157,12 +139,7 @@ class DecoderLayer(nn.Module):
 
 
 class TransformerDecoder(nn.Module):
-    """An embedding and layers that read the source.
-
-    Args:
-        embedding: of the tokens.
-        layers: from the bottom; ``DecoderLayer`` or what overrides it.
-    """
+    """An embedding and layers from the bottom, which read the source: ``DecoderLayer`` or what overrides it."""
 
     def __init__(self, embedding: PositionedEmbedding | SinusoidalEmbedding, layers: Iterable[DecoderLayer]) -> None:
         super().__init__()
@@ -170,12 +147,7 @@ class TransformerDecoder(nn.Module):
         self.layers = nn.ModuleList(layers)
 
     def remember(self, source: Tensor, padding_mask: Tensor) -> SourceMemory:
-        """The source as the steps read it.
-
-        Args:
-            source: encoder states, shape (B, S, D).
-            padding_mask: ``True`` at source padding, shape (B, S).
-        """
+        """Encoder states (B, S, D) as the steps read them; padding is ``True`` in ``padding_mask`` (B, S)."""
         return remember(self.layers, source, padding_bias(padding_mask))
 
     def begin(self, memory: SourceMemory) -> DecoderState:
@@ -185,16 +157,13 @@ class TransformerDecoder(nn.Module):
     def forward(
         self, tokens: Tensor, memory: SourceMemory, state: DecoderState, *, with_weights: bool = False
     ) -> tuple[Decoded, DecoderState]:
-        """Read more words.
+        """What the last layer gives for more words, and the state after them.
 
         Args:
-            tokens: shape (N, T), padding on the right only: one, or from the first on as many as there are.
+            tokens: (N, T), padding on the right only: one, or from the first on as many as there are.
             memory: from ``remember``.
             state: after the words before.
             with_weights: return the weights of the last layer's attention to the source.
-
-        Returns:
-            What the last layer gives, and the state after these words.
         """
         sentences = len(memory.bias)
         read = state.read.append(tokens.ne(self.embedding.padding_idx), sentences)
@@ -229,7 +198,7 @@ def decode(
 
     Args:
         layers: ``DecoderLayer`` or what overrides it, from the bottom.
-        states: embedded words, shape (B, Q, D).
+        states: embedded words, (B, Q, D).
         memory: of the source.
         kept: the states of the layers.
         read: the words read, these included.

@@ -6,8 +6,6 @@ Legend: ``B`` batch, ``S`` source length, ``E`` embedding width, ``H`` hidden wi
 import torch
 from torch import Tensor, nn
 
-GATE_INPUTS = ("state-and-word", "state")
-
 
 class GatedLstm(nn.Module):
     """h_t = LSTM(beta_t e_t, h_(t-1)); beta_t = sigmoid(v . relu(W [h_(t-1); e_t] + b) + a), the importance of a word.
@@ -23,8 +21,6 @@ class GatedLstm(nn.Module):
 
     def __init__(self, input_dim: int, hidden_size: int, gate_input: str) -> None:
         super().__init__()
-        if gate_input not in GATE_INPUTS:
-            raise ValueError(f"`gate_input` must be one of {', '.join(GATE_INPUTS)}, but is {gate_input!r} instead.")
         self.cell = nn.LSTMCell(input_dim, hidden_size)
         self.gate_hidden = nn.Linear(hidden_size + input_dim, hidden_size) if gate_input == "state-and-word" else None
         self.gate = nn.Linear(hidden_size, 1)
@@ -33,11 +29,11 @@ class GatedLstm(nn.Module):
         """Read sentences, as if each stood alone.
 
         Args:
-            embedded: e_t, shape (B, S, E).
-            padding_mask: ``True`` at padding, on either side, shape (B, S).
+            embedded: e_t, (B, S, E).
+            padding_mask: ``True`` at padding, on either side, (B, S).
 
         Returns:
-            h_t where words stand and zero at padding, shape (B, S, H); and the state (h, c) after the last word,
+            h_t where words stand and zero at padding, (B, S, H); and the state (h, c) after the last word,
             (B, H) each.
         """
         hidden = cell = embedded.new_zeros(len(embedded), self.cell.hidden_size)

@@ -3,7 +3,6 @@
 fairseq's ``adagrad`` starts them at zero, and then the first update moves every weight by the whole learning rate.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, List  # noqa: UP035 - fairseq's parser knows `List`
 
@@ -26,11 +25,7 @@ class AccumulatorAdagradConfig(FairseqDataclass):
 
 @register_optimizer("adagrad_accumulator", dataclass=AccumulatorAdagradConfig)
 class AccumulatorAdagrad(FairseqOptimizer):
-    """``torch.optim.Adagrad`` with an initial accumulator.
-
-    Raises:
-        UserError: if the accumulator would start below zero.
-    """
+    """``torch.optim.Adagrad`` with an initial accumulator; raises ``UserError`` if that is below zero."""
 
     def __init__(self, cfg: AccumulatorAdagradConfig, params: Any) -> None:
         super().__init__(cfg)
@@ -42,8 +37,7 @@ class AccumulatorAdagrad(FairseqOptimizer):
     @property
     def optimizer_config(self) -> dict[str, Any]:
         """Arguments of torch's optimiser; a training that goes on keeps those of its checkpoint."""
-        lr = self.cfg.lr
-        return {"lr": lr[0] if isinstance(lr, Sequence) else lr, "weight_decay": self.cfg.weight_decay}
+        return {"lr": self.cfg.lr[0], "weight_decay": self.cfg.weight_decay}
 
     @property
     def supports_flat_params(self) -> bool:

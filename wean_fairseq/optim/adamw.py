@@ -3,7 +3,7 @@
 fairseq's ``adam`` decays every parameter, and computes the update of each one by itself in Python.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, List  # noqa: UP035 - fairseq's parser knows `List`
 
@@ -56,9 +56,8 @@ class AdamW(FairseqOptimizer):
     @property
     def optimizer_config(self) -> dict[str, Any]:
         """Arguments of torch's optimiser, for every group; a training that goes on keeps those of its checkpoint."""
-        lr = self.cfg.lr
         return {
-            "lr": lr[0] if isinstance(lr, Sequence) else lr,
+            "lr": self.cfg.lr[0],
             "betas": (self.cfg.beta1, self.cfg.beta2),
             "eps": self.cfg.eps,
         }

@@ -9,7 +9,7 @@ eps / sqrt(c), which is what it gets here.
 import ast
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, List  # noqa: UP035 - fairseq's parser knows `List`
 
@@ -37,12 +37,7 @@ class FusedAdamConfig(FairseqDataclass):
 class FairseqRuleAdam(torch.optim.Optimizer):
     """Adam with decoupled weight decay and fairseq's epsilon; its state is laid out like that of fairseq's ``adam``.
 
-    Args:
-        params: of the model, in float32.
-        lr: learning rate.
-        betas: decay of the means of gradients and of squared gradients.
-        eps: added to the root of the mean of squared gradients, before its bias is corrected.
-        weight_decay: of every parameter.
+    The parameters are in float32; epsilon is added before the bias of the mean of squared gradients is corrected.
     """
 
     def __init__(
@@ -79,7 +74,6 @@ class FairseqRuleAdam(torch.optim.Optimizer):
         return state
 
     def _update(self, params: list[Tensor], count: int, device: torch.device, group: dict[str, Any]) -> None:
-        """Update ``params``, which have been updated ``count`` times before."""
         states = [self.state[parameter] for parameter in params]
         beta1, beta2 = group["betas"]
         adamw(
@@ -127,9 +121,8 @@ class FusedAdam(FairseqOptimizer):
     @property
     def optimizer_config(self) -> dict[str, Any]:
         """Arguments of the optimiser; a training that goes on keeps those of its checkpoint."""
-        lr = self.cfg.lr
         return {
-            "lr": lr[0] if isinstance(lr, Sequence) else lr,
+            "lr": self.cfg.lr[0],
             "betas": _betas(self.cfg.adam_betas),
             "eps": self.cfg.adam_eps,
             "weight_decay": self.cfg.weight_decay,

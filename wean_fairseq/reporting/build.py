@@ -14,7 +14,7 @@ from .document import Block, Document, FigureBlock, ListBlock, Section, slug
 from .runs import Run, ScoredSet
 from .samples import samples_block
 from .scores import Entry, Experiment
-from .style import figure_style, write_figure
+from .style import write_figure
 
 _CURVES = ("bleu", "nll_loss", "loss", "ppl")
 _TITLES = 3  # experiments that the page's title names
@@ -37,7 +37,6 @@ class Report:
         self._compared: set[tuple[str, str]] = set()  # experiments and test sets that stand side by side at the top
 
     def document(self, runs: Sequence[Run], command: str, version: str) -> Document:
-        """The whole report."""
         experiments = scores.group_runs(runs)
         groups = overview.shared_tests(experiments)
         sections = [self._overview(entries) for entries in groups]
@@ -62,8 +61,7 @@ class Report:
         blocks += [overview.reading(entries), overview.table(entries)]
         panels = overview.panels(entries)
         if panels:
-            names = [name for panel in panels for name, _, _ in panel.systems]
-            blocks.append(self._write_figure(partial(figures.scores, panels), names, title, f"{title}: some scores"))
+            blocks.append(self._write_figure(partial(figures.scores, panels), title, f"{title}: some scores"))
         return Section(title, [*blocks, *comparison.published_tables(entries)])
 
     def _experiment(self, experiment: Experiment) -> Iterator[Section]:
@@ -111,15 +109,13 @@ class Report:
         return blocks
 
     def _score_figure(self, experiment: Experiment, name: str) -> Iterator[FigureBlock]:
-        """A few metrics of all systems in one figure, if there are any."""
         tests = experiment.tests(name)
         panels = overview.panels([Entry(experiment, name)], scores.metrics_to_draw(tests))
         if panels:
             spans = f"mean, least and most of {len(tests)} seeds" if len(tests) > 1 else "with bootstrap intervals"
             spans = spans if _has_intervals(tests) or len(tests) > 1 else "without intervals"
             title = f"{experiment.title} {name} scores"
-            systems = scores.systems_of(tests)
-            yield self._write_figure(partial(figures.scores, panels), systems, title, f"Scores on {name}, {spans}")
+            yield self._write_figure(partial(figures.scores, panels), title, f"Scores on {name}, {spans}")
 
     def _curves(self, experiment: Experiment) -> list[Block]:
         blocks: list[Block] = []
@@ -131,7 +127,6 @@ class Report:
                 continue
             block = self._write_figure(
                 partial(plot, having, [metric]),
-                [history.name for history in having],
                 f"{experiment.title} {run.seed} curves {metric}",
                 f"Validation {metric}{_seed_suffix(experiment, run)}",
             )
@@ -154,10 +149,8 @@ class Report:
             blocks += inside.from_checkpoints(experiment.title, run, seed, self._write_figure)
         return blocks
 
-    def _write_figure(self, draw: Callable[[], Any], texts: Sequence[str], name: str, caption: str) -> FigureBlock:
-        """Draw a figure whose labels say ``texts``, and write it."""
-        with figure_style(texts):
-            png, svg = write_figure(draw(), self.folder / slug(name, self._drawn))
+    def _write_figure(self, draw: Callable[[], Any], name: str, caption: str) -> FigureBlock:
+        png, svg = write_figure(draw, self.folder / slug(name, self._drawn))
         return FigureBlock(png, svg, caption)
 
 
@@ -166,12 +159,10 @@ def _has_intervals(tests: Sequence[ScoredSet]) -> bool:
 
 
 def _seed_suffix(experiment: Experiment, run: Run) -> str:
-    """Which of several trainings a figure is of."""
     return f", seed {run.seed}" if len(experiment.runs) > 1 else ""
 
 
 def _common_metric(histories: Sequence[TrainingLog]) -> str:
-    """The metric that most logs have at validation, BLEU before losses."""
     counts = {metric: sum(metric in history.valid[-1].values for history in histories) for metric in _CURVES}
     return max(_CURVES, key=lambda metric: counts[metric]) if any(counts.values()) else ""
 
@@ -186,7 +177,6 @@ def _costs(experiment: Experiment) -> list[Block]:
 
 
 def _reading_notes(tests: Sequence[ScoredSet]) -> list[str]:
-    """Notes on reading the tables of scores."""
     items = []
     baseline = scores.baseline_of(tests[0])
     if any(test.evaluation.comparisons for test in tests):

@@ -60,7 +60,6 @@ def _data_name(table: Table, entry: Entry) -> str:
 
 
 def _matching_data(table: Table, name: str) -> str:
-    """The data set of a published table whose patterns fit a name, or nothing."""
     return next((data for data, patterns in table.experiments.items() if fits(name, patterns)), "")
 
 
@@ -93,12 +92,10 @@ def _comparison_table(table: Table, data: str, entries: Sequence[Entry]) -> Tabl
 
 
 def _experiment_suffix(entry: Entry, entries: Sequence[Entry]) -> str:
-    """Which of several experiments it is."""
     return f", {entry.experiment.title}" if len(entries) > 1 else ""
 
 
 def _our_row(table: Table, entry: Entry, system: str, origin: str, entries: Sequence[Entry]) -> list[Cell]:
-    """A row of ours."""
     scores = (_score(table, place, entry, system, entries) for place in range(len(table.columns)))
     return [Cell(system), Cell(origin), *scores]
 
@@ -126,14 +123,12 @@ def _copy_row(table: Table, entries: Sequence[Entry]) -> list[list[Cell]]:
 
 
 def _our_data(test: ScoredSet) -> str:
-    """The data of our rows, which need not be the paper's."""
     script = test.manifest.get("script")
     size = f"{test.evaluation.data['sentences']:,} sentences of {test.name}"
     return f"{size}, prepared by preprocess/{script}.py" if script else size
 
 
 def _runs_of(row: Row, entry: Entry) -> list[str]:
-    """Our systems that a published row is compared with."""
     if row.experiments and not any(fits(name, row.experiments) for name in _experiment_names(entry)):
         return []
     return [system for system in row.runs if system in names_of(entry.tests)]

@@ -59,7 +59,6 @@ def warnings(experiment: Experiment) -> Iterator[ListBlock]:
 
 
 def _data_warnings(run: Run) -> Iterator[str]:
-    """Data that stands in for other data, and what training and test have in common."""
     for manifest in [run.manifest, *(test.manifest for test in run.sets.values())]:
         if manifest.get("remark"):
             yield f"Stand-in data: {manifest['remark']}"

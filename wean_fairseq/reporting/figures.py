@@ -1,6 +1,6 @@
 """The figures of the papers, drawn: attention, copying, coverage of topics, layers of BERT, neighbours of words.
 
-Each function returns a matplotlib figure, to be called within `style.figure_style` and given to `style.write_figure`.
+Each function returns a matplotlib figure; `style.write_figure` calls it within the project's style.
 Granularities are drawn by `wean_fairseq.evaluation.granularity.plot`, learning curves by
 `wean_fairseq.evaluation.curves.plot`.
 """
@@ -39,7 +39,6 @@ def _heat_map(
 
 
 def _size(rows: int, columns: int) -> tuple[float, float]:
-    """Inches of a panel with so many words."""
     return max(3.6, 2.0 + _WORD * columns), max(1.9, 1.1 + 0.27 * rows)
 
 

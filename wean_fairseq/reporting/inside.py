@@ -18,8 +18,8 @@ from .document import Block, Cell, FigureBlock, ListBlock, TableBlock
 from .dumps import Attention, has_words, read_provenance
 from .runs import Run, System
 
-#: Draws a figure whose labels say some words, and writes it under a name: (draw, words, name, caption).
-Write = Callable[[Callable[[], Any], Sequence[str], str, str], FigureBlock]
+#: Draws a figure, and writes it under a name: (draw, name, caption).
+Write = Callable[[Callable[[], Any], str, str], FigureBlock]
 
 _SENTENCES = 6  # of a dump that are drawn
 _LONGEST = 60  # words of one that is
@@ -43,19 +43,17 @@ def from_dumps(stem: str, system: System, seed: str, write: Write) -> Iterator[B
             sentence._replace(words=figures.labels(sentence.words))
             for sentence in granularity.spread(short, _SENTENCES)
         ]
-        words = [word for sentence in shown for word in sentence.words]
         caption = f"{system.name}: granularity z of source words by layer{seed}"
         if shown:
-            yield write(partial(granularity.plot, shown), words, f"{stem} granularity", caption)
+            yield write(partial(granularity.plot, shown), f"{stem} granularity", caption)
         yield _granularity_table(system, sentences)
     if "provenance" in system.dumps:
         written = [item for item in read_provenance(system.dumps["provenance"]).values() if has_words(item)]
         small = [item for item in written if max(len(item.source), len(item.output)) <= _LONGEST]
         copied = granularity.spread(small, _SENTENCES // 2)
-        words = [word for sentence in copied for word in sentence.source]
         caption = f"{system.name}: where the words of some outputs came from{seed}"
         if copied:
-            yield write(partial(figures.provenance, copied), words, f"{stem} provenance", caption)
+            yield write(partial(figures.provenance, copied), f"{stem} provenance", caption)
 
 
 def _granularity_table(system: System, sentences: Sequence[granularity.Sentence]) -> TableBlock:
@@ -73,7 +71,7 @@ def from_checkpoints(title: str, run: Run, seed: str, write: Write) -> Iterator[
         weights = _mixture(str(file))
         if weights:
             caption = f"{name}: weights of BERT's layers{seed}"
-            yield write(partial(figures.layer_weights, weights), [], f"{title} {name} layers", caption)
+            yield write(partial(figures.layer_weights, weights), f"{title} {name} layers", caption)
     if not checkpoints:
         return
     missing: list[str] = []
@@ -123,7 +121,6 @@ def find_example(run: Run) -> tuple[Path, str] | None:
 def _attention(
     title: str, checkpoints: dict[str, Path], data: Path, line: str, seed: str, write: Write, missing: list[str]
 ) -> Iterator[Block]:
-    """Attention of every system on the same sentence."""
     from . import trace
 
     for name, file in checkpoints.items():
@@ -138,14 +135,12 @@ def _attention(
             first = Attention(found.source, found.output[:_ATTENDING], found.weights[:_ATTENDING])
             cut = f" by the first {_ATTENDING} words" if len(found.output) > _ATTENDING else ""
             caption = f"{name}: attention on one sentence of the test set{cut}{seed}"
-            words = [*first.source, *first.output]
-            yield write(partial(figures.attention, [first]), words, f"{title} {name} attention", caption)
+            yield write(partial(figures.attention, [first]), f"{title} {name} attention", caption)
 
 
 def _neighbours(
     run: Run, checkpoints: dict[str, Path], dictionary: Path, seed: str, missing: list[str]
 ) -> Iterator[TableBlock]:
-    """Nearest neighbours of some frequent words in the embedding of every system, in a table."""
     from ..evaluation.neighbours import find_neighbours, load_embedding
 
     columns: dict[str, list[str]] = {}

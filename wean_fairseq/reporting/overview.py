@@ -69,7 +69,6 @@ def table(entries: Sequence[Entry]) -> TableBlock:
 
 
 def _copy_cell(key: str, entries: Sequence[Entry]) -> Cell:
-    """The score of the source, from an experiment that has it."""
     having = [
         entry for entry in _comparable_entries(entries, key) if scores.mean_of(entry.tests, COPY_ROW, key) is not None
     ]
@@ -106,7 +105,6 @@ def _is_comparable(entry: Entry, key: str, entries: Sequence[Entry]) -> bool:
 
 
 def _comparable_entries(entries: Sequence[Entry], key: str) -> list[Entry]:
-    """The experiments that have a metric, computed in the same way."""
     return [entry for entry in entries if scores.signature_of(entry.tests, key) and _is_comparable(entry, key, entries)]
 
 

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from ..evaluation.neighbours import EMBEDDING, find_neighbours, load_embedding
 from ..evaluation.text_files import decode_lines, read_lines
 from . import figures, trace
 from .dumps import Provenance, has_words, kind_of_dump, read_provenance
-from .style import figure_style, write_figure
+from .style import write_figure
 
 _EXAMPLES = """examples:
   wean-plot attention --checkpoint checkpoint_best.pt --data RUN/bin --text sentences.txt --output attention
@@ -30,8 +31,8 @@ pieces. For a folder of wean-export it is running text.
 """
 
 
-#: A figure to draw: a function that makes it, and the texts of its labels.
-Drawing = tuple[Callable[[], Any], list[str]]
+#: Draws a matplotlib figure.
+Drawing = Callable[[], Any]
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -90,13 +91,10 @@ def drawing(args: argparse.Namespace) -> Drawing:
         UserError: if a file is missing or does not fit.
     """
     if args.figure == "layers":
-        weights = load_mixture(args.checkpoint).tolist()
-        return lambda: figures.layer_weights(weights), []
+        return partial(figures.layer_weights, load_mixture(args.checkpoint).tolist())
     if args.figure == "neighbours":
         words, embedding = load_embedding(args.checkpoint, args.dictionary, args.embedding)
-        near = find_neighbours(embedding, words, args.words, args.number)
-        shown = [*args.words, *(word for _, others in near for word, _ in others)]
-        return lambda: figures.neighbours(near), shown
+        return partial(figures.neighbours, find_neighbours(embedding, words, args.words, args.number))
     return _drawing_of_dump(args) if getattr(args, "dump", None) else _drawing_of_checkpoint(args)
 
 
@@ -128,12 +126,8 @@ def _drawing_of_checkpoint(args: argparse.Namespace) -> Drawing:
     if args.figure == "provenance":
         return _provenance_drawing(trace.provenance(model, lines, args.beam))
     if args.figure == "attention":
-        attended = trace.attention(model, lines, args.beam)
-        shown = [word for item in attended for word in item.source + item.output]
-        return lambda: figures.attention(attended), shown
-    covered = trace.coverage(model, lines, args.beam, length)
-    shown = [word for item in covered for word in item.topics + item.output]
-    return lambda: figures.coverage(covered), shown
+        return partial(figures.attention, trace.attention(model, lines, args.beam))
+    return partial(figures.coverage, trace.coverage(model, lines, args.beam, length))
 
 
 def _select_lines(args: argparse.Namespace, items: Sequence[Any]) -> list[Any]:
@@ -147,16 +141,14 @@ def _select_lines(args: argparse.Namespace, items: Sequence[Any]) -> list[Any]:
 
 
 def _granularity_drawing(sentences: list[granularities.Sentence]) -> Drawing:
-    shown = [item._replace(words=figures.labels(item.words)) for item in sentences]
-    return lambda: granularities.plot(shown), [word for item in shown for word in item.words]
+    return partial(granularities.plot, [item._replace(words=figures.labels(item.words)) for item in sentences])
 
 
 def _provenance_drawing(sentences: list[Provenance]) -> Drawing:
     written = [sentence for sentence in sentences if has_words(sentence)]
     if not written:
         raise UserError("the outputs are empty, so there is nothing to draw; choose other sentences.")
-    words = [word for item in written for word in [*item.source, *(step.word for step in item.output)]]
-    return lambda: figures.provenance(written), words
+    return partial(figures.provenance, written)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -165,10 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     configure_logging("wean-plot")
 
     def work() -> str:
-        draw, texts = drawing(args)
-        with figure_style(texts):
-            paths = write_figure(draw(), Path(args.output))
-        return "".join(f"{path}\n" for path in paths)
+        return "".join(f"{path}\n" for path in write_figure(drawing(args), Path(args.output)))
 
     return exit_status("wean-plot", work)
 

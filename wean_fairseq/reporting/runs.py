@@ -212,7 +212,6 @@ def decoding_speed(path: Path) -> float | None:
 
 
 def _read_scores(run: Run, file: Path) -> None:
-    """Add the scores of a JSON file, and the texts they are of."""
     try:
         content = read_json(file, ())
     except (UserError, ValueError, TypeError, RecursionError):
@@ -235,7 +234,6 @@ def _read_scores(run: Run, file: Path) -> None:
 
 
 def _find_texts(run: Run, test: ScoredSet) -> None:
-    """Find source, references and outputs by their hashes."""
     files = test.evaluation.data.get("files", {})
     for role in ("source", "references"):
         for entry in files.get(role, [])[:1]:
@@ -278,7 +276,6 @@ def _locate(folder: Path, entry: dict[str, Any], likely: list[str]) -> Path | No
 
 
 def _read_outputs(run: Run, test: ScoredSet, name: str, path: Path) -> None:
-    """Read the outputs of a system as the scorer did."""
     try:
         if path.suffix == ".log":
             output = read_generated(name, path, oov_source=test.sources or None)

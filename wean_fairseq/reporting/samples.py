@@ -97,7 +97,6 @@ def samples_block(run: Run, test: ScoredSet, number: int) -> SamplesBlock | None
 
 
 def _dumps(run: Run, test: ScoredSet) -> Mapping[str, Mapping[int, Provenance]]:
-    """The copy provenance of the systems that left one."""
     found = {}
     for name in test.outputs:
         path = run.systems[name].dumps.get("provenance") if name in run.systems else None

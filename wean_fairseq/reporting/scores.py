@@ -39,16 +39,13 @@ class Experiment:
 
     @property
     def sets(self) -> list[str]:
-        """Names of the test sets."""
         return list(dict.fromkeys(name for run in self.runs for name in run.sets))
 
     def tests(self, name: str) -> list[ScoredSet]:
-        """The scores on a test set, one a run that has them."""
         return [run.sets[name] for run in self.runs if name in run.sets]
 
     @property
     def seeds(self) -> list[str]:
-        """The seeds that are known."""
         return [run.seed for run in self.runs if run.seed]
 
 
@@ -60,7 +57,6 @@ class Entry(NamedTuple):
 
     @property
     def tests(self) -> list[ScoredSet]:
-        """The scores, one a seed."""
         return self.experiment.tests(self.name)
 
 

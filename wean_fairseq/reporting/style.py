@@ -6,8 +6,7 @@ Legends and sizes are meant for print at the width of a page's column: nothing i
 import logging
 import unicodedata
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -78,7 +77,7 @@ def limited(text: str) -> str:
 
 @lru_cache(maxsize=1)
 def chinese_font() -> str | None:
-    """A font on this machine that has Chinese characters; its name, or a warning and ``None``."""
+    """The name of a font on this machine that has Chinese characters; ``None`` if there is none."""
     from matplotlib import font_manager
 
     def known() -> str | None:
@@ -91,38 +90,22 @@ def chinese_font() -> str | None:
             if any(part in Path(path).name.lower() for part in _CHINESE_FILES):
                 font_manager.fontManager.addfont(path)
         name = known()
-    if name is None:
-        logger.warning(
-            "no font with Chinese characters was found, so figures show boxes in their place: "
-            "install one, for example the package fonts-noto-cjk, and draw again"
-        )
-    else:
-        logger.info(f"Chinese labels are set in {name}")
     return name
 
 
-@contextmanager
-def figure_style(texts: Iterable[str] = ()) -> Iterator[str | None]:
-    """Draw in the project's style.
-
-    Args:
-        texts: what labels will say; where it is Chinese, a font that has it is looked for.
-
-    Yields:
-        The font of Chinese labels; ``None`` where none is needed or found.
-    """
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    font = chinese_font() if any(has_chinese(text) for text in texts) else None
-    settings: Any = {**_SETTINGS, "font.family": ["DejaVu Sans", *([font] if font else [])]}
-    with mpl.rc_context(settings), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # it was said once, in words
-        yield font
+@lru_cache(maxsize=1)
+def _name_font(font: str | None) -> None:
+    if font is not None:
+        logger.info(f"Chinese labels are set in {font}")
+        return
+    logger.warning(
+        "no font with Chinese characters was found, so figures show boxes in their place: "
+        "install one, for example the package fonts-noto-cjk, and draw again"
+    )
 
 
-def write_figure(figure: Any, stem: Path) -> list[Path]:
-    """Write a matplotlib figure as ``stem.png`` and ``stem.svg``.
+def write_figure(draw: Callable[[], Any], stem: Path) -> list[Path]:
+    """Draw a matplotlib figure in the project's style, and write it as ``stem.png`` and ``stem.svg``.
 
     Returns:
         The two files.
@@ -130,13 +113,24 @@ def write_figure(figure: Any, stem: Path) -> list[Path]:
     Raises:
         UserError: if it is too large, or they cannot be written.
     """
-    if max(figure.get_size_inches()) > _LARGEST:
-        raise UserError("the sentences are too long or too many to draw; choose fewer and shorter ones.")
+    import matplotlib as mpl
+    from matplotlib.text import Text
+
+    mpl.use("Agg")
     paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in ("png", "svg")]
-    try:
-        stem.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot make {stem.parent}: {error.strerror}.") from None
-    for path in paths:
-        save(figure, path, _RESOLUTION)
+    font = chinese_font()
+    settings: Any = {**_SETTINGS, "font.family": ["DejaVu Sans", *([font] if font else [])]}
+    with mpl.rc_context(settings), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # said once, in words
+        figure = draw()
+        if max(figure.get_size_inches()) > _LARGEST:
+            raise UserError("the sentences are too long or too many to draw; choose fewer and shorter ones.")
+        if any(has_chinese(label.get_text()) for label in figure.findobj(Text)):
+            _name_font(font)
+        try:
+            stem.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot make {stem.parent}: {error.strerror}.") from None
+        for path in paths:
+            save(figure, path, _RESOLUTION)
     return paths

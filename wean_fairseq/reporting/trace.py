@@ -29,7 +29,6 @@ def load(checkpoint: str, data: str | None, **options: Any) -> TextModel:
 
 
 def _check_no_empty(lines: Sequence[str]) -> Sequence[str]:
-    """The lines, none of which is empty."""
     empty = [number for number, line in enumerate(lines, start=1) if not line.strip()]
     if empty or not lines:
         raise UserError(f"line {empty[0] if empty else 1} of the text is empty; give a sentence a line.")

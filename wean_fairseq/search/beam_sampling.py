@@ -13,9 +13,6 @@ class BeamSampling(BeamSearch):
 
     The probability of a candidate is the softmax of the summed log-probabilities of its whole hypothesis; nothing is
     drawn twice. The numbers come from torch's generator, which ``--seed`` sets.
-
-    Args:
-        continuations: 1 or more.
     """
 
     def __init__(self, tgt_dict: Dictionary, continuations: int = CONTINUATIONS) -> None:
@@ -31,16 +28,13 @@ class BeamSampling(BeamSearch):
         original_batch_idxs: Tensor | None = None,
         candidate_multiple: int = 2,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Candidates of a step, best first.
+        """Candidates of a step, best first: their sums, words and hypotheses, (B, candidates) each.
 
         Args:
             step: from 0, at which all hypotheses of a sentence are the same.
             lprobs: log-probabilities of the next word, (B, K, V).
             scores: sums so far, (B, K, steps).
             candidate_multiple: candidates for each hypothesis kept.
-
-        Returns:
-            Their sums, words and hypotheses: (B, candidates) each.
         """
         beam = lprobs.size(1)
         if step == 0:

@@ -190,13 +190,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
     ) -> set[int]:
         """Keep the hypotheses that end among the best K candidates; returns the rows of the sentences that are done.
 
-        Args:
-            search: gets them.
-            beams: before the step.
-            step: from 0.
-            totals: sums of the candidates, (B, M).
-            ends: which of them end, (B, M).
-            parents: their hypotheses within the sentence, (B, M).
+        Of the candidates come their sums, which of them end, and their hypotheses within the sentence, (B, M) each.
         """
         if isinstance(self.search, TopAwareBeamSearch):
             self.search.observe(totals, ends)
@@ -243,7 +237,6 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         return _Beams(words.unsqueeze(1), totals, memory, state, [beams.sentences[row] for row in kept])
 
     def _results(self, search: _Search, device: torch.device) -> list[list[dict[str, Any]]]:
-        """The finished hypotheses of each sentence, best first."""
         traced = iter(search.tree.trace([one for found in search.finished for one in found], self.eos, device))
         results = []
         for found in search.finished:
@@ -254,7 +247,6 @@ class FastSequenceGenerator(PaperSequenceGenerator):
 
 
 def _check_rounding(factors: str, decoder: StepDecoder[Any, Any]) -> None:
-    """See ``FastSequenceGenerator``."""
     flag = f"--{factors}-scores"
     if not decoder.output.by_product:
         raise UserError(

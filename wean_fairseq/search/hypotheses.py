@@ -19,8 +19,6 @@ class Finished(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """The words and totals that a step added."""
-
     words: Tensor  # (N',)
     totals: Tensor  # (N',)
     parents: Tensor  # rows before the step, (N',)
@@ -47,7 +45,6 @@ class HypothesisTree:
         Args:
             finished: in any order.
             end: the word that ended them.
-            device: where the result is wanted.
 
         Returns:
             ``tokens`` (T,) with ``end``, ``score``, ``positional_scores`` (T,), ``attention`` (S, T) or empty,

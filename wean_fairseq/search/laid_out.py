@@ -27,10 +27,6 @@ class LaidOut:
         num_words: of the dictionary.
         max_rows: the most hypotheses of a step.
         factors: of the products; see ``FastSequenceGenerator``.
-
-    Attributes:
-        decoder: it takes the steps.
-        scores: of the words.
     """
 
     def __init__(self, given: StepDecoder[Any, Any], num_words: int, max_rows: int, factors: str) -> None:

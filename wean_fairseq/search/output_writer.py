@@ -48,9 +48,7 @@ class OutputWriter(ABC):
         """Describe the best output of each sentence.
 
         Args:
-            model: that searched.
             sample: the batch, with spelling ids.
-            slot_map: of the batch.
             finalized: what the search found, with slots.
         """
         if self._file is None:
@@ -103,8 +101,7 @@ def granularities(
 
     Args:
         model: a model whose encoder and decoder return ``granularity`` (B, L, T).
-        slot_map: of the batch.
-        row: of the sentence in it.
+        row: of the sentence in the batch.
         output: with slots, (T,).
 
     Returns:
@@ -163,8 +160,7 @@ def origins(model: Any, slot_map: SlotMap, row: int, output: Tensor) -> tuple[Te
 
     Args:
         model: a model whose decoder has ``distribution``.
-        slot_map: of the batch.
-        row: of the sentence in it.
+        row: of the sentence in the batch.
         output: with slots, (T,).
 
     Returns:

@@ -21,13 +21,7 @@ ZERO_CODE = 128  # stands for 0 among inputs: oneDNN's fast kernels take them wi
 
 
 class PackedLinear:
-    """x -> x W^T + b.
-
-    Args:
-        weight: W, (V, D).
-        bias: b, (V,).
-        rows: about the most rows of a product.
-    """
+    """x -> x W^T + b, from W (V, D) and b (V,), for about ``rows`` rows of a product at the most."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, rows: int) -> None:
         self.packed = pack(weight, rows)
@@ -48,15 +42,10 @@ class PackedLinear:
 
 
 class Int8Linear:
-    """x -> x W^T + b with every row of x and of W rounded to 255 steps, from its largest number down to its negative.
+    """``PackedLinear`` with every row of x and of W rounded to 255 steps, from its largest number down to its negative.
 
     With the steps s and t of two such rows, their product is off by at most (t |x|_1 + s |w|_1) / 2 + D s t / 4. A row
     is rounded by itself, whatever is in the others. See ``int8_is_exact``.
-
-    Args:
-        weight: W, (V, D).
-        bias: b, (V,).
-        rows: about the most rows of a product.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, rows: int) -> None:

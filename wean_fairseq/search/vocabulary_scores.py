@@ -173,7 +173,6 @@ class VocabularyScores:
             return self._scorers[number].scores(slice(None)).to(query.dtype)
 
     def _lay_out(self, rows: int) -> None:
-        """Divide the memory for this number of hypotheses."""
         if not len(self._memory):
             self._memory = self._memory.new_empty(self.num_chunks * self.max_rows * self.width)
         size = (self.num_chunks, rows, self.width)

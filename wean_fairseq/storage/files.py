@@ -41,11 +41,7 @@ def _open_if_regular(path: str, flags: int) -> int:
 
 
 def read_regular(path: str | os.PathLike[str]) -> bytes:
-    """The content of a file.
-
-    Raises:
-        OSError: as ``open_regular`` does.
-    """
+    """The content of a file, see ``open_regular``."""
     with open_regular(path) as file:
         return file.read()
 
@@ -104,24 +100,26 @@ def write_whole(
         OSError: if it cannot be written, whatever ``write`` made of that.
     """
     path = followed(path)
-    if is_special(path):
-        return _write_in_place(path, write)
+    special = is_special(path)
     partial = path.with_name(path.name + _PARTIAL)
-    file = HashedFile(_open_for_owner(partial))
+    file = HashedFile(open_special(path) if special else _open_for_owner(partial))
     try:
         write(file)
         digest = file.finish()
         if announce is not None:
             announce(digest)
         file.close()
-        os.replace(partial, path)
+        if not special:
+            os.replace(partial, path)
     except BaseException:
         _close_quietly(file)
-        partial.unlink(missing_ok=True)
+        if not special:
+            partial.unlink(missing_ok=True)
         if file.error is not None:
             raise file.error from None
         raise
-    _sync_folder(path.parent)
+    if not special:
+        _sync_folder(path.parent)
     return digest
 
 
@@ -139,11 +137,7 @@ def followed(path: Path) -> Path:
 
 
 def is_special(path: Path) -> bool:
-    """Whether a path is there and is neither a file nor a link to one that could be replaced.
-
-    Raises:
-        OSError: if it cannot be looked at.
-    """
+    """Whether a path is there and is neither a file nor a link to one; raises ``OSError`` if it cannot be looked at."""
     try:
         return _is_open_file(path) or not stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
@@ -168,20 +162,6 @@ def open_special(path: Path) -> BinaryIO:
         descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
         os.set_blocking(descriptor, True)
     return os.fdopen(descriptor, "wb")
-
-
-def _write_in_place(path: Path, write: Callable[[HashedFile], object]) -> str:
-    file = HashedFile(open_special(path))
-    try:
-        write(file)
-        digest = file.finish()
-        file.close()
-    except BaseException:
-        _close_quietly(file)
-        if file.error is not None:
-            raise file.error from None
-        raise
-    return digest
 
 
 def remove_partial(folder: Path, is_own: Callable[[str], bool]) -> list[str]:
@@ -280,11 +260,7 @@ def copy_into(source: Path, file: HashedFile) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file.
-
-    Raises:
-        OSError: if it cannot be read.
-    """
+    """SHA-256 of a file; raises ``OSError`` if it cannot be read."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

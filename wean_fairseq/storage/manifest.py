@@ -27,11 +27,7 @@ class Damaged(UserError):
 
 
 class Manifest:
-    """The checksums in a folder; nothing is known where there is no manifest.
-
-    Raises:
-        UserError: if it cannot be read.
-    """
+    """The checksums in a folder; nothing is known where there is no manifest; raises ``UserError`` if it is broken."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
@@ -71,14 +67,6 @@ class Manifest:
     def digests(self, name: str) -> list[str]:
         """The contents that the file ``name`` may have."""
         return self._digests.get(name, [])
-
-    def has_content(self, digest: str, name: str) -> bool:
-        """Whether the file ``name`` has this content."""
-        return digest in self.digests(name)
-
-    def has_content_anywhere(self, digest: str) -> bool:
-        """Whether any file has this content."""
-        return any(digest in digests for digests in self._digests.values())
 
     def expect(self, name: str, digest: str) -> None:
         """Note that ``name`` is about to have this content, or still has the one before."""
@@ -130,7 +118,8 @@ def check_file(path: Path, advice: str, copies: bool = False) -> bool:
         return False
     if not seen_intact(path):
         digest = sha256_of(path)
-        if not (manifest.has_content(digest, path.name) or (copies and manifest.has_content_anywhere(digest))):
+        right = manifest.names() if copies else [path.name]
+        if not any(digest in manifest.digests(name) for name in right):
             raise Damaged(f"{path} has changed since its checksum was written to {manifest.path}: {advice}.")
         remember_intact(path)
     return True

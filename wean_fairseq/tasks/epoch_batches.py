@@ -29,8 +29,7 @@ _IN_WORDS = {
 class EpochBatches(EpochBatchIterator):
     """fairseq's batches, whose checkpoints tell which they are.
 
-    Args:
-        batches: fairseq's; this object takes its place, and what changes in one changes in the other.
+    This object takes the place of fairseq's, and what changes in one changes in the other.
     """
 
     def __init__(self, batches: EpochBatchIterator) -> None:
@@ -38,11 +37,7 @@ class EpochBatches(EpochBatchIterator):
 
     @property
     def first_batch(self) -> Any:
-        """The first batch of the epoch.
-
-        Raises:
-            UserError: if there is none.
-        """
+        """The first batch of the epoch; raises ``UserError`` if there is none."""
         if len(self.frozen_batches) == 0:
             raise UserError("all sentences of this data are longer than the model or the options allow.")
         return super().first_batch
@@ -94,12 +89,7 @@ class EpochBatches(EpochBatchIterator):
 
 
 class AnnouncedBatches(EpochBatches):
-    """Batches that are told of before they are decoded.
-
-    Args:
-        batches: fairseq's.
-        announce: is given each batch.
-    """
+    """fairseq's batches, of which each is given to ``announce`` before it is decoded."""
 
     def __init__(self, batches: EpochBatchIterator, announce: Callable[[dict[str, Any]], None]) -> None:
         super().__init__(batches)

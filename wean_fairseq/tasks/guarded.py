@@ -53,11 +53,7 @@ class GuardedTask(TranslationTask):
 
     @classmethod
     def setup_task(cls, cfg: GuardedConfig, **kwargs: Any) -> "GuardedTask":
-        """Load the dictionaries.
-
-        Raises:
-            UserError: if one has changed since its checksum was written.
-        """
+        """Load the dictionaries; raises ``UserError`` if one has changed since its checksum was written."""
         if kwargs.get("from_checkpoint"):
             for name in _WRITTEN:  # a checkpoint does not choose where this computer writes
                 if getattr(cfg, name, None) is not None:
@@ -68,11 +64,7 @@ class GuardedTask(TranslationTask):
 
     @classmethod
     def load_dictionary(cls, filename: str) -> Dictionary:
-        """Read a dictionary.
-
-        Raises:
-            UserError: if it is none.
-        """
+        """Read a dictionary; raises ``UserError`` if it is none."""
         return dictionaries.load(filename)
 
     def check_files(self, split: str, epoch: int, combine: bool) -> None:
@@ -81,14 +73,22 @@ class GuardedTask(TranslationTask):
         Raises:
             UserError: naming the file.
         """
-        shards = split_paths(self.cfg.data)
-        folder = Path(shards[(epoch - 1) % len(shards)] if split == self.cfg.train_subset else shards[0])
-        sides = {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
-        for path in sorted(path for path in folder.glob(f"{split}*.*") if _is_of_split(path, split, combine)):
+        found = self.folder_of(split, epoch).glob(f"{split}*.*")
+        for path in sorted(path for path in found if _is_of_split(path, split, combine)):
             check_data([path])
-            dictionary = sides.get(path.stem.rsplit(".", 1)[-1])
+            dictionary = self.sides.get(path.stem.rsplit(".", 1)[-1])
             if path.suffix == ".bin" and dictionary is not None:
                 check_binary(path.with_suffix(""), getattr(dictionary, "first_slot", len(dictionary)))
+
+    @property
+    def sides(self) -> dict[str, Dictionary]:
+        """The dictionaries by the suffixes of their files."""
+        return {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
+
+    def folder_of(self, split: str, epoch: int) -> Path:
+        """The folder of a split in an epoch, counted from 1: training goes through all of them."""
+        shards = split_paths(self.cfg.data)
+        return Path(shards[(epoch - 1) % len(shards)] if split == self.cfg.train_subset else shards[0])
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
         """A training begins: what its data is now is what it has to be from now on."""
@@ -148,16 +148,11 @@ class GuardedTask(TranslationTask):
 
     def state_dict(self) -> dict[str, Any]:
         """The task's part of a checkpoint: checksums of the words of the dictionaries, and of the training data."""
-        sides = {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
-        described = {side: dictionaries.describe(dictionary) for side, dictionary in sides.items()}
+        described = {side: dictionaries.describe(dictionary) for side, dictionary in self.sides.items()}
         return {**super().state_dict(), "dictionaries": described, "trained_on": self._data}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load the state that a checkpoint holds, and check its dictionaries.
-
-        Raises:
-            UserError: if the model was trained with other dictionaries.
-        """
+        """Load the state that a checkpoint holds; raises ``UserError`` if its training had other dictionaries."""
         kept = dict(state_dict)
         checkpoint = kept.pop("checkpoint", "the checkpoint")
         self.check_dictionaries(kept, checkpoint)
@@ -175,9 +170,8 @@ class GuardedTask(TranslationTask):
         Raises:
             UserError: naming the dictionary.
         """
-        sides = {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
         folder = split_paths(self.cfg.data)[0]
-        dictionaries.check(task_state.get("dictionaries") or {}, sides, checkpoint, folder)
+        dictionaries.check(task_state.get("dictionaries") or {}, self.sides, checkpoint, folder)
 
     def resume_from(self, task_state: dict[str, Any]) -> None:
         """Remember what a training was made with that is gone on with, to say so if it is something else now."""

@@ -3,7 +3,6 @@
 import itertools
 import logging
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Optional
 
 import numpy as np
@@ -12,7 +11,6 @@ from fairseq.data import Dictionary, FairseqDataset
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks import register_task
-from fairseq.utils import split_paths
 
 from ..data import (
     DEFAULT_SLOTS,
@@ -27,7 +25,7 @@ from ..data import (
     label_pairs,
     limit_pairs,
 )
-from ..data.typed_text import UnknownWords, patch_interactive_reader
+from ..data.typed_text import patch_interactive_reader, unknown_words_sentence
 from ..errors import UserError
 from ..fields import check_ranges, option, start_files
 from ..modules import base_ids
@@ -94,7 +92,7 @@ class ParaphraseTask(SearchingTask):
         self.typed = range(0)  # numbers of the lines that fairseq-interactive has just read
         self._typed_pairs: FairseqDataset | None = None  # made of them
         self._typed_numbers: torch.Tensor | None = None  # of the batch that it decodes: it does not pass them on
-        self._unknown = UnknownWords()
+        self._unknown_words: list[str] = []  # what was said of them, once for this task and copies of it
         self._provenance = None if cfg.copy_provenance is None else ProvenanceWriter(cfg.copy_provenance)
         self._granularity = None if cfg.granularity_dump is None else GranularityWriter(cfg.granularity_dump)
 
@@ -108,7 +106,7 @@ class ParaphraseTask(SearchingTask):
         """Load the dictionaries.
 
         Raises:
-            UserError: if the data directory or a dictionary is missing, or the length limit makes no sense.
+            UserError: if the data directory or a dictionary is missing, or options contradict each other.
         """
         patch_interactive_reader()
         check_data_dir(cfg.data, cfg.source_lang, cfg.target_lang)
@@ -163,11 +161,7 @@ class ParaphraseTask(SearchingTask):
         return built
 
     def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """Build the criterion.
-
-        Raises:
-            UserError: if it cannot be used with slots.
-        """
+        """Build the criterion; raises ``UserError`` if it cannot be used with slots."""
         if self.target_dictionary.num_slots and getattr(cfg, "_name", None) == "label_smoothed_cross_entropy":
             raise UserError(
                 "--criterion label_smoothed_cross_entropy spreads probability over slots that a sentence does not use, "
@@ -305,18 +299,16 @@ class ParaphraseTask(SearchingTask):
             )
 
     def _check_split(self, split: str, epoch: int, combine: bool) -> None:
-        shards = split_paths(self.cfg.data)
-        folder = Path(shards[(epoch - 1) % len(shards)] if split == self.cfg.train_subset else shards[0])
+        folder = self.folder_of(split, epoch)
         source, target = self.cfg.source_lang, self.cfg.target_lang
         pairs = [f"{source}-{target}", f"{target}-{source}"]
         impl = None if self.cfg.dataset_impl is None else str(self.cfg.dataset_impl)
-        sides = {source: self.src_dict, target: self.tgt_dict}
         found = 0
         for number in itertools.count():  # train, train1, train2, ... where they are combined
             part = f"{split}{number or ''}"
             prefixes = [f"{part}.{pair}" for pair in pairs if any(folder.glob(f"{part}.{pair}.{source}*"))]
             if prefixes:
-                check_pairs(str(folder / prefixes[0]), sides, impl, self.cfg.keep_empty_lines)
+                check_pairs(str(folder / prefixes[0]), self.sides, impl, self.cfg.keep_empty_lines)
                 found += 1
             if not prefixes or not combine:
                 break
@@ -357,7 +349,9 @@ class ParaphraseTask(SearchingTask):
     ) -> FairseqDataset:
         """Sentences typed or piped into fairseq-interactive."""
         self.typed = range(self.typed.stop, self.typed.stop + len(src_tokens))
-        self._unknown.observe(src_tokens, self.source_dictionary)
+        if not self._unknown_words and (sentence := unknown_words_sentence(src_tokens, self.source_dictionary)):
+            self._unknown_words.append(sentence)
+            logger.warning(sentence)
         if self.limits.truncates:
             end = torch.tensor([self.source_dictionary.eos()])
             src_tokens = [torch.cat([words[:-1][: self.limits.length], end]) for words in src_tokens]

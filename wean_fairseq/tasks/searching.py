@@ -134,7 +134,6 @@ class SearchingTask(GuardedTask):
 
 
 def _options(args: GenerationConfig | Namespace) -> dict[str, Any]:
-    """The options of a namespace or a configuration object by name."""
     return dict(vars(args)) if isinstance(args, Namespace) else {str(key): args[key] for key in args}
 
 

@@ -83,11 +83,7 @@ class TopicEssayTask(ParaphraseTask):
         return super().setup_task(cfg, **kwargs)
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> torch.nn.Module:
-        """Build the model, and see that it can use what the batches will hold.
-
-        Raises:
-            UserError: if it cannot.
-        """
+        """Build the model; raises ``UserError`` if it cannot use what the batches will hold."""
         model = super().build_model(cfg, from_checkpoint)
         name = getattr(cfg, "_name", None) or getattr(cfg, "arch", None)
         reader = getattr(model, "encoder", model).forward
@@ -125,11 +121,7 @@ class TopicEssayTask(ParaphraseTask):
     def build_dataset_for_inference(
         self, src_tokens: list[Tensor], src_lengths: list[int], constraints: Tensor | None = None
     ) -> FairseqDataset:
-        """Topics typed or piped into fairseq-interactive.
-
-        Raises:
-            UserError: if a line is not topics.
-        """
+        """Topics typed or piped into fairseq-interactive; raises ``UserError`` if a line is not topics."""
         dataset = super().build_dataset_for_inference(src_tokens, src_lengths, constraints=constraints)
         dictionary = self.source_dictionary
         topics = topic_ids((dataset.src[index] for index in range(len(dataset.src))), dictionary)
@@ -163,7 +155,6 @@ class TopicEssayTask(ParaphraseTask):
         return super().inference_step(generator, models, sample, prefix_tokens, constraints)
 
     def _check_length(self) -> None:
-        """Refuse to search without the length that a model plans for."""
         if self._needs_length and not self.cfg.essay_length:
             raise UserError("this arch plans its essay by length: say with --essay-length N how many words to write.")
 

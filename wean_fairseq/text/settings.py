@@ -63,7 +63,6 @@ class TextSettings:
 
     @property
     def files(self) -> list[str]:
-        """The names of the files that the steps read."""
         needed = {TRUECASE_MODEL: self.truecase, BPE_CODES: self.bpe, WORDPIECES: self.unit == "wordpiece"}
         return [name for name, is_needed in needed.items() if is_needed]
 
@@ -75,7 +74,6 @@ class TextSettings:
         return ", ".join([units, *(name for name, taken in steps_taken.items() if taken)])
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
         return asdict(self)
 
 
@@ -129,7 +127,6 @@ class Text:
 
     @property
     def files(self) -> list[Path]:
-        """The files that the steps read."""
         return [self._file(name) for name in self.settings.files]
 
     @property

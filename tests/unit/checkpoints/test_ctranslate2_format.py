@@ -15,7 +15,7 @@ from tests.model_contract import EOS, PAD, build_model, make_batch, make_task, t
 from wean_fairseq.checkpoints import cli
 from wean_fairseq.checkpoints.ctranslate2_format import convert
 from wean_fairseq.errors import UserError
-from wean_fairseq.models.copy_transformer.config import CopyTransformerConfig
+from wean_fairseq.models.copy_transformer import CopyTransformerConfig
 from wean_fairseq.tasks.paraphrase import ParaphraseConfig
 
 TASK = make_task()

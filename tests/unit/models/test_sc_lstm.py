@@ -86,7 +86,7 @@ def test_the_control_loss_has_a_gradient_without_any_keyword():
 
 
 def test_the_control_loss_is_off_by_default():
-    assert not hasattr(build_model("sc_lstm", **TINY)(**essay_batch()), "logged")
+    assert build_model("sc_lstm", **TINY)(**essay_batch()).logged == {}
 
 
 def test_the_sizes_of_mta_lstm():

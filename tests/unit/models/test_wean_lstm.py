@@ -187,6 +187,8 @@ def test_fewer_candidates_at_test_time_renormalise_over_the_prefix():
         ({"query_score": "dot"}, "needs queries as wide as the embeddings, but they are 10 and 6 wide"),
         ({"num_candidates": 20}, "--num-candidates must be at most 19"),
         ({"loss_chunk_size": -5}, "--loss-chunk-size must be 0"),
+        ({"bridge": "sideways"}, "--bridge must be one of bottom, top, linear, but is sideways"),
+        ({"query_score": "cosine"}, "--query-score must be one of dot, general, concat, linear, but is cosine"),
         ({"decoder_layers": 3}, "there are 2 and 3: use the bridge 'linear'"),
         ({"query_score": "concat", "query_bias": True}, "`bias` belongs to the score 'general'"),
     ],
@@ -194,6 +196,10 @@ def test_fewer_candidates_at_test_time_renormalise_over_the_prefix():
 def test_contradictory_options_are_refused(options, message):
     with pytest.raises(UserError, match=message):
         build_model("wean_lstm", **TINY, **options)
+
+
+def test_the_longest_output_is_a_number_that_a_search_can_count_to():
+    assert isinstance(build_model("wean_lstm", **TINY).max_decoder_positions(), int)
 
 
 def test_two_dictionaries_are_refused():

@@ -34,11 +34,6 @@ def test_attention_equals_a_loop_over_positions(score):
         torch.testing.assert_close(found, naive_attention(layer, query, states), rtol=1e-5, atol=1e-6)
 
 
-def test_an_unknown_score_is_refused():
-    with pytest.raises(ValueError, match="must be one of dot, general, but is 'concat'"):
-        GlobalAttention("concat", H)
-
-
 @pytest.mark.parametrize("layers", [1, 3])
 def test_steps_equal_lstm_cells_that_are_fed(layers):
     """Expected: PyTorch's LSTMCell of each layer on [word; attentional state of the step before]."""

@@ -66,8 +66,3 @@ def test_the_last_layer_has_no_parameters():
     layers, last = torch.randn(BATCH, TOPICS, LAYERS, WIDTH), LastLayer()
     assert torch.equal(last(layers), layers[:, None, :, LAYERS - 1])
     assert not list(last.parameters())
-
-
-def test_an_unknown_kind_is_refused():
-    with pytest.raises(ValueError, match="one of softmax, free, but is 'hard'"):
-        LayerMixture("hard", LAYERS, MIXTURES)

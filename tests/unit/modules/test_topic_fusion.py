@@ -40,8 +40,3 @@ def test_one_after_the_other():
 def test_one_after_the_other_needs_equal_widths():
     with pytest.raises(ValueError, match="they have 2 and 4 units: use 'feature'"):
         TopicFusion("sequence", 2, 4)
-
-
-def test_an_unknown_kind_is_refused():
-    with pytest.raises(ValueError, match="one of feature, kv1536, sequence, but is 'sum'"):
-        TopicFusion("sum", 2, 4)

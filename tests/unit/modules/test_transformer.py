@@ -65,10 +65,9 @@ def test_log_weights_are_float32(dtype):
     ).dtype == (torch.float32)
 
 
-@pytest.mark.parametrize("heads", [0, 4])
-def test_heads_must_divide_the_width(heads):
-    with pytest.raises(ValueError, match=f"there are {heads} heads and 6 units"):
-        MultiHeadAttention(DIM, heads, 0.1)
+def test_heads_must_divide_the_width():
+    with pytest.raises(ValueError, match="there are 4 heads and 6 units"):
+        MultiHeadAttention(DIM, 4, 0.1)
 
 
 @pytest.mark.parametrize("with_weights", [False, True])

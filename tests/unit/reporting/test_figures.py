@@ -18,7 +18,8 @@ ODD = "$x$ and $", "a_b^{c}", "\0\x1b[31m\u202e", "שלום", "x" * 500, "</s>",
 
 @pytest.fixture(autouse=True)
 def forget_the_font():
-    style.chinese_font.cache_clear()
+    for cached in (style.chinese_font, style._name_font):
+        cached.cache_clear()
     yield
     style.chinese_font.cache_clear()
 
@@ -80,10 +81,14 @@ def test_scores_have_intervals_and_the_copy_row():
 
 
 def test_any_word_can_be_a_label(tmp_path):
-    with style.figure_style(ODD):
+    shown = []
+
+    def draw():
         figure = figures.attention([Attention(list(ODD), list(ODD), [[0.1] * len(ODD)] * len(ODD))])
-        shown = labels(figure.axes[0].xaxis)
-        paths = style.write_figure(figure, tmp_path / "odd")
+        shown.extend(labels(figure.axes[0].xaxis))
+        return figure
+
+    paths = style.write_figure(draw, tmp_path / "odd")
     assert shown[0] == "$x$ and $"
     assert shown[2] == "\ufffd\ufffd[31m\ufffd"
     assert len(shown[4]) == 24
@@ -92,14 +97,14 @@ def test_any_word_can_be_a_label(tmp_path):
 
 def test_a_picture_that_would_take_gigabytes_is_refused(tmp_path):
     words = ["a"] * 1000
-    with style.figure_style(), pytest.raises(UserError, match="too long or too many to draw"):
-        style.write_figure(figures.attention([Attention(words, ["b"], [[0.0] * 1000])]), tmp_path / "huge")
+    sentence = Attention(words, ["b"], [[0.0] * 1000])
+    with pytest.raises(UserError, match="too long or too many to draw"):
+        style.write_figure(lambda: figures.attention([sentence]), tmp_path / "huge")
 
 
 def test_the_same_figure_is_the_same_file(tmp_path):
     for name in ("one", "two"):
-        with style.figure_style():
-            style.write_figure(figures.layer_weights([[0.25, 0.75]]), tmp_path / name)
+        style.write_figure(lambda: figures.layer_weights([[0.25, 0.75]]), tmp_path / name)
     for suffix in ("png", "svg"):
         assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"two.{suffix}").read_bytes()
 
@@ -107,23 +112,33 @@ def test_the_same_figure_is_the_same_file(tmp_path):
 def test_without_a_chinese_font_there_is_one_warning(monkeypatch, caplog, recwarn, tmp_path):
     monkeypatch.setattr(style, "CHINESE_FONTS", ())
     for name in ("one", "two"):
-        with style.figure_style(["好"]) as font:
-            style.write_figure(figures.layer_weights([[1.0]]), tmp_path / name)
-        assert font is None
+        style.write_figure(lambda: figures.neighbours([("好", [("a", 1.0)])]), tmp_path / name)
     assert len(caplog.records) == 1
     assert "install one, for example the package fonts-noto-cjk" in caplog.text
     assert not [warning for warning in recwarn if "Glyph" in str(warning.message)]
 
 
-def test_a_chinese_font_is_used_and_named(monkeypatch, caplog):
+def test_a_chinese_font_is_used_where_the_usual_one_has_no_sign_and_named_once(monkeypatch, caplog, tmp_path):
     import matplotlib as mpl
 
+    families = []
+
+    def draw():
+        families.extend(mpl.rcParams["font.family"])
+        return figures.neighbours([("好", [("a", 1.0)])])
+
     monkeypatch.setattr(style, "CHINESE_FONTS", ("DejaVu Serif",))  # which every matplotlib has
-    with caplog.at_level(logging.INFO), style.figure_style(["好"]) as font:
-        assert (font, mpl.rcParams["font.family"]) == ("DejaVu Serif", ["DejaVu Sans", "DejaVu Serif"])
-    assert "Chinese labels are set in DejaVu Serif" in caplog.text
-    with style.figure_style(["good"]) as font:
-        assert (font, mpl.rcParams["font.family"]) == (None, ["DejaVu Sans"])
+    with caplog.at_level(logging.INFO):
+        for name in ("one", "two"):
+            style.write_figure(draw, tmp_path / name)
+    assert families[:2] == ["DejaVu Sans", "DejaVu Serif"]
+    assert [record.message for record in caplog.records] == ["Chinese labels are set in DejaVu Serif"]
+
+
+def test_no_font_is_named_where_nothing_is_chinese(caplog, tmp_path):
+    with caplog.at_level(logging.INFO):
+        style.write_figure(lambda: figures.neighbours([("good", [("a", 1.0)])]), tmp_path / "a")
+    assert not caplog.records
 
 
 # --- wean-plot ------------------------------------------------------------------------------------------------------
@@ -155,7 +170,7 @@ def dumps(tmp_path):
 @pytest.mark.parametrize("kind", ["granularity", "provenance"])
 def test_dumps_are_drawn(dumps, kind, tmp_path, capsys, monkeypatch):
     shown = []
-    monkeypatch.setattr("wean_fairseq.reporting.plot_cli.write_figure", lambda figure, _: shown.append(figure) or [])
+    monkeypatch.setattr("wean_fairseq.reporting.plot_cli.write_figure", lambda draw, _: shown.append(draw()) or [])
     assert main([kind, "--dump", str(dumps[kind]), "--lines", "3", "1", "--output", str(tmp_path / "x")]) == 0
     panels = shown[0].axes[:2]
     words = [labels(panel.xaxis)[-1] for panel in panels]

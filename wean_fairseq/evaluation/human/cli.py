@@ -86,7 +86,6 @@ def render(result: dict[str, Any]) -> str:
 
 
 def _mean(cell: dict[str, Any]) -> str:
-    """Format a mean with its interval."""
     if cell["ci"] is None:
         return f"{cell['mean']:.2f}"
     return f"{cell['mean']:.2f} [{cell['ci'][0]:.2f}, {cell['ci'][1]:.2f}]"

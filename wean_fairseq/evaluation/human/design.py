@@ -67,12 +67,10 @@ class Design:
     orders: dict[str, list[str]] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """Return the text of ``key.json``."""
         return json.dumps({"format": _FORMAT, **asdict(self)}, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_file(cls, path: PathLike) -> "Design":
-        """Read ``key.json``."""
         text = read_text(path)
         try:
             content: dict[str, Any] = parse_json(text)
@@ -142,7 +140,6 @@ def _check(
     num_sentences: int,
     num_raters: int,
 ) -> None:
-    """Refuse studies that cannot be laid out."""
     if kind not in KINDS:
         raise UserError(f"unknown kind of study {kind!r}; choose {' or '.join(KINDS)}.")
     names = [system.name for system in systems]

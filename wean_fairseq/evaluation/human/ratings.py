@@ -74,7 +74,6 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
 
 
 def _refuse(names: list[str], what: str, remedy: str) -> None:
-    """Raise if there is anything to name."""
     if names:
         raise UserError(f"{what} {name_some(names)}; {remedy}.")
 

@@ -89,7 +89,6 @@ class EvaluationMetric(Metric):
         return score
 
     def score_of(self, total: FloatArray) -> float:
-        """Return the score of summed statistics."""
         return float(self._compute_score_from_stats(list(total)).score)
 
     def scores_of(self, totals: FloatArray) -> FloatArray:
@@ -124,15 +123,12 @@ class OwnMetric(EvaluationMetric):
         }
 
     def _preprocess_segment(self, sent: str) -> str:
-        """Lower-case and tokenise one sentence."""
         return self._tokenizer(fold_case(sent, self.lowercase))
 
     def _aggregate_and_compute(self, stats: list[list[float]]) -> Score:
-        """Sum the rows, then compute."""
         return self._compute_score_from_stats(np.array(stats, dtype=np.float64).sum(axis=0))
 
     def _compute_score_from_stats(self, stats: Sequence[float]) -> Score:
-        """Compute the score of summed statistics."""
         totals = np.asarray(stats, dtype=np.float64).reshape(1, -1)
         return Score(self.label, float(self.scores_of(totals)[0]))
 
@@ -141,7 +137,6 @@ class OwnMetric(EvaluationMetric):
         """Return the scores of many sums, shape (sums, statistics) -> (sums,): the metric's formula."""
 
     def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
-        """Keep the tokenised references."""
         return {"references": [reference.split() for reference in refs]}
 
 
@@ -184,7 +179,6 @@ class MeanMetric(OwnMetric):
         return 100.0 * ratio(totals[:, 0], totals[:, 1])
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
-        """Return (sentence score, 1)."""
         return [self.segment_value(hypothesis, ref_kwargs["references"]), 1.0]
 
     @abstractmethod

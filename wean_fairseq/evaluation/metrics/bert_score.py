@@ -87,7 +87,6 @@ class BertScore(MeanMetric):
         self._vectors: dict[str, Vectors] = {}
 
     def _extract_reference_info(self, refs: Any) -> dict[str, Any]:
-        """Keep the references as text."""
         return {"references": list(refs)}
 
     def _extract_corpus_statistics(self, hypotheses: Any, references: Any) -> Any:
@@ -102,7 +101,6 @@ class BertScore(MeanMetric):
         return statistics
 
     def segment_value(self, hypothesis: str, references: list[str]) -> float:
-        """F1 with the best reference; all texts are embedded already."""
         return max(greedy_f1(self._vectors[hypothesis], self._vectors[reference]) for reference in references)
 
     def _embed(self, texts: list[str]) -> None:

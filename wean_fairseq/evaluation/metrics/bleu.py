@@ -34,7 +34,6 @@ class Bleu(EvaluationMetric, BLEU):
         self._case = lowercase
 
     def _preprocess_segment(self, sent: str) -> str:
-        """Tokenise one sentence without the case that is ignored."""
         return str(self.tokenizer(fold_case(sent, self._case).rstrip()))
 
     def get_signature(self) -> Any:
@@ -61,7 +60,6 @@ class NltkBleu(Bleu):
     """
 
     def __init__(self, label: str = "NLTK-BLEU", lowercase: Lowercase = False) -> None:
-        """Take NLTK's words; without its data this says what to do."""
         super().__init__(label, "none", lowercase)
         self.tokenizer, self.tokenizer_signature = get_tokenizer("nltk"), "nltk"
 
@@ -72,7 +70,6 @@ class NltkBleu(Bleu):
         return row[:totals] + [max(count, 1) for count in row[totals:]]
 
     def get_signature(self) -> Any:
-        """Return the signature with NLTK's name of the smoothing."""
         signature = super().get_signature()
         signature.update("smooth", "nltk-method3")
         return signature
@@ -84,11 +81,9 @@ class SelfBleu(SourceMixin, Bleu):
     higher_is_better = None
 
     def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
-        """Take the source (first entry) as the only reference."""
         return super()._extract_reference_info(refs[:1])
 
     def get_signature(self) -> Any:
-        """Return the signature with ``against:source`` in place of the number of references."""
         signature = super().get_signature()
         signature.update("nrefs", None)
         signature.update("against", "source")
@@ -122,7 +117,6 @@ class IBleu(SourceMixin, OwnMetric):
         return against_reference + self._bleu._compute_segment_statistics(hypothesis, ref_kwargs["source"])
 
     def scores_of(self, totals: FloatArray) -> FloatArray:
-        """``alpha * BLEU(hyp, ref) - (1 - alpha) * BLEU(hyp, src)`` for every sum."""
         width = _LENGTHS + 2 * self._bleu.max_ngram_order
         against_reference = self._bleu.scores_of(totals[:, :width])
         return np.asarray(self.alpha * against_reference - (1.0 - self.alpha) * self._bleu.scores_of(totals[:, width:]))

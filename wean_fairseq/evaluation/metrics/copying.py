@@ -21,7 +21,6 @@ class CopyRate(SourceMixin, MeanMetric):
         super().__init__(label, tokenize, lowercase)
 
     def segment_value(self, hypothesis: str, references: list[list[str]]) -> float:
-        """1 for an exact copy of the source (first entry), else 0."""
         return float(hypothesis.split() == references[0])
 
 
@@ -39,11 +38,9 @@ class ExactMatch(MeanMetric):
         self.wants_nbest = k
 
     def _preprocess_segment(self, sent: str) -> str:
-        """Tokenise every line of an n-best list on its own."""
         return "\n".join(super(ExactMatch, self)._preprocess_segment(line) for line in sent.split("\n"))
 
     def segment_value(self, hypothesis: str, references: list[list[str]]) -> float:
-        """1 if one of the first k lines equals a reference, else 0."""
         return float(any(line.split() in references for line in hypothesis.split("\n")[: self.wants_nbest]))
 
 
@@ -62,7 +59,6 @@ class LengthRatio(OwnMetric):
         return [float(length), float(closest)]
 
     def scores_of(self, totals: FloatArray) -> FloatArray:
-        """Ratio of the two sums (1 = as long as the references)."""
         return ratio(totals[:, 0], totals[:, 1])
 
 
@@ -70,7 +66,6 @@ class SourceLengthRatio(SourceMixin, LengthRatio):
     """Tokens of the output over tokens of the source: the compression ratio of simplification and summarisation."""
 
     def _extract_reference_info(self, refs: Any) -> dict[str, Any]:
-        """Take the source (first entry) as the only reference."""
         return super()._extract_reference_info(refs[:1])
 
 

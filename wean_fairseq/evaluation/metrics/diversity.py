@@ -12,13 +12,11 @@ class Diversity(MeanMetric):
     """PC-SAN eq. 14: |set(tokens)| / |tokens| of every essay, mean over essays, as a percentage."""
 
     def __init__(self, label: str = "Diver", tokenize: str = "none", lowercase: bool = False) -> None:
-        """Set the tokenisation; the unit of averaging is in the signature."""
         super().__init__(label, tokenize, lowercase, {"avg": "sentence"})
 
     higher_is_better = None
 
     def segment_value(self, hypothesis: str, references: list[list[str]]) -> float:
-        """Share of different words; 0 for an empty text."""
         tokens = hypothesis.split()
         return len(set(tokens)) / len(tokens) if tokens else 0.0
 
@@ -39,7 +37,6 @@ class Distinct(OwnMetric):
         self._seen: set[tuple[str, ...]] = set()
 
     def _extract_corpus_statistics(self, hypotheses: Any, references: Any) -> Any:
-        """Start counting anew for every corpus."""
         self._seen = set()
         return super()._extract_corpus_statistics(hypotheses, references)
 
@@ -54,5 +51,4 @@ class Distinct(OwnMetric):
         return np.asarray(100.0 * totals[:, 0] / np.maximum(totals[:, 1], 1.0))
 
     def sentence_scores(self, rows: FloatArray) -> FloatArray:
-        """Percentage of different n-grams of every sentence alone."""
         return np.asarray(100.0 * rows[:, 2] / np.maximum(rows[:, 1], 1.0))

@@ -17,7 +17,6 @@ _MOST_WORDS = 2**17  # that are remembered: NLTK stems and looks up every word o
 
 
 def _no_synsets(word: str) -> list[Any]:
-    """Know no synonym: stands in for WordNet where there is none."""
     return []
 
 
@@ -50,12 +49,10 @@ class Meteor(MeanMetric):
         self._wordnet = SimpleNamespace(synsets=lru_cache(_MOST_WORDS)(synsets))
 
     def segment_value(self, hypothesis: str, references: list[list[str]]) -> float:
-        """Score one sentence: the best reference counts."""
         return float(self._score(references, hypothesis.split(), stemmer=self._stemmer, wordnet=self._wordnet))
 
 
 def _load_wordnet(label: str) -> Any:
-    """Return NLTK's WordNet or say what to do."""
     from nltk.corpus import wordnet
 
     try:

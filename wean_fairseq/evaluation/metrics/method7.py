@@ -126,7 +126,6 @@ class Method7SelfBleu(SourceMixin, Method7Bleu):
         self.signature_items["against"] = "first-source-token-letters" if defective else "source"
 
     def segment_value(self, hypothesis: str, references: list[list[str]]) -> float:
-        """Score one sentence against its source (first entry)."""
         source = references[0]
         if self.defective:
             source = list(source[0]) if source else []

@@ -58,7 +58,6 @@ class Rouge(MeanMetric):
         return {"references": list(refs)}
 
     def segment_value(self, hypothesis: str, references: list[str]) -> float:
-        """F with the best reference."""
         return max(self._f(*self._shares(reference, hypothesis)) for reference in references)
 
     def _shares(self, reference: str, hypothesis: str) -> tuple[float, float]:
@@ -71,7 +70,6 @@ class Rouge(MeanMetric):
         return common / max(len(written), 1), common / max(len(wanted), 1)
 
     def _f(self, precision: float, recall: float) -> float:
-        """``(1 + beta^2) P R / (R + beta^2 P)``."""
         square = self.beta**2
         bottom = recall + square * precision
         return float((1 + square) * precision * recall / bottom) if bottom > 0 else 0.0

@@ -62,7 +62,6 @@ class _SariMetric(SourceMixin, OwnMetric):
         """Return the scores of add, keep and delete, shape (sums, statistics) -> (sums, 3), as percentages."""
 
     def scores_of(self, totals: FloatArray) -> FloatArray:
-        """Return the mean of the operations, or the one that was asked for."""
         scores = self.operation_scores(totals)
         return scores[:, OPERATIONS.index(self.operation)] if self.operation else np.asarray(scores.mean(axis=1))
 
@@ -150,14 +149,12 @@ class SentenceSari(_SariMetric):
     """
 
     def __init__(self, label: str = "SARI-xu", brackets: bool = False, operation: str = "") -> None:
-        """Set the signature; case is ignored there."""
         options: SignatureItems = {"order": MAX_ORDER, "del": "precision", "avg": "sentence"}
         super().__init__(label, "none", True, options | ({"brackets": "lrb"} if brackets else {}), operation)
         self.signature_items["tok"] = "spaces"
         self.brackets = brackets
 
     def _preprocess_segment(self, sent: str) -> str:
-        """Lower-case one sentence; its spaces are its tokenisation."""
         text = sent.lower().strip()
         return text.replace("(", "-lrb-").replace(")", "-rrb-") if self.brackets else text
 

@@ -43,7 +43,6 @@ class Fkgl(OwnMetric):
         return [len(words), count_sentences(hypothesis), sum(map(self._syllables, words))]
 
     def scores_of(self, totals: FloatArray) -> FloatArray:
-        """Return the grade of every sum, 0 where there is no word."""
         words, sentences, syllables = totals.T
         grade = 0.39 * ratio(words, sentences) + 11.8 * ratio(syllables, words) - 15.59
         return np.where(words == 0, 0.0, np.maximum(grade, 0.0))
@@ -91,11 +90,9 @@ class CharacterRatio(_PairFeature):
     """Characters of the output over characters of the source: EASSE's compression ratio (1 = as long)."""
 
     def scores_of(self, totals: FloatArray) -> FloatArray:
-        """Return the mean, no percentage."""
         return ratio(totals[:, 0], totals[:, 1])
 
     def segment_value(self, hypothesis: str, references: list[str]) -> float:
-        """0 where the source is empty."""
         return len(hypothesis) / len(references[0]) if references[0] else 0.0
 
 
@@ -103,7 +100,6 @@ class SentenceSplits(CharacterRatio):
     """Sentences of the output over sentences of the source."""
 
     def segment_value(self, hypothesis: str, references: list[str]) -> float:
-        """0 where the source is empty."""
         sentences = count_sentences(references[0])
         return count_sentences(hypothesis) / sentences if sentences else 0.0
 

@@ -23,7 +23,6 @@ class TopicCoverage(SourceMixin, OwnMetric):
         super().__init__(label, tokenize, lowercase, {"match": "token", "chinese": "substring"})
 
     def _extract_reference_info(self, refs: Any) -> dict[str, Any]:
-        """Keep the topic words (the source is the first entry)."""
         return {"topics": set(refs[0].split())}
 
     def _cache_references(self, references: Any) -> list[Any]:

@@ -40,11 +40,9 @@ class Column:
 
     @property
     def head(self) -> str:
-        """The label, and what ours measures where that is something else."""
         return f"{self.label} (ours: {self.own})" if self.own else self.label
 
     def shown(self, score: float | None, absent: str) -> str:
-        """A score as the paper prints it, or what stands for none."""
         return absent if score is None else f"{score:.{self.decimals}f}"
 
     def key_in(self, scored: Container[str]) -> str:

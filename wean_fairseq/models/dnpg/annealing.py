@@ -14,15 +14,12 @@ from .config import DnpgConfig
 class Annealing(nn.Module):
     """Holds the values in force.
 
-    Args:
-        cfg: first and final values, and when they change.
-
     Attributes:
         temperature: of the labels, a scalar buffer.
         label_weight: of the loss of the weak labels.
 
     Raises:
-        UserError: if a value is out of range.
+        UserError: if a temperature is not above 0.
     """
 
     temperature: Tensor

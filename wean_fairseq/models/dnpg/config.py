@@ -7,8 +7,6 @@ from fairseq.dataclass import ChoiceEnum
 from ...fields import option
 from ..word_layers import OutputLayerConfig
 
-DECODER_LABELS = ("aggregator", "weak")
-
 
 @dataclass
 class DnpgConfig(OutputLayerConfig):
@@ -35,7 +33,7 @@ class DnpgConfig(OutputLayerConfig):
     anneal_after: int = option(
         3, "epochs before --final-label-weight and --final-temperature hold; 0 = from the start", least=0
     )
-    decoder_labels: ChoiceEnum(DECODER_LABELS) = option(  # type: ignore[valid-type]
+    decoder_labels: ChoiceEnum(("aggregator", "weak")) = option(  # type: ignore[valid-type]
         "aggregator",
         "labels of the words before, which weigh them for the sentence level in training: the "
         "aggregator's, as in generation; or the weak labels, where all steps run at once",

@@ -19,7 +19,7 @@ from ...modules import (
     Labels,
     LevelOutputs,
     LevelsDecoder,
-    MixtureLoss,
+    LossSums,
     QueryEmbedding,
     Step,
     base_ids,
@@ -48,9 +48,6 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
     """Both levels' decoders, their output layers, and the aggregator.
 
     Args:
-        network: over the base words.
-        phrase_output: scores words by the phrase level's states and embeddings.
-        sentence_output: the same for the sentence level.
         annealing: temperature of the labels, weight of their loss.
         reads_weak_labels: in training the sentence level reads the weak labels, not the aggregator's.
         noisy_inference: draw labels outside of training too.
@@ -98,10 +95,6 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
     def begin(self, memory: DnpgMemory) -> LevelsState:
         return self.network.begin(memory.network)
 
-    def step(self, words: Tensor, memory: DnpgMemory, state: LevelsState) -> tuple[Step, LevelsState]:
-        """See ``StepDecoder``; ``attention`` is the phrase level's, ``extra`` has ``labels`` log P(z_t), (N, T, 2)."""
-        return self._step(words, memory, state)
-
     def mixture(self, step: Step, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
         """See ``CopyingDecoder``: ``step`` has mixed already."""
         assert step.copying is not None
@@ -109,7 +102,7 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
 
     def loss(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
-    ) -> MixtureLoss:
+    ) -> LossSums:
         """Loss sums against ``target`` (B, T), with the loss of the weak labels where there are some (eq. 10).
 
         Raises:
@@ -125,7 +118,7 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
             )
         given = of_target if self.training and self.reads_weak_labels else None
         memory = self.remember(encoder_out)
-        step, _ = self._step(prev_output_tokens, memory, self.begin(memory), given)
+        step, _ = self.step(prev_output_tokens, memory, self.begin(memory), given)
         sums = self.step_loss(step, memory, target, label_smoothing)
         if of_source is None or of_target is None:
             return sums
@@ -133,7 +126,7 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
         written = label_loss(step.extra["labels"], of_target)
         loss = sums.loss + self.annealing.label_weight * (source + written)
         logged = {"source_label_loss": source.detach(), "target_label_loss": written.detach()}
-        return MixtureLoss(loss, sums.nll_loss, sums.logged | logged)
+        return LossSums(loss, sums.nll_loss, sums.logged | logged)
 
     def _token_loss(
         self, features: Tensor, words: Tensor, loss_of: TokenLoss, inputs: Sequence[Tensor], *, totals: bool
@@ -150,9 +143,10 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
         size = self.phrase_output.chunk_size
         return product_token_loss(products, words, sums_of, (weights, *inputs), chunk_size=size)
 
-    def _step(
+    def step(
         self, words: Tensor, memory: DnpgMemory, state: LevelsState, given_labels: Tensor | None = None
     ) -> tuple[Step, LevelsState]:
+        """See ``StepDecoder``; ``attention`` is the phrase level's, ``extra`` has ``labels`` log P(z_t), (N, T, 2)."""
         previous = base_ids(words, self.num_base, self.unk_index)
         decoded, state = self.network(
             previous,

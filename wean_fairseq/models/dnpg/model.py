@@ -12,10 +12,9 @@ from torch import Tensor
 
 from ...modules import (
     DecoderLayer,
-    DecoderLevel,
     EncoderLayer,
-    EncoderLevel,
     FractionalEmbedding,
+    Level,
     LevelAggregator,
     LevelsDecoder,
     LevelsEncoder,
@@ -23,9 +22,8 @@ from ...modules import (
     base_ids,
     init_transformer,
 )
-from ..base import SourceEncoder
+from ..base import SourceEncoder, register_family
 from ..copying import CopyingModel
-from ..presets import register_family
 from ..word_layers import build_output_layer, num_base_words, word_embedding
 from .annealing import Annealing
 from .config import DnpgConfig
@@ -36,7 +34,6 @@ class DnpgEncoder(SourceEncoder):
     """Labels every word, and encodes the source for both levels.
 
     Args:
-        network: over the base words.
         annealing: the temperature of the labels.
         noisy_inference: draw labels outside of training too.
     """
@@ -58,7 +55,7 @@ class DnpgEncoder(SourceEncoder):
         target_labels: Tensor | None = None,
         **_unused: Any,
     ) -> dict[str, Tensor]:
-        """Encode a batch, see ``SourceEncoder``.
+        """Encode a batch.
 
         Args:
             source_labels: weak labels for the loss: levels of the source words, 0, 1, negative at padding, (B, S).
@@ -106,11 +103,7 @@ class DnpgModel(CopyingModel):
 
 
 def _build_encoder(cfg: DnpgConfig, dictionary: Dictionary, annealing: Annealing) -> DnpgEncoder:
-    phrase, sentence = (
-        EncoderLevel(EncoderLayer(*sizes) for _ in range(cfg.encoder_layers)) for sizes in _layer_sizes(cfg)
-    )
-    init_transformer(phrase)
-    init_transformer(sentence)
+    phrase, sentence = _build_levels(cfg, EncoderLayer, cfg.encoder_layers)
     network = LevelsEncoder(
         LevelSeparator(word_embedding(dictionary, cfg.separator_dim), cfg.separator_dim),
         FractionalEmbedding(word_embedding(dictionary, cfg.phrase_dim), cfg.dropout),
@@ -123,11 +116,7 @@ def _build_encoder(cfg: DnpgConfig, dictionary: Dictionary, annealing: Annealing
 
 
 def _build_decoder(cfg: DnpgConfig, dictionary: Dictionary, annealing: Annealing) -> DnpgDecoder:
-    phrase, sentence = (
-        DecoderLevel(DecoderLayer(*sizes) for _ in range(cfg.decoder_layers)) for sizes in _layer_sizes(cfg)
-    )
-    init_transformer(phrase)
-    init_transformer(sentence)
+    phrase, sentence = _build_levels(cfg, DecoderLayer, cfg.decoder_layers)
     network = LevelsDecoder(
         FractionalEmbedding(word_embedding(dictionary, cfg.phrase_dim), cfg.dropout),
         phrase,
@@ -147,7 +136,11 @@ def _build_decoder(cfg: DnpgConfig, dictionary: Dictionary, annealing: Annealing
     )
 
 
-def _layer_sizes(cfg: DnpgConfig) -> list[tuple[int, int, int, float, float]]:
-    """The arguments of a layer of each level."""
-    levels = ((cfg.phrase_dim, cfg.phrase_heads), (cfg.sentence_dim, cfg.sentence_heads))
-    return [(dim, heads, cfg.ffn_factor * dim, cfg.dropout, cfg.attention_dropout) for dim, heads in levels]
+def _build_levels(cfg: DnpgConfig, layer: type[EncoderLayer | DecoderLayer], count: int) -> list[Level]:
+    levels = [
+        Level(layer(dim, heads, cfg.ffn_factor * dim, cfg.dropout, cfg.attention_dropout) for _ in range(count))
+        for dim, heads in ((cfg.phrase_dim, cfg.phrase_heads), (cfg.sentence_dim, cfg.sentence_heads))
+    ]
+    for level in levels:
+        init_transformer(level)
+    return levels

@@ -13,10 +13,7 @@ from ...data import load_word_vectors
 class WordEmbedding(nn.Embedding):
     """An embedding of which some words can be kept as they start.
 
-    Args:
-        dictionary: of the words.
-        embed_dim: ``E``.
-        keeps_words: have a mark for each word, whether it is kept; no word is at first.
+    With ``keeps_words`` it has a mark for each word, whether it is kept; no word is at first.
     """
 
     kept: Tensor | None

@@ -13,11 +13,10 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ...errors import UserError
-from ...modules import LossSums, Memory, MixtureLoss, QueryEmbedding, Step, fold_hypotheses, run_over_words
+from ...modules import LossSums, Memory, QueryEmbedding, Step, fold_hypotheses, run_over_words
 from ...modules.input_feeding import AttentionMemory, FedState, GlobalAttention, InputFeedingLstm
 from ...modules.log_linear import LogLinearOutput
-from ..base import LossModel, SourceEncoder, StepDecoder, init_uniform_
-from ..presets import register_family
+from ..base import LossModel, SourceEncoder, StepDecoder, init_uniform_, register_family
 from ..word_layers import build_output_layer
 from .base_checkpoint import is_lexical, load_base
 from .config import PRESETS, NtsConfig
@@ -34,14 +33,7 @@ class NtsMemory(Memory):
 
 
 class NtsDecoder(StepDecoder[NtsMemory, FedState]):
-    """An LSTM that is fed its last attentional state; words are scored from the attentional states.
-
-    Args:
-        embed_tokens: (V, E).
-        stack: the layers and the attention.
-        output: scores words from the attentional states.
-        dropout: on the words read.
-    """
+    """An LSTM that is fed its last attentional state, from which words are scored; dropout falls on the words read."""
 
     def __init__(
         self,
@@ -76,13 +68,10 @@ class LexicalDecoder(NtsDecoder):
         output: scores words from the features of both.
         share: of the lexical model from the second word on; the first one is not predictable from words (release).
         parts: those of ``NtsDecoder``.
-
-    Attributes:
-        learns_lexical_alone: the loss is that of the lexical model.
     """
 
     output: LogLinearOutput
-    learns_lexical_alone = False
+    learns_lexical_alone = False  # the loss is that of the lexical model
 
     def __init__(self, *, output: LogLinearOutput, share: float, lexical_dropout: float, **parts: Any) -> None:
         super().__init__(output=output, **parts)
@@ -107,9 +96,7 @@ class LexicalDecoder(NtsDecoder):
             )
         return super().scores(step, memory)
 
-    def step_loss(
-        self, step: Step, memory: NtsMemory, target: Tensor, label_smoothing: float
-    ) -> LossSums | MixtureLoss:
+    def step_loss(self, step: Step, memory: NtsMemory, target: Tensor, label_smoothing: float) -> LossSums:
         if not self.learns_lexical_alone:
             return super().step_loss(step, memory, target, label_smoothing)
         read = step.features[..., self.stack.lstm.hidden_size : -1]
@@ -120,7 +107,6 @@ class NtsEncoder(SourceEncoder):
     """An LSTM over the words of each sentence, so that padding on either side is never read.
 
     Args:
-        embed_tokens: (V, E).
         lstm: ``batch_first``, E -> H.
         dropout: on the words.
         reverse: read from the end of the sentence to its start.
@@ -211,7 +197,6 @@ class NtsModel(LossModel):
 
 
 def _check_lexical(cfg: NtsConfig) -> None:
-    """Refuse a lexical model that cannot be mixed in."""
     if cfg.base_checkpoint and not cfg.lexical_dim:
         raise UserError("--base-checkpoint is for a lexical model: give --arch dress_ls, or --lexical-dim.")
     if cfg.lexical_share > 1:
@@ -223,7 +208,6 @@ def _check_lexical(cfg: NtsConfig) -> None:
 
 
 def _check_vectors(cfg: NtsConfig) -> None:
-    """Refuse widths that do not go with the files of vectors."""
     local = cfg.local_source_vectors or cfg.local_target_vectors
     if local and not 0 < cfg.local_dim <= cfg.embed_dim:
         raise UserError(

@@ -1,32 +1,55 @@
-"""The decoder of SC-LSTM (Wen et al., EMNLP 2015) with several layers, as the authors of MTA-LSTM have it.
+"""``sc_lstm``: semantically conditioned LSTM (Wen et al., EMNLP 2015, arXiv 1508.01745), keywords for dialogue acts.
+
+It has several layers and writes essays from topic words, as the authors of MTA-LSTM (Feng et al., IJCAI 2018) have it.
 
 What is read of the keywords depends on the layers' last outputs, so training walks over the essay step by step. The
 words' part of the first layer's gates and of the reading gate, and the scores of the vocabulary, are computed for all
 steps at once.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``k`` topic slots, ``E`` embedding width, ``H`` hidden
-width, ``L`` layers.
+width, ``L`` layers, ``S`` source length.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from fairseq.data import Dictionary
+from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ...modules import (
+from ..fields import option
+from ..modules import (
     KeywordGate,
     KeywordRows,
     LossSums,
     Memory,
-    MixtureLoss,
     State,
     Step,
     control_loss,
+    first_keywords,
+    topic_words,
 )
-from ...modules.gates import LstmLayers
-from ..base import add_auxiliary
-from ..topics import TopicDecoder
+from ..modules.gates import LstmLayers
+from .base import LossModel, SourceEncoder, add_auxiliary, register_family
+from .topics import TopicConfig, TopicDecoder, initialise
+from .word_layers import word_embedding
+
+
+@dataclass
+class ScLstmConfig(TopicConfig):
+    """Sizes, dropout and initialisation are those of all families that write from topics."""
+
+    num_layers: int = option(2, "LSTM layers; all of them are read by the output layer", least=1)
+    control_loss_weight: float = option(
+        0.0,
+        "weight of the losses of Wen et al. on the keywords left unread and on reading many at once; "
+        "0 = without, as in the code of the MTA-LSTM authors",
+        least=0,
+    )
+
+
+PRESETS = {"sc_lstm_small": {"embed_dim": 128, "hidden_size": 256}}  # trains on a CPU
 
 
 @dataclass(frozen=True)
@@ -51,7 +74,6 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
     """LSTM layers to whose cells the keywords are added; words are scored from all layers.
 
     Args:
-        embed_tokens: (V, E).
         lstm: holds the weights of the layers, E -> H.
         gate: reads the keywords.
         control_loss_weight: of the losses of Wen et al.; 0 = without.
@@ -98,12 +120,45 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
         extra = {"keywords": torch.stack(keywords[1:], dim=1)}
         return Step(torch.stack(outputs[1:], dim=1), None, extra=extra), state
 
-    def step_loss(
-        self, step: Step, memory: KeywordMemory, target: Tensor, label_smoothing: float
-    ) -> LossSums | MixtureLoss:
+    def step_loss(self, step: Step, memory: KeywordMemory, target: Tensor, label_smoothing: float) -> LossSums:
         """Loss sums against ``target`` (B, T); the loss of Wen et al. is logged as ``control``."""
         sums = super().step_loss(step, memory, target, label_smoothing)
         if not self.control_loss_weight:
             return sums
         control = control_loss(step.extra["keywords"], memory.first, target.eq(self.padding_idx))
         return add_auxiliary(sums, "control", control, self.control_loss_weight)
+
+
+class ScLstmEncoder(SourceEncoder):
+    """Finds the topic words; it has no weights."""
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
+        """Find the topics of a batch: ``topic_tokens`` (B, k), ``first_keywords`` d_0 (B, k), float32."""
+        words = topic_words(src_tokens, self.padding_idx, self.eos_idx)
+        return {
+            "topic_tokens": words.tokens,
+            "first_keywords": first_keywords(words.tokens, words.padding_mask),
+        }
+
+
+@register_family("sc_lstm", ScLstmConfig, PRESETS)
+class ScLstmModel(LossModel):
+    """An LSTM language model with a vector of keywords that its cells are told of until they are read out."""
+
+    adds_losses = True
+
+    @classmethod
+    def build(cls, cfg: ScLstmConfig, task: FairseqTask) -> "ScLstmModel":
+        dictionary = task.source_dictionary
+        embed_tokens = word_embedding(dictionary, cfg.embed_dim)
+        decoder = ScLstmDecoder(
+            dictionary,
+            embed_tokens,
+            lstm=nn.LSTM(cfg.embed_dim, cfg.hidden_size, cfg.num_layers, batch_first=True),
+            gate=KeywordGate(embed_tokens.num_embeddings, cfg.embed_dim, cfg.num_layers, cfg.hidden_size),
+            control_loss_weight=cfg.control_loss_weight,
+            dropout=cfg.dropout,
+        )
+        model = cls(ScLstmEncoder(dictionary), decoder)
+        initialise(model, cfg)
+        return model

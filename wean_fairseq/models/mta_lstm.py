@@ -1,4 +1,4 @@
-"""The decoders of MTA-LSTM, TAT-LSTM and TAV-LSTM (Feng et al., IJCAI 2018).
+"""``mta_lstm``: topic-to-essay generation: MTA-LSTM, TAT-LSTM and TAV-LSTM (Feng et al., IJCAI 2018).
 
 With attention, the output of a step decides what the next one reads, so training walks over the essay step by step, as
 generation does. Everything else is computed once a batch: the words' part of the gates, what each topic would add to
@@ -6,45 +6,75 @@ the gates, the topics' part of the attention, and after the loop the scores of t
 fused LSTM call runs over the whole essay.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``k`` topic slots, ``E`` embedding
-width, ``H`` hidden width, ``L`` layers, ``A`` attention width.
+width, ``H`` hidden width, ``L`` layers, ``A`` attention width, ``V`` words.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from fairseq.data import Dictionary
+from fairseq.dataclass import ChoiceEnum
+from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from ...modules import (
+from ..errors import UserError
+from ..fields import option
+from ..modules import (
     AdditiveAttention,
     LossSums,
     LstmStart,
     LstmState,
     Memory,
-    MixtureLoss,
     State,
     Step,
+    TopicImportance,
     attend_uncovered,
     attention_weights,
     importance_loss,
     repeat_for_hypotheses,
     scatter_to_source,
+    topic_words,
     weighted_sum,
 )
-from ...modules.gates import LstmLayers
-from ...modules.looped_linear import LoopedLinear
-from ..base import add_auxiliary
-from ..topics import TopicDecoder
+from ..modules.gates import LstmLayers
+from ..modules.looped_linear import LoopedLinear
+from .base import LossModel, SourceEncoder, add_auxiliary, register_family
+from .topics import TopicConfig, TopicDecoder, initialise
+from .word_layers import word_embedding
+
+
+@dataclass
+class MtaLstmConfig(TopicConfig):
+    """Sizes, dropout and initialisation are those of all families that write from topics."""
+
+    topic_mode: ChoiceEnum(("mta", "tat", "tav")) = option(  # type: ignore[valid-type]
+        "mta",
+        "mta: attention over the topics with coverage; tat: attention alone; "
+        "tav: the mean of the topics starts the decoder",
+    )
+    num_layers: int = option(2, "LSTM layers", least=1)
+    attention_dim: int = option(0, "hidden width of the attention; 0 = --hidden-size, as in the authors' code", least=0)
+    topic_slots: int = option(
+        5, "most topics of an essay (k), with --topic-mode mta, whose phi has a fixed number of them", least=1
+    )
+    coverage_loss_weight: float = option(
+        0.1, "weight of sum_j (phi_j - sum_t alpha_tj)^2 (authors' code, not in the paper); 0 = without", least=0
+    )
+
+
+PRESETS = {
+    "tat_lstm": {"topic_mode": "tat"},
+    "tav_lstm": {"topic_mode": "tav"},
+    "mta_lstm_small": {"embed_dim": 128, "hidden_size": 256},  # trains on a CPU
+}
 
 
 class TopicAverageDecoder(TopicDecoder[LstmStart, LstmState]):
     """TAV-LSTM: the mean of the topics, through a feed-forward map, is the first state.
 
-    Args:
-        embed_tokens: (V, E).
-        lstm: ``batch_first``, E -> H.
-        dropout: on the words read and on the outputs.
+    The LSTM is ``batch_first``, E -> H; dropout falls on the words read and on the outputs.
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, lstm: nn.LSTM, dropout: float) -> None:
@@ -92,7 +122,6 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
     """MTA-LSTM, and without coverage TAT-LSTM: attention over the topics, whose mean is read beside each word.
 
     Args:
-        embed_tokens: (V, E).
         lstm: holds the weights of the layers; reads a word and the topics' mean, 2E -> H.
         attention: from the top layer's last output to the topics.
         covers: multiply the attention's scores by the coverage.
@@ -151,9 +180,7 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
         attention = scatter_to_source(topic_weights, repeat_for_hypotheses(memory.slot, len(words)))
         return Step(torch.stack(outputs[1:], dim=1), attention, extra={"topic_weights": topic_weights}), state
 
-    def step_loss(
-        self, step: Step, memory: TopicMemory, target: Tensor, label_smoothing: float
-    ) -> LossSums | MixtureLoss:
+    def step_loss(self, step: Step, memory: TopicMemory, target: Tensor, label_smoothing: float) -> LossSums:
         """Loss sums against ``target`` (B, T); the coverage loss is logged as ``coverage``."""
         sums = super().step_loss(step, memory, target, label_smoothing)
         if memory.importance is None or not self.coverage_loss_weight:
@@ -171,3 +198,101 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
             return attention_weights(scores.float(), memory.padding_mask), coverage
         topics = (repeat_for_hypotheses(part, len(scores)) for part in (memory.importance, memory.padding_mask))
         return attend_uncovered(scores, coverage, *topics)
+
+
+class MtaLstmEncoder(SourceEncoder):
+    """Looks up the topics; nothing is computed from their order but phi.
+
+    Args:
+        num_slots: ``k``; ``None`` = any number.
+        importance: phi; ``None`` where there is no coverage.
+    """
+
+    def __init__(
+        self,
+        dictionary: Dictionary,
+        embed_tokens: nn.Embedding,
+        num_slots: int | None,
+        importance: TopicImportance | None,
+    ) -> None:
+        super().__init__(dictionary)
+        self.embed_tokens = embed_tokens
+        self.num_slots = num_slots
+        self.importance = importance
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        essay_lengths: Tensor | None = None,
+        **_unused: Any,
+    ) -> dict[str, Tensor]:
+        """Look up the topics of a batch.
+
+        Args:
+            essay_lengths: N, words of each essay with its end symbol, (B,); needed with coverage.
+
+        Returns:
+            ``topics`` (B, k, E), zero in slots without one; ``topic_padding_mask`` (B, k); ``slot`` (B, S), see
+            ``TopicWords``; ``importance`` phi (B, k), with coverage.
+
+        Raises:
+            UserError: if there are more topics than slots, or no lengths.
+        """
+        try:
+            words = topic_words(src_tokens, self.padding_idx, self.eos_idx, self.num_slots)
+        except ValueError as error:
+            raise UserError(f"mta_lstm: {error} Train with more --topic-slots, or give fewer topics.") from error
+        topics = self.embed_tokens(words.tokens)
+        encoder_out = {
+            "topics": topics,
+            "topic_padding_mask": words.padding_mask,
+            "slot": words.slot,
+        }
+        if self.importance is not None:
+            if essay_lengths is None:
+                raise UserError("mta_lstm must know how long an essay is to be: use --task topic_essay.")
+            encoder_out["importance"] = self.importance(topics, essay_lengths)
+        return encoder_out
+
+
+@register_family("mta_lstm", MtaLstmConfig, PRESETS)
+class MtaLstmModel(LossModel):
+    """An LSTM language model that attends to topic words, with a memory of what it has told of each."""
+
+    adds_losses = True
+
+    encoder: MtaLstmEncoder
+
+    @property
+    def needs_essay_length(self) -> bool:
+        """Whether the task is to put ``essay_lengths`` into the batch: for phi."""
+        return self.encoder.importance is not None
+
+    @classmethod
+    def build(cls, cfg: MtaLstmConfig, task: FairseqTask) -> "MtaLstmModel":
+        dictionary = task.source_dictionary
+        embed_tokens = word_embedding(dictionary, cfg.embed_dim)
+        covers = str(cfg.topic_mode) == "mta"
+        importance = TopicImportance(cfg.topic_slots, cfg.embed_dim) if covers else None
+        encoder = MtaLstmEncoder(dictionary, embed_tokens, cfg.topic_slots if covers else None, importance)
+        model = cls(encoder, _build_decoder(cfg, task, embed_tokens))
+        initialise(model, cfg)
+        return model
+
+
+def _build_decoder(cfg: MtaLstmConfig, task: FairseqTask, embed_tokens: nn.Embedding) -> TopicDecoder[Any, Any]:
+    dictionary, embed_dim, hidden = task.target_dictionary, cfg.embed_dim, cfg.hidden_size
+    if str(cfg.topic_mode) == "tav":
+        between = cfg.dropout if cfg.num_layers > 1 else 0.0
+        lstm = nn.LSTM(embed_dim, hidden, cfg.num_layers, batch_first=True, dropout=between)
+        return TopicAverageDecoder(dictionary, embed_tokens, lstm, cfg.dropout)
+    return TopicAttentionDecoder(
+        dictionary,
+        embed_tokens,
+        lstm=nn.LSTM(2 * embed_dim, hidden, cfg.num_layers, batch_first=True),
+        attention=AdditiveAttention(hidden, embed_dim, cfg.attention_dim or hidden, query_bias=True),
+        covers=str(cfg.topic_mode) == "mta",
+        coverage_loss_weight=cfg.coverage_loss_weight,
+        dropout=cfg.dropout,
+    )

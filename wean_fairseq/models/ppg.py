@@ -1,4 +1,7 @@
-"""The decoder of PPG (Wang et al., COLING 2016): each chunk is written from its topic and all chunks before it.
+"""``ppg``: planning-based generation (Wang et al., COLING 2016, arXiv 1610.09889), line by line from a topic each.
+
+The paper writes poems. The mapping to essays, a chunk of clauses for a line, is this project's own; the sizes were not
+checked against the paper. Each chunk is written from its topic and all chunks before it.
 
 The decoder finds the chunk of a step by counting the chunk symbols that it has read. Chunk i starts from its topic
 r_i, and attends to h_0 = r_i and h_1 ... h_m, the states of a bidirectional GRU over the text before the chunk. In
@@ -10,22 +13,23 @@ the chunk symbol and of the end symbol change places.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``k`` topic slots, ``R`` chunks of all
 essays, ``L`` length of the longest chunk, ``M`` longest text before a chunk, ``E`` embedding width, ``H`` hidden width,
-``A`` attention width.
+``A`` attention width, ``V`` words.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from fairseq.data import Dictionary
+from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 from torch.nn.functional import linear, pad
 
-from ...modules import (
+from ..fields import option
+from ..modules import (
     AdditiveAttention,
     LossSums,
     Memory,
-    MixtureLoss,
     State,
     Step,
     find_chunks,
@@ -35,10 +39,32 @@ from ...modules import (
     run_over_words,
     scatter_to_source,
     text_before,
+    topic_words,
 )
-from ...modules.looped_linear import LoopedLinear
-from ..base import WordScores
-from ..topics import TopicDecoder
+from ..modules.looped_linear import LoopedLinear
+from .base import LossModel, SourceEncoder, WordScores, register_family
+from .topics import TopicConfig, TopicDecoder, initialise
+from .word_layers import required_word, word_embedding
+
+
+@dataclass
+class PpgConfig(TopicConfig):
+    """The defaults are the sizes known of PPG, not those of MTA-LSTM."""
+
+    embed_dim: int = option(512, "width of the word embeddings, topics included", least=1)
+    hidden_size: int = option(
+        512, "units of the decoder, of each direction of both encoders, and of the attention", least=1
+    )
+    dropout: float = option(0.0, "dropout on the words read and on the readout")
+    init_range: float = option(0.0, "weights start uniform in [-x, x]; 0 = PyTorch's defaults", least=0)
+    chunk_symbol: str = option(
+        "<chunk>",
+        "the word between the chunks of an essay, as preprocess/clause_chunks.py writes it; "
+        "the i-th chunk is written from the i-th topic",
+    )
+
+
+PRESETS = {"ppg_small": {"embed_dim": 128, "hidden_size": 256, "dropout": 0.3}}  # trains on a CPU
 
 
 @dataclass(frozen=True)
@@ -70,8 +96,6 @@ class PpgState(State):
 
 
 class _Written(NamedTuple):
-    """The tensors of the steps of each chunk."""
-
     readout: Tensor  # what words are scored from, (R, L, E)
     topic_weights: Tensor  # the attention that h_0 got, float32, (R, L)
     hidden: Tensor  # after the last step, (R, H)
@@ -80,11 +104,7 @@ class _Written(NamedTuple):
 class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
     """s_t = GRU(s_{t-1}, [y_{t-1}; c_t]); words are scored from tanh of a linear map of [s_t; c_t; y_{t-1}].
 
-    Args:
-        embed_tokens: (V, E).
-        hidden_size: ``H`` = ``A``.
-        chunk_index: id of the chunk symbol.
-        dropout: on the words read and on the readout.
+    ``H`` = ``A``; dropout falls on the words read and on the readout.
     """
 
     ends: Tensor  # the chunk symbol and the end symbol, (2,)
@@ -153,9 +173,7 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         scores.put(ends, _swap_end_scores(step, scores.get(ends).unsqueeze(1)).squeeze(1))
         return log_sum
 
-    def step_loss(
-        self, step: Step, memory: PpgMemory, target: Tensor, label_smoothing: float
-    ) -> LossSums | MixtureLoss:
+    def step_loss(self, step: Step, memory: PpgMemory, target: Tensor, label_smoothing: float) -> LossSums:
         last = step.extra["last_chunk"]
         ended, went_on = last & target.eq(self.eos_idx), last & target.eq(self.chunk_index)
         target = target.masked_fill(ended, self.chunk_index).masked_fill(went_on, self.eos_idx)
@@ -219,3 +237,51 @@ def _replace(memory: ChunkMemory, rows: Tensor, new: ChunkMemory) -> ChunkMemory
     keys = pad(memory.keys, (0, 0, 0, longer)).index_copy(0, rows, new.keys)
     mask = pad(memory.padding_mask, (0, longer), value=True).index_copy(0, rows, new.padding_mask)
     return ChunkMemory(states, keys, mask)
+
+
+class PpgEncoder(SourceEncoder):
+    """r_i = [forward; backward] over topic i, which is one word."""
+
+    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, hidden_size: int) -> None:
+        super().__init__(dictionary)
+        self.embed_tokens = embed_tokens
+        self.gru = nn.GRU(embed_tokens.embedding_dim, hidden_size, batch_first=True, bidirectional=True)
+        for name, weight in self.gru.named_parameters():
+            if name.startswith("weight_hh"):
+                # A topic of one word starts and ends from the state 0, which these weights multiply.
+                weight.requires_grad_(False)
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
+        """Encode topics: ``topics`` r (B, k, 2H), zero in slots without one, ``num_topics`` (B,), ``slot`` (B, S)."""
+        words = topic_words(src_tokens, self.padding_idx, self.eos_idx)
+        embedded = self.embed_tokens(words.tokens)  # (B, k, E)
+        encoded, _ = self.gru(embedded.flatten(0, 1).unsqueeze(1))  # (B * k, 1, 2H)
+        topics = encoded.view(*words.tokens.shape, -1).masked_fill(words.padding_mask.unsqueeze(-1), 0.0)
+        return {
+            "topics": topics,
+            "num_topics": (~words.padding_mask).sum(dim=1),
+            "slot": words.slot,
+        }
+
+
+@register_family("ppg", PpgConfig, PRESETS)
+class PpgModel(LossModel):
+    """Encodes each topic and the text so far; writes one chunk from each topic."""
+
+    adds_losses = True
+
+    @classmethod
+    def build(cls, cfg: PpgConfig, task: FairseqTask) -> "PpgModel":
+        dictionary = task.source_dictionary
+        chunk_index = required_word(
+            dictionary,
+            cfg.chunk_symbol,
+            "ppg needs the chunk symbol",
+            "write the essays with preprocess/clause_chunks.py, or name another word with --chunk-symbol.",
+        )
+        embed_tokens = word_embedding(dictionary, cfg.embed_dim)
+        encoder = PpgEncoder(dictionary, embed_tokens, cfg.hidden_size)
+        decoder = PpgDecoder(dictionary, embed_tokens, cfg.hidden_size, chunk_index, cfg.dropout)
+        model = cls(encoder, decoder)
+        initialise(model, cfg)
+        return model

@@ -1,4 +1,7 @@
-"""``granularity_transformer``: the Transformer of the C-DNPG table with granularity-aware attention.
+"""``granularity_transformer``: C-DNPG, a Transformer with granularity-aware attention (Gu et al., COLING 2022).
+
+The defaults are C-DNPG (R * S), the authors' released choice. Where paper and released code disagree, see
+``docs/equations.md``.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length, ``L`` layers that have granularities,
 ``D`` width.
@@ -6,16 +9,19 @@ Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length,
 
 import itertools
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import torch
+from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import FairseqTask
 from torch import Tensor
 
-from ...errors import UserError
-from ...modules import (
+from ..errors import UserError
+from ..fields import option
+from ..modules import (
+    GRANULARITY_MASKS,
     DecoderLayer,
     EncoderLayer,
     GranularCrossAttention,
@@ -24,11 +30,50 @@ from ...modules import (
     Step,
     init_granularity,
 )
-from ...modules.transformer_decoder import DecoderState
-from ..copying import CopyingModel
-from ..presets import register_family
-from ..transformer import TransformerMemory, TransformerSourceEncoder, TransformerTargetDecoder, build_network
-from .config import PRESETS, GranularityTransformerConfig
+from ..modules.transformer_decoder import DecoderState
+from .base import register_family
+from .copying import CopyingModel
+from .transformer import (
+    TransformerConfig,
+    TransformerMemory,
+    TransformerSourceEncoder,
+    TransformerTargetDecoder,
+    build_network,
+)
+
+
+@dataclass
+class GranularityTransformerConfig(TransformerConfig):
+    """Options."""
+
+    ga_variant: ChoiceEnum((*GRANULARITY_MASKS, "none")) = option(  # type: ignore[valid-type]
+        "product",
+        "mask of the self-attention: resonance = C (eq. 6); scope = S (eq. 8); product = C * S; "
+        "mean = (C + S) / 2; none = plain attention",
+    )
+    ga_normalize: ChoiceEnum(("softmax", "none")) = option(  # type: ignore[valid-type]
+        "softmax",
+        "softmax: the logarithm of the mask is added to the scores, weights sum to 1 (released code); "
+        "none: the mask multiplies the weights (eq. 9)",
+    )
+    ga_length: ChoiceEnum(("true", "padded")) = option(  # type: ignore[valid-type]
+        "true",
+        "N of the scope. true: in the encoder the tokens of the sentence, in the decoder those up to the "
+        "query; padded: what the released code pads to, --ga-encoder-length and --ga-decoder-length",
+    )
+    ga_encoder_length: int = option(20, "N of the encoder with --ga-length padded", least=1)
+    ga_decoder_length: int = option(19, "N of the decoder with --ga-length padded", least=1)
+    ga_start_layer: int = option(
+        1, "first layer with granularities; 1 as in the released code, 2 is the letter of eq. 4"
+    )
+    ga_cross: ChoiceEnum(("none", "resonance")) = option(  # type: ignore[valid-type]
+        "none", "mask of the attention to the source: none (paper), or resonance (released code)"
+    )
+
+
+# The rows of the paper's table 2, and its code.
+PRESETS = {f"granularity_transformer_{variant}": {"ga_variant": variant} for variant in GRANULARITY_MASKS}
+PRESETS["granularity_transformer_release"] = {"ga_length": "padded", "ga_cross": "resonance"}
 
 
 class GranularityEncoder(TransformerSourceEncoder):
@@ -95,7 +140,6 @@ def _check(cfg: GranularityTransformerConfig) -> None:
 def _layer_makers(
     cfg: GranularityTransformerConfig,
 ) -> tuple[Callable[..., EncoderLayer], Callable[..., DecoderLayer]]:
-    """Functions that make the layers of encoder and decoder."""
     normalize = str(cfg.ga_normalize) == "softmax"
     padded = str(cfg.ga_length) == "padded"
     encoder: dict[str, Callable[..., GranularityAttention]] = {}

@@ -1,5 +1,7 @@
 """``fset``: rewrites a sentence as a similar one was rewritten (Kazemnejad et al., ACL 2020).
 
+The defaults are the sizes of its authors' research code.
+
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``X`` length of the sentence in it,
 ``P`` of the retrieved pair's longer side, ``D`` width, ``Z`` and ``M`` widths of edit and micro edit vectors.
 """
@@ -13,8 +15,9 @@ from fairseq.data import Dictionary
 from fairseq.tasks import FairseqTask
 from torch import Tensor
 
-from ...errors import user_errors
-from ...modules import (
+from ..errors import user_errors
+from ..fields import option
+from ..modules import (
     DecoderLayer,
     EditedDecoder,
     EditedDecoderLayer,
@@ -27,12 +30,40 @@ from ...modules import (
     repeat_for_hypotheses,
     split_pairs,
 )
-from ...modules.transformer_decoder import DecoderState
-from ..copying import CopyingModel
-from ..presets import register_family
-from ..transformer import TransformerMemory, TransformerSourceEncoder, TransformerTargetDecoder, build_network
-from ..word_layers import required_word
-from .config import FsetConfig
+from ..modules.transformer_decoder import DecoderState
+from .base import register_family
+from .copying import CopyingModel
+from .transformer import (
+    TransformerConfig,
+    TransformerMemory,
+    TransformerSourceEncoder,
+    TransformerTargetDecoder,
+    build_network,
+)
+from .word_layers import required_word
+
+
+@dataclass
+class FsetConfig(TransformerConfig):
+    """The Transformer's options, and those of the edits."""
+
+    embed_dim: int = option(128, "width of embeddings and encoder states", least=1)
+    ffn_dim: int = option(512, "inner width of the feed-forward parts", least=1)
+    encoder_layers: int = option(6, "layers of the encoder", least=1)
+    decoder_layers: int = option(6, "layers of the decoder", least=1)
+    attention_heads: int = option(
+        8, "heads of every attention; must divide --embed-dim, and its sum with --edit-dim", least=1
+    )
+    dropout: float = option(0.3, "dropout on embeddings, on the edit vector and on the output of every part")
+    attention_dropout: float = option(0.3, "dropout on attention weights")
+    edit_layers: int = option(4, "layers of the encoder and of the decoder that compare the retrieved pair", least=1)
+    edit_dim: int = option(128, "width of the edit vector", least=1)
+    micro_dim: int = option(64, "width of a micro edit vector", least=1)
+    pair_symbol: str = option(
+        "<pair>",
+        "the word between a sentence, the similar one and its paraphrase, as preprocess/retrieve_pairs.py writes it",
+    )
+
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +74,6 @@ class FsetEncoder(TransformerSourceEncoder):
     Args:
         network: of the sentence; the pair shares its embedding.
         max_positions: longest of the parts.
-        provider: of the edits.
         separator: id of the word between the parts.
     """
 

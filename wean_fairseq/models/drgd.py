@@ -1,7 +1,8 @@
-"""The decoder of DRGD (Li et al., EMNLP 2017): two GRUs with attention between them, and a latent variable a step.
+"""``drgd``: a deep recurrent generative decoder for summaries (Li et al., EMNLP 2017, arXiv 1708.00625).
 
-Neither GRU reads the latent variables, so in training each runs over all steps at once, and so does the attention; only
-the latent variables, each of which reads the one before, are computed step by step.
+Two GRUs with attention between them, and a latent variable a step. Neither GRU reads the latent variables, so in
+training each runs over all steps at once, and so does the attention; only the latent variables, each of which reads the
+one before, are computed step by step.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``H`` hidden width, ``E`` embedding
 width, ``Z`` latent width.
@@ -11,11 +12,13 @@ from dataclasses import dataclass
 
 import torch
 from fairseq.data import Dictionary
+from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ...modules import (
+from ..fields import option
+from ..modules import (
     AdditiveAttention,
-    MixtureLoss,
+    LossSums,
     QueryEmbedding,
     RecurrentLatent,
     State,
@@ -24,8 +27,22 @@ from ...modules import (
     divergence_from_prior,
     weighted_sum,
 )
-from ..base import add_auxiliary
-from ..gru_attention import GruAttentionDecoder, GruMemory
+from .base import LossModel, add_auxiliary, register_family
+from .gru_attention import GruAttentionConfig, GruAttentionDecoder, GruEncoder, GruMemory
+from .word_layers import build_output_layer, word_embedding
+
+
+@dataclass
+class DrgdConfig(GruAttentionConfig):
+    """See docs/equations.md for what the equations rest on."""
+
+    latent_dim: int = option(0, "width of the latent variable of each step; 0 = --hidden-size", least=0)
+    kl_weight: float = option(
+        1.0, "weight of the divergence of the latent variables from their prior in the loss", least=0
+    )
+    kl_anneal_updates: int = option(
+        0, "updates over which this weight rises from 0 in training; 0 = it is whole from the first on", least=0
+    )
 
 
 @dataclass(frozen=True)
@@ -40,16 +57,8 @@ class DrgdState(State):
 class DrgdDecoder(GruAttentionDecoder[DrgdState]):
     """Words are scored from tanh(W_z z_t + W_h h^d2_t + b).
 
-    h^d1_t = GRU(e(y_{t-1}), h^d1_{t-1}); attention from h^d1_t to c_t; h^d2_t = GRU([e(y_{t-1}); c_t], h^d2_{t-1});
-    z_t from e(y_{t-1}), h^d1_{t-1} and z_{t-1}, see ``RecurrentLatent``.
-
-    Args:
-        latent_dim: ``Z``.
-        attention: to the encoder's outputs, which are 2 H wide.
-        output: scores words from features, H wide.
-        dropout: on embeddings and features.
-        kl_weight: of the divergence of the latent variables in the loss.
-        kl_anneal_updates: over which it rises from 0 in training.
+    h^d1_t = GRU(e(y_{t-1}), h^d1_{t-1}); attention from h^d1_t to c_t; h^d2_t = GRU([e(y_{t-1}); c_t], h^d2_{t-1}); z_t
+    from e(y_{t-1}), h^d1_{t-1} and z_{t-1}, see ``RecurrentLatent``. Dropout falls on embeddings and features.
     """
 
     def __init__(
@@ -64,7 +73,7 @@ class DrgdDecoder(GruAttentionDecoder[DrgdState]):
         kl_weight: float,
         kl_anneal_updates: int,
     ) -> None:
-        super().__init__(dictionary, embed_tokens, 2 * hidden_size, hidden_size)
+        super().__init__(dictionary, embed_tokens, hidden_size)
         embed_dim = embed_tokens.embedding_dim
         self.first_gru = nn.GRU(embed_dim, hidden_size, batch_first=True)
         self.attention = attention
@@ -100,10 +109,36 @@ class DrgdDecoder(GruAttentionDecoder[DrgdState]):
         after = DrgdState(last_first[0], last_second[0], latents.values[:, -1])
         return Step(self.dropout(features), weights.view(*words.shape, -1), extra=extra), after
 
-    def step_loss(self, step: Step, memory: GruMemory, target: Tensor, label_smoothing: float) -> MixtureLoss:
+    def step_loss(self, step: Step, memory: GruMemory, target: Tensor, label_smoothing: float) -> LossSums:
         """The negative lower bound: with the divergence of the latent variables of all words, logged as ``kl``."""
         sums = super().step_loss(step, memory, target, label_smoothing)
         divergence = divergence_from_prior(step.extra["mean"], step.extra["log_variance"])  # (N, T)
         divergence = divergence.masked_fill(target.eq(self.padding_idx), 0.0).sum()
         weight = self.kl_weight * (self.annealed if self.training else 1.0)
         return add_auxiliary(sums, "kl", divergence, weight)
+
+
+@register_family("drgd", DrgdConfig)
+class DrgdModel(LossModel):
+    """Bidirectional GRU encoder; a decoder of two GRUs and latent variables, whose divergence is in the loss."""
+
+    adds_losses = True
+    encoder: GruEncoder
+    decoder: DrgdDecoder
+
+    @classmethod
+    def build(cls, cfg: DrgdConfig, task: FairseqTask) -> "DrgdModel":
+        dictionary, hidden = task.source_dictionary, cfg.hidden_size
+        embed_tokens = word_embedding(dictionary, cfg.embed_dim)
+        decoder = DrgdDecoder(
+            dictionary,
+            embed_tokens,
+            hidden,
+            cfg.latent_dim or hidden,
+            attention=AdditiveAttention(hidden, 2 * hidden, cfg.attention_dim or hidden, query_bias=True),
+            output=build_output_layer(cfg, hidden, cfg.embed_dim, dictionary),
+            dropout=cfg.dropout,
+            kl_weight=cfg.kl_weight,
+            kl_anneal_updates=cfg.kl_anneal_updates,
+        )
+        return cls(GruEncoder(dictionary, embed_tokens, hidden, cfg.dropout), decoder)

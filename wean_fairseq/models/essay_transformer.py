@@ -10,7 +10,7 @@ from typing import Any
 from fairseq.models import register_model_architecture
 from fairseq.models.transformer import base_architecture
 
-from ..presets import set_defaults
+from .base import set_defaults
 
 FULL = {"embed_dim": 768, "ffn_embed_dim": 3072, "layers": 6, "attention_heads": 8}
 SMALL = {"embed_dim": 128, "ffn_embed_dim": 512, "layers": 2, "attention_heads": 4}

@@ -1,4 +1,4 @@
-"""The decoder of RNN-distract (Chen et al., IJCAI 2016): two GRU cells with a distracted attention between them.
+"""``rnn_distract``: distraction over contents, attention and hypotheses (Chen et al., IJCAI 2016, arXiv 1610.08462).
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``P`` steps before, ``M`` width of the
 source memory, ``H`` hidden width, ``E`` embedding width, ``A`` attention width, ``V`` dictionary size.
@@ -9,9 +9,11 @@ from typing import NamedTuple
 
 import torch
 from fairseq.data import Dictionary
+from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ...modules import (
+from ..fields import option
+from ..modules import (
     AdditiveAttention,
     ContentDistraction,
     QueryEmbedding,
@@ -22,8 +24,25 @@ from ...modules import (
     least_divergence,
     weighted_sum,
 )
-from ..base import WordScores
-from ..gru_attention import GruAttentionDecoder, GruMemory
+from .base import LossModel, WordScores, register_family
+from .gru_attention import GruAttentionConfig, GruAttentionDecoder, GruEncoder, GruMemory
+from .word_layers import build_output_layer, word_embedding
+
+
+@dataclass
+class RnnDistractConfig(GruAttentionConfig):
+    """The paper was not at hand: the equations are those of the authors' release."""
+
+    distract_attention: float = option(
+        0.0,
+        "in beam search prefer hypotheses whose attention is far from all before: weight of the divergence "
+        "(in plain beam search alone)",
+        least=0,
+    )
+    distract_content: float = option(0.0, "likewise those whose content is unlike all before, by the cosine", least=0)
+    distract_state: float = option(
+        0.0, "likewise those whose decoder state is unlike all before, by the cosine", least=0
+    )
 
 
 class SearchWeights(NamedTuple):
@@ -69,14 +88,13 @@ class RnnDistractDecoder(GruAttentionDecoder[DistractState]):
         dictionary: Dictionary,
         embed_tokens: nn.Embedding,
         hidden_size: int,
-        memory_dim: int,
         attention: AdditiveAttention,
         output: QueryEmbedding,
         dropout: float,
         search_weights: SearchWeights,
     ) -> None:
-        super().__init__(dictionary, embed_tokens, memory_dim, hidden_size)
-        embed_dim = embed_tokens.embedding_dim
+        super().__init__(dictionary, embed_tokens, hidden_size)
+        embed_dim, memory_dim = embed_tokens.embedding_dim, 2 * hidden_size
         self.word_cell = nn.GRUCell(embed_dim, hidden_size)
         self.attention = attention
         self.content_distraction = ContentDistraction(memory_dim)
@@ -136,3 +154,27 @@ class RnnDistractDecoder(GruAttentionDecoder[DistractState]):
             for old, new in ((before.attention, attention), (before.content, content), (before.hidden, hidden))
         )
         return ReadBefore(attentions, contents, states, preference)
+
+
+@register_family("rnn_distract", RnnDistractConfig)
+class RnnDistractModel(LossModel):
+    """Bidirectional GRU encoder; a decoder that is distracted from what it has read."""
+
+    encoder: GruEncoder
+    decoder: RnnDistractDecoder
+
+    @classmethod
+    def build(cls, cfg: RnnDistractConfig, task: FairseqTask) -> "RnnDistractModel":
+        dictionary, hidden = task.source_dictionary, cfg.hidden_size
+        attention_dim = cfg.attention_dim or hidden
+        embed_tokens = word_embedding(dictionary, cfg.embed_dim)
+        decoder = RnnDistractDecoder(
+            dictionary,
+            embed_tokens,
+            hidden,
+            attention=AdditiveAttention(hidden, 2 * hidden, attention_dim, coverage=True, query_bias=True),
+            output=build_output_layer(cfg, cfg.embed_dim, cfg.embed_dim, dictionary),
+            dropout=cfg.dropout,
+            search_weights=SearchWeights(cfg.distract_attention, cfg.distract_content, cfg.distract_state),
+        )
+        return cls(GruEncoder(dictionary, embed_tokens, hidden, cfg.dropout), decoder)

@@ -1,29 +1,76 @@
-"""``wean_lstm``: WEAN, the word embedding attention network (Ma et al., NAACL 2018, arXiv 1803.01465).
+"""``wean_lstm``: WEAN, the word embedding attention network (Ma et al., NAACL 2018, arXiv 1803.01465), and Seq2seq.
+
+The defaults are the paper's PWKP / EW-SEW setting.
 
 Legend: ``B`` batch, ``S`` source length, ``L`` layers, ``H`` hidden width, ``E`` embedding width, ``V`` words.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 from fairseq.data import Dictionary
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ...errors import UserError
-from ...modules import BilinearAttention, QueryEmbedding, StateBridge, run_over_words
-from ..attentive_lstm import AttentiveLstmDecoder
-from ..base import LossModel, SourceEncoder
-from ..presets import register_family
-from .config import PRESETS, WeanLstmConfig
+from ..errors import UserError
+from ..fields import option
+from ..modules import BRIDGES, QUERY_SCORES, BilinearAttention, QueryEmbedding, StateBridge, run_over_words
+from .attentive_lstm import AttentiveLstmDecoder
+from .base import LossModel, SourceEncoder, register_family
+from .word_layers import word_embedding
+
+
+@dataclass
+class WeanLstmConfig(FairseqDataclass):
+    """Section numbers are those of the WEAN paper."""
+
+    embed_dim: int = option(
+        256, "width of the one embedding that encoder input, decoder input and output share (sec. 2.1)", least=1
+    )
+    hidden_size: int = option(256, "width of encoder, decoder and query (sec. 3.1.3)", least=1)
+    encoder_layers: int = option(2, "LSTM layers of the encoder (sec. 3.1.3)", least=1)
+    decoder_layers: int = option(2, "LSTM layers of the decoder (sec. 3.1.3)", least=1)
+    encoder_bidirectional: bool = option(False, "read the source in both directions and sum outputs and states")
+    bridge: ChoiceEnum(BRIDGES) = option(  # type: ignore[valid-type]
+        "bottom", "which final encoder states start the decoder: its bottom or top layers, or a projection"
+    )
+    dropout: float = option(0.4, "dropout between LSTM layers and on the query (sec. 3.1.3)")
+    attention_tanh: bool = option(False, "squash the projected decoder state in the attention (authors' LCSTS setting)")
+    attn_pad_leak: bool = option(False, "let source padding take attention, as the authors' release does")
+    query_score: ChoiceEnum(QUERY_SCORES) = option(  # type: ignore[valid-type]
+        "general", "score of a query against a word embedding (eq. 5); linear = the untied Seq2seq baseline"
+    )
+    query_bias: bool = option(False, "add the bias of the authors' release to the score 'general'")
+    detach_query_embedding: bool = option(
+        False, "no gradient from the output layer to the embeddings (third source ablated)"
+    )
+    num_candidates: int = option(
+        0,
+        "generate only the n most frequent words, special symbols apart (sec. 2.4); 0 = all; "
+        "another word counts as <unk> in training and cannot be scored or forced in decoding",
+        least=0,
+    )
+    loss_chunk_size: int = option(
+        0, "tokens whose scores are held at a time in training; 0 = chosen by memory", least=0
+    )
+
+
+# Sec. 3.2.3; 2 encoder and 1 decoder layers are the paper's, the tanh is in the authors' LCSTS setting.
+_LCSTS = {"embed_dim": 512, "hidden_size": 512, "decoder_layers": 1, "dropout": 0.0, "attention_tanh": True}
+PRESETS = {
+    "wean_lstm_pwkp": {},
+    "wean_lstm_ew_sew": {},
+    "wean_lstm_lcsts": _LCSTS,
+    "seq2seq_lstm": {"query_score": "linear"},
+    "seq2seq_lstm_lcsts": {"query_score": "linear", **_LCSTS},
+}
 
 
 class WeanLstmEncoder(SourceEncoder):
     """An LSTM over packed sentences, so that padding on either side is never read.
 
     Args:
-        embed_tokens: the shared embedding, (V, E).
-        hidden_size: ``H``.
-        num_layers: ``L``.
         dropout: between layers.
         bidirectional: sum a forward and a backward LSTM, outputs and final states alike.
     """
@@ -79,10 +126,14 @@ class WeanLstmModel(LossModel):
 
     @classmethod
     def build(cls, cfg: WeanLstmConfig, task: FairseqTask) -> "WeanLstmModel":
-        _check_candidates(cfg.num_candidates, task.source_dictionary)
         dictionary = task.source_dictionary
-        # N(0, 1), PyTorch's default, is what both releases of the authors train from.
-        embed_tokens = nn.Embedding(len(dictionary), cfg.embed_dim, dictionary.pad())
+        words = len(dictionary) - dictionary.nspecial
+        if cfg.num_candidates > words:
+            raise UserError(
+                f"--num-candidates must be at most {words} (the words of the dictionary) or 0 for all, "
+                f"but is {cfg.num_candidates}."
+            )
+        embed_tokens = word_embedding(dictionary, cfg.embed_dim)  # N(0, 1), as in both releases of the authors
         encoder = WeanLstmEncoder(
             dictionary, embed_tokens, cfg.hidden_size, cfg.encoder_layers, cfg.dropout, cfg.encoder_bidirectional
         )
@@ -117,12 +168,3 @@ class WeanLstmModel(LossModel):
     def get_targets(self, sample: dict[str, Any], net_output: Any) -> Tensor:
         """Targets (B, T) for fairseq's own criterions: a word that is no candidate counts as ``<unk>``."""
         return self.decoder.output.known_targets(sample["target"])
-
-
-def _check_candidates(num_candidates: int, dictionary: Dictionary) -> None:
-    words = len(dictionary) - dictionary.nspecial
-    if not 0 <= num_candidates <= words:
-        raise UserError(
-            f"--num-candidates must be at most {words} (the words of the dictionary) or 0 for all, "
-            f"but is {num_candidates}."
-        )

@@ -1,4 +1,6 @@
-"""The decoder of CopyNet (Gu et al., ACL 2016, sections 3.2-3.3), and of RNNSearch and Enc-Dec, which leave parts out.
+"""``copynet``: generating and copying in one softmax (Gu et al., ACL 2016, arXiv 1603.06393).
+
+RNNSearch and Enc-Dec, which it is compared with, leave parts out. The defaults are the paper's synthetic setting.
 
 A step needs the copy scores of the step before (selective read), so training walks over the target too; everything else
 is computed once a batch: the source's part in attention and copy scores, which target words are which source words, and
@@ -9,13 +11,17 @@ hidden width, ``E`` embedding width, ``A`` attention width, ``V`` base vocabular
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from fairseq.data import Dictionary
+from fairseq.dataclass import ChoiceEnum
+from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ...modules import (
+from ..errors import UserError
+from ..fields import option
+from ..modules import (
     AdditiveAttention,
     Copying,
     QueryEmbedding,
@@ -26,11 +32,58 @@ from ...modules import (
     fold_hypotheses,
     masked_softmax,
     repeat_for_hypotheses,
+    run_over_words,
     weighted_sum,
 )
-from ...modules.gates import LoopedCell
-from ...modules.looped_linear import LoopedLinear
-from ..copying import CopyingDecoder, CopyMemory, no_copy_mask
+from ..modules.gates import LoopedCell
+from ..modules.looped_linear import LoopedLinear
+from .base import SourceEncoder, register_family
+from .copying import CopyingDecoder, CopyingModel, CopyMemory, no_copy_mask
+from .word_layers import OutputLayerConfig, build_output_layer, num_base_words, word_embedding
+
+
+@dataclass
+class CopyNetConfig(OutputLayerConfig):
+    """Section numbers are those of the CopyNet paper."""
+
+    system: ChoiceEnum(("copynet", "rnnsearch", "enc_dec")) = option(  # type: ignore[valid-type]
+        "copynet", "copynet; rnnsearch = without copying and selective read; enc_dec = without attention either"
+    )
+    embed_dim: int = option(150, "width of the embedding that encoder and decoder share (sec. 5.1)", least=1)
+    hidden_size: int = option(300, "width of the decoder, and of each direction of the encoder (sec. 5.1)", least=1)
+    attention_dim: int = option(
+        0, "hidden width of the attention; 0 = --hidden-size; the authors' code has 1000", least=0
+    )
+    cell: ChoiceEnum(("gru", "lstm")) = option(  # type: ignore[valid-type]
+        "gru", "recurrent cell of the decoder; the paper's is a GRU"
+    )
+    dropout: float = option(0.0, "dropout on the embeddings and on the readout")
+    readout: ChoiceEnum(("state", "full")) = option(  # type: ignore[valid-type]
+        "state",
+        "what generated words are scored from: the decoder state (eq. 7), or as in the authors' code also "
+        "the context, the last word and the selective read",
+    )
+    attention_coverage: bool = option(False, "let the attention see how much a position got so far (authors' code)")
+    location_width: int = option(
+        0, "append the position of each source word, one-hot of this width; 57 in the authors' code", least=0
+    )
+    oov_input: ChoiceEnum(("unk", "copy")) = option(  # type: ignore[valid-type]
+        "unk", "what the decoder reads for a copied word outside the vocabulary: <unk>, or a learned vector"
+    )
+
+
+_LCSTS = {"embed_dim": 350, "hidden_size": 500}  # sec. 5.2
+# Of the authors' released configurations, for LCSTS and for the synthetic task, what has a switch here.
+_RELEASE = {"attention_dim": 1000, "readout": "full", "attention_coverage": True}
+PRESETS = {
+    "rnnsearch": {"system": "rnnsearch"},
+    "enc_dec": {"system": "enc_dec"},
+    "copynet_lcsts": _LCSTS,
+    "rnnsearch_lcsts": {"system": "rnnsearch", **_LCSTS},
+    "enc_dec_lcsts": {"system": "enc_dec", **_LCSTS},
+    "copynet_lcsts_release": {"embed_dim": 500, "hidden_size": 750, **_RELEASE},
+    "copynet_release": {"location_width": 57, **_RELEASE},
+}
 
 
 @dataclass(frozen=True)
@@ -55,8 +108,6 @@ class CopyNetState(State):
 
 
 class _Maps(NamedTuple):
-    """The linear maps of a step."""
-
     cell: LoopedCell
     query: LoopedLinear | None  # of the attention
 
@@ -65,11 +116,9 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
     """Attentive read, selective read, state update, and scores for generating and copying.
 
     Args:
-        embed_tokens: the shared embedding of the base words, (V, E).
         cell: recurrent cell; input E, then M for the selective read, then M for the context, as far as there are any.
         attention: over the source memory; ``None`` = Enc-Dec.
         copy_proj: W_c of eq. 8, M -> H; ``None`` = no copying.
-        output: scores of generated words from the readout.
         full_readout: read out context, last word and selective read besides the state.
         coverage_weight: weight of a position's coverage in its attention score; ``None`` = not used.
         oov_embedding: what is read for a copied word outside the vocabulary, (E,); ``None`` = ``<unk>``.
@@ -168,3 +217,78 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
             embedded = torch.where((tokens >= self.num_base).unsqueeze(-1), self.oov_embedding, embedded)
         dropped: Tensor = self.dropout(embedded)
         return dropped
+
+
+class CopyNetEncoder(SourceEncoder):
+    """A bidirectional GRU (sec. 3.1): h_i = [forward; backward], and the position of the word.
+
+    Positions are one-hot of ``location_width``; 0 = none.
+    """
+
+    def __init__(
+        self, dictionary: Dictionary, embed_tokens: nn.Embedding, hidden_size: int, location_width: int, dropout: float
+    ) -> None:
+        super().__init__(dictionary)
+        self.num_base = num_base_words(dictionary)
+        self.unk_index = dictionary.unk()
+        self.embed_tokens = embed_tokens
+        self.gru = nn.GRU(embed_tokens.embedding_dim, hidden_size, batch_first=True, bidirectional=True)
+        self.start_proj = nn.Linear(2 * hidden_size, hidden_size)
+        self.location_width = location_width
+        self.memory_dim = 2 * hidden_size + location_width
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
+        """Encode a batch: ``encoder_out`` (B, S, M), ``encoder_padding_mask`` (B, S), ``src_tokens`` as given.
+
+        ``start_state`` is tanh(W [forward h_S; backward h_1]), (B, H).
+        """
+        padding_mask = src_tokens.eq(self.padding_idx)
+        embedded = self.dropout(self.embed_tokens(base_ids(src_tokens, self.num_base, self.unk_index)))
+        outputs, final = run_over_words(self.gru, embedded, padding_mask)  # (B, S, 2H), (2, B, H)
+        if self.location_width:
+            position = (padding_mask.logical_not().cumsum(dim=1) - 1).clamp(0, self.location_width - 1)
+            location = nn.functional.one_hot(position, self.location_width).to(outputs.dtype)
+            outputs = torch.cat([outputs, location], dim=-1)
+        start = torch.tanh(self.start_proj(torch.cat([final[0], final[1]], dim=-1)))
+        return {
+            "encoder_out": outputs,
+            "encoder_padding_mask": padding_mask,
+            "start_state": start,
+            "src_tokens": src_tokens,
+        }
+
+
+@register_family("copynet", CopyNetConfig, PRESETS)
+class CopyNetModel(CopyingModel):
+    """Bidirectional GRU encoder; a decoder with attentive and selective read that generates and copies."""
+
+    encoder: CopyNetEncoder
+    decoder: CopyNetDecoder
+
+    @classmethod
+    def build(cls, cfg: CopyNetConfig, task: FairseqTask) -> "CopyNetModel":
+        system = str(cfg.system)
+        if system == "enc_dec" and (cfg.attention_coverage or cfg.location_width):
+            raise UserError("enc_dec has no attention: leave --attention-coverage and --location-width out.")
+        dictionary, hidden = task.source_dictionary, cfg.hidden_size
+        copies, attends = str(cfg.system) == "copynet", str(cfg.system) != "enc_dec"
+        embed_tokens = word_embedding(dictionary, cfg.embed_dim)
+        encoder = CopyNetEncoder(dictionary, embed_tokens, hidden, cfg.location_width, cfg.dropout)
+        memory_dim = encoder.memory_dim if attends else hidden
+        input_dim = cfg.embed_dim + memory_dim * (2 if copies else 1)
+        full = str(cfg.readout) == "full"
+        cell = nn.LSTMCell if str(cfg.cell) == "lstm" else nn.GRUCell
+        decoder = CopyNetDecoder(
+            dictionary,
+            embed_tokens,
+            cell=cell(input_dim, hidden),
+            attention=AdditiveAttention(hidden, memory_dim, cfg.attention_dim or hidden) if attends else None,
+            copy_proj=nn.Linear(memory_dim, hidden, bias=False) if copies else None,
+            output=build_output_layer(cfg, hidden + input_dim if full else hidden, cfg.embed_dim, dictionary),
+            full_readout=full,
+            coverage_weight=nn.Parameter(torch.zeros(1)) if cfg.attention_coverage else None,
+            oov_embedding=nn.Parameter(torch.randn(cfg.embed_dim)) if copies and str(cfg.oov_input) == "copy" else None,
+            dropout=cfg.dropout,
+        )
+        return cls(encoder, decoder)

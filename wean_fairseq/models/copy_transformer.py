@@ -1,24 +1,46 @@
-"""``copy_transformer``: the Transformer of the C-DNPG table, with and without copying.
+"""``copy_transformer``: the Transformer of the C-DNPG table (Gu et al., COLING 2022), with and without copying.
 
-Two decoders weigh generating and copying.
+The defaults are "Transformer+Copy" of that table. Two decoders weigh generating and copying.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``D`` width.
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ...modules import CopyGate, Copying, init_transformer
-from ...modules.transformer_decoder import Decoded
-from ..copying import CopyingModel
-from ..presets import register_family
-from ..transformer import TransformerMemory, TransformerSourceEncoder, TransformerTargetDecoder, build_network
-from .config import PRESETS, CopyTransformerConfig
+from ..fields import option
+from ..modules import CopyGate, Copying, init_transformer
+from ..modules.transformer_decoder import Decoded
+from .base import register_family
+from .copying import CopyingModel
+from .transformer import (
+    TransformerConfig,
+    TransformerMemory,
+    TransformerSourceEncoder,
+    TransformerTargetDecoder,
+    build_network,
+)
+
+
+@dataclass
+class CopyTransformerConfig(TransformerConfig):
+    """Options."""
+
+    copy_mode: ChoiceEnum(("gate", "shared-softmax", "none")) = option(  # type: ignore[valid-type]
+        "gate",
+        "gate: choose between generating, and copying where the last layer attends (DNPG, eq. 8); "
+        "shared-softmax: one softmax over words and source positions (CopyNet, eq. 4-8); none: no copying",
+    )
+
+
+# The "Transformer" of the C-DNPG table; fairseq has an arch `transformer` of its own.
+PRESETS = {"paraphrase_transformer": {"copy_mode": "none"}}
 
 
 class GateDecoder(TransformerTargetDecoder):

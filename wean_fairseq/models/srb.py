@@ -1,32 +1,47 @@
 """``srb``: a summary is to be relevant to its source (Ma et al., ACL 2017, arXiv 1706.02459).
 
+The defaults are the sizes of the authors' release, for LCSTS.
+
 Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length, ``V`` words, ``E`` embedding width,
 ``H`` hidden width.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from fairseq.data import Dictionary
+from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
-from ...modules import BilinearAttention, GatedLstm, LossSums, MixtureLoss, Step
-from ..attentive_lstm import AttentiveLstmDecoder, AttentiveMemory
-from ..base import LossModel, SourceEncoder, add_auxiliary
-from ..presets import register_family
-from ..word_layers import build_output_layer, word_embedding
-from .config import SrbConfig
+from ..fields import option
+from ..modules import BilinearAttention, GatedLstm, LossSums, Step
+from .attentive_lstm import AttentiveLstmDecoder, AttentiveMemory
+from .base import LossModel, SourceEncoder, add_auxiliary, register_family
+from .word_layers import OutputLayerConfig, build_output_layer, word_embedding
+
+
+@dataclass
+class SrbConfig(OutputLayerConfig):
+    """Section numbers are those of the paper."""
+
+    embed_dim: int = option(400, "width of the embedding that all parts share", least=1)
+    hidden_size: int = option(500, "units of the encoder and of the decoder", least=1)
+    dropout: float = option(0.0, "dropout on the embeddings and before the output layer")
+    relevance_weight: float = option(
+        0.0001, "weight of the cosine of source and summary in the loss (lambda, sec. 3.4)", least=0
+    )
+    gate_input: ChoiceEnum(("state-and-word", "state")) = option(  # type: ignore[valid-type]
+        "state-and-word", "what tells the importance of a source word (sec. 3.2); state, as in the authors' release"
+    )
 
 
 class SrbDecoder(AttentiveLstmDecoder):
     """An LSTM that starts from the last state of the source; score of a word from tanh(W_o [c_t; s_t] + b_o).
 
-    Args:
-        relevance_weight: lambda of sec. 3.4.
-        parts: those of ``AttentiveLstmDecoder``.
+    ``relevance_weight`` is lambda of sec. 3.4.
     """
 
     def __init__(self, *, relevance_weight: float, **parts: Any) -> None:
@@ -37,9 +52,7 @@ class SrbDecoder(AttentiveLstmDecoder):
         """``extra`` has the decoder states, ``states`` (N, T, H)."""
         return replace(super().attend(states, memory), extra={"states": states})
 
-    def step_loss(
-        self, step: Step, memory: AttentiveMemory, target: Tensor, label_smoothing: float
-    ) -> LossSums | MixtureLoss:
+    def step_loss(self, step: Step, memory: AttentiveMemory, target: Tensor, label_smoothing: float) -> LossSums:
         """Less lambda cos(V_s, V_t) a sentence: V_t = h_n of the source, V_s = s_m - h_n."""
         sums = super().step_loss(step, memory, target, label_smoothing)
         position = torch.arange(target.size(1), device=target.device)
@@ -51,13 +64,7 @@ class SrbDecoder(AttentiveLstmDecoder):
 
 
 class SrbEncoder(SourceEncoder):
-    """A gated LSTM over the words of the source (sec. 3.2).
-
-    Args:
-        embed_tokens: the shared embedding, (V, E).
-        lstm: E -> H.
-        dropout: on the embeddings.
-    """
+    """A gated LSTM over the words of the source (sec. 3.2), E -> H, with dropout on the embeddings."""
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, lstm: GatedLstm, dropout: float) -> None:
         super().__init__(dictionary)

@@ -1,31 +1,53 @@
 """``residual_lstm``: stacked residual LSTM networks for paraphrases (Prakash et al., COLING 2016, C16-1275).
 
-The decoder starts where the encoder ended, without attention.
+The decoder starts where the encoder ended, without attention. The defaults are the paper's sizes.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length, ``E`` embedding width, ``H`` hidden
 width, ``L`` layers, ``V`` words.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 from fairseq.data import Dictionary
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ...modules import LstmStart, LstmState, QueryEmbedding, ResidualLstm, Step
-from ..base import LossModel, SourceEncoder, StepDecoder, init_uniform_
-from ..presets import register_family
-from ..word_layers import build_output_layer, word_embedding
-from .config import PRESETS, ResidualLstmConfig
+from ..fields import option
+from ..modules import LstmStart, LstmState, QueryEmbedding, ResidualLstm, Step
+from .base import LossModel, SourceEncoder, StepDecoder, init_uniform_, register_family
+from .word_layers import OutputLayerConfig, build_output_layer, word_embedding
+
+
+@dataclass
+class ResidualLstmConfig(OutputLayerConfig):
+    """Section numbers are those of the paper; the options of the output layer are those of all families here."""
+
+    embed_dim: int = option(512, "width of the embeddings; residuals are cut where it is not --hidden-size", least=1)
+    hidden_size: int = option(512, "units of every layer (sec. 4.2)", least=1)
+    num_layers: int = option(4, "layers of the encoder, and of the decoder (sec. 4.2)", least=1)
+    residual_every: int = option(
+        2, "add the input of this many layers to their output (n of sec. 2.3); 0 = never", least=0
+    )
+    residual_recurrent: bool = option(
+        False, 'let the recurrence go on with the sum too (sec. 2.3, "pointwise addition to h_t"); slower'
+    )
+    dropout: float = option(0.5, "dropout after every layer (sec. 4.2)")
+    share_embeddings: bool = option(False, "one word embedding for encoder and decoder, as in WEAN, instead of two")
+    init_range: float = option(
+        0.08,
+        "weights start uniform in [-x, x] (not in the paper; the value is that of Sutskever et al. 2014); "
+        "0 = PyTorch's defaults",
+        least=0,
+    )
+
+
+# The paper's baseline "Sequence to Sequence": the same layers without residuals.
+PRESETS = {"stacked_lstm": {"residual_every": 0}}
 
 
 class ResidualLstmEncoder(SourceEncoder):
-    """A residual LSTM over the words of the source.
-
-    Args:
-        embed_tokens: (V, E).
-        stack: the layers, E -> H.
-    """
+    """A residual LSTM, E -> H, over the words of the source."""
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, stack: ResidualLstm) -> None:
         super().__init__(dictionary)
@@ -33,24 +55,14 @@ class ResidualLstmEncoder(SourceEncoder):
         self.stack = stack
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch, see ``SourceEncoder``.
-
-        Returns:
-            ``final_hidden`` and ``final_cell`` of every layer, each (L, B, H).
-        """
+        """Encode a batch: ``final_hidden`` and ``final_cell`` of every layer, (L, B, H) each."""
         padding_mask = src_tokens.eq(self.padding_idx)
         _, (hidden, cell) = self.stack(self.embed_tokens(src_tokens), padding_mask=padding_mask)
         return {"final_hidden": hidden, "final_cell": cell}
 
 
 class ResidualLstmDecoder(StepDecoder[LstmStart, LstmState]):
-    """A residual LSTM over the words written so far, whose outputs are scored against the vocabulary.
-
-    Args:
-        embed_tokens: (V, E).
-        stack: the layers, E -> H.
-        output: scores words from the top layer's output.
-    """
+    """A residual LSTM, E -> H, over the words written so far; words are scored from the top layer's output."""
 
     def __init__(
         self, dictionary: Dictionary, embed_tokens: nn.Embedding, stack: ResidualLstm, output: QueryEmbedding

@@ -1,0 +1,300 @@
+"""``pointer_generator``: Get To The Point (See et al., ACL 2017, arXiv 1704.04368), with and without coverage.
+
+The attention of a step goes into the input of the next, so training runs step by step as generation does; what does not
+depend on the steps before (the keys, the embedded words, everything from the gate to the vocabulary) is computed for
+all steps at once.
+
+Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``V`` base vocabulary, ``E`` embedding
+width, ``H`` hidden width, ``A`` attention width.
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.dataclass import ChoiceEnum
+from fairseq.tasks import FairseqTask
+from torch import Tensor, nn
+
+from ..fields import option
+from ..modules import (
+    AdditiveAttention,
+    Copying,
+    LossSums,
+    QueryEmbedding,
+    State,
+    Step,
+    attention_weights,
+    base_ids,
+    coverage_loss,
+    run_over_words,
+    weighted_sum,
+)
+from ..modules.gates import LoopedCell
+from ..modules.looped_linear import LoopedLinear
+from .base import SourceEncoder, add_auxiliary, register_family
+from .copying import CopyingDecoder, CopyingModel, CopyMemory, no_copy_mask
+from .word_layers import OutputLayerConfig, build_output_layer, num_base_words, word_embedding
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class PointerGeneratorConfig(OutputLayerConfig):
+    """Section and equation numbers are those of the paper."""
+
+    embed_dim: int = option(128, "width of the embedding that encoder and decoder input share (sec. 5)", least=1)
+    hidden_size: int = option(256, "width of the decoder and of each direction of the encoder (sec. 5)", least=1)
+    attention_dim: int = option(512, "width of the hidden layer of the attention (eq. 1)", least=1)
+    coverage: bool = option(
+        False,
+        "show the attention what it has covered, and penalise attending there again (sec. 2.3); train "
+        "without it first, then give this and --finetune-from-model",
+    )
+    coverage_weight: float = option(1.0, "weight of the coverage loss, with --coverage (lambda of eq. 13)", least=0)
+    weight_init: ChoiceEnum(("see2017", "pytorch")) = option(  # type: ignore[valid-type]
+        "see2017", "how weights start: as in the authors' release (made for Adagrad), or PyTorch's defaults"
+    )
+
+
+PRESETS = {
+    "pointer_generator_see2017": {},  # a name for the defaults
+    "pointer_generator_coverage": {"coverage": True},
+}
+
+
+@dataclass(frozen=True)
+class PointerMemory(CopyMemory):
+    """The source as every step sees it; ``no_copy`` is not attended to either."""
+
+    states: Tensor  # (B, S, 2H)
+    keys: Tensor  # of the attention, (B, S, A)
+    start_hidden: Tensor  # (B, H)
+    start_cell: Tensor  # (B, H)
+
+
+@dataclass(frozen=True)
+class PointerState(State):
+    """State after a step, which the next one reads."""
+
+    hidden: Tensor  # h_t, (N, H)
+    cell: Tensor  # c_t, (N, H)
+    context: Tensor  # h*_t, (N, 2H)
+    coverage: Tensor  # of eq. 10: the attention of all steps so far, (N, S), float32
+
+
+class _Recurrence(NamedTuple):
+    """One step of the recurrence; stacked over the steps, every shape has a T after the N."""
+
+    hidden: Tensor  # h_t, (N, H)
+    cell: Tensor  # c_t, (N, H)
+    context: Tensor  # h*_t, (N, 2H)
+    merged: Tensor  # x_t, (N, E)
+    scores: Tensor  # e_t of eq. 1 and 11, (N, S)
+    weights: Tensor  # a_t of eq. 2, (N, S), float32
+    coverage: Tensor  # of eq. 10: the attention of all steps before this one, (N, S), float32
+
+
+class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
+    """LSTM with attention, and a gate between generating a word and copying what is attended to.
+
+    Args:
+        attention: from the state [c_t; h_t] to the encoder outputs.
+        output: V' of eq. 4, or the query of the word embeddings.
+        coverage_weight: lambda of eq. 13; only counts where the attention has coverage.
+    """
+
+    def __init__(
+        self,
+        dictionary: Dictionary,
+        embed_tokens: nn.Embedding,
+        hidden_size: int,
+        attention: AdditiveAttention,
+        output: QueryEmbedding,
+        coverage_weight: float,
+    ) -> None:
+        super().__init__(dictionary)
+        width = embed_tokens.embedding_dim
+        self.embed_tokens = embed_tokens
+        self.merge = nn.Linear(width + 2 * hidden_size, width)  # W_x, b of the release: of the word and h*_{t-1}
+        self.cell = nn.LSTMCell(width, hidden_size)
+        self.attention = attention
+        self.combine = nn.Linear(3 * hidden_size, hidden_size)  # V, b of eq. 4
+        self.gate = nn.Linear(4 * hidden_size + width, 1)  # w_h*, w_s, w_x, b_ptr of eq. 8
+        self.output = output
+        self.coverage_weight = coverage_weight
+
+    def remember(self, encoder_out: dict[str, Tensor]) -> PointerMemory:
+        states = encoder_out["encoder_out"]
+        return PointerMemory(
+            encoder_out["src_tokens"],
+            encoder_out["no_copy_mask"],
+            states,
+            self.attention.project_keys(states),
+            encoder_out["start_hidden"],
+            encoder_out["start_cell"],
+        )
+
+    def begin(self, memory: PointerMemory) -> PointerState:
+        context = torch.zeros_like(memory.states[:, 0])
+        coverage = torch.zeros_like(memory.no_copy, dtype=torch.float)
+        return PointerState(memory.start_hidden, memory.start_cell, context, coverage)
+
+    def step(self, words: Tensor, memory: PointerMemory, state: PointerState) -> tuple[Step, PointerState]:
+        """See ``StepDecoder``; the features are the queries of eq. 4, ``extra`` has ``coverage`` (N, T, S)."""
+        embedded = self.embed_tokens(base_ids(words, self.num_base, self.unk_index))  # (N, T, E)
+        width = embedded.size(-1)
+        word_parts = nn.functional.linear(embedded, self.merge.weight[:, :width], self.merge.bias)  # (N, T, E)
+        of_context, cell = LoopedLinear(self.merge.weight[:, width:]), LoopedCell(self.cell)  # W_x of h*_{t-1}
+        query_map = self.attention.query_map()
+        steps = []
+        for word_part in word_parts.unbind(dim=1):
+            now = self._advance(word_part + of_context(state.context), memory, state, cell, query_map)
+            steps.append(now)
+            state = PointerState(now.hidden, now.cell, now.context, now.coverage + now.weights)  # eq. 10
+        every = _Recurrence(*(torch.stack(parts, dim=1) for parts in zip(*steps, strict=True)))
+        gate = self.gate(torch.cat([every.context, every.cell, every.hidden, every.merged], dim=-1))  # logit of eq. 8
+        query = self.combine(torch.cat([every.hidden, every.context], dim=-1))  # (N, T, H)
+        # The scores are the log of the attention up to a constant, so the gate's mixture stays in log space.
+        copying = Copying(every.scores, gate.squeeze(-1))
+        return Step(query, every.weights, copying, {"coverage": every.coverage}), state
+
+    def step_loss(self, step: Step, memory: PointerMemory, target: Tensor, label_smoothing: float) -> LossSums:
+        """Loss sums against ``target`` (B, T); with coverage its loss too, which is logged as ``coverage``."""
+        sums = super().step_loss(step, memory, target, label_smoothing)
+        if self.attention.coverage_weight is None:
+            return sums
+        assert step.attention is not None
+        again = coverage_loss(step.attention, step.extra["coverage"])  # (B, T), eq. 12
+        again = again.masked_select(target.ne(self.padding_idx)).sum()
+        return add_auxiliary(sums, "coverage", again, self.coverage_weight)  # eq. 13
+
+    def _advance(
+        self, merged: Tensor, memory: PointerMemory, state: PointerState, cell: LoopedCell, query_map: LoopedLinear
+    ) -> _Recurrence:
+        """From x_t, shape (N, E), and the state before to what the step yields."""
+        hidden, new_cell = cell.advance(merged, state.hidden, state.cell)
+        query = torch.cat([new_cell, hidden], dim=-1)
+        scores = self.attention.scores(query, memory.keys, state.coverage, query_map).float()
+        weights = attention_weights(scores, memory.no_copy)  # (N, S), eq. 2
+        context = weighted_sum(weights.to(memory.states.dtype), memory.states)  # (N, 2H), eq. 3
+        return _Recurrence(hidden, new_cell, context, merged, scores, weights, state.coverage)
+
+    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+        """Let a checkpoint that was trained without coverage go on with it: w_c starts as initialised here."""
+        new = self.attention.coverage_weight
+        key = f"{name}.attention.coverage_weight"
+        if new is not None and key not in state_dict:
+            logger.warning("the checkpoint was trained without --coverage: its new weights start untrained")
+            state_dict[key] = new.detach().clone()
+        return super().upgrade_state_dict_named(state_dict, name)
+
+
+LSTM_BOUND = 0.02
+SMALL = 1e-4
+
+
+class PointerGeneratorEncoder(SourceEncoder):
+    """A bidirectional LSTM of one layer, and the bridge from its final states to the decoder's first."""
+
+    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, hidden_size: int) -> None:
+        super().__init__(dictionary)
+        self.num_base = num_base_words(dictionary)
+        self.embed_tokens = embed_tokens
+        self.lstm = nn.LSTM(embed_tokens.embedding_dim, hidden_size, batch_first=True, bidirectional=True)
+        self.hidden_bridge = nn.Linear(2 * hidden_size, hidden_size)
+        self.cell_bridge = nn.Linear(2 * hidden_size, hidden_size)
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
+        """Encode a batch. The end symbol is read like a word, but neither attended to nor copied.
+
+        The paper's sources have no end symbol; here attention and copying leave it out alike, as padding.
+
+        Returns:
+            ``encoder_out`` (B, S, 2H), zero at padding; ``no_copy_mask`` (B, S), ``True`` where nothing is attended to
+            or copied; ``src_tokens`` as given; ``start_hidden`` and ``start_cell`` of the decoder, each (B, H).
+        """
+        embedded = self.embed_tokens(base_ids(src_tokens, self.num_base, self.dictionary.unk()))  # (B, S, E)
+        outputs, (hidden, cell) = run_over_words(self.lstm, embedded, src_tokens.eq(self.padding_idx))
+        return {
+            "encoder_out": outputs,
+            "no_copy_mask": no_copy_mask(src_tokens, self.dictionary),
+            "src_tokens": src_tokens,
+            "start_hidden": torch.relu(self.hidden_bridge(torch.cat(tuple(hidden), dim=-1))),  # (2, B, H) -> (B, H)
+            "start_cell": torch.relu(self.cell_bridge(torch.cat(tuple(cell), dim=-1))),
+        }
+
+
+@register_family("pointer_generator", PointerGeneratorConfig, PRESETS)
+class PointerGeneratorModel(CopyingModel):
+    """A bidirectional LSTM encoder, and an LSTM decoder that generates words or copies them through its attention."""
+
+    adds_losses = True
+
+    encoder: PointerGeneratorEncoder
+    decoder: PointerGeneratorDecoder
+
+    @classmethod
+    def build(cls, cfg: PointerGeneratorConfig, task: FairseqTask) -> "PointerGeneratorModel":
+        dictionary = task.source_dictionary
+        embed_tokens = word_embedding(dictionary, cfg.embed_dim)
+        attention = AdditiveAttention(
+            2 * cfg.hidden_size, 2 * cfg.hidden_size, cfg.attention_dim, coverage=cfg.coverage, query_bias=True
+        )
+        output_layer = build_output_layer(cfg, cfg.hidden_size, cfg.embed_dim, dictionary)
+        encoder = PointerGeneratorEncoder(dictionary, embed_tokens, cfg.hidden_size)
+        decoder = PointerGeneratorDecoder(
+            dictionary, embed_tokens, cfg.hidden_size, attention, output_layer, cfg.coverage_weight
+        )
+        model = cls(encoder, decoder)
+        if str(cfg.weight_init) == "see2017":
+            initialise(encoder, decoder)
+        return model
+
+
+@torch.no_grad()
+def initialise(encoder: PointerGeneratorEncoder, decoder: PointerGeneratorDecoder) -> None:
+    """Set all weights as the authors' release does, and TensorFlow where that sets nothing.
+
+    LSTMs are uniform; embedding, bridge and output layer almost zero; the other matrices Glorot's. Biases are zero,
+    except the LSTMs' forget gates and the small ones of bridge and output layer.
+    """
+    for module in [*encoder.modules(), *decoder.modules()]:
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+    for lstm in (encoder.lstm, decoder.cell):
+        _initialise_lstm(lstm)
+    embedding = encoder.embed_tokens
+    _init_small_(embedding.weight)
+    nn.init.zeros_(embedding.weight[embedding.padding_idx])
+    output = getattr(decoder.output.score, "out_proj", None)  # none where the embeddings are queried
+    for linear in (encoder.hidden_bridge, encoder.cell_bridge, *([] if output is None else [output])):
+        _init_small_(linear.weight)
+        _init_small_(linear.bias)
+    attention = decoder.attention
+    _init_glorot_(attention.vector, attention.vector.numel(), attention.vector.numel())
+    if attention.coverage_weight is not None:
+        _init_glorot_(attention.coverage_weight, 1, attention.coverage_weight.numel())
+
+
+def _initialise_lstm(lstm: nn.LSTM | nn.LSTMCell) -> None:
+    for name, weight in lstm.named_parameters():
+        if name.startswith("weight"):
+            nn.init.uniform_(weight, -LSTM_BOUND, LSTM_BOUND)
+        else:
+            nn.init.zeros_(weight)
+        if name.startswith("bias_ih"):
+            nn.init.ones_(weight[lstm.hidden_size : 2 * lstm.hidden_size])  # forget gates
+
+
+def _init_small_(weight: Tensor) -> None:
+    nn.init.trunc_normal_(weight, std=SMALL, a=-2 * SMALL, b=2 * SMALL)
+
+
+def _init_glorot_(vector: nn.Parameter, fan_in: int, fan_out: int) -> None:
+    bound = (6 / (fan_in + fan_out)) ** 0.5
+    nn.init.uniform_(vector, -bound, bound)
