@@ -138,7 +138,11 @@ def script_text(script: Path) -> str:
     return text
 
 
-def knows(script: str, variable: str) -> bool:
+def knows(script: str, variable: str, systems: str = "") -> bool:
+    """Whether a recipe reads a variable; of RATES_<system> the system has to be one of its ``systems`` too."""
+    if variable.startswith("RATES_"):
+        names = re.sub(r"[^\w\s]", "_", systems).split()
+        return variable.removeprefix("RATES_") in names and knows(script, "RATES", systems)
     return re.search(rf"\$\{{?!?{variable}\b|\b{variable}=", script) is not None
 
 
@@ -158,8 +162,11 @@ def check_make(command: Command) -> None:
 def check_bash(command: Command) -> None:
     script = ROOT / command.words[1]
     assert script.is_file(), f"no such script: {command.words[1]}"
+    systems = command.variables.get("SYSTEMS", "")
     unknown = [
-        name for name in command.variables if name not in FOREIGN_VARIABLES and not knows(script_text(script), name)
+        name
+        for name in command.variables
+        if name not in FOREIGN_VARIABLES and not knows(script_text(script), name, systems)
     ]
     assert unknown == [], f"{command.words[1]} does not read these variables"
 
