@@ -15,13 +15,13 @@ def option(default: Any, text: str, **metadata: Any) -> Any:
     Args:
         default: its value; ``False`` for a boolean, as fairseq turns a ``True`` one into a flag that switches it off.
         text: what ``--help`` says.
-        metadata: what else is known of it. ``least``: the smallest value that ``check_ranges`` takes.
+        metadata: what else is known of it. ``least``: the smallest value that ``check_values`` takes.
             ``reads_file=True``: it names a file to begin a training with.
     """
     return field(default=default, metadata={"help": text, **metadata})
 
 
-def check_ranges(config: type, cfg: Any) -> None:
+def check_values(config: type, cfg: Any) -> None:
     """Refuse numbers below what their options take, and unknown choices; raises ``UserError``, naming the option."""
     for item in fields(config):
         least, value = item.metadata.get("least"), getattr(cfg, item.name, None)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from ..checkpoints.dictionaries import describe
 from ..errors import UserError
-from ..fields import check_ranges, option
+from ..fields import check_values, option
 from ..models.base import StepDecoder
 from ..modules.policy_gradient import given_words, mean_of_others, policy_loss
 from ..precision import set_tf32
@@ -78,7 +78,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
 
     def __init__(self, task: FairseqTask, cfg: PolicyGradientConfig) -> None:
         super().__init__(task, label_smoothing=0.0, sentence_avg=False)
-        check_ranges(PolicyGradientConfig, cfg)
+        check_values(PolicyGradientConfig, cfg)
         if cfg.sari_forward > 1:
             raise UserError(f"--sari-forward is a share, 1 at most, but is {cfg.sari_forward}.")
         if not hasattr(task, "epoch"):

@@ -22,7 +22,7 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ..errors import UserError, user_errors
-from ..fields import check_ranges
+from ..fields import check_values
 from ..modules import LossSums, Memory, OutputLayer, State, Step
 
 IncrementalState = dict[str, dict[str, Any]]
@@ -46,7 +46,7 @@ class LossModel(FairseqEncoderDecoderModel):
             UserError: if the options contradict each other, the dictionaries or the task.
         """
         cls._check_task(task)
-        check_ranges(cls.options, cfg)
+        check_values(cls.options, cfg)
         with user_errors():
             return cls.build(cfg, task)
 

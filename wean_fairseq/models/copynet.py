@@ -272,7 +272,7 @@ class CopyNetModel(CopyingModel):
         if system == "enc_dec" and (cfg.attention_coverage or cfg.location_width):
             raise UserError("enc_dec has no attention: leave --attention-coverage and --location-width out.")
         dictionary, hidden = task.source_dictionary, cfg.hidden_size
-        copies, attends = str(cfg.system) == "copynet", str(cfg.system) != "enc_dec"
+        copies, attends = system == "copynet", system != "enc_dec"
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)
         encoder = CopyNetEncoder(dictionary, embed_tokens, hidden, cfg.location_width, cfg.dropout)
         memory_dim = encoder.memory_dim if attends else hidden

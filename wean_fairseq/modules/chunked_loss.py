@@ -28,7 +28,7 @@ CHUNK_ELEMENTS = {"cpu": 3 * 2**22, "cuda": 2**27}
 class LossSums(NamedTuple):
     """Sums over tokens, natural logarithm, float32 scalars; a gradient goes through the first alone."""
 
-    loss: Tensor  # what is minimised, auxiliary losses included
+    loss: Tensor  # the minimised sum, auxiliary losses included
     nll_loss: Tensor  # negative log-likelihood alone
     logged: dict[str, Tensor]  # more to be logged by name, such as ``copied``: expected copied words
 

@@ -55,7 +55,7 @@ class GlobalAttention(nn.Module):
         self.combine = nn.Linear(2 * hidden_size, hidden_size, bias=False)  # W_c
 
     def remember(self, states: Tensor, padding_mask: Tensor) -> AttentionMemory:
-        """What ``forward`` attends to: encoder outputs (B, S, H), ``True`` at padding in ``padding_mask`` (B, S)."""
+        """Prepare encoder outputs (B, S, H) for ``forward``; ``padding_mask`` (B, S) is ``True`` at padding."""
         keys = states if self.key_proj is None else self.key_proj(states)
         of_context = self.combine.weight[:, : states.size(-1)]
         return AttentionMemory(keys, linear(states, of_context), padding_mask)

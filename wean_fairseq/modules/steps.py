@@ -76,10 +76,10 @@ class LstmStart(Memory):
 class Step:
     """The result of steps before the words of the vocabulary are scored."""
 
-    features: Tensor  # what words are scored from, (N, T, D)
+    features: Tensor  # inputs of the output layer, which scores the words, (N, T, D)
     attention: Tensor | None  # weights of the source positions, (N, T, S); ``None`` where there is no attention
     copying: Copying | None = None  # scores of copying; ``None`` where nothing is copied
-    extra: Mapping[str, Tensor] = field(default_factory=dict)  # what a family shows or needs for its loss, by name
+    extra: Mapping[str, Tensor] = field(default_factory=dict)  # tensors for a family's display or loss, by name
 
 
 def fold_hypotheses(values: Tensor, sentences: int) -> Tensor:

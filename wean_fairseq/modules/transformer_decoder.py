@@ -33,7 +33,7 @@ class Decoded(NamedTuple):
     """Result of a decoder (layer)."""
 
     states: Tensor  # (B, Q, D)
-    context: Tensor  # what the cross-attention read from the source, (B, Q, D)
+    context: Tensor  # read from the source by the cross-attention, (B, Q, D)
     log_weights: Tensor | None  # of the cross-attention, if wanted: (B, A, Q, S), float32
 
 
@@ -54,7 +54,7 @@ class LayerState(State):
 class SourceMemory(Memory):
     """The source as the layers read it."""
 
-    layers: tuple[Keyed, ...]  # what each of them reads, (B, ...) each
+    layers: tuple[Keyed, ...]  # keys and values that each layer reads, (B, ...) each
     bias: Tensor  # of the attention to the source, (B, 1, 1, S)
 
 
@@ -157,7 +157,7 @@ class TransformerDecoder(nn.Module):
     def forward(
         self, tokens: Tensor, memory: SourceMemory, state: DecoderState, *, with_weights: bool = False
     ) -> tuple[Decoded, DecoderState]:
-        """What the last layer gives for more words, and the state after them.
+        """Outputs of the last layer for more words, and the state after them.
 
         Args:
             tokens: (N, T), padding on the right only: one, or from the first on as many as there are.
@@ -206,7 +206,7 @@ def decode(
         with_weights: return those of the last layer's attention to the source.
 
     Returns:
-        What the last layer gives, and the states of all.
+        The outputs of the last layer, and the states of all.
     """
     last, after = len(layers) - 1, []
     for number, (layer, source, before) in enumerate(zip(layers, memory.layers, kept, strict=True)):

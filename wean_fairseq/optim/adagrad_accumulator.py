@@ -11,7 +11,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.optim import FairseqOptimizer, register_optimizer
 from omegaconf import II
 
-from ..fields import check_ranges, option
+from ..fields import check_values, option
 
 
 @dataclass
@@ -29,7 +29,7 @@ class AccumulatorAdagrad(FairseqOptimizer):
 
     def __init__(self, cfg: AccumulatorAdagradConfig, params: Any) -> None:
         super().__init__(cfg)
-        check_ranges(AccumulatorAdagradConfig, cfg)
+        check_values(AccumulatorAdagradConfig, cfg)
         self._optimizer = torch.optim.Adagrad(
             params, initial_accumulator_value=cfg.initial_accumulator_value, **self.optimizer_config
         )

@@ -13,7 +13,7 @@ from fairseq.optim import FairseqOptimizer, register_optimizer
 from omegaconf import II
 
 from ..errors import UserError
-from ..fields import check_ranges, option
+from ..fields import check_values, option
 
 
 @dataclass
@@ -40,7 +40,7 @@ class AdamW(FairseqOptimizer):
         for name in ("beta1", "beta2"):
             if not 0.0 <= getattr(cfg, name) < 1.0:
                 raise UserError(f"--{name} must be at least 0 and below 1, but is {getattr(cfg, name)}.")
-        check_ranges(AdamWConfig, cfg)
+        check_values(AdamWConfig, cfg)
         params = list(params)
         groups = [[p for p in params if p.ndim > 1], [p for p in params if p.ndim <= 1]]
         self._decays = [decay for group, decay in zip(groups, (cfg.weight_decay, 0.0), strict=True) if group]

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.optim.adamw import adamw
 
 from ..errors import UserError
-from ..fields import check_ranges, option
+from ..fields import check_values, option
 
 
 @dataclass
@@ -115,7 +115,7 @@ class FusedAdam(FairseqOptimizer):
 
     def __init__(self, cfg: FusedAdamConfig, params: Iterable[Tensor]) -> None:
         super().__init__(cfg)
-        check_ranges(FusedAdamConfig, cfg)
+        check_values(FusedAdamConfig, cfg)
         self._optimizer = FairseqRuleAdam(params, **self.optimizer_config)
 
     @property

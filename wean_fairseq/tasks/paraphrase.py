@@ -27,7 +27,7 @@ from ..data import (
 )
 from ..data.typed_text import patch_interactive_reader, unknown_words_sentence
 from ..errors import UserError
-from ..fields import check_ranges, option, start_files
+from ..fields import check_values, option, start_files
 from ..modules import base_ids
 from ..options import check_batches, check_model
 from ..search import GranularityWriter, ProvenanceWriter
@@ -92,7 +92,7 @@ class ParaphraseTask(SearchingTask):
         self.typed = range(0)  # numbers of the lines that fairseq-interactive has just read
         self._typed_pairs: FairseqDataset | None = None  # made of them
         self._typed_numbers: torch.Tensor | None = None  # of the batch that it decodes: it does not pass them on
-        self._unknown_words: list[str] = []  # what was said of them, once for this task and copies of it
+        self._unknown_words: list[str] = []  # the warning about them, given once for this task and its copies
         self._provenance = None if cfg.copy_provenance is None else ProvenanceWriter(cfg.copy_provenance)
         self._granularity = None if cfg.granularity_dump is None else GranularityWriter(cfg.granularity_dump)
 
@@ -110,7 +110,7 @@ class ParaphraseTask(SearchingTask):
         """
         patch_interactive_reader()
         check_data_dir(cfg.data, cfg.source_lang, cfg.target_lang)
-        check_ranges(ParaphraseConfig, cfg)
+        check_values(ParaphraseConfig, cfg)
         if str(cfg.length_policy) == "truncate" and not cfg.max_pair_length:
             raise UserError("--length-policy truncate needs --max-pair-length, the number of words to keep.")
         if cfg.no_source_end and (cfg.keep_empty_lines or cfg.granularity_labels):

@@ -26,7 +26,7 @@ from ..data import (
     topic_ids,
 )
 from ..errors import UserError
-from ..fields import check_ranges, option
+from ..fields import check_values, option
 from .paraphrase import ParaphraseConfig, ParaphraseTask
 
 
@@ -75,7 +75,7 @@ class TopicEssayTask(ParaphraseTask):
         Raises:
             UserError: if an option makes no sense, or a directory is not what it must be.
         """
-        check_ranges(TopicEssayConfig, cfg)
+        check_values(TopicEssayConfig, cfg)
         if cfg.granularity_labels:
             raise UserError("--granularity-labels is for dnpg on the task paraphrase: leave it out.")
         if cfg.bert is None and cfg.bert_cache:
