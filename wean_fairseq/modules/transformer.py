@@ -197,7 +197,7 @@ class TransformerEncoder(nn.Module):
         self.embedding = embedding
         self.layers = nn.ModuleList(layers)
 
-    def forward(self, tokens: Tensor, padding_mask: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, padding_mask: Tensor) -> list[Tensor]:
         """Encode a batch.
 
         Args:
@@ -205,12 +205,9 @@ class TransformerEncoder(nn.Module):
             padding_mask: ``True`` at padding, shape (B, S).
 
         Returns:
-            States (B, S, D); those at padding mean nothing.
+            States (B, S, D), which mean nothing at padding: what each layer reads, from the bottom, and last what the
+            last one gives.
         """
-        return self.all_states(tokens, padding_mask)[-1]
-
-    def all_states(self, tokens: Tensor, padding_mask: Tensor) -> list[Tensor]:
-        """As ``forward``: what each layer reads, from the bottom, and last what the last one gives."""
         states: list[Tensor] = [self.embedding(tokens)]
         bias = padding_bias(padding_mask)
         for layer in self.layers:
