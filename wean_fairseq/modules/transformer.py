@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from .dropout import Dropout, dropout
 from .query_embedding import OutputLayer, Product
+from .sinusoidal_positions import check_length
 from .words_read import WordsRead
 
 NORM_EPS = 1e-12
@@ -177,16 +178,9 @@ class PositionedEmbedding(nn.Module):
             place, length = place + read.count.unsqueeze(1), length + read.length
         position = place.clamp(min=0)
         if length > self.positions.num_embeddings:  # with padding; is one of them longer without?
-            self._check(int(position.max()) + 1)
+            check_length(int(position.max()) + 1, self.positions.num_embeddings)
         embedded: Tensor = self.dropout(self.norm(self.words(tokens) + self.positions(position) + self.segment))
         return embedded
-
-    def _check(self, length: int) -> None:
-        if length > self.positions.num_embeddings:
-            raise ValueError(
-                f"a sentence has {length} tokens, the end symbol among them, but the model was made for at most "
-                f"{self.positions.num_embeddings} (max_positions): split or truncate it, or train with more."
-            )
 
 
 class TransformerEncoder(nn.Module):
