@@ -12,7 +12,7 @@ Legend: ``B`` batch, ``T`` queries (target length), ``S`` keys (source length), 
 
 import math
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -58,9 +58,16 @@ class MultiHeadAttention(nn.Module):
         self.value_proj = nn.Linear(dim, dim)
         self.out_proj = nn.Linear(dim, dim)
 
-    def project(self, states: Tensor) -> Keyed:
-        """Keys and values of states (B, S, D)."""
-        return {"keys": self._split_heads(self.key_proj(states)), "values": self._split_heads(self.value_proj(states))}
+    def with_source_widths(self, key_dim: int, value_dim: int) -> Self:
+        """Let keys and values be made of states of other widths than its own; returns itself."""
+        self.key_proj = nn.Linear(key_dim, self.key_proj.out_features)
+        self.value_proj = nn.Linear(value_dim, self.value_proj.out_features)
+        return self
+
+    def project(self, states: Tensor, values: Tensor | None = None) -> Keyed:
+        """Keys of states (B, S, D), and values of the same or of others, (B, S, value_dim)."""
+        values = states if values is None else values
+        return {"keys": self._split_heads(self.key_proj(states)), "values": self._split_heads(self.value_proj(values))}
 
     def forward(self, states: Tensor, memory: Keyed, bias: Tensor | None, *, with_weights: bool = False) -> Attended:
         """Attend from every state to the memory.
