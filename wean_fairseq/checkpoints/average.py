@@ -26,33 +26,24 @@ def average(paths: Sequence[str | Path], output: str | Path) -> None:
     if os.path.realpath(output) in map(os.path.realpath, paths):
         raise UserError(f"{output} is one of the checkpoints to average: choose another --output.")
     result = read_checkpoint(paths[0])
-    sums = {name: _to_double(tensor) for name, tensor in result["model"].items()}
+    model = result["model"]
+    sums = {name: tensor.double() for name, tensor in model.items() if tensor.is_floating_point()}
     for path in paths[1:]:
         state = read_checkpoint(path, lazily=True)
         _check_same(result, state, str(paths[0]), str(path))
         for name, tensor in state["model"].items():
-            _add(sums, name, tensor, f"{paths[0]} and {path}")
-    same = same_tensors(result["model"])
-    means = {name: _mean(sums[name], len(paths), tensor) for name, tensor in result["model"].items()}
+            if name in sums:
+                sums[name] += tensor.double()
+            elif not torch.equal(model[name], tensor):
+                raise UserError(
+                    f"{paths[0]} and {path} cannot be averaged: {name} holds whole numbers, and they differ."
+                )
+    means = model | {name: (total / len(paths)).to(model[name].dtype) for name, total in sums.items()}
+    same = same_tensors(model)
     result["model"] = {name: means[same.get(name, name)] for name in means}
     result.pop("last_optimizer_state", None)  # it belongs to one of them alone
     result["extra_state"] = {**(result.get("extra_state") or {}), AVERAGE_OF: [str(path) for path in paths]}
     writing.save(result, Path(output))
-
-
-def _to_double(tensor: Tensor) -> Tensor:
-    return tensor.double() if tensor.is_floating_point() else tensor.clone()
-
-
-def _add(sums: dict[str, Tensor], name: str, tensor: Tensor, files: str) -> None:
-    if tensor.is_floating_point():
-        sums[name] += tensor.double()
-    elif not torch.equal(sums[name], tensor):
-        raise UserError(f"{files} cannot be averaged: {name} holds whole numbers, and they differ.")
-
-
-def _mean(total: Tensor, number: int, like: Tensor) -> Tensor:
-    return (total / number).to(like.dtype) if like.is_floating_point() else total
 
 
 def _check_same(first: dict[str, Any], other: dict[str, Any], name: str, other_name: str) -> None:

@@ -46,7 +46,7 @@ def choose(cfg: CheckpointConfig) -> Choice | None:
     if not last.exists() and not others:
         start = getattr(cfg, "continue_once", None) or cfg.finetune_from_model
         return None if start is None else Choice(Path(start), read_checkpoint(start, lazily=True))
-    newest = _newest_intact(_sorted(others, trains=not (cfg.no_save_optimizer_state or cfg.reset_optimizer)))
+    newest = _newest_intact(others, trains=not (cfg.no_save_optimizer_state or cfg.reset_optimizer))
     if newest is None:
         raise UserError(
             f"{wrong}; no other one in {folder} is intact and has the state of the optimiser, and a training is never "
@@ -88,10 +88,10 @@ def is_average(state: dict[str, Any]) -> bool:
     return AVERAGE_OF in (state.get("extra_state") or {})
 
 
-def _sorted(paths: list[Path], trains: bool) -> list[Path]:
-    """The checkpoints that a training can go on from as far as can be told quickly, newest first."""
+def _newest_intact(paths: list[Path], trains: bool) -> Choice | None:
+    """The newest checkpoint that a training can go on from."""
     found = []
-    for path in paths:
+    for path in paths:  # those that are none, as far as can be told quickly
         try:
             state = read_unchecked(path)
         except Damaged as error:
@@ -99,11 +99,7 @@ def _sorted(paths: list[Path], trains: bool) -> list[Path]:
             continue
         if not is_average(state) and ("last_optimizer_state" in state or not trains):
             found.append((updates_of(state), path))
-    return [path for _, path in sorted(found, reverse=True)]
-
-
-def _newest_intact(paths: list[Path]) -> Choice | None:
-    for path in paths:
+    for _, path in sorted(found, reverse=True):
         try:
             return Choice(path, read_checkpoint(path, lazily=True))
         except Damaged as error:

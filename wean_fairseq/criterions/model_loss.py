@@ -117,9 +117,6 @@ class ModelLossCriterion(FairseqCriterion):
                 f"criterion model_loss is for models that compute their own loss, and {type(model).__name__} does not: "
                 "use --criterion cross_entropy or label_smoothed_cross_entropy."
             )
-        return self._loss_sums(model, sample)
-
-    def _loss_sums(self, model: BaseFairseqModel, sample: dict[str, Any]) -> LossSums:
         sums = model(**sample["net_input"], target=sample["target"], label_smoothing=self.label_smoothing)
         return LossSums(*sums)  # a wrapper for distributed training may return a plain tuple
 

@@ -26,7 +26,7 @@ class QueryEmbeddingCriterion(ModelLossCriterion):
 
     def _sums(self, model: BaseFairseqModel, sample: dict[str, Any]) -> LossSums:
         if getattr(model, "computes_loss", False):
-            return self._loss_sums(model, sample)
+            return super()._sums(model, sample)
         decoder = getattr(model, "decoder", None)
         projection: Any = getattr(decoder, "output_projection", None)
         if getattr(projection, "weight", None) is None:

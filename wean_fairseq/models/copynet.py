@@ -11,7 +11,7 @@ hidden width, ``E`` embedding width, ``A`` attention width, ``V`` base vocabular
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from fairseq.data import Dictionary
@@ -36,7 +36,6 @@ from ..modules import (
     weighted_sum,
 )
 from ..modules.gates import LoopedCell
-from ..modules.looped_linear import LoopedLinear
 from .base import SourceEncoder, register_family
 from .copying import CopyingDecoder, CopyingModel, CopyMemory, no_copy_mask
 from .word_layers import OutputLayerConfig, build_output_layer, num_base_words, word_embedding
@@ -107,11 +106,6 @@ class CopyNetState(State):
     coverage: Tensor  # attention that each position had so far, (N, S)
 
 
-class _Maps(NamedTuple):
-    cell: LoopedCell
-    query: LoopedLinear | None  # of the attention
-
-
 class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
     """Attentive read, selective read, state update, and scores for generating and copying.
 
@@ -173,43 +167,37 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
         source, no_copy = (repeat_for_hypotheses(part, len(words)) for part in (memory.source, memory.no_copy))
         # Where the last word stands in the source: what the selective read reads.
         matches = words.unsqueeze(2).eq(source.unsqueeze(1)) & ~no_copy.unsqueeze(1)  # (N, T, S)
-        maps = _Maps(LoopedCell(self.cell), None if self.attention is None else self.attention.query_map())
-        readouts, copies, weights = [], [], []
-        for word, match in zip(self._embed(words).unbind(dim=1), matches.unbind(dim=1), strict=True):
-            state, readout, attended = self._step(word, match, memory, state, maps)
-            readouts.append(readout)
-            copies.append(state.copy)
-            weights += [] if attended is None else [attended]
+        of_cell = LoopedCell(self.cell)
+        query_map = None if self.attention is None else self.attention.query_map()
+        readouts, copies, attended = [], [], []
+        for embedded, match in zip(self._embed(words).unbind(dim=1), matches.unbind(dim=1), strict=True):
+            copy, coverage = state.copy, state.coverage
+            inputs = [embedded]
+            if self.copies:
+                # eq. 9: the copy probabilities of the step before, over the positions that hold the word written there.
+                selected = masked_softmax(copy.unsqueeze(1), ~match).squeeze(1)  # (N, S)
+                inputs.append(weighted_sum(selected, memory.states))  # zeta, (N, M)
+            if self.attention is None or memory.keys is None:
+                inputs.append(repeat_for_hypotheses(memory.states[:, 0], len(words)))
+            else:
+                scores = self.attention.scores(state.hidden, memory.keys, query_map=query_map)  # (N, S)
+                if self.coverage_weight is not None:
+                    scores = scores + self.coverage_weight * coverage
+                weights = attention_weights(scores, memory.padding_mask)
+                inputs.append(weighted_sum(weights, memory.states))  # c_t, (N, M)
+                coverage = coverage + weights
+                attended.append(weights)
+            given = torch.cat(inputs, dim=-1)
+            hidden, cell = of_cell.advance(given, state.hidden, state.cell)
+            if memory.copy_keys is not None:
+                states = fold_hypotheses(hidden.unsqueeze(1), len(memory.copy_keys))  # (B, K, H)
+                copy = torch.bmm(memory.copy_keys, states.mT).mT.flatten(0, 1)  # eq. 8, (N, S)
+            state = CopyNetState(hidden, cell, copy, coverage)
+            readouts.append(torch.cat([hidden, given], dim=-1) if self.full_readout else hidden)
+            copies.append(copy)
         features = self.dropout(torch.stack(readouts, dim=1))
-        attention = torch.stack(weights, dim=1) if weights else None
+        attention = torch.stack(attended, dim=1) if attended else None
         return Step(features, attention, Copying(torch.stack(copies, dim=1), None)), state
-
-    def _step(
-        self, embedded: Tensor, matches: Tensor, memory: CopyNetMemory, last: CopyNetState, maps: _Maps
-    ) -> tuple[CopyNetState, Tensor, Tensor | None]:
-        """One step: embedded last word (N, E), where it stands in the source (N, S) -> state, readout, attention."""
-        inputs, weights, coverage = [embedded], None, last.coverage
-        if self.copies:
-            # eq. 9: the copy probabilities of the step before, over the positions that hold the word written there.
-            selected = masked_softmax(last.copy.unsqueeze(1), ~matches).squeeze(1)  # (N, S)
-            inputs.append(weighted_sum(selected, memory.states))  # zeta, (N, M)
-        if self.attention is None or memory.keys is None:
-            inputs.append(repeat_for_hypotheses(memory.states[:, 0], len(embedded)))
-        else:
-            scores = self.attention.scores(last.hidden, memory.keys, query_map=maps.query)  # (N, S)
-            if self.coverage_weight is not None:
-                scores = scores + self.coverage_weight * last.coverage
-            weights = attention_weights(scores, memory.padding_mask)
-            inputs.append(weighted_sum(weights, memory.states))  # c_t, (N, M)
-            coverage = last.coverage + weights
-        given = torch.cat(inputs, dim=-1)
-        hidden, cell = maps.cell.advance(given, last.hidden, last.cell)
-        copy = last.copy
-        if memory.copy_keys is not None:
-            states = fold_hypotheses(hidden.unsqueeze(1), len(memory.copy_keys))  # (B, K, H)
-            copy = torch.bmm(memory.copy_keys, states.transpose(1, 2)).transpose(1, 2).flatten(0, 1)  # eq. 8, (N, S)
-        readout = torch.cat([hidden, given], dim=-1) if self.full_readout else hidden
-        return CopyNetState(hidden, cell, copy, coverage), readout, weights
 
     def _embed(self, tokens: Tensor) -> Tensor:
         embedded = self.embed_tokens(base_ids(tokens, self.num_base, self.unk_index))

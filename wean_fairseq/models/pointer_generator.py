@@ -10,7 +10,7 @@ width, ``H`` hidden width, ``A`` attention width.
 
 import logging
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from fairseq.data import Dictionary
@@ -85,18 +85,6 @@ class PointerState(State):
     coverage: Tensor  # of eq. 10: the attention of all steps so far, (N, S), float32
 
 
-class _Recurrence(NamedTuple):
-    """One step of the recurrence; stacked over the steps, every shape has a T after the N."""
-
-    hidden: Tensor  # h_t, (N, H)
-    cell: Tensor  # c_t, (N, H)
-    context: Tensor  # h*_t, (N, 2H)
-    merged: Tensor  # x_t, (N, E)
-    scores: Tensor  # e_t of eq. 1 and 11, (N, S)
-    weights: Tensor  # a_t of eq. 2, (N, S), float32
-    coverage: Tensor  # of eq. 10: the attention of all steps before this one, (N, S), float32
-
-
 class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
     """LSTM with attention, and a gate between generating a word and copying what is attended to.
 
@@ -151,15 +139,22 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
         query_map = self.attention.query_map()
         steps = []
         for word_part in word_parts.unbind(dim=1):
-            now = self._advance(word_part + of_context(state.context), memory, state, cell, query_map)
-            steps.append(now)
-            state = PointerState(now.hidden, now.cell, now.context, now.coverage + now.weights)  # eq. 10
-        every = _Recurrence(*(torch.stack(parts, dim=1) for parts in zip(*steps, strict=True)))
-        gate = self.gate(torch.cat([every.context, every.cell, every.hidden, every.merged], dim=-1))  # logit of eq. 8
-        query = self.combine(torch.cat([every.hidden, every.context], dim=-1))  # (N, T, H)
+            merged = word_part + of_context(state.context)  # x_t, (N, E)
+            hidden, new_cell = cell.advance(merged, state.hidden, state.cell)
+            query = torch.cat([new_cell, hidden], dim=-1)
+            scores = self.attention.scores(query, memory.keys, state.coverage, query_map).float()  # e_t, (N, S), eq. 11
+            weights = attention_weights(scores, memory.no_copy)  # a_t, (N, S), eq. 2
+            context = weighted_sum(weights.to(memory.states.dtype), memory.states)  # h*_t, (N, 2H), eq. 3
+            steps.append((hidden, new_cell, context, merged, scores, weights, state.coverage))
+            state = PointerState(hidden, new_cell, context, state.coverage + weights)  # eq. 10
+        hidden, cells, context, merged, scores, weights, coverage = (
+            torch.stack(parts, dim=1) for parts in zip(*steps, strict=True)
+        )
+        gate = self.gate(torch.cat([context, cells, hidden, merged], dim=-1))  # logit of eq. 8
+        query = self.combine(torch.cat([hidden, context], dim=-1))  # (N, T, H)
         # The scores are the log of the attention up to a constant, so the gate's mixture stays in log space.
-        copying = Copying(every.scores, gate.squeeze(-1))
-        return Step(query, every.weights, copying, {"coverage": every.coverage}), state
+        copying = Copying(scores, gate.squeeze(-1))
+        return Step(query, weights, copying, {"coverage": coverage}), state
 
     def step_loss(self, step: Step, memory: PointerMemory, target: Tensor, label_smoothing: float) -> LossSums:
         """Loss sums against ``target`` (B, T); with coverage its loss too, which is logged as ``coverage``."""
@@ -170,17 +165,6 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
         again = coverage_loss(step.attention, step.extra["coverage"])  # (B, T), eq. 12
         again = again.masked_select(target.ne(self.padding_idx)).sum()
         return add_auxiliary(sums, "coverage", again, self.coverage_weight)  # eq. 13
-
-    def _advance(
-        self, merged: Tensor, memory: PointerMemory, state: PointerState, cell: LoopedCell, query_map: LoopedLinear
-    ) -> _Recurrence:
-        """From x_t, shape (N, E), and the state before to what the step yields."""
-        hidden, new_cell = cell.advance(merged, state.hidden, state.cell)
-        query = torch.cat([new_cell, hidden], dim=-1)
-        scores = self.attention.scores(query, memory.keys, state.coverage, query_map).float()
-        weights = attention_weights(scores, memory.no_copy)  # (N, S), eq. 2
-        context = weighted_sum(weights.to(memory.states.dtype), memory.states)  # (N, 2H), eq. 3
-        return _Recurrence(hidden, new_cell, context, merged, scores, weights, state.coverage)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
         """Let a checkpoint that was trained without coverage go on with it: w_c starts as initialised here."""

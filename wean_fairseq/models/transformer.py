@@ -131,7 +131,7 @@ class TransformerSourceEncoder(SourceEncoder):
         padding_mask = src_tokens.eq(self.dictionary.pad())
         with user_errors():
             known = base_ids(src_tokens, self.num_base, self.dictionary.unk())
-            states = self.network.all_states(known, padding_mask)
+            states = self.network(known, padding_mask)
         return {
             "encoder_out": states[-1],
             "encoder_padding_mask": padding_mask,
@@ -140,7 +140,7 @@ class TransformerSourceEncoder(SourceEncoder):
         }
 
     def describe(self, states: list[Tensor]) -> dict[str, Tensor]:
-        """Entries of a family in ``encoder_out``, batch first: ``states`` (B, S, D) each as of ``all_states``."""
+        """Entries of a family in ``encoder_out``, batch first: states (B, S, D) as of ``TransformerEncoder``."""
         return {}
 
     def max_positions(self) -> int:

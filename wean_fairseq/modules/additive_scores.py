@@ -123,7 +123,9 @@ class AdditiveScorer:
             grad_candidates[columns] += slope.sum(dim=0)
 
     def gradients(self) -> tuple[Tensor, ...]:
-        """The gradients of query part, candidate part and vector; to be called once, after all tokens."""
+        """The gradients of query part, candidate part and vector, if wanted; to be called once, after all tokens."""
+        if not self.grads:
+            return ()
         grad_query, grad_candidates, grad_vector = self.grads
         factor = 4.0 * self.vector
         return grad_query.mul_(factor), grad_candidates.mul_(factor), grad_vector

@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .additive_scores import build_scorer
+from .additive_scores import AdditiveScorer, build_scorer
 from .output_matmul import OutputProducts, outside_autocast
-from .softmax_gradient import loss_of_scores
 
 # Scores held at a time, in elements. On a CPU 48 MiB of float32: at V = 50,000 and 1,344 tokens twice as many added 40
 # to 80 MiB to the peak of a training step and saved no time, and fewer saved no memory. On a GPU 512 MiB: each chunk
@@ -62,7 +61,7 @@ def product_cross_entropy(
     Returns:
         The smoothed loss and the negative log-likelihood, summed over tokens.
     """
-    return _loss_sums(_ProductCrossEntropy, (query, weight, bias), target, label_smoothing, chunk_size)
+    return _cross_entropy(OutputProducts, (query, weight, bias), target, label_smoothing, chunk_size)
 
 
 def additive_cross_entropy(
@@ -80,8 +79,13 @@ def additive_cross_entropy(
         candidate_part: projected candidates, shape (V, H).
         vector: shape (H,).
     """
-    inputs = (query_part, candidate_part, vector)
-    return _loss_sums(_AdditiveCrossEntropy, inputs, target, label_smoothing, chunk_size)
+
+    def make_scorer(
+        query: Tensor, candidates: Tensor, vector: Tensor, wanted: list[bool], chunk: int
+    ) -> AdditiveScorer:
+        return build_scorer(query, candidates, vector, any(wanted))
+
+    return _cross_entropy(make_scorer, (query_part, candidate_part, vector), target, label_smoothing, chunk_size)
 
 
 class Readings(NamedTuple):
@@ -135,20 +139,20 @@ def product_token_loss(
     return torch.cat([loss.unsqueeze(0), others])
 
 
-def _loss_sums(
-    function: "type[_CrossEntropy]",
-    inputs: tuple[Tensor | None, ...],
+def _cross_entropy(
+    make_scorer: Callable[..., OutputProducts | AdditiveScorer],
+    factors: tuple[Tensor | None, ...],
     target: Tensor,
     label_smoothing: float,
     chunk_size: int | None,
 ) -> LossSums:
-    """Run one of the two losses outside autocast; whether gradients are wanted cannot be seen any more inside it."""
-    wants_grad = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs)
+    """Cross entropy outside autocast; whether gradients are wanted cannot be seen any more inside the function."""
+    wants_grad = torch.is_grad_enabled() and any(factor is not None and factor.requires_grad for factor in factors)
     with outside_autocast(target.device):
-        loss, nll = function.apply(  # type: ignore[no-untyped-call]
-            *inputs, target, label_smoothing, chunk_size, wants_grad
+        loss, nll = _CrossEntropy.apply(  # type: ignore[no-untyped-call]
+            make_scorer, target, label_smoothing, chunk_size, wants_grad, *factors
         )
-    return LossSums(loss, nll, {})
+    return LossSums(loss, nll.squeeze(0), {})
 
 
 def _row_chunks(num_rows: int, step: int) -> Iterator[slice]:
@@ -156,41 +160,61 @@ def _row_chunks(num_rows: int, step: int) -> Iterator[slice]:
         yield slice(start, min(start + step, num_rows))
 
 
-class _CrossEntropy(torch.autograd.Function):
-    """Cross entropy from three factors of the scores, whose gradients are made in forward and scaled in backward."""
+class _SumsWithGradients(torch.autograd.Function):
+    """Sums of which the first has gradients: made in forward, for the last of the inputs, and scaled in backward."""
+
+    @staticmethod
+    def keep(
+        ctx: Any, sums: Tensor, grads: Sequence[Tensor | None], inputs: Sequence[Tensor | None]
+    ) -> tuple[Tensor, Tensor]:
+        """Keep the gradients of the last inputs for backward; returns the first sum, and the others, (k - 1,)."""
+        ctx.grads = grads
+        ctx.dtypes = [None if tensor is None else tensor.dtype for tensor in inputs]
+        loss, others = sums[0].clone(), sums[1:].clone()
+        ctx.mark_non_differentiable(others)
+        return loss, others
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_loss: Tensor, _grad_nll: Tensor) -> tuple[Tensor | None, ...]:
-        return (*_scaled_gradients(ctx, grad_loss), None, None, None, None)
+    def backward(ctx: Any, grad_loss: Tensor, _grad_others: Tensor) -> tuple[Tensor | None, ...]:
+        """Multiply the gradients by the upstream scalar, in float32, then give them their parameter's dtype."""
+        if ctx.grads is None:
+            raise RuntimeError("The chunked loss supports one backward pass; run forward again for a second one.")
+        grads, ctx.grads = ctx.grads, None
+        # fairseq starts backward from the loss itself; looking at the scalar costs nothing on a CPU, a wait on a GPU.
+        as_they_are = grad_loss.device.type == "cpu" and grad_loss.item() == 1.0
+        scaled = [
+            None if grad is None else (grad if as_they_are else grad.mul_(grad_loss)).to(dtype)
+            for grad, dtype in zip(grads, ctx.dtypes, strict=True)
+        ]
+        return (*[None] * (len(ctx.needs_input_grad) - len(scaled)), *scaled)
 
 
-class _ProductCrossEntropy(_CrossEntropy):
+class _CrossEntropy(_SumsWithGradients):
+    """Cross entropy of scores that are made of three factors."""
+
     @staticmethod
     def forward(
         ctx: Any,
-        query: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
+        make_scorer: Callable[..., OutputProducts | AdditiveScorer],
         target: Tensor,
         eps: float,
         chunk_size: int | None,
         wants_grad: bool,
+        *factors: Tensor,
     ) -> tuple[Tensor, Tensor]:
+        query, candidates, _ = factors
+        chunk = chunk_rows(query.size(0), candidates.size(0), chunk_size, query.device)
+        wanted = [wants_grad and needed for needed in ctx.needs_input_grad[-len(factors) :]]
+        scorer = make_scorer(*factors, wanted=wanted, chunk=chunk)
         sums = query.new_zeros(2, dtype=torch.float32)
-        wanted = [wants_grad and needed for needed in ctx.needs_input_grad[:3]]
-        chunk = chunk_rows(query.size(0), weight.size(0), chunk_size, query.device)
-        products = OutputProducts(query, weight, bias, wanted, chunk)
         for rows in _row_chunks(query.size(0), chunk):
-            if wants_grad:
-                sums += torch.stack(products.loss(rows, target[rows], eps))
-            else:
-                sums += torch.stack(loss_of_scores(products.scores(rows), target[rows], eps))
-        return _finish(ctx, sums, products.gradients, (query, weight, bias))
+            sums += torch.stack(scorer.loss(rows, target[rows], eps))
+        return _CrossEntropy.keep(ctx, sums, scorer.gradients(), factors)
 
 
-class _ProductTokenLoss(torch.autograd.Function):
-    """``product_token_loss``; the gradients are made in forward and scaled in backward."""
+class _ProductTokenLoss(_SumsWithGradients):
+    """See ``product_token_loss``."""
 
     @staticmethod
     def forward(
@@ -231,18 +255,8 @@ class _ProductTokenLoss(torch.autograd.Function):
                 for number, gradient in zip(learnt, found, strict=True):
                     gradients[number][rows] = gradient
         assert isinstance(sums, Tensor)
-        of_parts = [gradient for product in products for gradient in product.gradients]
-        before = [None] * (len(ctx.needs_input_grad) - len(tensors))  # what is no tensor to learn
-        ctx.grads = [*before, *of_parts, *map(gradients.get, range(len(inputs)))]
-        ctx.dtypes = [*before, *(getattr(one, "dtype", None) for one in tensors)]
-        loss, logged = sums[0].clone(), sums[1:].clone()
-        ctx.mark_non_differentiable(logged)
-        return loss, logged
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_loss: Tensor, _grad_others: Tensor) -> tuple[Tensor | None, ...]:
-        return tuple(_scaled_gradients(ctx, grad_loss))
+        of_parts = [gradient for product in products for gradient in product.gradients()]
+        return _ProductTokenLoss.keep(ctx, sums, [*of_parts, *map(gradients.get, range(len(inputs)))], tensors)
 
 
 def _grad_scores_(scores: Tensor, words: Tensor, read: Readings, gradients: Readings) -> Tensor:
@@ -251,50 +265,3 @@ def _grad_scores_(scores: Tensor, words: Tensor, read: Readings, gradients: Read
     if gradients.total is not None:
         scores.add_(gradients.total.unsqueeze(1))
     return scores.scatter_add_(1, words, gradients.picked)
-
-
-class _AdditiveCrossEntropy(_CrossEntropy):
-    """``additive_cross_entropy``; the hidden layer is made again for the gradients, never kept."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        query_part: Tensor,
-        candidate_part: Tensor,
-        vector: Tensor,
-        target: Tensor,
-        eps: float,
-        chunk_size: int | None,
-        wants_grad: bool,
-    ) -> tuple[Tensor, Tensor]:
-        sums = query_part.new_zeros(2, dtype=torch.float32)
-        scorer = build_scorer(query_part, candidate_part, vector, wants_grad)
-        chunk = chunk_rows(query_part.size(0), candidate_part.size(0), chunk_size, query_part.device)
-        for rows in _row_chunks(query_part.size(0), chunk):
-            sums += torch.stack(scorer.loss(rows, target[rows], eps))
-        grads = scorer.gradients() if wants_grad else (None, None, None)
-        return _finish(ctx, sums, grads, (query_part, candidate_part, vector))
-
-
-def _finish(
-    ctx: Any, sums: Tensor, grads: Sequence[Tensor | None], inputs: Sequence[Tensor | None]
-) -> tuple[Tensor, Tensor]:
-    """Keep the gradients for backward; returns the two sums, of which the second has none."""
-    ctx.grads = grads
-    ctx.dtypes = [None if tensor is None else tensor.dtype for tensor in inputs]
-    loss, nll = sums[0].clone(), sums[1].clone()
-    ctx.mark_non_differentiable(nll)
-    return loss, nll
-
-
-def _scaled_gradients(ctx: Any, grad_loss: Tensor) -> list[Tensor | None]:
-    """Multiply the stored gradients by the upstream scalar, in float32, then give them their parameter's dtype."""
-    if ctx.grads is None:
-        raise RuntimeError("The chunked loss supports one backward pass; run forward again for a second one.")
-    grads, ctx.grads = ctx.grads, None
-    # fairseq starts backward from the loss itself; looking at the scalar costs nothing on a CPU, a wait on a GPU.
-    as_they_are = grad_loss.device.type == "cpu" and grad_loss.item() == 1.0
-    return [
-        None if grad is None else (grad if as_they_are else grad.mul_(grad_loss)).to(dtype)
-        for grad, dtype in zip(grads, ctx.dtypes, strict=True)
-    ]

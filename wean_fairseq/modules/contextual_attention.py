@@ -108,8 +108,7 @@ class ContextualDecoderLayer(DecoderLayer):
         super().__init__(dim, *sizes)
         self.memory_index = memory_index
         self.feed_forward[1] = nn.ReLU()  # AIAYN, eq. 2
-        self.cross_attention.key_proj = nn.Linear(memory_dim, dim)
-        self.cross_attention.value_proj = nn.Linear(memory_dim, dim)
+        self.cross_attention.with_source_widths(memory_dim, memory_dim)
         self.context = context
         if context is not None:
             self.self_attention.query_proj = ContextualQuery(

@@ -139,22 +139,6 @@ class EditProvider(nn.Module):
         return Edits(vector, micro, encoded[len(p) :], padding_mask[: len(p), 1:])
 
 
-class EditAttention(MultiHeadAttention):
-    """Attention to states of other widths than its own, whose keys and values may be two things."""
-
-    def __init__(self, dim: int, heads: int, dropout: float, *, key_dim: int, value_dim: int) -> None:
-        super().__init__(dim, heads, dropout)
-        self.key_proj = nn.Linear(key_dim, dim)
-        self.value_proj = nn.Linear(value_dim, dim)
-
-    def project_both(self, keys: Tensor, values: Tensor) -> Keyed:
-        """As ``project``, from keys (B, S, key_dim) and values (B, S, value_dim)."""
-        return {
-            "keys": self._split_heads(self.key_proj(keys)),
-            "values": self._split_heads(self.value_proj(values)),
-        }
-
-
 class EditedDecoderLayer(DecoderLayer):
     """A layer that attends to the micro edit vectors after the source: keys h^p, values m.
 
@@ -164,14 +148,14 @@ class EditedDecoderLayer(DecoderLayer):
     def __init__(self, *sizes: Any, source_dim: int, micro_dim: int) -> None:
         dim, heads, _, _, attention_dropout = sizes
         super().__init__(*sizes)
-        attention = partial(EditAttention, dim, heads, attention_dropout, key_dim=source_dim)
-        self.cross_attention = attention(value_dim=source_dim)
-        self.edit_attention = attention(value_dim=micro_dim)
+        attention = partial(MultiHeadAttention, dim, heads, attention_dropout)
+        self.cross_attention = attention().with_source_widths(source_dim, source_dim)
+        self.edit_attention = attention().with_source_widths(source_dim, micro_dim)
         self.edit_norm = nn.LayerNorm(dim, NORM_EPS)
 
     def remember_edits(self, edits: Edits, bias: Tensor) -> Keyed:
         """The edits as the steps read them, with the bias of the attention to them, (B, 1, 1, P)."""
-        keyed = self.edit_attention.project_both(edits.keys, edits.micro) | {"bias": bias}
+        keyed = self.edit_attention.project(edits.keys, edits.micro) | {"bias": bias}
         return {f"edit_{name}": part for name, part in keyed.items()}
 
     def read_more(self, states: Tensor, source: Keyed) -> Tensor:

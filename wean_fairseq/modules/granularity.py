@@ -91,9 +91,9 @@ class GranularityAttention(MultiHeadAttention):
         """M, (B, 1, T, S), float32, from the arguments of ``forward``."""
         raise NotImplementedError
 
-    def project(self, states: Tensor) -> Keyed:
+    def project(self, states: Tensor, values: Tensor | None = None) -> Keyed:
         """Keys, values and granularities of states (B, S, D)."""
-        return super().project(states) | {"granularity": self.granularity(states).unsqueeze(1)}
+        return super().project(states, values) | {"granularity": self.granularity(states).unsqueeze(1)}
 
     def forward(self, states: Tensor, memory: Keyed, bias: Tensor | None, *, with_weights: bool = False) -> Attended:
         """As ``MultiHeadAttention``."""

@@ -11,8 +11,8 @@ Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length,
 decoder states and encoder outputs, ``L`` layers.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -35,14 +35,6 @@ class AttentionMemory(Memory):
     padding_mask: Tensor  # (B, S)
 
 
-class AttentionMaps(NamedTuple):
-    """The products of a step of attention, for a loop over the steps."""
-
-    keys: LoopedLinear
-    values: LoopedLinear
-    of_state: LoopedLinear  # the decoder state's half of W_c
-
-
 class GlobalAttention(nn.Module):
     """a_ti = softmax_i score(h_t, h_i); c_t = sum_i a_ti h_i; attentional state = tanh(W_c [c_t; h_t]).
 
@@ -55,35 +47,28 @@ class GlobalAttention(nn.Module):
         self.combine = nn.Linear(2 * hidden_size, hidden_size, bias=False)  # W_c
 
     def remember(self, states: Tensor, padding_mask: Tensor) -> AttentionMemory:
-        """Prepare encoder outputs (B, S, H) for ``forward``; ``padding_mask`` (B, S) is ``True`` at padding."""
+        """Prepare encoder outputs (B, S, H) for ``over``; ``padding_mask`` (B, S) is ``True`` at padding."""
         keys = states if self.key_proj is None else self.key_proj(states)
         of_context = self.combine.weight[:, : states.size(-1)]
         return AttentionMemory(keys, linear(states, of_context), padding_mask)
 
-    def maps(self, memory: AttentionMemory) -> AttentionMaps:
-        """The products with the source and W_c, for a loop over the steps."""
-        of_state = self.combine.weight[:, self.combine.out_features :]
-        parts = (memory.keys, memory.values.transpose(1, 2), of_state)
-        return AttentionMaps(*(LoopedLinear(part) for part in parts))
-
-    def forward(
-        self, query: Tensor, memory: AttentionMemory, maps: AttentionMaps | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Attend from every decoder state to the source of the same sentence.
-
-        Args:
-            query: decoder states h_t, (N, T, H); N is a multiple of B.
-            memory: of the source.
-            maps: from ``maps``, where there is a loop.
+    def over(self, memory: AttentionMemory) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+        """Attention to the source, to be made before a loop over steps and called within it.
 
         Returns:
-            Attentional states, (N, T, H), and attention weights, (N, T, S).
+            A function from decoder states h_t, (N, T, H), to attentional states, (N, T, H), and attention weights,
+            (N, T, S); N is a multiple of B.
         """
-        maps = maps or self.maps(memory)
-        queries = fold_hypotheses(query, len(memory.keys))  # (B, K * T, H)
-        weights = masked_softmax(maps.keys(queries), memory.padding_mask)
-        context = maps.values(weights).view_as(query)
-        return torch.tanh(context + maps.of_state(query)), weights.view(*query.shape[:2], -1)
+        of_keys, of_values = LoopedLinear(memory.keys), LoopedLinear(memory.values.transpose(1, 2))
+        of_state = LoopedLinear(self.combine.weight[:, self.combine.out_features :])  # the decoder state's half of W_c
+
+        def attend(query: Tensor) -> tuple[Tensor, Tensor]:
+            queries = fold_hypotheses(query, len(memory.keys))  # (B, K * T, H)
+            weights = masked_softmax(of_keys(queries), memory.padding_mask)
+            context = of_values(weights).view_as(query)
+            return torch.tanh(context + of_state(query)), weights.view(*query.shape[:2], -1)
+
+        return attend
 
 
 @dataclass(frozen=True)
@@ -134,11 +119,11 @@ class InputFeedingLstm(nn.Module):
             What words are scored from, (N, T, H), attention weights (N, T, S), and the state after the last step.
         """
         hidden, cell, fed = list(state.layers.hidden.unbind()), list(state.layers.cell.unbind()), state.fed
-        layers, maps = LstmLayers(self.lstm, fed.size(-1)), self.attention.maps(memory)
+        layers, attend = LstmLayers(self.lstm, fed.size(-1)), self.attention.over(memory)
         outputs, weights = [], []
         for gates in layers.given(words).unbind(dim=1):
             layers.advance(gates, self.dropout(fed) if self.dropout_input else fed, (hidden, cell), self.dropout)
-            attended, attention = self.attention(hidden[-1].unsqueeze(1), memory, maps)
+            attended, attention = attend(hidden[-1].unsqueeze(1))
             output = self.dropout(attended.squeeze(1))
             fed = attended.squeeze(1) if self.dropout_input else output
             outputs.append(output)

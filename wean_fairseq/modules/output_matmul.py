@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .softmax_gradient import softmax_gradient_
+from .softmax_gradient import loss_of_scores, softmax_gradient_
 from .triton_kernels import kernels_for
 
 # Of the gradient at the scores in float16, whose largest number is 65,504 and whose smallest is 2^-24.
@@ -165,9 +165,6 @@ class OutputProducts:
         bias: shape (V,), or ``None``.
         wanted: which of the three gradients to sum up.
         chunk: tokens of the largest chunk.
-
-    Attributes:
-        gradients: of ``query``, ``weight`` and ``bias`` in float32, or ``None`` where not wanted.
     """
 
     def __init__(self, query: Tensor, weight: Tensor, bias: Tensor | None, wanted: list[bool], chunk: int) -> None:
@@ -178,7 +175,7 @@ class OutputProducts:
         self.kernels = kernels_for(query, "softmax_kernel")
         self._size = chunk, weight.size(0)
         make = torch.empty_like if query.size(0) else torch.zeros_like  # the first chunk sets them
-        self.gradients = [
+        self._gradients = [
             make(tensor, dtype=torch.float32) if needed and tensor is not None else None
             for needed, tensor in zip(wanted, (query, weight, bias), strict=True)
         ]
@@ -194,10 +191,12 @@ class OutputProducts:
         return self._held if self.dtype == torch.float32 else self.query.new_empty(self._size)
 
     def loss(self, rows: slice, target: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-        """Loss and negative log-likelihood, summed, of some tokens with targets (n,); adds their gradients.
+        """Loss and negative log-likelihood, summed, of some tokens with targets (n,); adds their gradients if wanted.
 
         ``eps`` is that of ``softmax_gradient``.
         """
+        if all(gradient is None for gradient in self._gradients):
+            return loss_of_scores(self.scores(rows), target, eps)
         if self.kernels is None:
             scores = self.scores(rows)
             sums = softmax_gradient_(scores, target, eps)
@@ -206,6 +205,10 @@ class OutputProducts:
             sums = self.kernels.softmax_gradient_(scores, self.bias, target, eps, self.scale)
         self.add_gradients(rows, scores)
         return sums
+
+    def gradients(self) -> list[Tensor | None]:
+        """The gradients of ``query``, ``weight`` and ``bias`` in float32, ``None`` where not wanted."""
+        return self._gradients
 
     def scores(self, rows: slice) -> Tensor:
         """Scores of some tokens: (n, V) in float32."""
@@ -229,7 +232,7 @@ class OutputProducts:
         factor, unscaled = grad_scores, 1.0 / self.scale
         if factor.dtype != self.dtype:
             factor = torch.mul(grad_scores, self.scale, out=self._low[: len(grad_scores)])
-        grad_query, grad_weight, grad_bias = self.gradients
+        grad_query, grad_weight, grad_bias = self._gradients
         if grad_query is not None:
             _add_product_(grad_query[rows], factor, self.weight, unscaled, True)
         if grad_weight is not None:

@@ -18,6 +18,15 @@ from .words_read import WordsRead
 LONGEST_WAVE = 10000.0
 
 
+def check_length(length: int, most: int) -> None:
+    """Refuse a sentence of more tokens than positions; raises ``ValueError``."""
+    if length > most:
+        raise ValueError(
+            f"a sentence has {length} tokens, the end symbol among them, but the model was made for at most {most} "
+            "(max_positions): split or truncate it, or train with more."
+        )
+
+
 class SinusoidalEmbedding(nn.Module):
     """sqrt(D) e(word) + PE(position), followed by dropout. It stands where ``PositionedEmbedding`` does.
 
@@ -43,11 +52,7 @@ class SinusoidalEmbedding(nn.Module):
         """
         start = 0 if read is None else read.length
         length = start + tokens.size(1)
-        if length > self.positions.size(0):
-            raise ValueError(
-                f"a sentence has {length} tokens, the end symbol among them, but the model was made for at most "
-                f"{self.positions.size(0)} (max_positions): split or truncate it, or train with more."
-            )
+        check_length(length, len(self.positions))
         embedded: Tensor = self.dropout(self.scale * self.words(tokens) + self.positions[start:length])
         return embedded
 

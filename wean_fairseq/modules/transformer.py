@@ -12,7 +12,7 @@ Legend: ``B`` batch, ``T`` queries (target length), ``S`` keys (source length), 
 
 import math
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from .dropout import Dropout, dropout
 from .query_embedding import OutputLayer, Product
+from .sinusoidal_positions import check_length
 from .words_read import WordsRead
 
 NORM_EPS = 1e-12
@@ -57,9 +58,16 @@ class MultiHeadAttention(nn.Module):
         self.value_proj = nn.Linear(dim, dim)
         self.out_proj = nn.Linear(dim, dim)
 
-    def project(self, states: Tensor) -> Keyed:
-        """Keys and values of states (B, S, D)."""
-        return {"keys": self._split_heads(self.key_proj(states)), "values": self._split_heads(self.value_proj(states))}
+    def with_source_widths(self, key_dim: int, value_dim: int) -> Self:
+        """Let keys and values be made of states of other widths than its own; returns itself."""
+        self.key_proj = nn.Linear(key_dim, self.key_proj.out_features)
+        self.value_proj = nn.Linear(value_dim, self.value_proj.out_features)
+        return self
+
+    def project(self, states: Tensor, values: Tensor | None = None) -> Keyed:
+        """Keys of states (B, S, D), and values of the same or of others, (B, S, value_dim)."""
+        values = states if values is None else values
+        return {"keys": self._split_heads(self.key_proj(states)), "values": self._split_heads(self.value_proj(values))}
 
     def forward(self, states: Tensor, memory: Keyed, bias: Tensor | None, *, with_weights: bool = False) -> Attended:
         """Attend from every state to the memory.
@@ -177,16 +185,9 @@ class PositionedEmbedding(nn.Module):
             place, length = place + read.count.unsqueeze(1), length + read.length
         position = place.clamp(min=0)
         if length > self.positions.num_embeddings:  # with padding; is one of them longer without?
-            self._check(int(position.max()) + 1)
+            check_length(int(position.max()) + 1, self.positions.num_embeddings)
         embedded: Tensor = self.dropout(self.norm(self.words(tokens) + self.positions(position) + self.segment))
         return embedded
-
-    def _check(self, length: int) -> None:
-        if length > self.positions.num_embeddings:
-            raise ValueError(
-                f"a sentence has {length} tokens, the end symbol among them, but the model was made for at most "
-                f"{self.positions.num_embeddings} (max_positions): split or truncate it, or train with more."
-            )
 
 
 class TransformerEncoder(nn.Module):
@@ -197,7 +198,7 @@ class TransformerEncoder(nn.Module):
         self.embedding = embedding
         self.layers = nn.ModuleList(layers)
 
-    def forward(self, tokens: Tensor, padding_mask: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, padding_mask: Tensor) -> list[Tensor]:
         """Encode a batch.
 
         Args:
@@ -205,12 +206,9 @@ class TransformerEncoder(nn.Module):
             padding_mask: ``True`` at padding, shape (B, S).
 
         Returns:
-            States (B, S, D); those at padding mean nothing.
+            States (B, S, D), which mean nothing at padding: what each layer reads, from the bottom, and last what the
+            last one gives.
         """
-        return self.all_states(tokens, padding_mask)[-1]
-
-    def all_states(self, tokens: Tensor, padding_mask: Tensor) -> list[Tensor]:
-        """As ``forward``: what each layer reads, from the bottom, and last what the last one gives."""
         states: list[Tensor] = [self.embedding(tokens)]
         bias = padding_bias(padding_mask)
         for layer in self.layers:

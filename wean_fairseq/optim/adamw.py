@@ -42,16 +42,10 @@ class AdamW(FairseqOptimizer):
                 raise UserError(f"--{name} must be at least 0 and below 1, but is {getattr(cfg, name)}.")
         check_values(AdamWConfig, cfg)
         params = list(params)
-        groups = [[p for p in params if p.ndim > 1], [p for p in params if p.ndim <= 1]]
-        self._decays = [decay for group, decay in zip(groups, (cfg.weight_decay, 0.0), strict=True) if group]
-        self._optimizer = torch.optim.AdamW(
-            [
-                {"params": group, "weight_decay": decay}
-                for group, decay in zip((group for group in groups if group), self._decays, strict=True)
-            ],
-            fused=True,
-            **self.optimizer_config,
-        )
+        decaying = ([p for p in params if p.ndim > 1], cfg.weight_decay), ([p for p in params if p.ndim <= 1], 0.0)
+        groups = [{"params": some, "weight_decay": decay} for some, decay in decaying if some]
+        self._decays = [group["weight_decay"] for group in groups]
+        self._optimizer = torch.optim.AdamW(groups, fused=True, **self.optimizer_config)
 
     @property
     def optimizer_config(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from tests.copy_contract import BASE, EOS, FIRST, SLOTS, SOURCES, TARGETS, CopyC
 from tests.model_contract import PAD, build_model, collate, log_probs, make_dictionary, make_task
 from tests.reference import copynet as reference
 from wean_fairseq.errors import UserError
+from wean_fairseq.modules import Copying
 
 TINY = {"embed_dim": 6, "hidden_size": 8}
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -59,6 +60,17 @@ def test_the_probabilities_are_those_of_the_equations(arch, options):
             torch.testing.assert_close(found[row, : len(previous)], expected, rtol=1e-4, atol=1e-6)
 
 
+def fix_copy_scores(decoder, scores):
+    """Let the one step of one sentence have these scores (1, S) of its source positions."""
+    step = decoder.step
+
+    def step_with_scores(*given):
+        found, state = step(*given)
+        return replace(found, copying=Copying(scores.unsqueeze(1), None)), state
+
+    decoder.step = step_with_scores
+
+
 @pytest.mark.parametrize(
     ("word", "expected"),
     [
@@ -84,11 +96,7 @@ def test_the_four_branches_of_eq_5_and_6(word, expected):
     decoder.output.score.out_proj.bias.data = bias
     batch = collate([torch.tensor([FIRST, 7, FIRST, EOS])], [torch.tensor([EOS])])
     copied = torch.tensor([2.0, 4.0, 8.0, 64.0]).log()
-    decoder._step = lambda _word, _match, _memory, last, _maps: (
-        replace(last, copy=copied.unsqueeze(0)),
-        last.hidden,
-        torch.zeros(1, 4),
-    )
+    fix_copy_scores(decoder, copied.unsqueeze(0))
     assert log_probs(model, batch)[0, 0, word].exp().item() == pytest.approx(expected, abs=1e-6)
 
 
@@ -96,11 +104,7 @@ def test_a_word_that_is_hardly_ever_copied_still_gets_a_gradient():
     """A copy score 200 below the rest: its probability is 0 in float32, its log-probability and gradient are not."""
     model = build_model("copynet", copy_task(), **TINY)
     scores = torch.tensor([[-200.0, 0.0, 0.0, 0.0]], requires_grad=True)
-    model.decoder._step = lambda _word, _match, _memory, last, _maps: (
-        replace(last, copy=scores),
-        last.hidden,
-        torch.zeros(1, 4),
-    )
+    fix_copy_scores(model.decoder, scores)
     batch = collate([torch.tensor([FIRST, 7, 8, EOS])], [torch.tensor([FIRST])])
     loss = model(**batch).loss
     loss.backward()

@@ -30,7 +30,7 @@ def test_attention_equals_a_loop_over_positions(score):
     layer = GlobalAttention(score, H)
     query, states = torch.randn(B, T, H), torch.randn(B, S, H)
     with torch.no_grad():
-        found = layer(query, layer.remember(states, MASK))
+        found = layer.over(layer.remember(states, MASK))(query)
         torch.testing.assert_close(found, naive_attention(layer, query, states), rtol=1e-5, atol=1e-6)
 
 

@@ -257,7 +257,7 @@ def check_half_precision(scale, dtype, rounding, of_bias=0.0, device="cpu"):
     scores, exact_nll, _ = exact(*exact_parts, target)
     off = 2.0 * score_errors(*exact_parts, scores, rounding).sum() + 1e-6 * exact_nll.sum()
     assert (nll - exact_nll.sum()).abs() <= off
-    for gradient, value, bound in zip(products.gradients, expected, bounds, strict=True):
+    for gradient, value, bound in zip(products.gradients(), expected, bounds, strict=True):
         assert gradient.dtype == torch.float32
         assert ((gradient.cpu().double() - value).abs() <= bound).all()
 

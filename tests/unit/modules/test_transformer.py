@@ -92,7 +92,7 @@ def test_the_encoder_is_the_naive_one():
     network = encoder()
     words = [5, 9, 4, 9, 2]
     with torch.no_grad():
-        found = network(torch.tensor([words]), torch.zeros(1, 5, dtype=torch.bool))
+        found = network(torch.tensor([words]), torch.zeros(1, 5, dtype=torch.bool))[-1]
         torch.testing.assert_close(found[0], torch.stack(reference.encode(network, words)), rtol=1e-4, atol=1e-5)
 
 
@@ -193,8 +193,8 @@ def test_positions_count_from_the_first_word(left, right):
     with torch.no_grad():
         plain = network.embedding(torch.tensor([words]))
         torch.testing.assert_close(network.embedding(padded)[:, left : left + 4], plain)
-        found = network(padded, padded.eq(PAD))[:, left : left + 4]
-        expected = network(torch.tensor([words]), torch.zeros(1, 4, dtype=torch.bool))
+        found = network(padded, padded.eq(PAD))[-1][:, left : left + 4]
+        expected = network(torch.tensor([words]), torch.zeros(1, 4, dtype=torch.bool))[-1]
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
         before = torch.tensor([[PAD] * left + words[:-1]])
         read = WordsRead.empty(before).append(before.ne(PAD), 1)
@@ -203,8 +203,8 @@ def test_positions_count_from_the_first_word(left, right):
 
 def test_order_matters():
     network = encoder()
-    found = network(torch.tensor([[5, 9, 4]]), torch.zeros(1, 3, dtype=torch.bool))
-    swapped = network(torch.tensor([[9, 5, 4]]), torch.zeros(1, 3, dtype=torch.bool))
+    found = network(torch.tensor([[5, 9, 4]]), torch.zeros(1, 3, dtype=torch.bool))[-1]
+    swapped = network(torch.tensor([[9, 5, 4]]), torch.zeros(1, 3, dtype=torch.bool))[-1]
     assert (found[0, [0, 1]] - swapped[0, [1, 0]]).abs().max() > 0.01
 
 
@@ -218,7 +218,7 @@ def test_a_sentence_longer_than_the_positions_is_refused_and_padding_does_not_co
 def test_a_row_of_padding_stays_finite():
     network = encoder()
     tokens = torch.tensor([[PAD, PAD, PAD], [5, 2, PAD]])
-    states = network(tokens, tokens.eq(PAD))
+    states = network(tokens, tokens.eq(PAD))[-1]
     states.sum().backward()
     assert torch.isfinite(states).all()
     assert all(torch.isfinite(p.grad).all() for p in network.parameters() if p.grad is not None)
@@ -243,8 +243,8 @@ def test_a_layer_can_add_its_own_bias_to_the_attention():
     torch.testing.assert_close(network(tokens, mask), plain(tokens, mask))
     for layer in network.layers:
         layer.scale = 1e4
-    alone = network(torch.tensor([[5]]), mask[:, :1])
-    torch.testing.assert_close(network(tokens, mask)[:, :1], alone, rtol=1e-4, atol=1e-5)
+    alone = network(torch.tensor([[5]]), mask[:, :1])[-1]
+    torch.testing.assert_close(network(tokens, mask)[-1][:, :1], alone, rtol=1e-4, atol=1e-5)
 
 
 def test_gradients_reach_a_bias_through_the_fused_kernel():
