@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..console import exit_status, whole_number
 from ..errors import UserError
-from .pictures import save
+from .pictures import new_figure, save
 from .text_files import check_outputs, read_described
 
 FUNCTION_WORDS = frozenset(
@@ -130,14 +130,9 @@ def spread(items: Sequence[Item], number: int) -> list[Item]:
 
 def plot(sentences: Sequence[Sentence]) -> Any:
     """A matplotlib figure of z, a sentence a panel and a layer a row, the lowest at the bottom."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
     longest = max((len(sentence.words) for sentence in sentences), default=0)
     size = (max(7.2, 1.5 + 0.32 * longest), 1.9 * len(sentences))  # readable at the width of a page
-    figure, axes = plt.subplots(len(sentences), 1, figsize=size, squeeze=False, layout="constrained")
+    figure, axes = new_figure(len(sentences), 1, size)
     image = None
     for panel, sentence in zip(axes[:, 0], sentences, strict=True):
         layers = sorted(sentence.granularity, key=int)

@@ -116,7 +116,6 @@ def write_figure(draw: Callable[[], Any], stem: Path) -> list[Path]:
     import matplotlib as mpl
     from matplotlib.text import Text
 
-    mpl.use("Agg")
     paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in ("png", "svg")]
     font = chinese_font()
     settings: Any = {**_SETTINGS, "font.family": ["DejaVu Sans", *([font] if font else [])]}
