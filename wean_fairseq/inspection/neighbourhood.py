@@ -2,31 +2,10 @@
 
 from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from ..evaluation.neighbours import PADDING_WORD, SPECIALS, nearest
+from ..evaluation.neighbours import SPECIALS, Neighbourhood
 from ..models.word_layers import num_base_words
-
-
-class Neighbourhood:
-    """Words and their embedding.
-
-    Args:
-        embedding: shape (words, width).
-    """
-
-    def __init__(self, words: list[str], embedding: Tensor) -> None:
-        self._words = words
-        self._embedding = torch.nn.functional.normalize(embedding.detach().float(), dim=1)
-        self._rows = {word: row for row, word in enumerate(words)}
-
-    def neighbours(self, word: str, number: int = 6) -> list[tuple[str, float]]:
-        """The nearest words with their cosines, nearest first; none for a word that is not in the embedding."""
-        if word not in self._rows:
-            return []
-        found = nearest(self._embedding, self._rows[word], number)
-        return [(self._words[row], round(cosine, 3)) for row, cosine in found]
 
 
 class Neighbourhoods(NamedTuple):
@@ -38,13 +17,12 @@ class Neighbourhoods(NamedTuple):
 
 def neighbourhoods(model: Any, source: Any, target: Any) -> Neighbourhoods:
     """The neighbourhoods of a model by its dictionaries of the source and of the target."""
-    tables = [_table(model.encoder, source), _table(model.decoder, target)]
+    first, second = _table(model.encoder, source), _table(model.decoder, target)
     if source == target:  # a side without an embedding of its own has the other's words
-        tables = [tables[0] or tables[1], tables[1] or tables[0]]
-    first = None if tables[0] is None else _neighbourhood(tables[0], source)
-    if source == target and tables[0] is not None and tables[1] is not None and tables[0].weight is tables[1].weight:
-        return Neighbourhoods(first, first)
-    return Neighbourhoods(first, None if tables[1] is None else _neighbourhood(tables[1], target))
+        first, second = first or second, second or first
+    near = _neighbourhood(first, source)
+    is_shared = source == target and first is not None and second is not None and first.weight is second.weight
+    return Neighbourhoods(near, near if is_shared else _neighbourhood(second, target))
 
 
 def _table(part: nn.Module, dictionary: Any) -> nn.Embedding | None:
@@ -54,7 +32,6 @@ def _table(part: nn.Module, dictionary: Any) -> nn.Embedding | None:
     return max(found, key=lambda table: table.embedding_dim, default=None)
 
 
-def _neighbourhood(table: nn.Embedding, dictionary: Any) -> Neighbourhood:
-    words = dictionary.symbols[: num_base_words(dictionary)]
-    rows = [row for row in range(SPECIALS, len(words)) if not words[row].startswith(PADDING_WORD)]
-    return Neighbourhood([words[row] for row in rows], table.weight[rows])
+def _neighbourhood(table: nn.Embedding | None, dictionary: Any) -> Neighbourhood | None:
+    number = num_base_words(dictionary)
+    return None if table is None else Neighbourhood(dictionary.symbols[SPECIALS:number], table.weight[SPECIALS:number])

@@ -1,19 +1,18 @@
 """Models that the page can use, loaded once."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from ..generation import TextModel
-from .neighbourhood import Neighbourhoods, neighbourhoods
+from .neighbourhood import neighbourhoods
 
 
-@dataclass(frozen=True)
 class System:
-    """A model and its name on the page."""
+    """A loaded model, its name on the page, and the neighbours of its words."""
 
-    name: str
-    model: TextModel
-    near: Neighbourhoods
+    def __init__(self, name: str, model: TextModel) -> None:
+        self.name = name
+        self.model = model
+        self.near = neighbourhoods(model.model, model.task.source_dictionary, model.task.target_dictionary)
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -27,9 +26,3 @@ class System:
             "text": self.model.text.settings.describe(),
             "example": self.model.text.example,
         }
-
-
-def system_of(name: str, model: TextModel) -> System:
-    """A loaded model for the page."""
-    near = neighbourhoods(model.model, model.task.source_dictionary, model.task.target_dictionary)
-    return System(name, model, near)

@@ -12,7 +12,7 @@ from ..console import configure_logging, exit_status, whole_number
 from ..errors import UserError
 from ..evaluation import granularity as granularities
 from ..evaluation.layer_mixture import load_mixture
-from ..evaluation.neighbours import EMBEDDING, find_neighbours, load_embedding
+from ..evaluation.neighbours import EMBEDDING, load_embedding
 from ..evaluation.text_files import decode_lines, read_lines
 from . import figures, trace
 from .dumps import Provenance, has_words, kind_of_dump, read_provenance
@@ -93,8 +93,8 @@ def drawing(args: argparse.Namespace) -> Drawing:
     if args.figure == "layers":
         return partial(figures.layer_weights, load_mixture(args.checkpoint).tolist())
     if args.figure == "neighbours":
-        words, embedding = load_embedding(args.checkpoint, args.dictionary, args.embedding)
-        return partial(figures.neighbours, find_neighbours(embedding, words, args.words, args.number))
+        near = load_embedding(args.checkpoint, args.dictionary, args.embedding)
+        return partial(figures.neighbours, near.look_up(args.words, args.number))
     return _drawing_of_dump(args) if getattr(args, "dump", None) else _drawing_of_checkpoint(args)
 
 
