@@ -63,9 +63,10 @@ class Cell:
 
 @dataclass
 class Comparison:
-    """The paired tests of two systems on one column.
+    """The paired tests of two systems on one column, under the names that they have in JSON.
 
     Attributes:
+        metric: key of the column.
         difference: score of the system minus score of the baseline.
         differing: sentences whose statistics differ.
         p_values: by test: ``bootstrap`` and ``randomization``, or ``runs`` where both systems have several runs.
@@ -73,7 +74,7 @@ class Comparison:
             for.
     """
 
-    key: str
+    metric: str
     baseline: str
     system: str
     difference: float
@@ -157,9 +158,9 @@ def _comparison_from_json(content: Mapping[str, Any]) -> Comparison:
     if not p_values:
         raise ValueError("a paired test without p-values")
     corrected = {name: _number(value) for name, value in (content.get("corrected") or {}).items()}
-    key, baseline, system = (_text(content[name]) for name in ("metric", "baseline", "system"))
+    metric, baseline, system = (_text(content[name]) for name in ("metric", "baseline", "system"))
     difference, differing = _number(content["difference"]), int(content.get("differing", 0))
-    return Comparison(key, baseline, system, difference, differing, p_values, corrected or None)
+    return Comparison(metric, baseline, system, difference, differing, p_values, corrected or None)
 
 
 def evaluate(
@@ -357,8 +358,8 @@ def few_warnings(evaluation: Evaluation) -> list[str]:
     quality = {column.key for column in evaluation.columns if column.metric.higher_is_better}
     few: dict[tuple[str, str], list[str]] = {}
     for item in evaluation.comparisons:
-        if item.key in quality and item.differing < FEW_DIFFERING:
-            few.setdefault((item.system, item.baseline), []).append(f"{item.key} ({item.differing})")
+        if item.metric in quality and item.differing < FEW_DIFFERING:
+            few.setdefault((item.system, item.baseline), []).append(f"{item.metric} ({item.differing})")
     return [
         f"{system} and {baseline} differ in fewer than {FEW_DIFFERING} sentences on {', '.join(keys)}: too few to tell."
         for (system, baseline), keys in few.items()

@@ -6,6 +6,7 @@ import json
 import math
 import unicodedata
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from .corpus import COPY_ROW
@@ -120,11 +121,11 @@ def comparison_lines(evaluation: Evaluation) -> list[str]:
     quality = {column.key for column in evaluation.columns if column.metric.higher_is_better}
     lines: dict[str, list[str]] = {}
     for item in evaluation.comparisons:
-        if item.key in quality:
+        if item.metric in quality:
             p_values = item.decisive
             shown = "/".join(f"{p_value:.4f}" for p_value in p_values.values())
             number = f"{item.difference:+.2f} ({shown}){'*' if is_significant(p_values) else ''}"
-            lines.setdefault(f"{item.system} vs {item.baseline}", []).append(f"{item.key} {number}")
+            lines.setdefault(f"{item.system} vs {item.baseline}", []).append(f"{item.metric} {number}")
     return [f"{pair}: {', '.join(numbers)}" for pair, numbers in lines.items()]
 
 
@@ -201,7 +202,7 @@ def render_csv(evaluations: Mapping[str, Evaluation]) -> str:
     )
     for name, evaluation in evaluations.items():
         first = next((system for system in evaluation.cells if system != COPY_ROW), "")
-        found = {(item.system, item.key): item for item in evaluation.comparisons if item.baseline == first}
+        found = {(item.system, item.metric): item for item in evaluation.comparisons if item.baseline == first}
         for system, cells in evaluation.cells.items():
             for key, cell in cells.items():
                 test = found.get((system, key))
@@ -241,18 +242,7 @@ def as_json(evaluation: Evaluation, sentences: bool = False) -> dict[str, Any]:
             name: {key: cell_json(cell, evaluation.signatures[key], sentences) for key, cell in cells.items()}
             for name, cells in evaluation.cells.items()
         },
-        "pairwise": [
-            {
-                "metric": item.key,
-                "baseline": item.baseline,
-                "system": item.system,
-                "difference": _finite(item.difference),
-                "differing": item.differing,
-                "p_values": item.p_values,
-                "corrected": item.corrected,
-            }
-            for item in evaluation.comparisons
-        ],
+        "pairwise": [asdict(item) | {"difference": _finite(item.difference)} for item in evaluation.comparisons],
         "data": {**evaluation.data, "warnings": evaluation.warnings},
     }
 

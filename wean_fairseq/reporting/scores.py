@@ -172,7 +172,7 @@ def is_significant(tests: Sequence[ScoredSet], system: str, key: str) -> bool:
         item
         for test in tests
         for item in test.evaluation.comparisons
-        if item.system == system and item.key == key and item.baseline == baseline_of(test)
+        if item.system == system and item.metric == key and item.baseline == baseline_of(test)
     ]
     if not all(is_significant_pair(item.decisive) for item in items):
         return False
@@ -233,13 +233,13 @@ def significance_table(tests: Sequence[ScoredSet]) -> Iterator[TableBlock]:
     pairs: dict[str, dict[str, list[str]]] = {}
     for test in tests:
         for item in test.evaluation.comparisons:
-            if metric_of(item.key).higher_is_better:
+            if metric_of(item.metric).higher_is_better:
                 p_values = item.decisive
                 star = "*" if is_significant_pair(p_values) else ""
                 shown = "/".join(f"{p_value:.4f}" for p_value in p_values.values())
                 text = f"{item.difference:+.2f}{star} ({shown})"
                 pair = f"{item.system} − {item.baseline}"
-                pairs.setdefault(pair, {}).setdefault(item.key, []).append(text)
+                pairs.setdefault(pair, {}).setdefault(item.metric, []).append(text)
     if not pairs:
         return
     keys = dict.fromkeys(key for found in pairs.values() for key in found)
