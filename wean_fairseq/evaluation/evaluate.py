@@ -16,6 +16,8 @@ from .output_reader import SystemOutput
 from .plausibility import check_pieces, plausibility_warnings
 from .presets import Column
 
+#: p-values below this are marked with a star.
+SIGNIFICANT = 0.05
 #: A test of two systems that differ in fewer sentences comes with a warning.
 FEW_DIFFERING = 10
 
@@ -86,6 +88,16 @@ class Comparison:
     def decisive(self) -> dict[str, float]:
         """The p-values that decide: the corrected ones, where those were asked for."""
         return self.corrected or self.p_values
+
+    @property
+    def shown_p(self) -> str:
+        """Those p-values as tables print them."""
+        return "/".join(f"{p_value:.4f}" for p_value in self.decisive.values())
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether all tests say so."""
+        return max(self.decisive.values()) < SIGNIFICANT
 
 
 @dataclass

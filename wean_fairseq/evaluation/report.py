@@ -10,11 +10,9 @@ from dataclasses import asdict
 from typing import Any
 
 from .corpus import COPY_ROW
-from .evaluate import Cell, Evaluation
+from .evaluate import SIGNIFICANT, Cell, Evaluation
 from .presets import CHOSEN, PRESETS
 
-#: p-values below this are marked with a star.
-SIGNIFICANT = 0.05
 _TEST_NAMES = {
     "bootstrap": "of the bootstrap with {resamples} resamples",
     "randomization": "of approximate randomisation with {trials} trials",
@@ -46,11 +44,6 @@ def format_cell(cell: Cell, intervals: bool = False) -> str:
     if intervals and cell.interval is not None:
         text += f" [{', '.join(map(format_score, cell.interval))}]"
     return text
-
-
-def is_significant(p_values: Mapping[str, float]) -> bool:
-    """Whether all tests of a pair of systems say so."""
-    return max(p_values.values()) < SIGNIFICANT
 
 
 def _system_rows(evaluation: Evaluation, intervals: bool) -> list[list[str]]:
@@ -122,9 +115,7 @@ def comparison_lines(evaluation: Evaluation) -> list[str]:
     lines: dict[str, list[str]] = {}
     for item in evaluation.comparisons:
         if item.metric in quality:
-            p_values = item.decisive
-            shown = "/".join(f"{p_value:.4f}" for p_value in p_values.values())
-            number = f"{item.difference:+.2f} ({shown}){'*' if is_significant(p_values) else ''}"
+            number = f"{item.difference:+.2f} ({item.shown_p}){'*' if item.is_significant else ''}"
             lines.setdefault(f"{item.system} vs {item.baseline}", []).append(f"{item.metric} {number}")
     return [f"{pair}: {', '.join(numbers)}" for pair, numbers in lines.items()]
 

@@ -9,7 +9,7 @@ from fairseq.data import Dictionary
 from torch import nn
 
 from wean_fairseq.data import ExtendedDictionary
-from wean_fairseq.inspection.neighbourhood import neighbourhoods
+from wean_fairseq.inspection.systems import neighbourhoods
 
 
 def dictionary(*words: str) -> Dictionary:
