@@ -108,9 +108,9 @@ def read_described(path: PathLike, read: Callable[[Any], Item], fault: str) -> d
     return {number: found[number] for number in sorted(found)}
 
 
-def read_table(name: str) -> dict[str, Any]:
-    """Read a TOML file of this package: facts that its code goes by."""
-    return tomllib.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))
+def read_table(name: str, folder: Path = Path(__file__).parent) -> dict[str, Any]:
+    """Read a TOML file beside the code of a package: facts that it goes by."""
+    return tomllib.loads((folder / name).read_text(encoding="utf-8"))
 
 
 def sha256_of(path: PathLike) -> str:
