@@ -47,6 +47,7 @@ setup(
             "evaluation/*.toml",
             "evaluation/*/*.toml",
             "evaluation/human/*.j2",
+            "reporting/*.toml",
             "reporting/templates/*",
             "inspection/static/*",
         ]

@@ -19,7 +19,7 @@ from wean_fairseq.errors import UserError
 from wean_fairseq.generation import load
 from wean_fairseq.inspection.decoding import decode
 from wean_fairseq.inspection.question import Question
-from wean_fairseq.inspection.systems import System, system_of
+from wean_fairseq.inspection.systems import System
 
 GRANULAR = ["--user-dir", USER_DIR, "--arch", "granularity_transformer", "--criterion", "model_loss", *TASK]
 GRANULAR += ["--embed-dim", 16, "--ffn-dim", 24, "--attention-heads", 2, "--encoder-layers", 2, "--decoder-layers", 2]
@@ -44,7 +44,7 @@ def checkpoints(text_data: Path, copying: Path, tmp_path_factory: pytest.TempPat
 
 @pytest.fixture(scope="module")
 def systems(text_data: Path, checkpoints: dict[str, Path]) -> dict[str, System]:
-    return {name: system_of(name, load(path, text_data, device="cpu")) for name, path in checkpoints.items()}
+    return {name: System(name, load(path, text_data, device="cpu")) for name, path in checkpoints.items()}
 
 
 def question(text: str, **changes: Any) -> Question:

@@ -17,7 +17,7 @@ from .metrics.registry import METRICS, Settings
 from .presets import PRESETS, STANDARD, columns_for
 from .report import as_json, render_csv, render_json, render_latex, render_markdown, render_text
 from .significance import DEFAULT_RESAMPLES, DEFAULT_SEED, DEFAULT_TRIALS
-from .system_arguments import add_system_arguments, paths_of, read_systems
+from .system_arguments import SEVERAL, add_system_arguments, paths_of, read_systems
 from .text_files import check_outputs, write_atomically
 from .tokenizers import TEXT_TOKENIZERS, guess_tokenization
 
@@ -49,16 +49,15 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"wean-evaluate {__version__}")
-    several: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
     files = parser.add_argument_group("files")
     files.add_argument("--set", metavar="NAME", help="begin a test set: what follows is its; what precedes is for all")
     add_system_arguments(files)
-    files.add_argument("--ref", metavar="FILE", help="raw reference text", **several)
+    files.add_argument("--ref", metavar="FILE", help="raw reference text", **SEVERAL)
     files.add_argument("--src", metavar="FILE", help="raw source text: adds the copy-the-source row and source metrics")
     files.add_argument("--groups", metavar="FILE", help="a group name a line: also score each group by itself")
     what = parser.add_argument_group("what to compute")
-    what.add_argument("--preset", metavar="P", help=f"{STANDARD} (default), {', '.join(PRESETS)}", **several)
-    what.add_argument("--metric", metavar="M", help="single metrics, see below", **several)
+    what.add_argument("--preset", metavar="P", help=f"{STANDARD} (default), {', '.join(PRESETS)}", **SEVERAL)
+    what.add_argument("--metric", metavar="M", help="single metrics, see below", **SEVERAL)
     what.add_argument(
         "--tokenize", choices=TEXT_TOKENIZERS, help="tokenisation of standard metrics (default: 13a, or by the script)"
     )
@@ -165,7 +164,9 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, argpa
 def score_command(arguments: list[str]) -> str:
     """Score, write the files that were asked for, return what is to be printed."""
     shared, sets = parse(arguments)
-    inputs = [path for args in sets.values() for path in [*args.ref, *paths_of(args), args.src, args.groups] if path]
+    inputs = []
+    for args in sets.values():
+        inputs += [*args.ref, *paths_of([*args.hyp, *args.generated]), args.src, args.groups, args.oov_source]
     check_outputs({"--json": shared.json, "--markdown": shared.markdown}, inputs)
     evaluations = {}
     for name, args in sets.items():

@@ -14,9 +14,9 @@ from typing import Any
 
 from ..console import exit_status, split_name
 from ..errors import UserError
-from .pictures import save
+from .pictures import new_figure, save
 from .text_files import check_outputs, write_atomically
-from .training_log import LOWER_IS_BETTER, NEAR_BEST, Point, TrainingLog, read_log
+from .training_log import LOWER_IS_BETTER, NEAR_BEST, LogLine, TrainingLog, read_log
 
 # Okabe and Ito's colours can be told apart by everybody; shape and dashes say the same again.
 STYLES = (
@@ -80,12 +80,7 @@ def render_table(histories: list[TrainingLog], metrics: Sequence[str]) -> str:
 
 def plot(histories: list[TrainingLog], metrics: Sequence[str], *, title: str = "", training: bool = False) -> Any:
     """A matplotlib figure with a panel a metric; with ``training`` the training's own values too, in a thin line."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(1, len(metrics), figsize=(6.4 * len(metrics), 4.4), squeeze=False, layout="constrained")
+    figure, axes = new_figure(1, len(metrics), (6.4 * len(metrics), 4.4))
     for panel, metric in zip(axes[0], metrics, strict=True):
         for index, history in enumerate(histories):
             _draw_curve(panel, history, metric, STYLES[index % len(STYLES)], training)
@@ -106,7 +101,7 @@ def _draw_curve(panel: Any, history: TrainingLog, metric: str, style: tuple[str,
     points = history.validations(metric)
     steps = [point for point in history.train if metric in point.values] if training else []
 
-    def draw(points: list[Point], label: str, **style: Any) -> None:
+    def draw(points: list[LogLine], label: str, **style: Any) -> None:
         values = [point.values[metric] for point in points]
         panel.plot([point.epoch for point in points], values, color=colour, label=label, **style)
 

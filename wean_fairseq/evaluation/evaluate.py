@@ -1,7 +1,7 @@
 """Scores systems on a corpus: all metrics, confidence intervals, the copy-the-source row, paired tests, warnings."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +16,8 @@ from .output_reader import SystemOutput
 from .plausibility import check_pieces, plausibility_warnings
 from .presets import Column
 
+#: p-values below this are marked with a star.
+SIGNIFICANT = 0.05
 #: A test of two systems that differ in fewer sentences comes with a warning.
 FEW_DIFFERING = 10
 
@@ -63,9 +65,10 @@ class Cell:
 
 @dataclass
 class Comparison:
-    """The paired tests of two systems on one column.
+    """The paired tests of two systems on one column, under the names that they have in JSON.
 
     Attributes:
+        metric: key of the column.
         difference: score of the system minus score of the baseline.
         differing: sentences whose statistics differ.
         p_values: by test: ``bootstrap`` and ``randomization``, or ``runs`` where both systems have several runs.
@@ -73,7 +76,7 @@ class Comparison:
             for.
     """
 
-    key: str
+    metric: str
     baseline: str
     system: str
     difference: float
@@ -85,6 +88,16 @@ class Comparison:
     def decisive(self) -> dict[str, float]:
         """The p-values that decide: the corrected ones, where those were asked for."""
         return self.corrected or self.p_values
+
+    @property
+    def shown_p(self) -> str:
+        """Those p-values as tables print them."""
+        return "/".join(f"{p_value:.4f}" for p_value in self.decisive.values())
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether all tests say so."""
+        return max(self.decisive.values()) < SIGNIFICANT
 
 
 @dataclass
@@ -157,9 +170,9 @@ def _comparison_from_json(content: Mapping[str, Any]) -> Comparison:
     if not p_values:
         raise ValueError("a paired test without p-values")
     corrected = {name: _number(value) for name, value in (content.get("corrected") or {}).items()}
-    key, baseline, system = (_text(content[name]) for name in ("metric", "baseline", "system"))
+    metric, baseline, system = (_text(content[name]) for name in ("metric", "baseline", "system"))
     difference, differing = _number(content["difference"]), int(content.get("differing", 0))
-    return Comparison(key, baseline, system, difference, differing, p_values, corrected or None)
+    return Comparison(metric, baseline, system, difference, differing, p_values, corrected or None)
 
 
 def evaluate(
@@ -334,68 +347,56 @@ def _correct_p_values(comparisons: Sequence[Comparison]) -> list[Comparison]:
     return [replace(item, corrected=corrected[place]) for place, item in enumerate(comparisons)]
 
 
-def run_warnings(systems: Sequence[SystemOutput]) -> list[str]:
+def run_warnings(systems: Sequence[SystemOutput]) -> Iterator[str]:
     """Say where runs of one system are the same text, and where one run is compared with several."""
     runs = Counter(system.name for system in systems)
-    warnings = []
     for name, number in runs.items():
         different = {tuple(system.hypotheses) for system in systems if system.name == name}
         if len(different) < number:
-            warnings.append(
-                f"{name}: {number} runs, but only {len(different)} different outputs; is a file given twice?"
-            )
+            yield f"{name}: {number} runs, but only {len(different)} different outputs; is a file given twice?"
     if len(runs) > 1 and 1 in runs.values() and max(runs.values()) > 1:
         once = [name for name, number in runs.items() if number == 1]
-        warnings.append(
-            f"{', '.join(once)}: one run does not show how much runs vary, so it is not tested against several runs."
-        )
-    return warnings
+        yield f"{', '.join(once)}: one run does not show how much runs vary, so it is not tested against several runs."
 
 
-def few_warnings(evaluation: Evaluation) -> list[str]:
+def few_warnings(evaluation: Evaluation) -> Iterator[str]:
     """Say where a test rests on few sentences."""
     quality = {column.key for column in evaluation.columns if column.metric.higher_is_better}
     few: dict[tuple[str, str], list[str]] = {}
     for item in evaluation.comparisons:
-        if item.key in quality and item.differing < FEW_DIFFERING:
-            few.setdefault((item.system, item.baseline), []).append(f"{item.key} ({item.differing})")
-    return [
-        f"{system} and {baseline} differ in fewer than {FEW_DIFFERING} sentences on {', '.join(keys)}: too few to tell."
-        for (system, baseline), keys in few.items()
-    ]
+        if item.metric in quality and item.differing < FEW_DIFFERING:
+            few.setdefault((item.system, item.baseline), []).append(f"{item.metric} ({item.differing})")
+    for (system, baseline), keys in few.items():
+        pair = f"{system} and {baseline}"
+        yield f"{pair} differ in fewer than {FEW_DIFFERING} sentences on {', '.join(keys)}: too few to tell."
 
 
-def empty_warnings(systems: Sequence[SystemOutput], corpus: Corpus) -> list[str]:
+def empty_warnings(systems: Sequence[SystemOutput], corpus: Corpus) -> Iterator[str]:
     """Report empty hypotheses and references; they are scored as they are."""
-    warnings = []
     for system in systems:
         empty = system.empty_lines
         if empty:
-            warnings.append(f"{system.name}: {len(empty)} empty hypotheses (line {name_some(empty)}), scored as empty.")
+            yield f"{system.name}: {len(empty)} empty hypotheses (line {name_some(empty)}), scored as empty."
     blank = sum(not line.strip() for text in corpus.references for line in text)
     if blank:
-        warnings.append(f"{blank} reference lines are empty.")
-    return warnings
+        yield f"{blank} reference lines are empty."
 
 
-def nbest_warnings(systems: Sequence[SystemOutput], columns: Sequence[Column]) -> list[str]:
+def nbest_warnings(systems: Sequence[SystemOutput], columns: Sequence[Column]) -> Iterator[str]:
     """Say where a metric looks at more outputs of a sentence than there are."""
     wanted = {column.key: column.metric.wants_nbest for column in columns if column.metric.wants_nbest > 1}
-    warnings = []
     for system in systems:
         longest = max(len(entries) for entries in system.nbest)
         short = [f"{key} looks at {number}" for key, number in wanted.items() if number > longest]
         if short:
-            warnings.append(f"{system.name} has {longest} output(s) of a sentence but {', '.join(short)}.")
-    return warnings
+            yield f"{system.name} has {longest} output(s) of a sentence but {', '.join(short)}."
 
 
-def copy_warnings(evaluation: Evaluation) -> list[str]:
+def copy_warnings(evaluation: Evaluation) -> Iterator[str]:
     """Say which systems a plain copy of the source beats, and on what."""
     copied = evaluation.cells.get(COPY_ROW)
     if copied is None:
-        return []
-    warnings = []
+        return
     for name, cells in evaluation.cells.items():
         beaten = [
             f"{column.key} ({copied[column.key].score:.2f} > {cells[column.key].score:.2f})"
@@ -403,8 +404,7 @@ def copy_warnings(evaluation: Evaluation) -> list[str]:
             if column.metric.higher_is_better and copied[column.key].score > cells[column.key].score
         ]
         if beaten:
-            warnings.append(f"copying the source beats {name} on {', '.join(beaten)}.")
-    return warnings
+            yield f"copying the source beats {name} on {', '.join(beaten)}."
 
 
 def describe_data(systems: Sequence[SystemOutput], corpus: Corpus, resampling: Resampling) -> dict[str, Any]:

@@ -18,21 +18,11 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..console import exit_status, whole_number
 from ..errors import UserError
-from .pictures import save
-from .text_files import check_outputs, read_described
+from .pictures import new_figure, save
+from .text_files import check_outputs, read_described, read_table
 
-FUNCTION_WORDS = frozenset(
-    """
-    a an the this that these those some any no every each all both either neither another such what which whose
-    i you he she it we they me him her us them my your his its our their mine yours hers ours theirs
-    myself yourself himself herself itself ourselves themselves one ones someone anyone everyone something anything
-    who whom when where why how whether if because although though while until unless since than as so
-    and or but nor yet not of in on at by for from to with without about into onto over under between among through
-    during before after above below up down out off against across around behind beside near within toward towards upon
-    is are was were be been being am do does did done have has had having can could will would shall should may might
-    must ought there here very too also just only then
-    """.split()
-)
+#: English words that mean little by themselves.
+FUNCTION_WORDS = frozenset(" ".join(read_table("function_words.toml").values()).split())
 Item = TypeVar("Item")
 SPECIAL = ("<s>", "</s>", "<pad>", "<unk>")
 
@@ -130,14 +120,9 @@ def spread(items: Sequence[Item], number: int) -> list[Item]:
 
 def plot(sentences: Sequence[Sentence]) -> Any:
     """A matplotlib figure of z, a sentence a panel and a layer a row, the lowest at the bottom."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
     longest = max((len(sentence.words) for sentence in sentences), default=0)
     size = (max(7.2, 1.5 + 0.32 * longest), 1.9 * len(sentences))  # readable at the width of a page
-    figure, axes = plt.subplots(len(sentences), 1, figsize=size, squeeze=False, layout="constrained")
+    figure, axes = new_figure(len(sentences), 1, size)
     image = None
     for panel, sentence in zip(axes[:, 0], sentences, strict=True):
         layers = sorted(sentence.granularity, key=int)

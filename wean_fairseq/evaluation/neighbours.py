@@ -11,7 +11,7 @@ import argparse
 import logging
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -40,8 +40,64 @@ def load_words(path: str) -> list[str]:
     return words
 
 
-def load_embedding(checkpoint: str, dictionary: str, name: str = EMBEDDING) -> tuple[list[str], Tensor]:
-    """The words of a checkpoint and their embedding, each row of length 1: shape (words, width).
+class Neighbourhood:
+    """Words and their embedding, in which the nearest of a word are looked up.
+
+    Args:
+        words: of a dictionary, without its special symbols; what it was filled up with is left out.
+        embedding: a row for each of them, shape (words, width).
+
+    Attributes:
+        words: those that are left, one a row.
+        embedding: their rows, each of length 1.
+        rows: word -> its row.
+    """
+
+    def __init__(self, words: Sequence[str], embedding: Tensor) -> None:
+        kept = [row for row, word in enumerate(words) if not word.startswith(PADDING_WORD)]
+        self.words = [words[row] for row in kept]
+        self.embedding = torch.nn.functional.normalize(embedding[kept].detach().float(), dim=1)
+        self.rows = {word: row for row, word in enumerate(self.words)}
+
+    def nearest(self, word: str, number: int) -> list[tuple[str, float]]:
+        """The ``number`` words most similar to ``word``, itself apart, with their cosines, most similar first.
+
+        Raises:
+            KeyError: if the word is not among them.
+        """
+        row = self.rows[word]
+        cosines = self.embedding @ self.embedding[row]
+        cosines[row] = -2.0
+        values, rows = cosines.topk(min(number, len(self.words) - 1))
+        return [(self.words[row], cosine) for row, cosine in zip(rows.tolist(), values.tolist(), strict=True)]
+
+    def look_up(self, asked: Sequence[str], number: int) -> list[tuple[str, list[tuple[str, float]]]]:
+        """Each asked word with its ``nearest``.
+
+        Raises:
+            UserError: if a word is not in the dictionary.
+        """
+        missing = [word for word in asked if word not in self.rows]
+        if missing:
+            raise UserError(f"the dictionary does not have {', '.join(map(repr, missing))}; ask for words it has.")
+        return [(word, self.nearest(word, number)) for word in asked]
+
+    def synonyms_found(self, sets: Sequence[set[str]], number: int) -> tuple[int, int]:
+        """The number of words with a synonym among their ``number`` nearest, and of words with synonyms."""
+        synonyms: dict[str, set[str]] = {}
+        for synonym_set in sets:
+            known = synonym_set & self.rows.keys()
+            for word in known:
+                synonyms.setdefault(word, set()).update(known - {word})
+        asked = [word for word, others in synonyms.items() if others]
+        return sum(any(near in synonyms[word] for near, _ in self.nearest(word, number)) for word in asked), len(asked)
+
+
+def load_embedding(checkpoint: str, dictionary: str, name: str | None = EMBEDDING) -> Neighbourhood:
+    """The words of a checkpoint and their embedding.
+
+    Args:
+        name: of the matrix; ``None`` = the first with a row for every word, the encoder's where it has one.
 
     Raises:
         UserError: if a file cannot be read, there is no such embedding, or it has another number of words.
@@ -50,6 +106,7 @@ def load_embedding(checkpoint: str, dictionary: str, name: str = EMBEDDING) -> t
 
     words = load_words(dictionary)
     weights: dict[str, Tensor] = read_model(checkpoint)["model"]
+    name = name or _embedding_of(weights, len(words) + SPECIALS)
     if name not in weights:
         matrices = [key for key in weights if "embed" in key]
         raise UserError(f"{checkpoint} has no {name!r}; it has {', '.join(matrices) or 'no embedding at all'}.")
@@ -59,54 +116,20 @@ def load_embedding(checkpoint: str, dictionary: str, name: str = EMBEDDING) -> t
             f"{checkpoint} embeds {embedding.size(0) - SPECIALS} words but the dictionary has {len(words)}; "
             "give the dictionary of that training."
         )
-    rows = [row for row, word in enumerate(words) if not word.startswith(PADDING_WORD)]
-    embedding = embedding[[SPECIALS + row for row in rows]]
-    return [words[row] for row in rows], torch.nn.functional.normalize(embedding.float(), dim=1)
+    return Neighbourhood(words, embedding[SPECIALS:])
 
 
-def nearest(embedding: Tensor, row: int, number: int) -> list[tuple[int, float]]:
-    """The ``number`` rows most similar to ``row``, itself apart, with their cosines, most similar first."""
-    cosines = embedding @ embedding[row]
-    cosines[row] = -2.0
-    values, rows = cosines.topk(min(number, len(embedding) - 1))
-    return list(zip(rows.tolist(), values.tolist(), strict=True))
-
-
-def synonyms_found(embedding: Tensor, words: Sequence[str], sets: Sequence[set[str]], number: int) -> tuple[int, int]:
-    """The number of words with a synonym among their ``number`` nearest neighbours, and of words with synonyms."""
-    rows = {word: row for row, word in enumerate(words)}
-    synonyms: dict[str, set[str]] = {}
-    for synonym_set in sets:
-        known = synonym_set & rows.keys()
-        for word in known:
-            synonyms.setdefault(word, set()).update(known - {word})
-    asked = [word for word, others in synonyms.items() if others]
-    found = 0
-    for word in asked:
-        found += any(words[row] in synonyms[word] for row, _ in nearest(embedding, rows[word], number))
-    return found, len(asked)
+def _embedding_of(weights: Mapping[str, Tensor], rows: int) -> str:
+    for name in sorted(weights, key=lambda name: not name.startswith("encoder.")):
+        if "embed" in name and weights[name].dim() == 2 and weights[name].size(0) == rows:
+            return name
+    raise UserError("no embedding in its checkpoint has a row for each word of the dictionary.")
 
 
 def chance_baseline(words: Sequence[str], sets: Sequence[set[str]], number: int) -> tuple[int, int]:
     """``synonyms_found`` of an embedding that knows nothing: the yardstick."""
     generator = torch.Generator().manual_seed(random.Random(1).getrandbits(32))
-    noise = torch.nn.functional.normalize(torch.randn(len(words), 64, generator=generator), dim=1)
-    return synonyms_found(noise, words, sets, number)
-
-
-def find_neighbours(
-    embedding: Tensor, words: Sequence[str], asked: Sequence[str], number: int
-) -> list[tuple[str, list[tuple[str, float]]]]:
-    """Each asked word with its neighbours and their cosines.
-
-    Raises:
-        UserError: if a word is not in the dictionary.
-    """
-    rows = {word: row for row, word in enumerate(words)}
-    missing = [word for word in asked if word not in rows]
-    if missing:
-        raise UserError(f"the dictionary does not have {', '.join(map(repr, missing))}; ask for words it has.")
-    return [(word, [(words[row], cosine) for row, cosine in nearest(embedding, rows[word], number)]) for word in asked]
+    return Neighbourhood(words, torch.randn(len(words), 64, generator=generator)).synonyms_found(sets, number)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -127,16 +150,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.WARNING)
 
     def work() -> str:
-        words, embedding = load_embedding(args.checkpoint, args.dictionary, args.embedding)
+        near = load_embedding(args.checkpoint, args.dictionary, args.embedding)
         width = max((len(word) for word in args.words), default=0)
         lines = [
             f"{word:<{width}}  " + "  ".join(f"{neighbour} {cosine:.2f}" for neighbour, cosine in others)
-            for word, others in find_neighbours(embedding, words, args.words, args.number)
+            for word, others in near.look_up(args.words, args.number)
         ]
         if args.synonyms:
             sets = [set(line.split()) for line in read_lines(args.synonyms)]
-            found, asked = synonyms_found(embedding, words, sets, args.number)
-            chance, _ = chance_baseline(words, sets, args.number)
+            found, asked = near.synonyms_found(sets, args.number)
+            chance, _ = chance_baseline(near.words, sets, args.number)
             lines.append(
                 f"{found} of {asked} words with synonyms have one of them among their {args.number} nearest neighbours "
                 f"({chance} in a random embedding)"

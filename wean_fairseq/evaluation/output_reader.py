@@ -12,6 +12,7 @@ same, as long as the hypotheses of a sentence are still there best first.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count, islice
 
@@ -122,23 +123,19 @@ def read_generated(
         texts = found["D"] if detokenised and found["D"] else found["H"]
         texts = [restore_slots(text, found["S"], oov_source, index, path) for text in texts]
         nbest.append([undo_bpe(text, remove_bpe) for text in texts])
-    return SystemOutput(name, nbest, str(path), _notes(generated, nbest))
+    return SystemOutput(name, nbest, str(path), [*_notes(generated, nbest)])
 
 
-def _notes(generated: dict[int, Generated], nbest: list[list[str]]) -> list[str]:
+def _notes(generated: dict[int, Generated], nbest: list[list[str]]) -> Iterator[str]:
     """Say how many lists are shorter than others, and where the outputs look like the targets."""
     longest = max(map(len, nbest))
     short = [index for index, texts in enumerate(nbest) if len(texts) < longest]
-    notes = []
     if short:
-        notes.append(f"{len(short)} sentences have fewer than {longest} hypotheses (id {name_some(short)}).")
+        yield f"{len(short)} sentences have fewer than {longest} hypotheses (id {name_some(short)})."
     found = [entry.texts for entry in generated.values()]
     echoes = all(texts["T"] and texts["T"] in (texts["H"][:1], texts["D"][:1]) for texts in found)
     if echoes and len(found) >= _SUSPICIOUS:
-        notes.append(
-            f"all {len(found)} outputs are their T- lines; if the log is one of --score-reference it holds no output."
-        )
-    return notes
+        yield f"all {len(found)} outputs are their T- lines; if the log is one of --score-reference it holds no output."
 
 
 def parse_log(path: PathLike) -> dict[int, Generated]:

@@ -1,7 +1,7 @@
 """Signs that a text is not what it is taken for: scores of it would be numbers, but not the system's."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..errors import UserError, name_some
 from .corpus import Corpus
@@ -32,24 +32,23 @@ def check_pieces(systems: Sequence[SystemOutput], corpus: Corpus) -> list[str]:
     return notes
 
 
-def plausibility_warnings(systems: Sequence[SystemOutput], corpus: Corpus, signatures: Iterable[str]) -> list[str]:
-    """Return a sentence for everything that is odd about the texts, given how they are scored."""
+def plausibility_warnings(systems: Sequence[SystemOutput], corpus: Corpus, signatures: Iterable[str]) -> Iterator[str]:
+    """Yield a sentence for everything that is odd about the texts, given how they are scored."""
     entries = {entry for signature in signatures for entry in signature.split("|")}
     sample = "\n".join(corpus.references[0][:1000])
-    found = [f"{system.name}: {note}" for system in systems for note in system.notes]
+    yield from (f"{system.name}: {note}" for system in systems for note in system.notes)
     if "tok:13a" in entries and 2 * len(_SPACELESS.findall(sample)) > sum(map(str.isalpha, sample)):
-        found.append("the references are in a script without spaces, where 13a finds few words; take --tokenize char.")
+        yield "the references are in a script without spaces, where 13a finds few words; take --tokenize char."
     for system in systems:
         null = [number for number, text in enumerate(system.hypotheses, start=1) if "\0" in text]
         if null:
-            found.append(f"{system.name}: {len(null)} outputs hold the character NUL (line {name_some(null)}).")
+            yield f"{system.name}: {len(null)} outputs hold the character NUL (line {name_some(null)})."
         ours, theirs = _capitals(system.hypotheses), _capitals(corpus.references[0])
         if "case:mixed" in entries and (_is_many_times(ours, theirs) or _is_many_times(1 - ours, 1 - theirs)):
-            found.append(
+            yield (
                 f"{system.name}: {ours:.1%} of its letters are capitals but {theirs:.1%} of the references'; "
                 "bring both into one case, or take --lowercase."
             )
-    return found
 
 
 def _is_many_times(one: float, other: float) -> bool:

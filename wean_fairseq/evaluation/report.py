@@ -6,14 +6,13 @@ import json
 import math
 import unicodedata
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from .corpus import COPY_ROW
-from .evaluate import Cell, Evaluation
+from .evaluate import SIGNIFICANT, Cell, Evaluation
 from .presets import CHOSEN, PRESETS
 
-#: p-values below this are marked with a star.
-SIGNIFICANT = 0.05
 _TEST_NAMES = {
     "bootstrap": "of the bootstrap with {resamples} resamples",
     "randomization": "of approximate randomisation with {trials} trials",
@@ -45,11 +44,6 @@ def format_cell(cell: Cell, intervals: bool = False) -> str:
     if intervals and cell.interval is not None:
         text += f" [{', '.join(map(format_score, cell.interval))}]"
     return text
-
-
-def is_significant(p_values: Mapping[str, float]) -> bool:
-    """Whether all tests of a pair of systems say so."""
-    return max(p_values.values()) < SIGNIFICANT
 
 
 def _system_rows(evaluation: Evaluation, intervals: bool) -> list[list[str]]:
@@ -120,11 +114,9 @@ def comparison_lines(evaluation: Evaluation) -> list[str]:
     quality = {column.key for column in evaluation.columns if column.metric.higher_is_better}
     lines: dict[str, list[str]] = {}
     for item in evaluation.comparisons:
-        if item.key in quality:
-            p_values = item.decisive
-            shown = "/".join(f"{p_value:.4f}" for p_value in p_values.values())
-            number = f"{item.difference:+.2f} ({shown}){'*' if is_significant(p_values) else ''}"
-            lines.setdefault(f"{item.system} vs {item.baseline}", []).append(f"{item.key} {number}")
+        if item.metric in quality:
+            number = f"{item.difference:+.2f} ({item.shown_p}){'*' if item.is_significant else ''}"
+            lines.setdefault(f"{item.system} vs {item.baseline}", []).append(f"{item.metric} {number}")
     return [f"{pair}: {', '.join(numbers)}" for pair, numbers in lines.items()]
 
 
@@ -201,7 +193,7 @@ def render_csv(evaluations: Mapping[str, Evaluation]) -> str:
     )
     for name, evaluation in evaluations.items():
         first = next((system for system in evaluation.cells if system != COPY_ROW), "")
-        found = {(item.system, item.key): item for item in evaluation.comparisons if item.baseline == first}
+        found = {(item.system, item.metric): item for item in evaluation.comparisons if item.baseline == first}
         for system, cells in evaluation.cells.items():
             for key, cell in cells.items():
                 test = found.get((system, key))
@@ -241,18 +233,7 @@ def as_json(evaluation: Evaluation, sentences: bool = False) -> dict[str, Any]:
             name: {key: cell_json(cell, evaluation.signatures[key], sentences) for key, cell in cells.items()}
             for name, cells in evaluation.cells.items()
         },
-        "pairwise": [
-            {
-                "metric": item.key,
-                "baseline": item.baseline,
-                "system": item.system,
-                "difference": _finite(item.difference),
-                "differing": item.differing,
-                "p_values": item.p_values,
-                "corrected": item.corrected,
-            }
-            for item in evaluation.comparisons
-        ],
+        "pairwise": [asdict(item) | {"difference": _finite(item.difference)} for item in evaluation.comparisons],
         "data": {**evaluation.data, "warnings": evaluation.warnings},
     }
 

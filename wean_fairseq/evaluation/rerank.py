@@ -10,16 +10,15 @@ import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from ..console import OneLineParser, split_name
 from ..errors import UserError
 from .corpus import Corpus, check_systems, describe_file, read_corpus
 from .metrics.base import EvaluationMetric
 from .metrics.registry import Settings, build_metric
-from .output_reader import SystemOutput, read_generated
+from .output_reader import SystemOutput
 from .report import format_score
-from .system_arguments import add_pieces_argument
+from .system_arguments import SEVERAL, add_reading_arguments, paths_of, read_log
 from .text_files import check_outputs, read_lines, write_atomically
 from .tokenizers import TEXT_TOKENIZERS, guess_tokenization
 
@@ -93,16 +92,18 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    several: dict[str, Any] = {"nargs": "+", "action": "extend", "default": [], "metavar": "NAME=LOG"}
     files = parser.add_argument_group("files")
-    files.add_argument("--tune", help="outputs of fairseq-generate on the tuning set, one log a search", **several)
-    files.add_argument("--test", help="outputs of the same searches on the test set, by the same names", **several)
-    files.add_argument("--ref", nargs="+", action="extend", default=[], metavar="FILE", help="tuning references")
+    files.add_argument(
+        "--tune", help="outputs of fairseq-generate on the tuning set, one log a search", metavar="NAME=LOG", **SEVERAL
+    )
+    files.add_argument(
+        "--test", help="outputs of the same searches on the test set, by the same names", metavar="NAME=LOG", **SEVERAL
+    )
+    files.add_argument("--ref", metavar="FILE", help="tuning references", **SEVERAL)
     files.add_argument("--src", metavar="FILE", help="source of the tuning set (needed by sari and others)")
     files.add_argument("--oov-source", metavar="FILE", help="tokenised tuning source, to put <oov-k> words back")
     files.add_argument("--test-oov-source", metavar="FILE", help="the same of the test set")
-    add_pieces_argument(files)
-    files.add_argument("--tokens", action="store_true", help="take the H- lines of a log although it has D- lines")
+    add_reading_arguments(files)
     what = parser.add_argument_group("choice")
     what.add_argument("--metric", default="bleu", metavar="M", help="bleu, sari, ... (default: %(default)s)")
     what.add_argument("--ranks", type=int, default=2, metavar="K", help="hypotheses to look at (default: %(default)s)")
@@ -118,8 +119,7 @@ def rerank(argv: list[str]) -> str:
     """Run ``wean-evaluate rerank``."""
     args = build_parser().parse_args(argv)
     check_arguments(args)
-    read = [argument.partition("=")[2] for argument in [*args.tune, *args.test]]
-    read += [*args.ref, *filter(None, (args.src, args.oov_source, args.test_oov_source))]
+    read = [*paths_of([*args.tune, *args.test]), *args.ref, args.src, args.oov_source, args.test_oov_source]
     check_outputs({"--output": args.output, "--json": args.json}, read)
     corpus = read_corpus(args.ref, args.src)
     tokenize = args.tokenize or guess_tokenization(corpus.references[0])
@@ -181,10 +181,7 @@ def read_searches(
     for name in names:
         if names.count(name) > 1:
             raise UserError(f"{option} has two searches called {name!r}; give every log a name of its own.")
-    return [
-        read_generated(name, path, remove_bpe=args.remove_bpe, detokenised=not args.tokens, oov_source=sources)
-        for name, path in named
-    ]
+    return [read_log(args, name, path, sources) for name, path in named]
 
 
 def check_same_searches(tuning: Sequence[SystemOutput], test: Sequence[SystemOutput], ranks: int) -> None:

@@ -103,8 +103,7 @@ def record(argv: list[str]) -> str:
     if not _NAME.fullmatch(args.experiment):
         raise UserError(f"{args.experiment!r} is no file name; use letters, digits, '_', '.' and '-'.")
     path = Path(args.results, f"{args.experiment}.json")
-    read = [args.evaluation, *args.data, *([args.trainings] if args.trainings else [])]
-    check_outputs({f"--experiment {args.experiment}:": path}, read)
+    check_outputs({f"--experiment {args.experiment}:": path}, [args.evaluation, *args.data, args.trainings])
     evaluation = read_json(args.evaluation, ("systems", "data"))
     result = {
         "experiment": args.experiment,

@@ -1,6 +1,7 @@
-"""The arguments that name systems, shared by all commands."""
+"""The arguments that name systems and say how to read them, shared by all commands."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,24 +9,25 @@ from ..console import split_name
 from .output_reader import PIECES, SystemOutput, read_generated, read_plain
 from .text_files import read_lines
 
+#: Of options that take several values, and may be given more than once.
+SEVERAL: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
+
 
 def add_system_arguments(parser: argparse._ActionsContainer) -> None:
     """Add ``--hyp``, ``--generated`` and what says how to read them."""
-    several: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
     again = "a name again = another run of that system"
-    parser.add_argument("--hyp", metavar="NAME=FILE", help=f"plain hypotheses, one a line; {again}", **several)
-    parser.add_argument("--generated", metavar="[NAME=]LOG", help=f"output of fairseq-generate; {again}", **several)
+    parser.add_argument("--hyp", metavar="NAME=FILE", help=f"plain hypotheses, one a line; {again}", **SEVERAL)
+    parser.add_argument("--generated", metavar="[NAME=]LOG", help=f"output of fairseq-generate; {again}", **SEVERAL)
     parser.add_argument(
         "--oov-source",
         metavar="FILE",
         help="tokenised source given to fairseq, to put <oov-k> words back (default: --src)",
     )
-    add_pieces_argument(parser)
-    parser.add_argument("--tokens", action="store_true", help="take the H- lines of a log although it has D- lines")
+    add_reading_arguments(parser)
 
 
-def add_pieces_argument(parser: argparse._ActionsContainer) -> None:
-    """Add ``--remove-bpe``, as fairseq's commands have it."""
+def add_reading_arguments(parser: argparse._ActionsContainer) -> None:
+    """Add ``--remove-bpe``, as fairseq's commands have it, and ``--tokens``."""
     parser.add_argument(
         "--remove-bpe",
         nargs="?",
@@ -33,12 +35,17 @@ def add_pieces_argument(parser: argparse._ActionsContainer) -> None:
         choices=PIECES,
         help="join pieces of words in hypotheses: %(const)s ('@@ ', the default) or sentencepiece ('\u2581')",
     )
+    parser.add_argument("--tokens", action="store_true", help="take the H- lines of a log although it has D- lines")
 
 
-def paths_of(args: argparse.Namespace) -> list[str]:
-    """The files that `read_systems` reads."""
-    named = [argument.partition("=")[2] or argument for argument in [*args.hyp, *args.generated]]
-    return named + ([args.oov_source] if args.oov_source else [])
+def paths_of(named: Sequence[str]) -> list[str]:
+    """The files of arguments such as ``NAME=FILE``, the name of which may be missing."""
+    return [argument.partition("=")[2] or argument for argument in named]
+
+
+def read_log(args: argparse.Namespace, name: str, path: str, oov_source: list[str] | None) -> SystemOutput:
+    """Read a log of fairseq-generate as ``add_reading_arguments`` says."""
+    return read_generated(name, path, remove_bpe=args.remove_bpe, detokenised=not args.tokens, oov_source=oov_source)
 
 
 def read_systems(args: argparse.Namespace, sources: list[str] | None) -> list[SystemOutput]:
@@ -51,8 +58,5 @@ def read_systems(args: argparse.Namespace, sources: list[str] | None) -> list[Sy
     for argument in args.generated:
         named = "=" in argument
         name, path = split_name(argument, "--generated") if named else (Path(argument).stem, argument)
-        output = read_generated(
-            name, path, remove_bpe=args.remove_bpe, detokenised=not args.tokens, oov_source=oov_source
-        )
-        systems.append(output)
+        systems.append(read_log(args, name, path, oov_source))
     return systems

@@ -55,11 +55,7 @@ def decode_lines(content: bytes, path: PathLike) -> list[str]:
         try:
             lines.append(raw.removesuffix(b"\r").decode("utf-8"))
         except UnicodeDecodeError as error:
-            raise UserError(
-                f"{path}, line {number}: byte {error.object[error.start]:#04x} at position {error.start + 1} "
-                "is not UTF-8; "
-                "convert the file to UTF-8 first."
-            ) from None
+            raise _not_utf8(f"{path}, line {number}", error) from None
     return lines
 
 
@@ -76,10 +72,12 @@ def read_text(path: PathLike) -> str:
     try:
         return read_bytes(path).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path}: byte {error.object[error.start]:#04x} at position {error.start + 1} is not UTF-8; "
-            "convert the file to UTF-8 first."
-        ) from None
+        raise _not_utf8(str(path), error) from None
+
+
+def _not_utf8(where: str, error: UnicodeDecodeError) -> UserError:
+    byte = f"byte {error.object[error.start]:#04x} at position {error.start + 1}"
+    return UserError(f"{where}: {byte} is not UTF-8; convert the file to UTF-8 first.")
 
 
 def parse_json(text: str) -> Any:
@@ -110,9 +108,9 @@ def read_described(path: PathLike, read: Callable[[Any], Item], fault: str) -> d
     return {number: found[number] for number in sorted(found)}
 
 
-def read_table(name: str) -> dict[str, Any]:
-    """Read a TOML file of this package: facts that its code goes by."""
-    return tomllib.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))
+def read_table(name: str, folder: Path = Path(__file__).parent) -> dict[str, Any]:
+    """Read a TOML file beside the code of a package: facts that it goes by."""
+    return tomllib.loads((folder / name).read_text(encoding="utf-8"))
 
 
 def sha256_of(path: PathLike) -> str:
@@ -125,14 +123,14 @@ def sha256_as_read(path: PathLike) -> str:
     return _DIGESTS[os.fspath(path)] if os.fspath(path) in _DIGESTS else sha256_of(path)
 
 
-def check_outputs(outputs: Mapping[str, PathLike | None], inputs: Iterable[PathLike]) -> None:
+def check_outputs(outputs: Mapping[str, PathLike | None], inputs: Iterable[PathLike | None]) -> None:
     """Refuse, before anything is computed, places that cannot be written, that are read, or that are one.
 
     Args:
         outputs: option -> file to write, if any.
-        inputs: files that are read.
+        inputs: files that are read, if given.
     """
-    taken = {_identity(path): str(path) for path in inputs}
+    taken = {_identity(path): str(path) for path in inputs if path}
     for option, path in outputs.items():
         if path is None:
             continue

@@ -44,14 +44,10 @@ class LogLine(NamedTuple):
     step: int = 0
     steps: int = 0
 
-
-@dataclass
-class Point:
-    """The numbers logged after so many updates; ``epoch`` counts passes over the data, with fractions."""
-
-    updates: int
-    epoch: float
-    values: dict[str, float]
+    @property
+    def updates(self) -> int:
+        """Steps of the optimiser before it."""
+        return int(self.values["num_updates"])
 
 
 @dataclass
@@ -73,8 +69,8 @@ class TrainingLog:
     parameters: int | None = None
     done: bool = False
     stopped_early: bool = False
-    valid: list[Point] = field(default_factory=list)
-    train: list[Point] = field(default_factory=list)
+    valid: list[LogLine] = field(default_factory=list)
+    train: list[LogLine] = field(default_factory=list)
     ends: dict[int, tuple[int, float]] = field(default_factory=lambda: {0: (0, 0.0)})
 
     @property
@@ -100,15 +96,15 @@ class TrainingLog:
         """Time of all updates; ``None`` where no epoch came to its end."""
         return None if self.seconds_per_update is None else self.seconds_per_update * self.updates / 3600
 
-    def validations(self, metric: str) -> list[Point]:
+    def validations(self, metric: str) -> list[LogLine]:
         return [point for point in self.valid if metric in point.values]
 
-    def best(self, metric: str) -> Point:
+    def best(self, metric: str) -> LogLine:
         """The first of the best validations."""
         choose = min if metric in LOWER_IS_BETTER else max
         return choose(self.validations(metric), key=lambda point: point.values[metric])
 
-    def near_best(self, metric: str) -> Point:
+    def near_best(self, metric: str) -> LogLine:
         """The first validation that had 95 % of the best."""
         best = self.best(metric).values[metric]
         if metric in LOWER_IS_BETTER:
@@ -178,17 +174,16 @@ def _read_facts(log: TrainingLog, text: str) -> None:
 
 def _add(log: TrainingLog, line: LogLine, subset: str) -> None:
     """Note the numbers of a line, and forget those of what a resumed run does again."""
-    point = Point(int(line.values["num_updates"]), line.epoch, line.values)
     if line.subset == "train":
         if "train_wall" in line.values:
-            log.ends[int(line.epoch)] = point.updates, line.values["train_wall"]
+            log.ends[int(line.epoch)] = line.updates, line.values["train_wall"]
     elif line.subset in ("", subset):
         points = log.valid if line.subset else log.train
-        while points and points[-1].updates >= point.updates:
+        while points and points[-1].updates >= line.updates:
             points.pop()
-        while not line.subset and log.valid and log.valid[-1].updates > point.updates:
+        while not line.subset and log.valid and log.valid[-1].updates > line.updates:
             log.valid.pop()
-        points.append(point)
+        points.append(line)
 
 
 def _numbers(items: Any) -> dict[str, float]:
@@ -206,8 +201,7 @@ def _set_epoch_fractions(log: TrainingLog) -> None:
     if len(anchors) == 1:  # no training lines: the last validation of an epoch is taken for its end
         ends = {point.epoch: point.updates for point in log.valid}
         anchors += [(updates, epoch) for epoch, updates in ends.items()]
-    for point in log.valid:
-        point.epoch = _interpolate(anchors, point.updates)
+    log.valid = [point._replace(epoch=_interpolate(anchors, point.updates)) for point in log.valid]
 
 
 def _interpolate(anchors: list[tuple[int, float]], updates: int) -> float:

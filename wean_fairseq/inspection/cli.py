@@ -14,7 +14,7 @@ from ..errors import UserError
 from ..generation import load
 from .jobs import Jobs
 from .question import Question
-from .systems import System, system_of
+from .systems import System
 
 HOST = "127.0.0.1"
 _EXTRA = ("starlette", "uvicorn")
@@ -86,8 +86,7 @@ def load_systems(args: argparse.Namespace) -> list[System]:
     for (name, path), folder, text, bert in zip(named, folders, texts, berts, strict=True):
         print_message("wean-inspect", f"loading {name} ({path})")
         moved = {} if bert is None else {"bert": bert}
-        model = load(path, folder, text=text, device="cpu", **options, **moved)
-        systems.append(system_of(name, model))
+        systems.append(System(name, load(path, folder, text=text, device="cpu", **options, **moved)))
     return systems
 
 

@@ -4,12 +4,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ..evaluation.neighbours import Neighbourhood
 from ..generation import Generated, Output
 from ..generation.outputs import FloatArray
 from ..search.output_writer import SMALLEST_SHARE
-from .neighbourhood import Neighbourhood
 from .question import LIMITS, Question
 from .systems import System
+
+_NEIGHBOURS = 6  # of each word
 
 
 def decode(system: System, question: Question) -> dict[str, Any]:
@@ -85,5 +87,6 @@ def _neighbour_lists(
 ) -> dict[str, list[tuple[str, float]]]:
     if neighbourhood is None:
         return {}
-    found = {word: neighbourhood.neighbours(word) for word in dict.fromkeys(entry["word"] for entry in words)}
-    return {word: near for word, near in found.items() if near}
+    known = dict.fromkeys(entry["word"] for entry in words if entry["word"] in neighbourhood.rows)
+    found = {word: neighbourhood.nearest(word, _NEIGHBOURS) for word in known}
+    return {word: [(other, round(cosine, 3)) for other, cosine in near] for word, near in found.items() if near}

@@ -1,19 +1,21 @@
-"""Models that the page can use, loaded once."""
+"""Models that the page can use, loaded once, and the nearest neighbours of words in their embeddings."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from torch import nn
+
+from ..evaluation.neighbours import SPECIALS, Neighbourhood
 from ..generation import TextModel
-from .neighbourhood import Neighbourhoods, neighbourhoods
+from ..models.word_layers import num_base_words
 
 
-@dataclass(frozen=True)
 class System:
-    """A model and its name on the page."""
+    """A loaded model, its name on the page, and the neighbours of its words."""
 
-    name: str
-    model: TextModel
-    near: Neighbourhoods
+    def __init__(self, name: str, model: TextModel) -> None:
+        self.name = name
+        self.model = model
+        self.near = neighbourhoods(model.model, model.task.source_dictionary, model.task.target_dictionary)
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -29,7 +31,30 @@ class System:
         }
 
 
-def system_of(name: str, model: TextModel) -> System:
-    """A loaded model for the page."""
-    near = neighbourhoods(model.model, model.task.source_dictionary, model.task.target_dictionary)
-    return System(name, model, near)
+class Neighbourhoods(NamedTuple):
+    """Those of the words that a model reads, and of those that it writes; nothing where it does not embed words."""
+
+    source: Neighbourhood | None
+    target: Neighbourhood | None
+
+
+def neighbourhoods(model: Any, source: Any, target: Any) -> Neighbourhoods:
+    """The neighbourhoods of a model by its dictionaries of the source and of the target."""
+    first, second = _table(model.encoder, source), _table(model.decoder, target)
+    if source == target:  # a side without an embedding of its own has the other's words
+        first, second = first or second, second or first
+    near = _neighbourhood(first, source)
+    is_shared = source == target and first is not None and second is not None and first.weight is second.weight
+    return Neighbourhoods(near, near if is_shared else _neighbourhood(second, target))
+
+
+def _table(part: nn.Module, dictionary: Any) -> nn.Embedding | None:
+    """The widest embedding of the words of a dictionary in an encoder or decoder."""
+    sizes = range(num_base_words(dictionary), len(dictionary) + 1)  # slots have no embedding, or a row each
+    found = [table for table in part.modules() if isinstance(table, nn.Embedding) and table.num_embeddings in sizes]
+    return max(found, key=lambda table: table.embedding_dim, default=None)
+
+
+def _neighbourhood(table: nn.Embedding | None, dictionary: Any) -> Neighbourhood | None:
+    number = num_base_words(dictionary)
+    return None if table is None else Neighbourhood(dictionary.symbols[SPECIALS:number], table.weight[SPECIALS:number])

@@ -68,13 +68,13 @@ class Report:
         opening = Section(experiment.title, [])
         yield opening
         for name in experiment.sets:
-            yield Section(f"{experiment.title}: scores on {name}", self._scores(experiment, name), level=3)
-        for title, blocks in (
+            yield Section(f"{experiment.title}: scores on {name}", [*self._scores(experiment, name)], level=3)
+        for title, found in (
             ("learning curves", self._curves(experiment)),
             ("size and speed", _costs(experiment)),
             ("inside the models", self._inside_blocks(experiment)),
         ):
-            if blocks:
+            if blocks := [*found]:
                 yield Section(f"{experiment.title}: {title}", blocks, level=3)
         for name in experiment.sets:
             # Of the first run that has the set: other seeds have other outputs for the same sentences.
@@ -90,23 +90,21 @@ class Report:
             *context.settings(experiment),
         ]
 
-    def _scores(self, experiment: Experiment, name: str) -> list[Block]:
+    def _scores(self, experiment: Experiment, name: str) -> Iterator[Block]:
         tests = experiment.tests(name)
-        blocks: list[Block] = []
         copied = scores.copy_warnings(tests)
         if copied:
-            blocks.append(ListBlock(scores.COPY_WINS, copied, "warning"))
-        blocks.append(ListBlock("How to read the tables", _reading_notes(tests)))
+            yield ListBlock(scores.COPY_WINS, copied, "warning")
+        yield ListBlock("How to read the tables", [*_reading_notes(tests)])
         if (experiment.title, name) not in self._compared:
-            blocks += comparison.published_tables([Entry(experiment, name)])
-        blocks += self._score_figure(experiment, name)
-        blocks += scores.score_tables(tests)
-        blocks += scores.significance_table(tests)
-        blocks.append(ListBlock("Signatures", scores.signatures(tests), folded=True))
+            yield from comparison.published_tables([Entry(experiment, name)])
+        yield from self._score_figure(experiment, name)
+        yield from scores.score_tables(tests)
+        yield from scores.significance_table(tests)
+        yield ListBlock("Signatures", scores.signatures(tests), folded=True)
         scorer = list(dict.fromkeys(text for test in tests for text in test.evaluation.warnings))
         if scorer:
-            blocks.append(ListBlock("Warnings of the scorer, in full", scorer, "warning", folded=True))
-        return blocks
+            yield ListBlock("Warnings of the scorer, in full", scorer, "warning", folded=True)
 
     def _score_figure(self, experiment: Experiment, name: str) -> Iterator[FigureBlock]:
         tests = experiment.tests(name)
@@ -117,8 +115,7 @@ class Report:
             title = f"{experiment.title} {name} scores"
             yield self._write_figure(partial(figures.scores, panels), title, f"Scores on {name}, {spans}")
 
-    def _curves(self, experiment: Experiment) -> list[Block]:
-        blocks: list[Block] = []
+    def _curves(self, experiment: Experiment) -> Iterator[Block]:
         for run in experiment.runs:
             histories = [system.log for system in run.systems.values() if system.log.valid]
             metric = _common_metric(histories)
@@ -132,22 +129,19 @@ class Report:
             )
             better = "lower" if metric in LOWER_IS_BETTER else "higher"
             block.notes = [f"{better.capitalize()} is better.", *(summarise(history, metric) for history in having)]
-            blocks.append(block)
-        return blocks
+            yield block
 
-    def _inside_blocks(self, experiment: Experiment) -> list[Block]:
+    def _inside_blocks(self, experiment: Experiment) -> Iterator[Block]:
         """Dumps and checkpoints of the first run's systems."""
         run = experiment.runs[0]
         seed = _seed_suffix(experiment, run)
-        blocks: list[Block] = []
         for system in run.systems.values():
             try:
-                blocks += inside.from_dumps(f"{experiment.title} {system.name}", system, seed, self._write_figure)
+                yield from inside.from_dumps(f"{experiment.title} {system.name}", system, seed, self._write_figure)
             except UserError as error:
                 run.problems.append(f"{system.name}: {error}")
         if self.checkpoints:
-            blocks += inside.from_checkpoints(experiment.title, run, seed, self._write_figure)
-        return blocks
+            yield from inside.from_checkpoints(experiment.title, run, seed, self._write_figure)
 
     def _write_figure(self, draw: Callable[[], Any], name: str, caption: str) -> FigureBlock:
         png, svg = write_figure(draw, self.folder / slug(name, self._drawn))
@@ -167,27 +161,23 @@ def _common_metric(histories: Sequence[TrainingLog]) -> str:
     return max(_CURVES, key=lambda metric: counts[metric]) if any(counts.values()) else ""
 
 
-def _costs(experiment: Experiment) -> list[Block]:
+def _costs(experiment: Experiment) -> Iterator[Block]:
     run = experiment.runs[0]
-    blocks: list[Block] = list(costs.cost_table(run))
+    yield from costs.cost_table(run)
     names = [name for system in run.systems.values() if system.folder for name in (system.name, system.folder.name)]
     if any(name.startswith("wean_lstm") for name in names) and not run.is_own_data:
-        blocks.append(costs.output_layer_table())
-    return blocks
+        yield costs.output_layer_table()
 
 
-def _reading_notes(tests: Sequence[ScoredSet]) -> list[str]:
-    items = []
+def _reading_notes(tests: Sequence[ScoredSet]) -> Iterator[str]:
     baseline = scores.baseline_of(tests[0])
     if any(test.evaluation.comparisons for test in tests):
         seeds = ", the same way with every seed" if len(tests) > 1 else ""
-        items.append(f"* = differs from {baseline} in both paired tests (p < 0.05){seeds}.")
+        yield f"* = differs from {baseline} in both paired tests (p < 0.05){seeds}."
     if any(COPY_ROW in test.evaluation.cells for test in tests):
-        items.append(
-            f"{COPY_ROW} is the source, scored as if a system had written it. ▽ = less than that, where more is better."
-        )
+        copied = f"{COPY_ROW} is the source, scored as if a system had written it."
+        yield f"{copied} ▽ = less than that, where more is better."
     if len(tests) > 1:
-        items.append("Mean ± sample standard deviation over seeds.")
+        yield "Mean ± sample standard deviation over seeds."
     elif _has_intervals(tests):
-        items.append("In small: 95% interval of bootstrap resamples of the test set.")
-    return items
+        yield "In small: 95% interval of bootstrap resamples of the test set."

@@ -8,6 +8,7 @@ Granularities are drawn by `wean_fairseq.evaluation.granularity.plot`, learning 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ..evaluation.pictures import new_figure
 from .dumps import END, Attention, Coverage, Provenance
 from .style import COLOURS, SHADES, printable
 
@@ -44,17 +45,10 @@ def _size(rows: int, columns: int) -> tuple[float, float]:
 
 def attention(sentences: Sequence[Attention]) -> Any:
     """Attention, a sentence a panel: an output word a row, a source word a column."""
-    from matplotlib import pyplot as plt
-
     sizes = [_size(len(sentence.output), len(sentence.source)) for sentence in sentences]
-    figure, axes = plt.subplots(
-        len(sentences),
-        1,
-        figsize=(max(width for width, _ in sizes), sum(height for _, height in sizes)),
-        height_ratios=[height for _, height in sizes],
-        squeeze=False,
-        layout="constrained",
-    )
+    heights = [height for _, height in sizes]
+    size = (max(width for width, _ in sizes), sum(heights))
+    figure, axes = new_figure(len(sentences), 1, size, height_ratios=heights)
     for panel, sentence in zip(axes[:, 0], sentences, strict=True):
         _heat_map(panel, sentence.weights, sentence.output, sentence.source)
         panel.set_xlabel("source")
@@ -87,11 +81,9 @@ def provenance(sentences: Sequence[Provenance]) -> Any:
 
 def coverage(sentences: Sequence[Coverage]) -> Any:
     """The rest of each topic while the words are written: a text a panel, a topic a line."""
-    from matplotlib import pyplot as plt
-
     longest = max(len(sentence.output) for sentence in sentences)
     size = (min(16.0, max(6.4, 2.2 + 0.25 * longest)), 3.4 * len(sentences))
-    figure, axes = plt.subplots(len(sentences), 1, figsize=size, squeeze=False, sharey=True, layout="constrained")
+    figure, axes = new_figure(len(sentences), 1, size, sharey=True)
     left = [value for sentence in sentences for step in sentence.left for value in step]
     axes[0, 0].set_ylim(min([0.0, *left]) - 0.03, max([1.0, *left]) + 0.03)  # everything is left before the first word
     for panel, sentence in zip(axes[:, 0], sentences, strict=True):
@@ -119,12 +111,10 @@ def layer_weights(weights: list[list[float]]) -> Any:
 
     Weights need not be a distribution (``--bert-layers static``): the shades go from 0, or the least, to the largest.
     """
-    from matplotlib import pyplot as plt
-
     rows = ["all"] if len(weights) == 1 else [str(number) for number in range(1, len(weights) + 1)]
     columns = [str(number) for number in range(1, len(weights[0]) + 1)]
-    width = max(4.4, 2.0 + 0.55 * len(columns))
-    figure, panel = plt.subplots(figsize=(width, max(2.2, 1.2 + 0.4 * len(rows))), layout="constrained")
+    figure, axes = new_figure(1, 1, (max(4.4, 2.0 + 0.55 * len(columns)), max(2.2, 1.2 + 0.4 * len(rows))))
+    panel = axes[0, 0]
     limits = (min(0.0, *(min(row) for row in weights)), max(max(row) for row in weights))
     image = _heat_map(panel, weights, rows, columns, limits)
     for row, values in enumerate(weights):
@@ -143,12 +133,9 @@ def _grid(number: int, columns: int, width: float, height: float, legend: float 
 
     ``legend`` inches are above all of them.
     """
-    from matplotlib import pyplot as plt
-
     columns = min(columns, number)
     rows = -(-number // columns)
-    size = (width * columns, height * rows + legend)
-    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    figure, axes = new_figure(rows, columns, (width * columns, height * rows + legend))
     for panel in axes.flat[number:]:
         panel.axis("off")
     return figure, axes

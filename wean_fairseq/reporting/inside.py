@@ -141,37 +141,23 @@ def _attention(
 def _neighbours(
     run: Run, checkpoints: dict[str, Path], dictionary: Path, seed: str, missing: list[str]
 ) -> Iterator[TableBlock]:
-    from ..evaluation.neighbours import find_neighbours, load_embedding
+    from ..evaluation.neighbours import load_embedding
 
     columns: dict[str, list[str]] = {}
     asked: list[str] = []
     for name, file in checkpoints.items():
         try:
-            words, embedding = load_embedding(str(file), str(dictionary), _embedding_of(file, dictionary))
+            near = load_embedding(str(file), str(dictionary), name=None)
         except UserError as error:
             missing.append(f"neighbours of {name}: {_hide_path(error, file)}")
             continue
-        asked = asked or granularity.spread(_content_words(run, words), _WORDS)
-        near = find_neighbours(embedding, words, asked, _NEIGHBOURS)
-        columns[name] = [", ".join(f"{other} {cosine:.2f}" for other, cosine in others) for _, others in near]
+        asked = asked or granularity.spread(_content_words(run, near.words), _WORDS)
+        found = near.look_up(asked, _NEIGHBOURS)
+        columns[name] = [", ".join(f"{other} {cosine:.2f}" for other, cosine in others) for _, others in found]
     if asked:
         rows = [[Cell(word), *(Cell(column[row]) for column in columns.values())] for row, word in enumerate(asked)]
         caption = f"Nearest neighbours of some frequent words in the embedding, with their cosines{seed}"
         yield TableBlock(caption, ["word", *columns], rows, numbers=False)
-
-
-def _embedding_of(checkpoint: Path, dictionary: Path) -> str:
-    """The first matrix with a row for every word of the dictionary: the encoder's, where it has one."""
-    from ..checkpoints.export import read_model
-    from ..evaluation.neighbours import SPECIALS, load_words
-
-    rows = len(load_words(str(dictionary))) + SPECIALS
-    parameters = read_model(checkpoint)["model"]
-    for name in sorted(parameters, key=lambda name: not name.startswith("encoder.")):
-        value = parameters[name]
-        if "embed" in name and value.dim() == 2 and value.size(0) == rows:
-            return str(name)
-    raise UserError("no embedding in its checkpoint has a row for each word of the dictionary.")
 
 
 def _hide_path(error: Exception, file: Path) -> str:

@@ -12,7 +12,7 @@ from ..console import configure_logging, exit_status, whole_number
 from ..errors import UserError
 from ..evaluation import granularity as granularities
 from ..evaluation.layer_mixture import load_mixture
-from ..evaluation.neighbours import EMBEDDING, find_neighbours, load_embedding
+from ..evaluation.neighbours import EMBEDDING, load_embedding
 from ..evaluation.text_files import decode_lines, read_lines
 from . import figures, trace
 from .dumps import Provenance, has_words, kind_of_dump, read_provenance
@@ -29,7 +29,7 @@ _EXAMPLES = """examples:
 Every figure is written as OUTPUT.png and OUTPUT.svg. Text is what a checkpoint was trained on: tokenised, in its
 pieces. For a folder of wean-export it is running text.
 """
-
+_CHECKPOINT = "checkpoint of fairseq-train, or folder of wean-export"
 
 #: Draws a matplotlib figure.
 Drawing = Callable[[], Any]
@@ -54,9 +54,7 @@ def build_parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=f"Draw {text}.")
         if name in ("granularity", "provenance"):
             command.add_argument("--dump", metavar="FILE", help="what fairseq-generate dumped, instead of a checkpoint")
-        command.add_argument(
-            "--checkpoint", metavar="FILE", help="checkpoint of fairseq-train, or folder of wean-export"
-        )
+        command.add_argument("--checkpoint", metavar="FILE", help=_CHECKPOINT)
         command.add_argument("--data", metavar="DIR", help="a checkpoint's data directory, with the dictionaries")
         command.add_argument("--text", metavar="FILE", help="sentences or topics, a line each; - = what is piped in")
         command.add_argument("--lines", nargs="+", type=whole_number(1), metavar="N", help="which ones, from 1")
@@ -70,12 +68,10 @@ def build_parser() -> argparse.ArgumentParser:
             )
             command.add_argument("--bert", metavar="DIR", help="the BERT of the training, if it has moved")
     layers = commands.add_parser("layers", help="which layers of BERT each decoder layer reads (PC-SAN)")
-    layers.add_argument("checkpoint", help="checkpoint of fairseq-train, or folder of wean-export")
+    layers.add_argument("checkpoint", help=_CHECKPOINT)
     near = commands.add_parser("neighbours", help="nearest neighbours of words in the embedding (WEAN)")
     near.add_argument("words", nargs="+", metavar="WORD", help="words of the dictionary")
-    near.add_argument(
-        "--checkpoint", required=True, metavar="FILE", help="checkpoint of fairseq-train, or folder of wean-export"
-    )
+    near.add_argument("--checkpoint", required=True, metavar="FILE", help=_CHECKPOINT)
     near.add_argument("--dict", required=True, dest="dictionary", metavar="FILE", help="its dictionary, dict.src.txt")
     near.add_argument("--embedding", default=EMBEDDING, help="which matrix of the checkpoint (default: %(default)s)")
     near.add_argument("--number", type=whole_number(1), default=5, help="neighbours a word (default: %(default)s)")
@@ -93,8 +89,8 @@ def drawing(args: argparse.Namespace) -> Drawing:
     if args.figure == "layers":
         return partial(figures.layer_weights, load_mixture(args.checkpoint).tolist())
     if args.figure == "neighbours":
-        words, embedding = load_embedding(args.checkpoint, args.dictionary, args.embedding)
-        return partial(figures.neighbours, find_neighbours(embedding, words, args.words, args.number))
+        near = load_embedding(args.checkpoint, args.dictionary, args.embedding)
+        return partial(figures.neighbours, near.look_up(args.words, args.number))
     return _drawing_of_dump(args) if getattr(args, "dump", None) else _drawing_of_checkpoint(args)
 
 

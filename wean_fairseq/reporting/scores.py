@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from ..errors import UserError
 from ..evaluation.corpus import COPY_ROW
+from ..evaluation.evaluate import SIGNIFICANT
 from ..evaluation.metrics.registry import METRICS, Settings, build_metric
 from ..evaluation.presets import PRESETS, STANDARD
-from ..evaluation.report import SIGNIFICANT, format_score
-from ..evaluation.report import is_significant as is_significant_pair
+from ..evaluation.report import format_score
 from .document import Cell, TableBlock
 from .runs import Run, ScoredSet, is_seed_folder
 
@@ -172,9 +172,9 @@ def is_significant(tests: Sequence[ScoredSet], system: str, key: str) -> bool:
         item
         for test in tests
         for item in test.evaluation.comparisons
-        if item.system == system and item.key == key and item.baseline == baseline_of(test)
+        if item.system == system and item.metric == key and item.baseline == baseline_of(test)
     ]
-    if not all(is_significant_pair(item.decisive) for item in items):
+    if not all(item.is_significant for item in items):
         return False
     return len({item.difference > 0 for item in items}) == 1
 
@@ -233,13 +233,10 @@ def significance_table(tests: Sequence[ScoredSet]) -> Iterator[TableBlock]:
     pairs: dict[str, dict[str, list[str]]] = {}
     for test in tests:
         for item in test.evaluation.comparisons:
-            if metric_of(item.key).higher_is_better:
-                p_values = item.decisive
-                star = "*" if is_significant_pair(p_values) else ""
-                shown = "/".join(f"{p_value:.4f}" for p_value in p_values.values())
-                text = f"{item.difference:+.2f}{star} ({shown})"
+            if metric_of(item.metric).higher_is_better:
+                text = f"{item.difference:+.2f}{'*' if item.is_significant else ''} ({item.shown_p})"
                 pair = f"{item.system} − {item.baseline}"
-                pairs.setdefault(pair, {}).setdefault(item.key, []).append(text)
+                pairs.setdefault(pair, {}).setdefault(item.metric, []).append(text)
     if not pairs:
         return
     keys = dict.fromkeys(key for found in pairs.values() for key in found)

@@ -14,6 +14,7 @@ from typing import Any
 from ..errors import UserError
 from ..evaluation.curves import STYLES
 from ..evaluation.pictures import save
+from ..evaluation.text_files import read_table
 from ..evaluation.tokenizers import has_chinese
 
 logger = logging.getLogger(__name__)
@@ -22,28 +23,11 @@ logger = logging.getLogger(__name__)
 COLOURS = tuple(colour for colour, _, _ in STYLES)
 #: One hue that reads the same for the colour-blind and in grey; dark = much.
 SHADES = "Blues"
+_FONTS = read_table("fonts.toml", Path(__file__).parent)
 #: Font families with simplified Chinese, as matplotlib calls them; the first one found is used.
-CHINESE_FONTS = (
-    "Noto Sans CJK SC",
-    "Noto Sans CJK JP",  # matplotlib knows a collection by its first face; the others' characters are in it
-    "Noto Sans SC",
-    "Source Han Sans SC",
-    "Source Han Sans CN",
-    "WenQuanYi Micro Hei",
-    "WenQuanYi Zen Hei",
-    "PingFang SC",
-    "PingFang HK",
-    "Heiti TC",
-    "STHeiti",
-    "Microsoft YaHei",
-    "SimHei",
-    "SimSun",
-    "Arial Unicode MS",
-    "Droid Sans Fallback",
-    "AR PL UMing CN",
-)
+CHINESE_FONTS = _FONTS["families"]
 #: What the files of these fonts are called, for fonts that were installed after matplotlib last looked.
-_CHINESE_FILES = ("notosanscjk", "notosanssc", "sourcehansans", "wqy", "pingfang", "heiti", "msyh", "simhei", "simsun")
+_CHINESE_FILES = _FONTS["files"]
 _SETTINGS: dict[str, Any] = {
     "axes.spines.right": False,
     "axes.spines.top": False,
@@ -116,7 +100,6 @@ def write_figure(draw: Callable[[], Any], stem: Path) -> list[Path]:
     import matplotlib as mpl
     from matplotlib.text import Text
 
-    mpl.use("Agg")
     paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in ("png", "svg")]
     font = chinese_font()
     settings: Any = {**_SETTINGS, "font.family": ["DejaVu Sans", *([font] if font else [])]}

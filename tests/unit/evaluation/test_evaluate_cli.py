@@ -63,7 +63,7 @@ def test_scores_are_read_back_as_they_were_written(run: Run) -> None:
     content = json.loads(Path("out.json").read_text(encoding="utf-8"))
     evaluation = Evaluation.from_json(content)
     assert as_json(evaluation) == content
-    assert (list(evaluation.cells), evaluation.comparisons[0].key) == (["copy-source", "A", "B"], "bleu")
+    assert (list(evaluation.cells), evaluation.comparisons[0].metric) == (["copy-source", "A", "B"], "bleu")
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,7 @@ import pytest
 import torch
 
 from wean_fairseq.errors import UserError
-from wean_fairseq.evaluation.neighbours import (
-    EMBEDDING,
-    chance_baseline,
-    load_embedding,
-    main,
-    nearest,
-    synonyms_found,
-)
+from wean_fairseq.evaluation.neighbours import EMBEDDING, chance_baseline, load_embedding, main
 
 WORDS = ["big", "large", "car", "automobile", "alone"]
 # Two pairs of near directions and one word by itself; rows are not of length 1 on purpose.
@@ -33,29 +26,30 @@ def files(tmp_path):
 
 
 def test_rows_belong_to_the_words_and_have_length_one(files):
-    words, embedding = load_embedding(*files)
-    assert words == WORDS
-    torch.testing.assert_close(embedding, ROWS / ROWS.norm(dim=1, keepdim=True))
+    near = load_embedding(*files)
+    assert near.words == WORDS
+    torch.testing.assert_close(near.embedding, ROWS / ROWS.norm(dim=1, keepdim=True))
 
 
 def test_nearest_is_by_cosine_and_leaves_the_word_out(files):
-    _, embedding = load_embedding(*files)
-    found = nearest(embedding, 0, 2)
-    assert [row for row, _ in found] == [1, 3]
+    near = load_embedding(*files)
+    found = near.nearest("big", 2)
+    assert [word for word, _ in found] == ["large", "automobile"]
     # closed form: (1, 0.1, 0) . (9, 0, 0.5) / (|a| |b|)
     assert found[0][1] == pytest.approx(9 / (1.01**0.5 * 81.25**0.5), abs=1e-6)
-    assert len(nearest(embedding, 0, 99)) == len(WORDS) - 1
+    assert len(near.nearest("big", 99)) == len(WORDS) - 1
 
 
 def test_synonyms_are_counted_per_word(files):
-    words, embedding = load_embedding(*files)
     sets = [{"big", "large"}, {"car", "alone"}, {"automobile", "unseen"}]
-    assert synonyms_found(embedding, words, sets, 1) == (2, 4)  # big, large; not car, alone; automobile has none here
+    assert load_embedding(*files).synonyms_found(sets, 1) == (
+        2,
+        4,
+    )  # big, large; not car, alone; automobile has none here
 
 
-def test_chance_is_reproducible(files):
-    words, _ = load_embedding(*files)
-    assert chance_baseline(words, [{"big", "large"}], 1) == chance_baseline(words, [{"big", "large"}], 1)
+def test_chance_is_reproducible():
+    assert chance_baseline(WORDS, [{"big", "large"}], 1) == chance_baseline(WORDS, [{"big", "large"}], 1)
 
 
 def test_command_line(files, tmp_path, capsys):

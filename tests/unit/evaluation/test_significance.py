@@ -75,7 +75,7 @@ def test_equal_to_sacrebleu(corpus: Corpus) -> None:
     metrics = {column.key: column.metric for column in columns}
     for kind, draws in (("bs", RESAMPLES), ("ar", TRIALS)):
         _, scores = PairedTest(list(hypotheses.items()), metrics, corpus.references, kind, n_samples=draws)()
-        ours = {item.key: item.p_values for item in evaluation.comparisons}
+        ours = {item.metric: item.p_values for item in evaluation.comparisons}
         for key in METRICS:
             assert evaluation.cells["B"][key].score == pytest.approx(scores[key][1].score, rel=1e-5)
             if kind == "ar" and key in ("copy-rate", "novelty-1"):
@@ -273,7 +273,7 @@ def test_holm_corrects_within_a_metric(corpus: Corpus) -> None:
     columns = columns_for([], ["bleu", "rouge-l"], Settings())
     evaluation = evaluate(systems, corpus, columns, Resampling(100, 100, correction="holm"))
     for key in ("bleu", "rouge-l"):
-        one, two = (item for item in evaluation.comparisons if item.key == key)
+        one, two = (item for item in evaluation.comparisons if item.metric == key)
         for test in ("bootstrap", "randomization"):
             smaller, larger = sorted((one, two), key=lambda result: result.p_values[test])
             assert smaller.corrected[test] == pytest.approx(min(1.0, 2 * smaller.p_values[test]))

@@ -16,7 +16,7 @@ from wean_fairseq.generation import TextModel
 from wean_fairseq.inspection.cli import worker
 from wean_fairseq.inspection.decoding import decode
 from wean_fairseq.inspection.question import Question
-from wean_fairseq.inspection.systems import System, system_of
+from wean_fairseq.inspection.systems import System
 from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
 from wean_fairseq.tasks.topic_essay import TopicEssayConfig, TopicEssayTask
 from wean_fairseq.text import TOKENS, Text
@@ -51,7 +51,7 @@ def build(data: Path, arch: str, **task_options: Any) -> System:
     torch.manual_seed(3)
     sizes = {"embed_dim": 8} if "ffn_dim" in ARCHS[arch] else {"embed_dim": 6, "hidden_size": 10}
     model = task.build_model(Namespace(_name=arch, arch=arch, **sizes, **ARCHS[arch])).eval()
-    return system_of(arch, TextModel(model, task, Text(TOKENS), {}))
+    return System(arch, TextModel(model, task, Text(TOKENS), {}))
 
 
 def question(text: str, **changes: Any) -> Question:

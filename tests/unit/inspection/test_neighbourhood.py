@@ -9,7 +9,7 @@ from fairseq.data import Dictionary
 from torch import nn
 
 from wean_fairseq.data import ExtendedDictionary
-from wean_fairseq.inspection.neighbourhood import neighbourhoods
+from wean_fairseq.inspection.systems import neighbourhoods
 
 
 def dictionary(*words: str) -> Dictionary:
@@ -35,15 +35,10 @@ def test_nearest_words_of_each_side():
     near = neighbourhoods(model, words, words)
     degrees = {"d": 20, "b": 60, "c": 90}
     expected = [(word, pytest.approx(math.cos(angle * math.pi / 180), abs=1e-3)) for word, angle in degrees.items()]
-    assert near.source.neighbours("a") == expected
-    assert near.source.neighbours("a", 1) == expected[:1]
-    assert near.target.neighbours("a")[0] == ("b", pytest.approx(math.cos(math.pi / 18), abs=1e-3))
-    assert (
-        near.source.neighbours("madeupword0000")
-        == near.source.neighbours("</s>")
-        == near.source.neighbours("unheard")
-        == []
-    )
+    assert near.source.nearest("a", 6) == expected
+    assert near.source.nearest("a", 1) == expected[:1]
+    assert near.target.nearest("a", 6)[0] == ("b", pytest.approx(math.cos(math.pi / 18), abs=1e-3))
+    assert near.source.rows.keys() == {"a", "b", "c", "d"}  # neither padding nor special symbols
 
 
 def test_a_side_without_an_embedding_has_the_others_where_there_is_one_dictionary():
@@ -59,8 +54,8 @@ def test_a_word_that_looks_like_padding_moves_no_other_word():
     words = dictionary("a", "madeupwords", "b", "c", "madeupword0000")
     model = SimpleNamespace(encoder=part(9, [0, 5, 60, 90]), decoder=part(9, [0, 5, 60, 90]))
     near = neighbourhoods(model, words, words).source
-    assert near.neighbours("a") == [("b", pytest.approx(0.5, abs=1e-3)), ("c", pytest.approx(0, abs=1e-3))]
-    assert near.neighbours("madeupwords") == []
+    assert near.nearest("a", 6) == [("b", pytest.approx(0.5, abs=1e-3)), ("c", pytest.approx(0, abs=1e-3))]
+    assert "madeupwords" not in near.rows
 
 
 def test_slots_are_no_words():
@@ -68,5 +63,5 @@ def test_slots_are_no_words():
     words.reserve_slots(3)
     table = part(6, [0, 30])
     near = neighbourhoods(SimpleNamespace(encoder=table, decoder=table), words, words)
-    assert near.source.neighbours("a") == [("b", pytest.approx(math.cos(math.pi / 6), abs=1e-3))]
+    assert near.source.nearest("a", 6) == [("b", pytest.approx(math.cos(math.pi / 6), abs=1e-3))]
     assert near.source is near.target

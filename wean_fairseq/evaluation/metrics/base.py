@@ -171,12 +171,21 @@ class SourceMixin(EvaluationMetric):
             self.sources = kept
 
 
-class MeanMetric(OwnMetric):
-    """A metric whose corpus score is the arithmetic mean of sentence scores: a row is (score, 1)."""
+class RatioMetric(OwnMetric):
+    """A metric whose score is one number over another, both summed over the corpus: a row has the two.
+
+    Attributes:
+        scale: multiplies the ratio; 100 for a percentage.
+    """
+
+    scale = 100.0
 
     def scores_of(self, totals: FloatArray) -> FloatArray:
-        """Return 100 times the mean of the sentence values."""
-        return 100.0 * ratio(totals[:, 0], totals[:, 1])
+        return self.scale * ratio(totals[:, 0], totals[:, 1])
+
+
+class MeanMetric(RatioMetric):
+    """A metric whose corpus score is the arithmetic mean of sentence scores: a row is (score, 1)."""
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
         return [self.segment_value(hypothesis, ref_kwargs["references"]), 1.0]

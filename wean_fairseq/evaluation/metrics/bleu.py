@@ -4,7 +4,7 @@
 * iBLEU (Sun and Zhou, 2012): ``alpha * BLEU(hyp, ref) - (1 - alpha) * BLEU(hyp, src)`` from two corpus scores.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -117,14 +117,11 @@ class IBleu(SourceMixin, OwnMetric):
         return against_reference + self._bleu._compute_segment_statistics(hypothesis, ref_kwargs["source"])
 
     def scores_of(self, totals: FloatArray) -> FloatArray:
-        width = _LENGTHS + 2 * self._bleu.max_ngram_order
-        against_reference = self._bleu.scores_of(totals[:, :width])
-        return np.asarray(self.alpha * against_reference - (1.0 - self.alpha) * self._bleu.scores_of(totals[:, width:]))
+        return self._combine(self._bleu.scores_of, totals)
 
     def sentence_scores(self, rows: FloatArray) -> FloatArray:
-        """Sentence iBLEU from sentence BLEU with effective order."""
-        self._bleu.effective_order = True
-        try:
-            return self.scores_of(rows)
-        finally:
-            self._bleu.effective_order = False
+        return self._combine(self._bleu.sentence_scores, rows)
+
+    def _combine(self, bleu: Callable[[FloatArray], FloatArray], rows: FloatArray) -> FloatArray:
+        width = _LENGTHS + 2 * self._bleu.max_ngram_order
+        return np.asarray(self.alpha * bleu(rows[:, :width]) - (1.0 - self.alpha) * bleu(rows[:, width:]))

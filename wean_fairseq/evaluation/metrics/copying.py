@@ -6,10 +6,8 @@ None of the four papers reports them; see the copy-the-source rows in ``docs/eva
 from collections import Counter
 from typing import Any
 
-import numpy as np
-
 from ...text.ngrams import count_ngrams
-from .base import FloatArray, MeanMetric, OwnMetric, SourceMixin, ratio
+from .base import MeanMetric, RatioMetric, SourceMixin
 
 
 class CopyRate(SourceMixin, MeanMetric):
@@ -44,10 +42,11 @@ class ExactMatch(MeanMetric):
         return float(any(line.split() in references for line in hypothesis.split("\n")[: self.wants_nbest]))
 
 
-class LengthRatio(OwnMetric):
+class LengthRatio(RatioMetric):
     """Tokens of the output over tokens of the reference (of the closest length, as in BLEU), over the whole corpus."""
 
     higher_is_better = None
+    scale = 1.0
 
     def __init__(self, label: str = "len/ref", tokenize: str = "13a", lowercase: bool = False) -> None:
         super().__init__(label, tokenize, lowercase)
@@ -58,9 +57,6 @@ class LengthRatio(OwnMetric):
         closest = min((abs(len(tokens) - length), len(tokens)) for tokens in ref_kwargs["references"])[1]
         return [float(length), float(closest)]
 
-    def scores_of(self, totals: FloatArray) -> FloatArray:
-        return ratio(totals[:, 0], totals[:, 1])
-
 
 class SourceLengthRatio(SourceMixin, LengthRatio):
     """Tokens of the output over tokens of the source: the compression ratio of simplification and summarisation."""
@@ -69,7 +65,7 @@ class SourceLengthRatio(SourceMixin, LengthRatio):
         return super()._extract_reference_info(refs[:1])
 
 
-class Novelty(SourceMixin, OwnMetric):
+class Novelty(SourceMixin, RatioMetric):
     """Share of output n-grams that do not occur in the source, over the whole corpus, as a percentage.
 
     An n-gram used more often than in the source counts as new for the surplus.
@@ -86,6 +82,3 @@ class Novelty(SourceMixin, OwnMetric):
         output: Counter[tuple[str, ...]] = count_ngrams(hypothesis.split(), self.order)
         new = output - count_ngrams(ref_kwargs["references"][0], self.order)
         return [float(new.total()), float(output.total())]
-
-    def scores_of(self, totals: FloatArray) -> FloatArray:
-        return np.asarray(100.0 * ratio(totals[:, 0], totals[:, 1]))

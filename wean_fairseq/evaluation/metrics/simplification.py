@@ -89,8 +89,7 @@ class _PairFeature(SourceMixin, MeanMetric):
 class CharacterRatio(_PairFeature):
     """Characters of the output over characters of the source: EASSE's compression ratio (1 = as long)."""
 
-    def scores_of(self, totals: FloatArray) -> FloatArray:
-        return ratio(totals[:, 0], totals[:, 1])
+    scale = 1.0
 
     def segment_value(self, hypothesis: str, references: list[str]) -> float:
         return len(hypothesis) / len(references[0]) if references[0] else 0.0

@@ -7,10 +7,10 @@ words that occur.
 from typing import Any
 
 from ..tokenizers import has_chinese
-from .base import FloatArray, OwnMetric, SourceMixin, ratio
+from .base import RatioMetric, SourceMixin
 
 
-class TopicCoverage(SourceMixin, OwnMetric):
+class TopicCoverage(SourceMixin, RatioMetric):
     """Share of the source's (topic) words that occur in the output, over the whole corpus, as a percentage.
 
     A topic word counts as realised if it is one of the output's tokens; a Chinese one if it is a substring of the
@@ -38,6 +38,3 @@ class TopicCoverage(SourceMixin, OwnMetric):
         tokens, text, topics = set(hypothesis.split()), hypothesis.replace(" ", ""), ref_kwargs["topics"]
         realised = sum(topic in (text if has_chinese(topic) else tokens) for topic in topics)
         return [float(realised), float(len(topics))]
-
-    def scores_of(self, totals: FloatArray) -> FloatArray:
-        return 100.0 * ratio(totals[:, 0], totals[:, 1])
