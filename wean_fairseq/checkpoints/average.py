@@ -38,9 +38,10 @@ def average(paths: Sequence[str | Path], output: str | Path) -> None:
                 raise UserError(
                     f"{paths[0]} and {path} cannot be averaged: {name} holds whole numbers, and they differ."
                 )
-    means = model | {name: (total / len(paths)).to(model[name].dtype) for name, total in sums.items()}
     same = same_tensors(model)
-    result["model"] = {name: means[same.get(name, name)] for name in means}
+    for name, total in sums.items():
+        model[name] = (total / len(paths)).to(model[name].dtype)
+    result["model"] = {name: model[same.get(name, name)] for name in model}
     result.pop("last_optimizer_state", None)  # it belongs to one of them alone
     result["extra_state"] = {**(result.get("extra_state") or {}), AVERAGE_OF: [str(path) for path in paths]}
     writing.save(result, Path(output))

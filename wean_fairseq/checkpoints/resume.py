@@ -91,7 +91,7 @@ def is_average(state: dict[str, Any]) -> bool:
 def _newest_intact(paths: list[Path], trains: bool) -> Choice | None:
     """The newest checkpoint that a training can go on from."""
     found = []
-    for path in paths:  # those that are none, as far as can be told quickly
+    for path in paths:  # without the checksums: to compare those of all files would take long
         try:
             state = read_unchecked(path)
         except Damaged as error:

@@ -90,7 +90,10 @@ class Neighbourhood:
             for word in known:
                 synonyms.setdefault(word, set()).update(known - {word})
         asked = [word for word, others in synonyms.items() if others]
-        return sum(any(near in synonyms[word] for near, _ in self.nearest(word, number)) for word in asked), len(asked)
+        found = 0
+        for word in asked:
+            found += any(near in synonyms[word] for near, _ in self.nearest(word, number))
+        return found, len(asked)
 
 
 def load_embedding(checkpoint: str, dictionary: str, name: str | None = EMBEDDING) -> Neighbourhood:
@@ -106,7 +109,7 @@ def load_embedding(checkpoint: str, dictionary: str, name: str | None = EMBEDDIN
 
     words = load_words(dictionary)
     weights: dict[str, Tensor] = read_model(checkpoint)["model"]
-    name = name or _embedding_of(weights, len(words) + SPECIALS)
+    name = _embedding_of(weights, len(words) + SPECIALS) if name is None else name
     if name not in weights:
         matrices = [key for key in weights if "embed" in key]
         raise UserError(f"{checkpoint} has no {name!r}; it has {', '.join(matrices) or 'no embedding at all'}.")

@@ -140,7 +140,7 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
         steps = []
         for word_part in word_parts.unbind(dim=1):
             merged = word_part + of_context(state.context)  # x_t, (N, E)
-            hidden, new_cell = cell.advance(merged, state.hidden, state.cell)
+            hidden, new_cell = cell.advance(merged, state.hidden, state.cell)  # h_t and c_t, (N, H)
             query = torch.cat([new_cell, hidden], dim=-1)
             scores = self.attention.scores(query, memory.keys, state.coverage, query_map).float()  # e_t, (N, S), eq. 11
             weights = attention_weights(scores, memory.no_copy)  # a_t, (N, S), eq. 2
@@ -148,7 +148,8 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
             steps.append((hidden, new_cell, context, merged, scores, weights, state.coverage))
             state = PointerState(hidden, new_cell, context, state.coverage + weights)  # eq. 10
         hidden, cells, context, merged, scores, weights, coverage = (
-            torch.stack(parts, dim=1) for parts in zip(*steps, strict=True)
+            torch.stack(parts, dim=1)  # (N, T, ...); the coverage is that before each step
+            for parts in zip(*steps, strict=True)
         )
         gate = self.gate(torch.cat([context, cells, hidden, merged], dim=-1))  # logit of eq. 8
         query = self.combine(torch.cat([hidden, context], dim=-1))  # (N, T, H)

@@ -42,8 +42,11 @@ class AdamW(FairseqOptimizer):
                 raise UserError(f"--{name} must be at least 0 and below 1, but is {getattr(cfg, name)}.")
         check_values(AdamWConfig, cfg)
         params = list(params)
-        decaying = ([p for p in params if p.ndim > 1], cfg.weight_decay), ([p for p in params if p.ndim <= 1], 0.0)
-        groups = [{"params": some, "weight_decay": decay} for some, decay in decaying if some]
+        both = [
+            {"params": [p for p in params if p.ndim > 1], "weight_decay": cfg.weight_decay},
+            {"params": [p for p in params if p.ndim <= 1], "weight_decay": 0.0},
+        ]
+        groups = [group for group in both if group["params"]]
         self._decays = [group["weight_decay"] for group in groups]
         self._optimizer = torch.optim.AdamW(groups, fused=True, **self.optimizer_config)
 

@@ -42,10 +42,8 @@ def test_nearest_is_by_cosine_and_leaves_the_word_out(files):
 
 def test_synonyms_are_counted_per_word(files):
     sets = [{"big", "large"}, {"car", "alone"}, {"automobile", "unseen"}]
-    assert load_embedding(*files).synonyms_found(sets, 1) == (
-        2,
-        4,
-    )  # big, large; not car, alone; automobile has none here
+    near = load_embedding(*files)
+    assert near.synonyms_found(sets, 1) == (2, 4)  # big, large; not car, alone; automobile has none here
 
 
 def test_chance_is_reproducible():
