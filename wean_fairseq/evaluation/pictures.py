@@ -32,11 +32,14 @@ def save(figure: Any, output: str | Path, dpi: int = 150) -> None:
     Raises:
         UserError: if it cannot be written.
     """
+    import matplotlib as mpl
+
     kind, content = Path(output).suffix[1:].lower() or "png", io.BytesIO()
     if kind not in figure.canvas.get_supported_filetypes():
         raise UserError(f"{output}: no picture is written as .{kind}; give a name that ends with .png or .svg.")
     try:
-        figure.savefig(content, format=kind, dpi=dpi, metadata={"Date": None} if kind == "svg" else {})
+        with mpl.rc_context({"svg.hashsalt": "wean_fairseq"}):  # ids of SVG are random without it
+            figure.savefig(content, format=kind, dpi=dpi, metadata={"Date": None} if kind == "svg" else {})
         write_whole(Path(output), lambda file: file.write(content.getbuffer()))
     except OSError as error:
         raise UserError(f"cannot write {output}: {error.strerror}.") from error

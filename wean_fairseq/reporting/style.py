@@ -34,7 +34,6 @@ _SETTINGS: dict[str, Any] = {
     "font.size": 10,
     "legend.frameon": False,
     "svg.fonttype": "path",  # the reader may not have the font
-    "svg.hashsalt": "wean-report",  # the same figure is the same file
     "text.parse_math": False,  # a word may hold dollar signs
 }
 #: Unicode's embeddings, overrides and isolates.

@@ -117,6 +117,12 @@ def test_command_line_writes_picture_and_numbers(log, tmp_path, capsys):
     assert "Seq2seq: best bleu 20.25" in capsys.readouterr().out
 
 
+def test_the_same_curves_are_the_same_file(log, tmp_path):
+    for name in ("one.svg", "two.svg"):
+        assert main([f"WEAN={log(SIMPLE)}", "--output", str(tmp_path / name)]) == 0
+    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
