@@ -259,11 +259,14 @@ def test_every_requirement_is_pinned():
 
 
 def test_every_package_of_the_environment_is_pinned_to_its_version():
-    """Whatever is not would be another one tomorrow. The local part of a version (+cpu) is the machine's."""
+    """Whatever is not would be another one tomorrow.
+
+    The local part of a version (+cpu) is the machine's. A torch for GPUs names the versions of its CUDA packages.
+    """
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pins = {normalised(pin): pin.split("==")[1] for pin in lines if "==" in pin and not pin.startswith("#")}
     found = {normalised(found.name): found.version.split("+")[0] for found in importlib.metadata.distributions()}
-    own = {name: version for name, version in found.items() if name != "wean-fairseq"}
+    own = {name: version for name, version in found.items() if not re.match("wean-fairseq$|cuda-|nvidia-", name)}
     assert own == {name: pins.get(name) for name in own}
 
 
