@@ -37,7 +37,7 @@ from tests.integration.commands import (
 
 # 69 pairs are five batches of 16, of which the last has 5: three updates an epoch, one of them of a single batch.
 SIZES = {"train": 69, "valid": 5}
-BATCH, UPDATES = 16, 20
+BATCH, UPDATES = 16, 12
 TOPICS, CHUNK = [f"topic{number}" for number in range(12)], "<ST>"
 
 # A larger eps than Adam's usual 1e-8: a gradient that is 0 but for rounding (the bias of an attention's keys, which no
