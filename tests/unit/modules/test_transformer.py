@@ -6,6 +6,7 @@ from torch import nn
 
 from tests.reference import transformer as reference
 from tests.reference.transformer import lively
+from tests.simulated_gpu import SimulatedGpu
 from wean_fairseq.modules import (
     DecoderLayer,
     EncoderLayer,
@@ -46,6 +47,18 @@ def test_attention_is_that_of_the_paper_with_a_bias_for_each_query(with_weights)
                 torch.testing.assert_close(output[row, step], expected[0], rtol=1e-5, atol=1e-5)
                 if with_weights:
                     torch.testing.assert_close(log_weights[row, :, step].exp(), expected[1], rtol=1e-5, atol=1e-6)
+
+
+def test_a_gpus_kernel_attends_as_a_cpu_does_and_drops_weights_in_training_alone():
+    attention = lively(MultiHeadAttention(DIM, HEADS, 0.5)).eval()
+    states, source, bias = torch.randn(2, 4, DIM), torch.randn(2, 5, DIM), torch.randn(2, 1, 4, 5)
+    expected = attention(states, attention.project(source), bias).output
+    with SimulatedGpu() as gpu:
+        memory = attention.project(source)
+        torch.testing.assert_close(attention(states, memory, bias).output, expected)
+        dropped = attention.train()(states, memory, bias).output
+    assert any("scaled_dot_product" in name for name in gpu.launches)
+    assert not torch.allclose(dropped, expected)
 
 
 def test_log_weights_keep_a_gradient_where_weights_vanish():
