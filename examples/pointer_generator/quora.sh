@@ -6,6 +6,8 @@
 # DATA is the file of the public question pairs, or a directory with train/valid/test.{src,tgt}. The setting is that of
 # the paraphrase literature (Li et al., EMNLP 2018, baseline "Pointer-Generator"): 5,000 words, at most 20 a side, batch
 # 80, Adagrad 0.1 from an accumulator of 0.1, clip 2; sizes, start weights and beam 4 are See et al.'s (ACL 2017).
+#
+# A system with _query scores the words that it generates by querying their embeddings (WEAN).
 set -euo pipefail
 : "${DATA:=data/quora}" "${SYSTEMS:=pointer_generator rnnsearch}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${LIMIT:=400}" "${TEST_LIMIT:=20}"
@@ -23,8 +25,10 @@ prepare quora --data "$DATA" --lowercase
 test_of_text test
 binarise "$WORDS" 0 --dataset-impl raw
 for system in $SYSTEMS; do
-  train "$system" "$system" --optimizer adagrad_accumulator --initial-accumulator-value 0.1 --lr "$RATE" --clip-norm 2 \
-    --batch-size "$BATCH" --max-pair-length 20 --length-policy truncate --no-epoch-checkpoints
+  layer=()
+  [[ $system != *_query ]] || layer=(--output-layer query_embedding)
+  train "$system" "${system%_query}" "${layer[@]}" --optimizer adagrad_accumulator --initial-accumulator-value 0.1 \
+    --lr "$RATE" --clip-norm 2 --batch-size "$BATCH" --max-pair-length 20 --length-policy truncate --no-epoch-checkpoints
   generate "$system" test --beam "$BEAM" --max-len-b 20
 done
 samples test 20
