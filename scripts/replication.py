@@ -19,11 +19,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from wean_fairseq.evaluation.parameters import count_parameters  # noqa: E402 - the root of the project comes first
+from wean_fairseq.evaluation.evaluate import SIGNIFICANT  # noqa: E402 - the root of the project comes first
+from wean_fairseq.evaluation.parameters import count_parameters  # noqa: E402
 
 CLAIMS = ROOT / "docs" / "replication.toml"
 PAGE = ROOT / "docs" / "replication.md"
-SURE = 0.05
 HOLDS, IN_PART, NOT, CANNOT, NOT_RUN = VERDICTS = (
     "holds",
     "holds in part",
@@ -43,12 +43,12 @@ A claim **holds** if every difference it states is there and significant, and th
 those with other rates included: ended by `--patience`, or by a schedule whose rate falls to zero. It **holds in part**
 if only some of the differences are there, or if trainings were cut or it is not known that they were complete. It
 **does not hold here** if none of the differences is there, be it that they are the other way round or too small for so
-small a test. A difference is
-significant if all paired tests of the scorer have p < {SURE}; where a result has none of the two systems, if it is more
-than 1.96 standard errors, as their 95 % intervals give them, which leaves out that both are scored on the same
-sentences and so misses small differences. Granularities differ by 1.96 standard errors, words taken as independent,
-which makes small differences look surer than they are. Systems are much smaller than the papers', and data often
-others: the commands and the notes of the result files say which. One seed unless several are named.
+small a test. A difference is significant if all paired tests of the scorer have p < {SIGNIFICANT}; where a result has
+none of the two systems, if it is more than 1.96 standard errors, as their 95 % intervals give them, which leaves out
+that both are scored on the same sentences and so misses small differences. Granularities differ by 1.96 standard
+errors, words taken as independent, which makes small differences look surer than they are. Systems are much smaller
+than the papers', and data often others: the commands and the notes of the result files say which. One seed unless
+several are named.
 
 """
 
@@ -133,7 +133,7 @@ def differs(result: dict[str, Any], check: dict[str, Any]) -> bool:
     pair, evaluation = {check["above"], check["below"]}, result["evaluation"]
     for test in () if "than" in check else evaluation["pairwise"]:
         if "p_values" in test and test["metric"] == check["metric"] and {test["baseline"], test["system"]} == pair:
-            return max(test["p_values"].values()) < SURE
+            return max(test["p_values"].values()) < SIGNIFICANT
     cells = (
         evaluation["systems"][check["above"]][check["metric"]],
         evaluation["systems"][check["below"]][check.get("than", check["metric"])],

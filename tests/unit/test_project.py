@@ -261,7 +261,7 @@ def test_every_requirement_is_pinned():
 def test_every_package_of_the_environment_is_pinned_to_its_version():
     """Whatever is not would be another one tomorrow.
 
-    The local part of a version (+cpu) is the machine's. A torch for GPUs names the versions of its CUDA packages.
+    The local part of a version (+cpu) is the machine's. The CUDA packages of a torch for GPUs are left out on purpose.
     """
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pins = {normalised(pin): pin.split("==")[1] for pin in lines if "==" in pin and not pin.startswith("#")}
