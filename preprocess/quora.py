@@ -5,7 +5,8 @@
 Only pairs marked as duplicates are taken, in Moses tokens unless ``--unit`` asks for others. The draw depends on the
 seed and the pairs alone. The usual random split has many single questions of its test set in its training set too;
 ``--question-disjoint`` shares none between splits (pairs that share questions stay together, so that valid and test may
-end up a pair or two smaller). A directory with {train,valid,test}.{src,tgt} is taken as it is split.
+end up a pair or two smaller). A directory with {train,valid,test}.{src,tgt} is taken as it is split; ``--train``,
+``--valid`` and ``--test`` then draw so many pairs from its splits.
 """
 
 import csv
@@ -23,6 +24,7 @@ from corpus.sampling import Draw
 from wean_fairseq.text import Cleaner
 
 LONGEST_FIELD = 1 << 17  # characters: a quotation mark that is never closed ends here, and not with the file
+SIZES = {"test": 20_000, "valid": 4_000, "train": 100_000}  # pairs that are drawn from the published file
 COLUMNS = ("question1", "question2", "is_duplicate")
 
 
@@ -31,9 +33,9 @@ def parser() -> ArgumentParser:
     options = build_parser("quora", __doc__)
     options.set_defaults(unit=None)
     options.add_argument("--data", type=Path, required=True, metavar="FILE", help="the published file, or a directory")
-    options.add_argument("--train", type=whole_number(1), default=100000, metavar="N", help="training pairs, at most")
-    options.add_argument("--valid", type=whole_number(1), default=4000, metavar="N", help="validation pairs")
-    options.add_argument("--test", type=whole_number(1), default=20000, metavar="N", help="test pairs")
+    options.add_argument("--train", type=whole_number(1), metavar="N", help="training pairs, at most (100,000)")
+    options.add_argument("--valid", type=whole_number(1), metavar="N", help="validation pairs (4,000)")
+    options.add_argument("--test", type=whole_number(1), metavar="N", help="test pairs (20,000)")
     options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the draw")
     options.add_argument("--question-disjoint", action="store_true", help="no question is in two splits")
     return options
@@ -87,19 +89,22 @@ def read_duplicates(preparation: Preparation, path: Path, *, first: bool = False
 
 def build(options: Namespace, preparation: Preparation) -> None:
     """Draw the splits in a first pass over the file, and write one in each of three more, the training pairs last."""
+    asked = {split: getattr(options, split) for split in SIZES}
     if options.data.is_dir():
-        write_plain(preparation, plain_files(options.data))
+        if options.question_disjoint:
+            raise InputError(f"{options.data} is split already: --question-disjoint needs the published file.")
+        write_plain(preparation, plain_files(options.data), asked, options.seed)
         return
+    sizes = {split: asked[split] or size for split, size in SIZES.items()}
     draw = Draw(options.seed, disjoint=options.question_disjoint, key=options.leak_key)
     uncounted = Cleaner(options.unicode)
     for source, target in read_duplicates(preparation, options.data, first=True):
         draw.add(uncounted.clean(source), uncounted.clean(target))
-    if len(draw) <= options.valid + options.test:
+    if len(draw) <= sizes["valid"] + sizes["test"]:
         raise InputError(
             f"{options.data} has {len(draw):,} duplicate pairs, but --valid and --test alone ask for "
-            f"{options.valid + options.test:,}: ask for fewer."
+            f"{sizes['valid'] + sizes['test']:,}: ask for fewer."
         )
-    sizes = {"test": options.test, "valid": options.valid, "train": options.train}
     splits = draw.assign(sizes)
     preparation.left_out["not_drawn"] = splits.count("")
     preparation.write_drawn(sizes, splits, lambda: read_duplicates(preparation, options.data))

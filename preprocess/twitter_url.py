@@ -7,7 +7,8 @@ DIR holds the published files: Twitter_URL_Corpus_train.txt and Twitter_URL_Corp
 validates on the first 1,000 of the rated test file and tests on 5,000 drawn from the rated train file, as C-DNPG does;
 ``--setting human`` stays with the rated pairs: their train file, less 1,000 drawn for validation, and their test file.
 The published tweets are cut into Moses tokens unless ``--unit`` asks for others. A directory with
-{train,valid,test}.{src,tgt} is taken as it is.
+{train,valid,test}.{src,tgt} is taken as it is split; ``--train``, ``--valid`` and ``--test`` then draw so many pairs
+from its splits.
 """
 
 import re
@@ -22,6 +23,7 @@ from corpus.plain import plain_files, write_plain
 from corpus.preparation import PairWriter, Preparation
 from corpus.sampling import Draw
 
+SIZES = {"train": 110_000, "valid": 1_000, "test": 5_000}  # pairs that are drawn from the published files
 RATED_TRAIN, RATED_TEST = "Twitter_URL_Corpus_train.txt", "Twitter_URL_Corpus_test.txt"
 AUTOMATIC = "2016_Oct_10--2017_Jan_08_paraphrase.txt"
 _VOTES = re.compile(r"\(\s*([0-6])\s*,\s*6\s*\)")
@@ -35,11 +37,9 @@ def parser() -> ArgumentParser:
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="directory with the published files")
     options.add_argument("--setting", choices=("c-dnpg", "human"), default="c-dnpg", help="what is trained on")
     options.add_argument("--votes", type=whole_number(1), default=4, metavar="N", help="raters of six who accepted it")
-    options.add_argument(
-        "--train", type=whole_number(0), default=110000, metavar="N", help="automatic pairs to draw, 0 = all of them"
-    )
-    options.add_argument("--valid", type=whole_number(1), default=1000, metavar="N", help="validation pairs")
-    options.add_argument("--test", type=whole_number(1), default=5000, metavar="N", help="test pairs (c-dnpg)")
+    options.add_argument("--train", type=whole_number(0), metavar="N", help="automatic pairs (110,000), 0 = all")
+    options.add_argument("--valid", type=whole_number(1), metavar="N", help="validation pairs (1,000)")
+    options.add_argument("--test", type=whole_number(1), metavar="N", help="test pairs (c-dnpg; 5,000)")
     options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the draws")
     return options
 
@@ -102,29 +102,31 @@ def write(writer: PairWriter, pairs: Iterator[Pair], splits: list[str] | None = 
 
 def build(options: Namespace, preparation: Preparation) -> None:
     """Write the splits of the setting."""
+    asked = {split: getattr(options, split) for split in SIZES}
     plain = plain_files(options.data)
     if plain:
-        write_plain(preparation, plain)
+        write_plain(preparation, plain, asked, options.seed)
         return
+    sizes = {split: size if asked[split] is None else asked[split] for split, size in SIZES.items()}
     rated_train, rated_test, pairs = (options.data / name for name in (RATED_TRAIN, RATED_TEST, AUTOMATIC))
     votes, seed = options.votes, options.seed
     once = rated(preparation, rated_train, votes, first=True)
     if options.setting == "human":
-        splits = drawn(seed, once, {"valid": options.valid}, rated_train, rest="train")
+        splits = drawn(seed, once, {"valid": sizes["valid"]}, rated_train, rest="train")
         with preparation.split("test") as writer:
             write(writer, rated(preparation, rated_test, votes, first=True))
         for name in ("valid", "train"):
             with preparation.split(name) as writer:
                 write(writer, rated(preparation, rated_train, votes), splits)
         return
-    splits = drawn(seed, once, {"test": options.test}, rated_train)
+    splits = drawn(seed, once, {"test": sizes["test"]}, rated_train)
     with preparation.split("test") as writer:
         write(writer, rated(preparation, rated_train, votes), splits)
     with preparation.split("valid") as writer:
-        write(writer, rated(preparation, rated_test, votes, first=True), limit=options.valid)
+        write(writer, rated(preparation, rated_test, votes, first=True), limit=sizes["valid"])
     chosen = None
-    if options.train:
-        chosen = drawn(seed, automatic(preparation, pairs, first=True), {"train": options.train}, pairs)
+    if sizes["train"]:
+        chosen = drawn(seed, automatic(preparation, pairs, first=True), {"train": sizes["train"]}, pairs)
     with preparation.split("train") as writer:
         write(writer, automatic(preparation, pairs, first=chosen is None), chosen)
 

@@ -1,6 +1,9 @@
 """Data sets that are at hand as plain ``{train,valid,test}.{src,tgt}``, whatever their published format is."""
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from random import Random
+from types import MappingProxyType
 
 from corpus.output import SIDES, SPLITS
 from corpus.preparation import Preparation
@@ -12,11 +15,28 @@ def plain_files(folder: Path) -> dict[str, list[Path]]:
     return {split: paths for split, paths in found.items() if all(path.is_file() for path in paths)}
 
 
-def write_plain(preparation: Preparation, files: dict[str, list[Path]]) -> None:
-    """Write those splits; pairs with an empty side are left out and counted."""
+def write_plain(
+    preparation: Preparation,
+    files: dict[str, list[Path]],
+    sizes: Mapping[str, int | None] = MappingProxyType({}),
+    seed: int = 1,
+) -> None:
+    """Write those splits; pairs with an empty side are left out and counted.
+
+    Args:
+        preparation: the run of the script.
+        files: both sides of each split (``plain_files``).
+        sizes: pairs to draw from a split, at most; one without a size is written whole, in its own order.
+        seed: of the draws.
+    """
     for split, paths in files.items():
+        pairs: Iterable[tuple[str, list[str]]] = preparation.aligned_lines(paths)
+        if size := sizes.get(split):
+            pairs = list(pairs)
+            Random(seed).shuffle(pairs)
+            pairs = pairs[:size]
         with preparation.split(split) as writer:
-            for _, (source, target) in preparation.aligned_lines(paths):
+            for _, (source, target) in pairs:
                 if writer.full:
                     break
                 writer.add(source, target)

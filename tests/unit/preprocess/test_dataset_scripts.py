@@ -6,6 +6,7 @@ import json
 import re
 import struct
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -453,6 +454,32 @@ def test_quora_layouts_and_row_orders_give_the_same_draw(tmp_path):
     assert {name: sorted(lines) for name, lines in first.items()} == {n: sorted(lines) for n, lines in second.items()}
     assert run("quora", "--data", tmp_path / "a.tsv", "--output", tmp_path / "c", *SIZES, "--seed", 2) == 0
     assert prepared(tmp_path / "c") != first
+
+
+@pytest.mark.parametrize("script", ["quora", "twitter_url"])
+def test_splits_at_hand_are_drawn_from_by_their_sizes(script, tmp_path):
+    lines = [f"question {number}" for number in range(40)]
+    for split in ("train", "valid", "test"):
+        for side in ("src", "tgt"):
+            write(tmp_path / f"{split}.{side}", [f"{split} {side} {line}" for line in lines])
+    command = [script, "--data", tmp_path, "--output"]
+    assert run(*command, tmp_path / "whole") == 0
+    assert prepared(tmp_path / "whole")["train.src"] == [f"train src {line}" for line in lines]
+    assert run(*command, tmp_path / "drawn", "--train", 7, "--test", 50, "--seed", 3) == 0
+    shuffled = list(lines)
+    Random(3).shuffle(shuffled)  # the order that the option promises
+    for side in ("src", "tgt"):
+        found = prepared(tmp_path / "drawn")
+        assert found[f"train.{side}"] == [f"train {side} {line}" for line in shuffled[:7]]
+        assert found[f"test.{side}"] == [f"test {side} {line}" for line in shuffled]  # no more than there are
+        assert found[f"valid.{side}"] == [f"valid {side} {line}" for line in lines]
+
+
+def test_quora_splits_at_hand_are_not_made_disjoint(tmp_path, capsys):
+    write(tmp_path / "train.src", ["one"])
+    write(tmp_path / "train.tgt", ["two"])
+    assert run("quora", "--data", tmp_path, "--output", tmp_path / "out", "--question-disjoint") == 2
+    assert "is split already" in capsys.readouterr().err
 
 
 def test_quora_question_disjoint_split_shares_no_question(tmp_path):
