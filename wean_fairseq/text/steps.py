@@ -51,7 +51,7 @@ def split_characters(line: str) -> str:
 def _moses(language: str) -> Step:
     """Moses tokens; characters stay what they are (no ``&apos;``)."""
     tokenizer = import_optional("sacremoses").MosesTokenizer(lang=language)
-    return lambda line: str(tokenizer.tokenize(line, escape=False, return_str=True))
+    return lambda line: " ".join(tokenizer.tokenize(line, escape=False))  # its own string ends in a space after .'
 
 
 def _jieba() -> Step:

@@ -177,6 +177,7 @@ def test_moses_tokens_and_back():
     assert "&" not in tokens
     assert tokens.split()[:3] == ["Don", "'t", "say"]
     assert Text(TextSettings(unit="moses")).restore(tokens) == "Don't say \"no\" [or yes], it's 5 o'clock."
+    assert SPLITTERS["moses"]("said 'go.'") == "said ' go . '"  # sacremoses 0.2.0 writes a space behind it
 
 
 def test_characters_and_back():
