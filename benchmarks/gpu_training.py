@@ -29,6 +29,10 @@ HALVES = ("--fp16", "--bf16", "--amp")
 # Logged four times, of which the first has the start in it.
 INTERVALS = 4
 
+# Seconds that torch waits for a data worker to end, 5 by default. Each training in this process leaves one to the
+# garbage collector, which closes the queue that would tell it to end, so that every wait lasts as long as it may.
+torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL = 0.1
+
 
 class TransformerVariant(Variant):
     """fairseq's Transformer or ours: heads of 64 units, an inner width of four times the model's."""
