@@ -27,7 +27,7 @@ def average(paths: Sequence[str | Path], output: str | Path) -> None:
         raise UserError(f"{output} is one of the checkpoints to average: choose another --output.")
     result = read_checkpoint(paths[0])
     model = result["model"]
-    sums = {name: tensor.double() for name, tensor in model.items() if tensor.is_floating_point()}
+    sums = {name: tensor.to(torch.float64, copy=True) for name, tensor in model.items() if tensor.is_floating_point()}
     for path in paths[1:]:
         state = read_checkpoint(path, lazily=True)
         _check_same(result, state, str(paths[0]), str(path))

@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import UserError
 from ..evaluation.corpus import COPY_ROW
 from ..evaluation.curves import plot, summarise
+from ..evaluation.evaluate import SIGNIFICANT
 from ..evaluation.training_log import LOWER_IS_BETTER, TrainingLog
 from . import comparison, context, costs, figures, inside, overview, scores
 from .document import Block, Document, FigureBlock, ListBlock, Section, slug
@@ -173,7 +174,7 @@ def _reading_notes(tests: Sequence[ScoredSet]) -> Iterator[str]:
     baseline = scores.baseline_of(tests[0])
     if any(test.evaluation.comparisons for test in tests):
         seeds = ", the same way with every seed" if len(tests) > 1 else ""
-        yield f"* = differs from {baseline} in both paired tests (p < 0.05){seeds}."
+        yield f"* = differs from {baseline} in both paired tests (p < {SIGNIFICANT}){seeds}."
     if any(COPY_ROW in test.evaluation.cells for test in tests):
         copied = f"{COPY_ROW} is the source, scored as if a system had written it."
         yield f"{copied} ▽ = less than that, where more is better."

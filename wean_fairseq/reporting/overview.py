@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ..evaluation.corpus import COPY_ROW
+from ..evaluation.evaluate import SIGNIFICANT
 from . import scores
 from .document import Cell, ListBlock, TableBlock
 from .figures import ScorePanel
@@ -41,7 +42,8 @@ def reading(entries: Sequence[Entry]) -> ListBlock:
     """Notes on reading the group's table."""
     items = [_CAUTION, "Ranges and paired tests are in the experiments' own sections. – = not scored, or not known."]
     if any(test.evaluation.comparisons for entry in entries for test in entry.tests):
-        items.append("* = differs from the first system of its own experiment in both paired tests (p < 0.05).")
+        differs = "differs from the first system of its own experiment in both paired tests"
+        items.append(f"* = {differs} (p < {SIGNIFICANT}).")
     if any(COPY_ROW in scores.names_of(entry.tests) for entry in entries):
         items.append(f"{COPY_ROW} is the source, scored as if a system had written it. ▽ = less than that.")
     return ListBlock("How to read the table", items)
