@@ -4,7 +4,8 @@
 #
 #   bash examples/copynet/dialogue.sh
 #
-# SETS says which of ds1 and ds2 to run (default: both). Sizes and beam as for the synthetic rules (section 5.3).
+# SETS says which of ds1 and ds2 to run (default: both). Sizes and beam as for the synthetic rules (section 5.3). A system
+# with _query, as copynet_query, scores the characters that it generates by querying their embeddings (WEAN).
 set -euo pipefail
 : "${SYSTEMS:=copynet rnnsearch}" "${SETS:=ds1 ds2}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${GENERATE:=--train 800 --valid 40 --test 40}"
@@ -38,8 +39,9 @@ for set in $SETS; do
     binarise -1 "$threshold" --dataset-impl raw
     # As for the synthetic rules, attention sees the position of each character and how much attention it had so far.
     features=()
-    [[ $system == enc_dec ]] || features=(--location-width 57 --attention-coverage)
-    train "$system" "$system" "${features[@]}" "${schedule[@]}" "${optimisation[@]}"
+    [[ ${system%_query} == enc_dec ]] || features=(--location-width 57 --attention-coverage)
+    [[ $system != *_query ]] || features+=(--output-layer query_embedding)
+    train "$system" "${system%_query}" "${features[@]}" "${schedule[@]}" "${optimisation[@]}"
     generate "$system" "$set" --beam "$BEAM" --nbest 10 --max-len-b 57
   done
   samples "$set" 20
