@@ -44,6 +44,7 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in 
 COMMANDS = {
     f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("train", "generate", "preprocess", "interactive", "validate")
 }
+COMMANDS["observed-train"] = "tests.integration.observed_train"
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
     ["fairseq.criterions", "fairseq.models", "fairseq.optim", "fairseq.tasks", "fairseq.trainer", "sacrebleu"]
