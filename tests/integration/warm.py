@@ -46,8 +46,10 @@ COMMANDS = {
 }
 COMMANDS["observed-train"] = "tests.integration.observed_train"
 _FORKS = multiprocessing.get_context("forkserver")
+# PyTorch imports _dynamo, and SymPy with it, when the first optimiser is made: in every training.
 _FORKS.set_forkserver_preload(
-    ["fairseq.criterions", "fairseq.models", "fairseq.optim", "fairseq.tasks", "fairseq.trainer", "sacrebleu"]
+    [f"fairseq.{part}" for part in ("criterions", "models", "optim", "tasks", "trainer")]
+    + ["sacrebleu", "torch._dynamo"]
 )
 _STREAMS = ("stdin", "stdout", "stderr")
 _STARTING = threading.Lock()  # one at a time, while the table of all children is changed
