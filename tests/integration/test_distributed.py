@@ -145,7 +145,7 @@ VARIANTS = {
 # fairseq's default, gets no devices, which a CPU has not. DNPG's labels and DRGD's latent variables are without the
 # noise of training, which is another one in other batches, as dropout is.
 WORKER = """
-import json, sys
+import gc, json, sys
 import torch
 from fairseq.models import distributed_fairseq_model as host
 from fairseq.trainer import Trainer
@@ -156,6 +156,7 @@ wrapper, labels, step = host.DistributedDataParallel, dnpg_levels.soft_labels, T
 host.DistributedDataParallel = lambda device_ids, output_device, **kwargs: wrapper(**kwargs)
 dnpg_levels.soft_labels = lambda logits, temperature, noisy: labels(logits, temperature, noisy=False)
 torch.randn_like = torch.zeros_like
+gc.freeze()  # what is imported stays: no training looks through it for garbage
 
 def step_with_one_batch(trainer, samples):
     pairs = trainer.task.dataset("train")
