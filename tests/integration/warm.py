@@ -45,7 +45,7 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in 
 COMMANDS = {
     f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("train", "generate", "preprocess", "interactive", "validate")
 }
-COMMANDS["observed-train"] = "tests.integration.observed_train"
+COMMANDS |= {"observed-train": "tests.integration.observed_train", "audited": "tests.fuzz.audited"}
 _FORKS = multiprocessing.get_context("forkserver")
 # PyTorch imports _dynamo, and SymPy with it, when the first optimiser is made: in every training.
 _FORKS.set_forkserver_preload(
