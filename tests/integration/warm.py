@@ -41,11 +41,15 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in 
     "CUDA_VISIBLE_DEVICES": "",  # the same machine everywhere: one without a GPU
     "PYTHONIOENCODING": "utf-8",
 }
-# Command -> module of its ``cli_main``.
+# Command -> module of its ``cli_main``; the last ones are of tests.
 COMMANDS = {
     f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("train", "generate", "preprocess", "interactive", "validate")
 }
-COMMANDS |= {"observed-train": "tests.integration.observed_train", "audited": "tests.fuzz.audited"}
+COMMANDS |= {
+    "audited": "tests.fuzz.audited",
+    "observed-train": "tests.integration.observed_train",
+    "train-in-turn": "tests.integration.train_in_turn",
+}
 _FORKS = multiprocessing.get_context("forkserver")
 # PyTorch imports _dynamo, and SymPy with it, when the first optimiser is made: in every training.
 _FORKS.set_forkserver_preload(
