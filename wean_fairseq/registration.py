@@ -27,7 +27,10 @@ _PACKAGE = __name__.rpartition(".")[0]
 #: What needs the plugin to be registered when it is imported, besides the parts of this package.
 _HOSTS = ("fairseq", "torch")
 #: The parts that can be imported without torch and fairseq. Some of their files import torch; that registers then.
-_LIGHT = ("console", "errors", "evaluation", "optional", "registration", "reporting", "storage", "templates", "text")
+_LIGHT = (
+    *("checkpoints.cli", "console", "errors", "evaluation", "optional", "registration", "reporting", "storage"),
+    *("templates", "text"),
+)
 LIGHT = tuple(f"{_PACKAGE}.{name}" for name in _LIGHT)
 
 

@@ -1,4 +1,4 @@
-"""Tools on hostile or wrong checkpoints in a process that watches what Python does: ``python -m tests.fuzz.audited``.
+"""Tools on hostile or wrong checkpoints in a process that watches what Python does: a command of ``warm.py``.
 
 An audit hook is told by the interpreter itself of everything that is compiled, executed, started, connected to or
 written, whatever function was called to get there. It cannot be taken back, hence the process of its own.
@@ -283,7 +283,7 @@ def checkpoints(given: Namespace, state: dict[str, Any], tool: str) -> Iterator[
         yield variant.name, {**state, "cfg": variant.cfg, "args": variant.args}
 
 
-def main() -> None:
+def cli_main() -> None:
     """Read from standard input what ``test_hostile_options.audited`` gives, and print what was found."""
     given = Namespace(**json.load(sys.stdin))
     if given.kind == "unchecked options":  # as if nobody knew which options fairseq evaluates
@@ -300,7 +300,3 @@ def main() -> None:
             results.append({"tool": tool, "variant": name, **attempt(watch, tool, path, Path(given.data))})
     marks = [str(path) for path in Path(given.folder).rglob(f"*{MARK}*")]
     print(json.dumps({"results": results, "marks": marks, "control": control(watch)}))
-
-
-if __name__ == "__main__":
-    main()

@@ -4,8 +4,6 @@ That nothing is evaluated is proved by an audit hook (``audited.py``), not by wh
 """
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ import pytest
 from tests.fuzz.audited import TASK, TOOLS, TRAINING
 from tests.fuzz.hostile_options import ACTIONS, CONTAINERS, PLACES, WITHOUT_CALLS
 from tests.fuzz.text import budgets
+from tests.integration import warm
 from tests.integration.commands import ENVIRONMENT, ROOT, USER_DIR, run
 from tests.model_contract import make_dictionary
 
@@ -45,13 +44,10 @@ def audited(data: Path, checkpoint: Path, folder: Path, tools: list[str], number
         "tools": tools,
         "kind": kind,
     }
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "tests.fuzz.audited"],
-        input=json.dumps({**given, "number": number, "seed": number}),
-        cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=1200, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    found = json.loads(done.stdout.splitlines()[-1])
+    command = json.dumps({**given, "number": number, "seed": number})
+    status, said, errors = warm.run(["audited"], command, ROOT, ENVIRONMENT, 1200)
+    assert status == 0, said[-2000:] + errors[-4000:]
+    found = json.loads(said.splitlines()[-1])
     assert all(found["control"].values()) and len(found["control"]) > len(ACTIONS) + len(WITHOUT_CALLS) // 2
     assert len(found["results"]) == len(tools) * number
     return found

@@ -6,16 +6,15 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from tests.integration import warm
 from tests.integration.commands import ADAM, ENVIRONMENT, TASK, TIMEOUT, TINY, WEAN
 
-PROGRAM = Path(__file__).with_name("observed_train.py")
 TWO = ["--distributed-world-size", 2, "--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"]
 TWO += ["--distributed-no-spawn"]
 
@@ -29,7 +28,7 @@ def observed_train(
     stop_at: int | None = None,
     model: Any = None,
 ) -> str:
-    """``commands.train`` by ``observed_train.py``, into ``folder``.
+    """``commands.train`` by ``observed_train.py`` in a process of ``warm``, into ``folder``.
 
     Args:
         data: of fairseq-preprocess.
@@ -44,8 +43,8 @@ def observed_train(
         What the first process said.
     """
     chosen = [*WEAN, *TINY, *TASK] if model is None else model
-    line = [sys.executable, PROGRAM, data, *chosen, *ADAM, "--batch-size", 32 // processes, "--save-dir", folder]
-    line += ["--log-interval", 1, *arguments]
+    line = [warm.programs() / "observed-train", data, *chosen, *ADAM, "--batch-size", 32 // processes]
+    line += ["--save-dir", folder, "--log-interval", 1, *arguments]
     with contextlib.ExitStack() as stack:
         others = []
         if processes == 2:
@@ -70,7 +69,7 @@ def observed_train(
 
 @contextlib.contextmanager
 def _started(line: list[object], output: Any) -> Iterator[subprocess.Popen]:
-    """A process, with those that it starts itself in a group; what is left of them is killed in the end."""
+    """A program of ``warm`` in a group of its own; if left in the end it is killed, and with it what it stands for."""
     process = subprocess.Popen(
         list(map(str, line)), env=ENVIRONMENT, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
     )

@@ -1,6 +1,6 @@
 """fairseq-train that writes down, in each process, with which random numbers every update begins.
 
-Run as the command itself: ``python observed_train.py ARGUMENTS``; beside the checkpoints there will be
+A command of ``warm.py`` with the arguments of fairseq-train; beside the checkpoints there will be
 ``random.RANK.jsonl``, to which a training that is gone on with adds. What the numbers are after an update says nothing:
 validation draws some, as many as there are data workers, and a process without a batch computes with any other.
 """
@@ -8,7 +8,6 @@ validation draws some, as many as there are data workers, and a process without 
 import hashlib
 import json
 import random
-import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,9 @@ import numpy as np
 import torch
 from fairseq.distributed.utils import get_global_rank
 from fairseq.tasks.translation import TranslationTask
-from fairseq_cli.train import cli_main
+from fairseq_cli import train
 
 _train_step = TranslationTask.train_step
-FOLDER = Path(sys.argv[sys.argv.index("--save-dir") + 1]) if __name__ == "__main__" else Path()
 
 
 def train_step(self: TranslationTask, *args: Any, **kwargs: Any) -> Any:
@@ -31,12 +29,13 @@ def train_step(self: TranslationTask, *args: Any, **kwargs: Any) -> Any:
         "python": random.getstate(),
     }
     digests = {kind: hashlib.sha256(repr(state).encode()).hexdigest() for kind, state in states.items()}
-    with (FOLDER / f"random.{get_global_rank()}.jsonl").open("a") as file:
+    folder = Path(sys.argv[sys.argv.index("--save-dir") + 1])
+    with (folder / f"random.{get_global_rank()}.jsonl").open("a") as file:
         file.write(f"{json.dumps({'update': kwargs['update_num'] + 1, **digests})}\n")
     return _train_step(self, *args, **kwargs)
 
 
-if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # which whatever a shell runs in the background ignores
+def cli_main() -> None:
+    """As fairseq's."""
     TranslationTask.train_step = train_step
-    sys.exit(cli_main())
+    train.cli_main()

@@ -12,7 +12,6 @@ import json
 import random
 import re
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from fairseq.data import Dictionary
 
 from tests.bert_directory import write_bert
 from tests.families import families, flags, tiny
+from tests.integration import warm
 from tests.integration.commands import (
     ENVIRONMENT,
     KEPT,
@@ -141,34 +141,6 @@ VARIANTS = {
     "pc_san_bert": Case("pc_san", (*DECODER, "--decoder-layers", 2, "--bert", "{folder}/bert"), "essays"),
 }
 
-# Runs trainings one after another. A process alone gets the batches of an update as one. PyTorch's own wrapper,
-# fairseq's default, gets no devices, which a CPU has not. DNPG's labels and DRGD's latent variables are without the
-# noise of training, which is another one in other batches, as dropout is.
-WORKER = """
-import json, sys
-import torch
-from fairseq.models import distributed_fairseq_model as host
-from fairseq.trainer import Trainer
-from fairseq_cli.train import cli_main
-from wean_fairseq.modules import dnpg_levels
-
-wrapper, labels, step = host.DistributedDataParallel, dnpg_levels.soft_labels, Trainer.train_step
-host.DistributedDataParallel = lambda device_ids, output_device, **kwargs: wrapper(**kwargs)
-dnpg_levels.soft_labels = lambda logits, temperature, noisy: labels(logits, temperature, noisy=False)
-torch.randn_like = torch.zeros_like
-
-def step_with_one_batch(trainer, samples):
-    pairs = trainer.task.dataset("train")
-    return step(trainer, [pairs.collater([pairs[number] for sample in samples for number in sample["id"].tolist()])])
-
-if sys.argv[2] == "one":
-    Trainer.train_step = step_with_one_batch
-for name, arguments in json.load(open(sys.argv[1])).items():
-    print("=== " + name, flush=True)
-    sys.argv = ["fairseq-train", *arguments]
-    cli_main()
-"""
-
 
 def write_raw(folder: Path, splits: Mapping[str, tuple[list[str], list[str]]], unknown: str) -> None:
     """Text and dictionaries as ``fairseq-preprocess --dataset-impl raw`` leaves them.
@@ -241,7 +213,7 @@ def start(
         for name, case in cases.items()
     }
     (folder / f"{share}.json").write_text(json.dumps(commands))
-    line = [sys.executable, "-c", WORKER, str(folder / f"{share}.json"), share]
+    line = [str(warm.programs() / "train-in-turn"), str(folder / f"{share}.json"), share]
     with (folder / f"{share}.log").open("w") as log:
         return subprocess.Popen(line, env=ENVIRONMENT, stdout=log, stderr=subprocess.STDOUT)
 

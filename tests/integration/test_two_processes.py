@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.integration import warm
 from tests.integration.commands import (
     ADAM,
     BIN,
@@ -100,7 +101,8 @@ def test_tasks_of_slurm_end_when_one_dies_and_torchrun_goes_on(
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
     folder = tmp_path / "two"
-    line = command_line("fairseq-train", data, *SETTINGS, *TOGETHER, "--distributed-port", port, "--save-dir", folder)
+    command = warm.programs() / "fairseq-train"  # killed, it kills what it stands for
+    line = [*map(str, [command, data, *SETTINGS, *TOGETHER, "--distributed-port", port, "--save-dir", folder])]
     with (tmp_path / "second.log").open("wb") as log:  # not a pipe, for nobody would read it
         second = subprocess.Popen(line, env=slurm[1], stdout=log, stderr=subprocess.STDOUT)
     try:
@@ -113,7 +115,7 @@ def test_tasks_of_slurm_end_when_one_dies_and_torchrun_goes_on(
     assert "Traceback" not in killed.out, killed.describe()
     assert seconds < END_WITHIN
 
-    went_on = run("torchrun", *TORCHRUN, BIN / "fairseq-train", data, *SETTINGS, *TOGETHER, "--save-dir", folder)
+    went_on = run("torchrun", *TORCHRUN, command, data, *SETTINGS, *TOGETHER, "--save-dir", folder)
     losses = killed.logged("loss")
     first = UPDATES - len(went_on.logged("loss"))  # the update that it went on from
     assert first % SAVED_EVERY == 0 and SAVED_EVERY <= first <= len(losses), went_on.describe()

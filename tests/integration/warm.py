@@ -11,6 +11,7 @@ take the programs of ``commands.BIN``.
 
 import atexit
 import functools
+import gc
 import importlib
 import json
 import logging
@@ -40,13 +41,20 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in 
     "CUDA_VISIBLE_DEVICES": "",  # the same machine everywhere: one without a GPU
     "PYTHONIOENCODING": "utf-8",
 }
-# Command -> module of its ``cli_main``.
+# Command -> module of its ``cli_main``; the last ones are of tests.
 COMMANDS = {
     f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("train", "generate", "preprocess", "interactive", "validate")
 }
+COMMANDS |= {
+    "audited": "tests.fuzz.audited",
+    "observed-train": "tests.integration.observed_train",
+    "train-in-turn": "tests.integration.train_in_turn",
+}
 _FORKS = multiprocessing.get_context("forkserver")
+# PyTorch imports _dynamo, and SymPy with it, when the first optimiser is made: in every training.
 _FORKS.set_forkserver_preload(
-    ["fairseq.criterions", "fairseq.models", "fairseq.optim", "fairseq.tasks", "fairseq.trainer", "sacrebleu"]
+    [f"fairseq.{part}" for part in ("criterions", "models", "optim", "tasks", "trainer")]
+    + ["sacrebleu", "torch._dynamo"]
 )
 _STREAMS = ("stdin", "stdout", "stderr")
 _STARTING = threading.Lock()  # one at a time, while the table of all children is changed
@@ -218,6 +226,7 @@ def _execute(
     prepare: Callable[[], object],
 ) -> None:
     """In the new process: be the command."""
+    gc.freeze()  # what is imported stays: looking through it for garbage takes a fifth of a second each time
     signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts with & ignores it
     for number, stream in enumerate(streams):
         os.dup2(stream, number)

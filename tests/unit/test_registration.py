@@ -181,6 +181,17 @@ def test_the_command_imports_neither_torch_nor_fairseq(tmp_path: Path, arguments
     assert run(code, ROOT).splitlines()[-1] == "0 []"
 
 
+def test_checksums_of_data_are_written_without_torch_and_fairseq(tmp_path: Path) -> None:
+    """Every recipe waits for them."""
+    (tmp_path / "dict.src.txt").write_text("word 1\n", encoding="utf-8")
+    code = (
+        "import sys\nfrom wean_fairseq.checkpoints.cli import main_checksum\n"
+        f"print(main_checksum([{str(tmp_path)!r}]), [n for n in ('torch', 'fairseq') if n in sys.modules])"
+    )
+    assert run(code, ROOT).splitlines()[-1] == "0 []"
+    assert (tmp_path / "checksums.sha256").is_file()
+
+
 @pytest.mark.parametrize("first", ["wean_fairseq", "wean_fairseq.data.pairs"])
 def test_the_real_archs_are_there(first: str) -> None:
     code = f"import {first}\nfrom fairseq.models import ARCH_MODEL_REGISTRY\nprint('wean_lstm' in ARCH_MODEL_REGISTRY)"

@@ -1,16 +1,16 @@
-"""``wean-average``, ``wean-export`` and ``wean-checksum``."""
+"""``wean-average``, ``wean-export`` and ``wean-checksum``.
+
+What reads checkpoints is imported where it is called: it needs fairseq, and checksums do not (see ``registration``).
+"""
 
 import argparse
 from pathlib import Path
 
 from ..console import exit_status
-from ..data.integrity import record
 from ..errors import UserError
+from ..storage.data_files import record
 from ..storage.files import is_special, sha256_of
 from ..storage.manifest import Manifest
-from .average import average, newest
-from .export import export
-from .search import add_search_options, given_search
 
 
 def main_average(arguments: list[str] | None = None) -> int:
@@ -27,6 +27,8 @@ def main_average(arguments: list[str] | None = None) -> int:
 
 def main_export(arguments: list[str] | None = None) -> int:
     """Run ``wean-export``; returns the exit status."""
+    from .search import add_search_options
+
     parser = argparse.ArgumentParser(
         prog="wean-export",
         description="Write a model as a folder that knows its text: safetensors, dictionaries, and the steps from text "
@@ -62,6 +64,8 @@ def main_checksum(arguments: list[str] | None = None) -> int:
 
 
 def _average(args: argparse.Namespace) -> str:
+    from .average import average, newest
+
     paths = [Path(path) for path in args.checkpoints]
     if args.last is not None:
         if len(paths) != 1 or not paths[0].is_dir():
@@ -72,6 +76,9 @@ def _average(args: argparse.Namespace) -> str:
 
 
 def _export(args: argparse.Namespace, names: list[str]) -> str:
+    from .export import export
+    from .search import given_search
+
     search = given_search(args, names)
     example = not args.no_example
     knows_text = export(args.checkpoint, args.output, args.data, args.text, search, args.ctranslate2, example)

@@ -3,7 +3,6 @@
 import hashlib
 import logging
 import os
-import re
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +10,13 @@ from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset, _code_to_dtype
 
 from ..errors import UserError
+from ..storage.data_files import LOG, record
 from ..storage.files import sha256_of
 from ..storage.manifest import Manifest, check_file
-from .pairs import check_text
 
 logger = logging.getLogger(__name__)
 
-_LOG = "preprocess.log"  # fairseq-preprocess adds to it whenever it writes data
-_MADE_FROM = re.compile(r"^\[[^]\n]+\] (.+): (\d+) sents, ", re.MULTILINE)  # in the log: a text, and its sentences
 _HEADER = 26  # bytes of an index before the sizes (4 each) and places (8 each) of the sentences
-_DATA = re.compile(r"dict\..+\.txt|[^.]+\.[^.]+-[^.]+\.[^.]+(\.bin|\.idx)?")
 _ADVICE = (
     "it is damaged, or was replaced; get it back, or make the data again with fairseq-preprocess, or, if it is as you "
     "want it, run wean-checksum on its directory"
@@ -105,56 +101,6 @@ def _is_mapped(index_file: Path) -> bool:
         return bool(file.read(9) == MMapIndexedDataset.Index._HDR_MAGIC)
 
 
-def record(folder: Path) -> int:
-    """Write the checksums of all data files in ``folder``; returns how many there are.
-
-    Raises:
-        OSError: if it cannot be written or read.
-        UserError: if there is no data, or its pairs are shifted.
-    """
-    check_lines(folder)
-    paths = [path for path in sorted(folder.iterdir()) if path.is_file()]
-    paths = [path for path in paths if _DATA.fullmatch(path.name) or path.name == _LOG]
-    if not any(_DATA.fullmatch(path.name) for path in paths):
-        raise UserError(f"{folder} has no data that fairseq-preprocess wrote: name the directory that has (--destdir).")
-    Manifest(folder).confirm({path.name: sha256_of(path) for path in paths})
-    return len(paths)
-
-
-def check_lines(folder: Path) -> None:
-    """Refuse data whose sentences are not the lines of its text: raw data is text, that of other data may be there.
-
-    fairseq-preprocess takes a lone carriage return for the end of a line: if both sides have as many, nothing else
-    tells that all later pairs are shifted.
-
-    Raises:
-        UserError: naming the text and the line.
-    """
-    for path in sorted(folder.iterdir()):
-        if _DATA.fullmatch(path.name) and path.suffix not in (".txt", ".bin", ".idx"):
-            check_text(path)
-    log = folder / _LOG
-    if not log.is_file():
-        return
-    for name, sentences in dict(_MADE_FROM.findall(log.read_text(encoding="utf-8", errors="replace"))).items():
-        text = Path(name)
-        if not text.is_file():
-            continue
-        lines, broken, first = 0, 0, 0
-        with text.open("rb") as file:
-            for lines, line in enumerate(file, start=1):
-                inside = line.removesuffix(b"\n").removesuffix(b"\r").count(b"\r")
-                broken += inside
-                first = first or (lines if inside else 0)
-        if broken and int(sentences) == lines + broken:
-            raise UserError(
-                f"the data in {folder} has {sentences} sentences of {text}, which has {lines} lines: line {first} has "
-                "a carriage return in it, which fairseq-preprocess takes for a line's end, so that sentences may be "
-                "paired with others; prepare the text with preprocess/parallel_text.py, which takes it out, and run "
-                "fairseq-preprocess again."
-            )
-
-
 def record_once(folder: Path) -> None:
     """At the beginning of a training: write the checksums that every later command expects, if there are none."""
     if len(Manifest(folder)) and not _is_outdated(folder):
@@ -185,5 +131,5 @@ def checksum_of(folders: list[Path], split: str) -> str | None:
 
 def _is_outdated(folder: Path) -> bool:
     """Whether fairseq-preprocess has written into the folder since the checksums."""
-    manifest, log = Manifest(folder), folder / _LOG
-    return _LOG in manifest and log.is_file() and sha256_of(log) not in manifest.digests(_LOG)
+    manifest, log = Manifest(folder), folder / LOG
+    return LOG in manifest and log.is_file() and sha256_of(log) not in manifest.digests(LOG)

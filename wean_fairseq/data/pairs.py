@@ -17,6 +17,7 @@ from fairseq.data.base_wrapper_dataset import BaseWrapperDataset
 from fairseq.utils import split_paths
 
 from ..errors import UserError
+from ..storage.data_files import check_text
 
 LENGTH_POLICIES = ("drop", "truncate")
 
@@ -153,27 +154,3 @@ def check_pairs(prefix: str, sides: dict[str, Dictionary], dataset_impl: str | N
                 f"{name} has {empty.size} empty line(s) (line {shown}): remove these pairs from both sides and "
                 "preprocess again, or pass --keep-empty-lines."
             )
-
-
-def check_text(path: Path) -> None:
-    """Refuse a text that fairseq fails on, or reads as other lines or words than it has; a missing one is fine.
-
-    Raises:
-        UserError: naming the line.
-    """
-    if not path.is_file():
-        return
-    advice = "prepare the text with preprocess/parallel_text.py, which takes it out"
-    with path.open("rb") as file:
-        for number, raw in enumerate(file, start=1):
-            where = f"line {number} of {path}"
-            if number == 1 and raw.startswith(b"\xef\xbb\xbf"):
-                raise UserError(
-                    f"{where} begins with a byte order mark, which would belong to its first word: {advice}."
-                )
-            if b"\r" in raw.removesuffix(b"\n").removesuffix(b"\r"):
-                raise UserError(f"{where} has a carriage return in it, which fairseq takes for a line's end: {advice}.")
-            try:
-                raw.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise UserError(f"{where} is not UTF-8 ({error.reason}): convert the text to UTF-8 first.") from error

@@ -1,0 +1,44 @@
+"""Trainings one after another, for ``test_distributed.py``: a command of ``warm.py``.
+
+``train-in-turn FILE SHARE``: the file has the arguments of fairseq-train for each name. The share "one" is a process
+alone, which gets the batches of an update as one.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq.models import distributed_fairseq_model as host
+from fairseq.trainer import Trainer
+from fairseq_cli import train
+
+_wrapper, _step = host.DistributedDataParallel, Trainer.train_step
+
+
+def step_with_one_batch(trainer: Trainer, samples: list[dict[str, Any]]) -> Any:
+    """As fairseq's, with all batches in one."""
+    pairs = trainer.task.dataset("train")
+    return _step(trainer, [pairs.collater([pairs[number] for sample in samples for number in sample["id"].tolist()])])
+
+
+def cli_main() -> None:
+    """Train everything.
+
+    PyTorch's own wrapper, fairseq's default, gets no devices, which a CPU has not. DNPG's labels and DRGD's latent
+    variables are without the noise of training, which is another one in other batches, as dropout is.
+    """
+    from wean_fairseq.modules import dnpg_levels
+
+    labels = dnpg_levels.soft_labels
+    host.DistributedDataParallel = lambda device_ids, output_device, **kwargs: _wrapper(**kwargs)
+    dnpg_levels.soft_labels = lambda logits, temperature, noisy: labels(logits, temperature, noisy=False)
+    torch.randn_like = torch.zeros_like
+    _, commands, share = sys.argv
+    if share == "one":
+        Trainer.train_step = step_with_one_batch
+    for name, arguments in json.loads(Path(commands).read_text()).items():
+        print(f"=== {name}", flush=True)
+        sys.argv = ["fairseq-train", *arguments]
+        train.cli_main()

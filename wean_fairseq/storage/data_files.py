@@ -1,0 +1,89 @@
+"""Folders of data that fairseq-preprocess wrote: their checksums, and whether their sentences are the lines of a text.
+
+Nothing here needs fairseq or torch, so that ``wean-checksum``, which every recipe calls, does not wait for them.
+"""
+
+import re
+from pathlib import Path
+
+from ..errors import UserError
+from .files import sha256_of
+from .manifest import Manifest
+
+LOG = "preprocess.log"  # fairseq-preprocess adds to it whenever it writes data
+_MADE_FROM = re.compile(r"^\[[^]\n]+\] (.+): (\d+) sents, ", re.MULTILINE)  # in the log: a text, and its sentences
+_DATA = re.compile(r"dict\..+\.txt|[^.]+\.[^.]+-[^.]+\.[^.]+(\.bin|\.idx)?")
+
+
+def record(folder: Path) -> int:
+    """Write the checksums of all data files in ``folder``; returns how many there are.
+
+    Raises:
+        OSError: if it cannot be written or read.
+        UserError: if there is no data, or its pairs are shifted.
+    """
+    check_lines(folder)
+    paths = [path for path in sorted(folder.iterdir()) if path.is_file()]
+    paths = [path for path in paths if _DATA.fullmatch(path.name) or path.name == LOG]
+    if not any(_DATA.fullmatch(path.name) for path in paths):
+        raise UserError(f"{folder} has no data that fairseq-preprocess wrote: name the directory that has (--destdir).")
+    Manifest(folder).confirm({path.name: sha256_of(path) for path in paths})
+    return len(paths)
+
+
+def check_lines(folder: Path) -> None:
+    """Refuse data whose sentences are not the lines of its text: raw data is text, that of other data may be there.
+
+    fairseq-preprocess takes a lone carriage return for the end of a line: if both sides have as many, nothing else
+    tells that all later pairs are shifted.
+
+    Raises:
+        UserError: naming the text and the line.
+    """
+    for path in sorted(folder.iterdir()):
+        if _DATA.fullmatch(path.name) and path.suffix not in (".txt", ".bin", ".idx"):
+            check_text(path)
+    log = folder / LOG
+    if not log.is_file():
+        return
+    for name, sentences in dict(_MADE_FROM.findall(log.read_text(encoding="utf-8", errors="replace"))).items():
+        text = Path(name)
+        if not text.is_file():
+            continue
+        lines, broken, first = 0, 0, 0
+        with text.open("rb") as file:
+            for lines, line in enumerate(file, start=1):
+                inside = line.removesuffix(b"\n").removesuffix(b"\r").count(b"\r")
+                broken += inside
+                first = first or (lines if inside else 0)
+        if broken and int(sentences) == lines + broken:
+            raise UserError(
+                f"the data in {folder} has {sentences} sentences of {text}, which has {lines} lines: line {first} has "
+                "a carriage return in it, which fairseq-preprocess takes for a line's end, so that sentences may be "
+                "paired with others; prepare the text with preprocess/parallel_text.py, which takes it out, and run "
+                "fairseq-preprocess again."
+            )
+
+
+def check_text(path: Path) -> None:
+    """Refuse a text that fairseq fails on, or reads as other lines or words than it has; a missing one is fine.
+
+    Raises:
+        UserError: naming the line.
+    """
+    if not path.is_file():
+        return
+    advice = "prepare the text with preprocess/parallel_text.py, which takes it out"
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, start=1):
+            where = f"line {number} of {path}"
+            if number == 1 and raw.startswith(b"\xef\xbb\xbf"):
+                raise UserError(
+                    f"{where} begins with a byte order mark, which would belong to its first word: {advice}."
+                )
+            if b"\r" in raw.removesuffix(b"\n").removesuffix(b"\r"):
+                raise UserError(f"{where} has a carriage return in it, which fairseq takes for a line's end: {advice}.")
+            try:
+                raw.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise UserError(f"{where} is not UTF-8 ({error.reason}): convert the text to UTF-8 first.") from error
