@@ -10,8 +10,9 @@ WITH_VENV := PATH="$(CURDIR)/.venv/bin:$$PATH"
 PYTEST_ARGS ?=
 # Tests run side by side, one thread each, and those of a file in one process: they share what the file makes. What
 # tests/integration/conftest.py makes, trained models among it, is made once for all processes. Files keep their order, in
-# which those of a few long tests come first: at the end they would leave all processes but one idle.
-IN_PARALLEL := OMP_NUM_THREADS=1 python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+# which those of a few long tests come first: at the end they would leave all processes but one idle. Without bytecode
+# every process would compile the package anew, and pytest rewrite the assertions of all tests.
+IN_PARALLEL := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help
 help: ## show this list
