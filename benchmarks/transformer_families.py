@@ -185,6 +185,13 @@ def has_ctranslate2() -> bool:
     return True
 
 
+def has_int8() -> bool:
+    """Whether scores by 8-bit integers can be had on this processor."""
+    from wean_fairseq.search.packed_linear import int8_is_exact
+
+    return int8_is_exact()
+
+
 def measure_steps(size: Size, threads: int, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, Any]]:
     """Training steps, interleaved in this process."""
     # The plugin is there by now.
@@ -199,13 +206,16 @@ def measure_steps(size: Size, threads: int, rounds: int, warmup: int, seed: int)
 def measure_search(size: Size, threads: int, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, Any]]:
     """Searches, interleaved in this process."""
     torch.set_num_threads(threads)
-    with built_steps(SEARCHES, size, warmup + rounds, seed, BeamSearchStep) as built:
+    variants = [variant for variant in SEARCHES if INT8 not in variant.flags or has_int8()]
+    with built_steps(variants, size, warmup + rounds, seed, BeamSearchStep) as built:
         steps: dict[str, harness.Step] = dict(built)
         peers = (PEER, "paraphrase_transformer") if has_ctranslate2() else ()
         for name in peers:
             for kind in CT2_TYPES:
                 steps[f"CTranslate2 {kind}, weights of {name}"] = CTranslate2Step(built[name], kind, threads)
-        steps |= {FLOOR: SearchProducts(size, "exact"), FLOOR_INT8: SearchProducts(size, "int8")}
+        steps[FLOOR] = SearchProducts(size, "exact")
+        if has_int8():
+            steps[FLOOR_INT8] = SearchProducts(size, "int8")
         return harness.summarise(harness.interleave(steps, rounds, warmup), PEER)
 
 
@@ -234,7 +244,9 @@ class TrainedStep(BeamSearchStep):
 def measure_trained(args: argparse.Namespace, sentences: int, rounds: int, warmup: int) -> dict[str, Any]:
     """Searches of a trained model, interleaved in this process, and how many first outputs are fairseq's."""
     torch.set_num_threads(1)
-    ways: dict[str, dict[str, bool]] = {STOCK: {"stock_search": True}, "exact": {}, INT8: {"int8_scores": True}}
+    ways: dict[str, dict[str, bool]] = {STOCK: {"stock_search": True}, "exact": {}}
+    if has_int8():
+        ways[INT8] = {"int8_scores": True}
     steps = {name: TrainedStep(args.trained, args.data, flags, sentences) for name, flags in ways.items()}
     same = dict.fromkeys(steps, 0)
     summary = harness.summarise(harness.interleave(steps, rounds, warmup), STOCK)
@@ -271,6 +283,8 @@ def report(data: dict[str, Any]) -> list[str]:
     lines = ["# Transformers", "", *harness.run_lines(data["run"]), size_line(size) + rounds]
     if not data["ctranslate2"]:
         lines.append("* CTranslate2 is not installed, so that its rows are missing.")
+    if not data["int8"]:
+        lines.append("* This processor does not multiply 8-bit integers exactly, so that their rows are missing.")
     for title, summary in data["steps"].items():
         lines += ["", f"## Training step, {title}", "", *time_table("variant", summary), ""]
         floor = summary[FLOOR]["cpu_ms"]
@@ -313,6 +327,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "rounds": rounds,
         "warmup": warmup,
         "ctranslate2": has_ctranslate2(),
+        "int8": has_int8(),
         "memory": {},
         "steps": {},
         "search": {},

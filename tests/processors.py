@@ -5,6 +5,8 @@ from functools import cache
 import pytest
 import torch
 
+from wean_fairseq.search.packed_linear import int8_is_exact
+
 
 @cache
 def has_bf16_lstm() -> bool:
@@ -22,3 +24,9 @@ def needs_bf16_lstm() -> None:
     """Skip a test, in one sentence, where autocast cannot run an LSTM."""
     if not has_bf16_lstm():
         pytest.skip("this processor has no LSTM in bfloat16 (oneDNN needs AVX-512), so autocast cannot be tried")
+
+
+def needs_int8() -> None:
+    """Skip a test, in one sentence, where PyTorch does not multiply 8-bit integers exactly."""
+    if not int8_is_exact():
+        pytest.skip("no exact products of 8-bit integers on this machine")

@@ -12,10 +12,11 @@ import torch
 from torch import nn
 
 from tests.model_contract import EOS, build_model, collate, log_probs, make_batch, unpad
+from tests.processors import needs_int8
 from tests.reference import dress_ls as reference
 from wean_fairseq.errors import UserError
 from wean_fairseq.modules.log_linear import LogLinearOutput
-from wean_fairseq.search.packed_linear import Int8Linear, int8_is_exact
+from wean_fairseq.search.packed_linear import Int8Linear
 
 TINY = {"embed_dim": 6, "hidden_size": 8, "lexical_dim": 5, "init_range": 0.7}
 
@@ -95,8 +96,7 @@ def test_the_releases_sizes_and_start():
 
 def test_biases_that_are_far_apart_cost_int8_no_precision():
     """Expected: rounding is off about as much as with equal biases; unscaled beside weights of 0.3, three times."""
-    if not int8_is_exact():
-        pytest.skip("no exact products of 8-bit integers here")
+    needs_int8()
     torch.manual_seed(1)
     output = LogLinearOutput(64, 64, 500, share=0.1, unk_index=3)
     base, lexical = output.score.out_proj, output.lexical.score.out_proj

@@ -18,6 +18,7 @@ from torch import nn
 from tests.copy_contract import copy_batch, copy_task
 from tests.families import families, tiny
 from tests.model_contract import EOS, build_model, collate, make_dictionary, make_task, sentence, task_inputs
+from tests.processors import needs_int8
 from wean_fairseq.errors import UserError
 from wean_fairseq.modules import QueryEmbedding, TiedOutput
 from wean_fairseq.search import (
@@ -352,8 +353,7 @@ def test_integers_that_a_machine_cannot_multiply_are_refused(monkeypatch):
 )
 def test_scores_by_integers_are_near_those_of_the_model(arch, stock_is_not_used):
     """Expected: teacher forcing in float32. A step of 1/127 of the largest number moves no score by much."""
-    if not packed_linear.int8_is_exact():
-        pytest.skip("no exact products of 8-bit integers on this machine")
+    needs_int8()
     model = make_model(arch, {})
     sample = make_sample(model)
     found = search(FastSequenceGenerator, [model], sample, factors=INT8)
@@ -389,8 +389,7 @@ def test_integers_are_the_factors_of_the_large_maps_too(arch, all_maps_are_laid_
 
     Its rounding of a row does not depend on the others, so that beams and batches make no difference.
     """
-    if not packed_linear.int8_is_exact():
-        pytest.skip("no exact products of 8-bit integers on this machine")
+    needs_int8()
     model = make_model(arch, {})
     sample = make_sample(model)
     found = search(FastSequenceGenerator, [model], sample, factors=INT8)

@@ -7,6 +7,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests import triton_kernels
+from tests.processors import needs_int8
 from wean_fairseq.modules import LevelOutputs, QueryEmbedding
 from wean_fairseq.modules.additive_scores import LARGEST_PART, AdditiveScorer
 from wean_fairseq.search import packed_linear, vocabulary_scores
@@ -212,14 +213,11 @@ def off_by_rounding(inputs: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return half / 2 + inputs.size(1) * of_inputs * of_weight.t() / 4
 
 
-needs_int8 = pytest.mark.skipif(not int8_is_exact(), reason="no exact products of 8-bit integers on this machine")
-
-
-@needs_int8
 @pytest.mark.parametrize("rows", [1, 7, 40])
 @pytest.mark.parametrize("bias", [False, True])
 @torch.no_grad()
 def test_a_product_of_integers_is_as_near_as_its_steps_allow(rows, bias):
+    needs_int8()
     torch.manual_seed(1)
     weight, shift, inputs = torch.randn(330, 70), torch.randn(330) if bias else None, torch.randn(rows, 70)
     inputs[0] *= 1000.0  # a row has its own step
@@ -229,19 +227,19 @@ def test_a_product_of_integers_is_as_near_as_its_steps_allow(rows, bias):
     assert off.max() > 1e-3
 
 
-@needs_int8
 @torch.no_grad()
 def test_a_product_of_integers_does_not_depend_on_the_other_rows():
+    needs_int8()
     torch.manual_seed(1)
     product, inputs = Int8Linear(torch.randn(330, 70), None, 16), torch.randn(40, 70)
     both = torch.cat([inputs, 1000.0 * inputs])
     assert torch.equal(product(both)[:40], product(inputs))
 
 
-@needs_int8
 @torch.no_grad()
 def test_int8_is_for_the_product_alone(scores_class):
     """Expected: what ``Int8Linear`` gives for all words, and everything afterwards in float32."""
+    needs_int8()
     output, embeddings, features = build(300)
     scores = scores_class(output, embeddings, 300, ROWS, INT8)
     log_sum = scores.compute(features)

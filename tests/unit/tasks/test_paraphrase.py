@@ -10,6 +10,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: F401
 from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithAlignment
 
 from tests.model_contract import EOS, build_model, make_dictionary
+from tests.processors import needs_int8
 from wean_fairseq.errors import UserError
 from wean_fairseq.search import FastSequenceGenerator, PaperSequenceGenerator
 from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
@@ -321,6 +322,8 @@ def test_one_model_is_searched_faster_and_everything_else_by_fairseq(data):
 
 @pytest.mark.parametrize("factors", ["bf16", "int8"])
 def test_rounded_scores_are_for_the_faster_search(data, factors):
+    if factors == "int8":
+        needs_int8()
     model = build_model("wean_lstm", make_task(data), embed_dim=6, hidden_size=10)
     task = make_task(data, **{f"{factors}_scores": True})
     assert task.build_generator([model], generation_args()).factors == factors
