@@ -106,7 +106,7 @@ setup(
         ]
     },
     classifiers=[
-        "Programming Language :: Python :: 3.11",
+        *(f"Programming Language :: Python :: {version}" for version in ("3.11", "3.12", "3.13")),
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
         "Typing :: Typed",
     ],
