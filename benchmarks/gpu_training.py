@@ -1,5 +1,6 @@
 """Training as ``fairseq-train`` does it, for ``gpu.py``: optimisers of half precision, and the speed of whole runs."""
 
+import gc
 import json
 import logging
 import statistics
@@ -28,10 +29,6 @@ from workload import ADAM, Size, Variant, make_batches, write_dictionaries
 HALVES = ("--fp16", "--bf16", "--amp")
 # Logged four times, of which the first has the start in it.
 INTERVALS = 4
-
-# Seconds that torch waits for a data worker to end, 5 by default. Each training in this process leaves one to the
-# garbage collector, which closes the queue that would tell it to end, so that every wait lasts as long as it may.
-torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL = 0.1
 
 
 class TransformerVariant(Variant):
@@ -80,7 +77,7 @@ def half_optimizer(cfg: Any, model: torch.nn.Module, device: torch.device) -> An
 def measure_runs(size: Size, device: torch.device, updates: int, seed: int, *more: str) -> dict[str, dict[str, Any]]:
     """Words a second, wall time of an update and peak memory of whole trainings of ``RUNS``, with ``more`` options."""
     rows: dict[str, dict[str, Any]] = {}
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, short_goodbyes():
         write_data(Path(folder), size, updates, seed)
         for run in RUNS:
             words = [word for word in run.command(size) if word != "--cpu" or device.type == "cpu"]
@@ -92,6 +89,22 @@ def measure_runs(size: Size, device: torch.device, updates: int, seed: int, *mor
     return {
         name: row | ({"wall_ratio": row["wall_ms"] / peer} if "wall_ms" in row else {}) for name, row in rows.items()
     }
+
+
+@contextmanager
+def short_goodbyes() -> Iterator[None]:
+    """Let torch wait 0.1 s for a data worker to end, not 5.
+
+    Each training in this process leaves one to the garbage collector, which closes the queue that would tell it to end,
+    so that every wait lasts as long as it may.
+    """
+    workers = torch.utils.data._utils
+    before, workers.MP_STATUS_CHECK_INTERVAL = workers.MP_STATUS_CHECK_INTERVAL, 0.1
+    try:
+        yield
+    finally:
+        gc.collect()  # while the wait is short
+        workers.MP_STATUS_CHECK_INTERVAL = before
 
 
 def measure_run(words: Sequence[str], size: Size, device: torch.device, updates: int, seed: int) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Only pairs marked as duplicates are taken, in Moses tokens unless ``--unit`` ask
 seed and the pairs alone. The usual random split has many single questions of its test set in its training set too;
 ``--question-disjoint`` shares none between splits (pairs that share questions stay together, so that valid and test may
 end up a pair or two smaller). A directory with {train,valid,test}.{src,tgt} is taken as it is split; ``--train``,
-``--valid`` and ``--test`` then draw so many pairs from its splits.
+``--valid`` and ``--test`` then draw so many pairs from its splits, by the places of their lines.
 """
 
 import csv
@@ -49,6 +49,8 @@ def inputs(options: Namespace) -> list[Path]:
         if not files:
             raise InputError(f"{options.data} has no {{train,valid,test}}.{{src,tgt}}; or give the .tsv or .csv file.")
         return files
+    for split, size in SIZES.items():
+        setattr(options, split, getattr(options, split) or size)
     return [options.data]
 
 
@@ -89,13 +91,12 @@ def read_duplicates(preparation: Preparation, path: Path, *, first: bool = False
 
 def build(options: Namespace, preparation: Preparation) -> None:
     """Draw the splits in a first pass over the file, and write one in each of three more, the training pairs last."""
-    asked = {split: getattr(options, split) for split in SIZES}
+    sizes = {split: getattr(options, split) for split in SIZES}
     if options.data.is_dir():
         if options.question_disjoint:
             raise InputError(f"{options.data} is split already: --question-disjoint needs the published file.")
-        write_plain(preparation, plain_files(options.data), asked, options.seed)
+        write_plain(preparation, plain_files(options.data), sizes, options.seed)
         return
-    sizes = {split: asked[split] or size for split, size in SIZES.items()}
     draw = Draw(options.seed, disjoint=options.question_disjoint, key=options.leak_key)
     uncounted = Cleaner(options.unicode)
     for source, target in read_duplicates(preparation, options.data, first=True):
@@ -112,7 +113,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
-    return run(parser(), build, arguments, inputs=inputs)
+    return run(parser(), build, arguments, inputs=inputs, version="2")
 
 
 if __name__ == "__main__":

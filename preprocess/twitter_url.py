@@ -48,6 +48,9 @@ def inputs(options: Namespace) -> list[Path]:
     """The source files; the published tweets are running text, a directory with splits has tokens already."""
     plain = [path for paths in plain_files(options.data).values() for path in paths]
     options.unit = options.unit or ("words" if plain else "moses")
+    if not plain:
+        for split, size in SIZES.items():
+            setattr(options, split, size if getattr(options, split) is None else getattr(options, split))
     names = [RATED_TRAIN, RATED_TEST] + [AUTOMATIC] * (options.setting == "c-dnpg")
     return plain or [options.data / name for name in names]
 
@@ -102,12 +105,11 @@ def write(writer: PairWriter, pairs: Iterator[Pair], splits: list[str] | None = 
 
 def build(options: Namespace, preparation: Preparation) -> None:
     """Write the splits of the setting."""
-    asked = {split: getattr(options, split) for split in SIZES}
+    sizes = {split: getattr(options, split) for split in SIZES}
     plain = plain_files(options.data)
     if plain:
-        write_plain(preparation, plain, asked, options.seed)
+        write_plain(preparation, plain, sizes, options.seed)
         return
-    sizes = {split: size if asked[split] is None else asked[split] for split, size in SIZES.items()}
     rated_train, rated_test, pairs = (options.data / name for name in (RATED_TRAIN, RATED_TEST, AUTOMATIC))
     votes, seed = options.votes, options.seed
     once = rated(preparation, rated_train, votes, first=True)
@@ -133,7 +135,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
-    return run(parser(), build, arguments, inputs=inputs)
+    return run(parser(), build, arguments, inputs=inputs, version="2")
 
 
 if __name__ == "__main__":

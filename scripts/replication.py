@@ -50,16 +50,16 @@ errors, words taken as independent, which makes small differences look surer tha
 than the papers', and data often others: the commands and the notes of the result files say which. One seed unless
 several are named.
 
-Where a command names one of these directories, make it first, from `data/quora` and `data/twitter_url` as
-[preprocess](../preprocess/README.md) makes them:
+Where a command names one of these directories, make it first. `data/quora` and `data/twitter_url` are the splits of
+C-DNPG's authors, Quora's without its final "?" and with a union of public copies to train on: what
+[preprocess](../preprocess/README.md) draws from the published files are other pairs.
 
-| directory, which goes behind `--output` | command |
+| directory | made by, with the directory as `--output` |
 |---|---|
 | `data/quora5k` | `python preprocess/quora.py --data data/quora --train 5000 --valid 1000 --test 4000` |
 | `data/quora20k` | the same with `--train 20000` |
-| `data/quora5k_disjoint` | that of `data/quora5k` with `--question-disjoint` and the published file as `--data` |
-| `data/quora5k_mark` | every line of `data/quora5k` with " ?" behind it: `sed 's/$/ ?/'` |
-| `data/twitter5k` | `python preprocess/twitter_url.py --data data/twitter_url --train 5000` |
+| `data/quora5k_disjoint` | that of `data/quora5k` with `--question-disjoint --unit words`, of one table of all pairs |
+| `data/quora5k_mark` | nothing: the files of `data/quora5k` with " ?" behind every line (`sed 's/$/ ?/'`) |
 
 """
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from random import Random
 from types import MappingProxyType
 
+from corpus.errors import InputError
 from corpus.output import SIDES, SPLITS
 from corpus.preparation import Preparation
 
@@ -27,8 +28,13 @@ def write_plain(
         preparation: the run of the script.
         files: both sides of each split (``plain_files``).
         sizes: pairs to draw from a split, at most; one without a size is written whole, in its own order.
-        seed: of the draws.
+        seed: of the draws (Python's ``Random(seed).shuffle`` of the lines).
+
+    Raises:
+        InputError: if there is no such split to draw from.
     """
+    for split in (split for split, size in sizes.items() if size and split not in files):
+        raise InputError(f"there is no {split}.src with a {split}.tgt to draw --{split} {sizes[split]} from.")
     for split, paths in files.items():
         pairs: Iterable[tuple[str, list[str]]] = preparation.aligned_lines(paths)
         if size := sizes.get(split):

@@ -70,9 +70,11 @@ def observed_train(
 @contextlib.contextmanager
 def _started(line: list[object], output: Any) -> Iterator[subprocess.Popen]:
     """A program of ``warm`` in a group of its own; if left in the end it is killed, and with it what it stands for."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts with & ignores it
     process = subprocess.Popen(
         list(map(str, line)), env=ENVIRONMENT, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
     )
+    signal.signal(signal.SIGINT, before)
     try:
         yield process
     finally:
@@ -80,6 +82,7 @@ def _started(line: list[object], output: Any) -> Iterator[subprocess.Popen]:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         if process.stdout is not None:
+            process.stdout.read()  # until nobody writes: the training, and its data workers, end after the program
             process.stdout.close()
 
 

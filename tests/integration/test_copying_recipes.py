@@ -24,7 +24,7 @@ RECIPES = {
 }
 # With the variables that leave one system.
 FAST = {
-    "copynet/dialogue": {"SYSTEMS": "copynet", "SETS": "ds1"},
+    "copynet/dialogue": {"SYSTEMS": "copynet_query", "SETS": "ds1"},
     "pointer_generator/quora": {"SYSTEMS": "pointer_generator"},
     "copy_transformer/quora": {"SYSTEMS": "copy_transformer"},
 }

@@ -1,12 +1,12 @@
-"""fairseq's commands in processes that are forked off one which has imported PyTorch and fairseq, but not the plugin.
+"""Commands of fairseq and of tests, in processes that are forked off one which has imported PyTorch and fairseq.
 
-Most of the time of a small command goes into these imports. Each still has a process, a folder, an environment, a
-module path and streams of its own, and imports the plugin itself. Scripts find them too: ``programs`` is a folder for
-PATH, and ends a command that is ended by SIGTERM, SIGINT or SIGKILL.
+Most of the time of a small command goes into these imports; the plugin is not among them. Each still has a process, a
+folder, an environment, a module path and streams of its own, and imports the plugin itself. Scripts find them too:
+``programs`` is a folder for PATH, and ends a command that is ended by SIGTERM, SIGINT or SIGKILL.
 
 A caller's umask, limits, process group, ignored signals and descriptors above 2 are not handed on, nor are variables
-that are read once by what is imported already, such as OMP_NUM_THREADS. So tests of signals, limits, locks and locales
-take the programs of ``commands.BIN``.
+that are read once by what is imported already, such as OMP_NUM_THREADS. So tests of other signals, process groups,
+limits, locks and locales take the programs of ``commands.BIN``.
 """
 
 import atexit

@@ -475,11 +475,29 @@ def test_splits_at_hand_are_drawn_from_by_their_sizes(script, tmp_path):
         assert found[f"valid.{side}"] == [f"valid {side} {line}" for line in lines]
 
 
-def test_quora_splits_at_hand_are_not_made_disjoint(tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--question-disjoint"], "{} is split already: --question-disjoint needs the published file."),
+        (["--test", 1], "there is no test.src with a test.tgt to draw --test 1 from."),
+    ],
+)
+def test_quora_splits_at_hand_are_what_they_are(tmp_path, options, message, capsys):
     write(tmp_path / "train.src", ["one"])
     write(tmp_path / "train.tgt", ["two"])
-    assert run("quora", "--data", tmp_path, "--output", tmp_path / "out", "--question-disjoint") == 2
-    assert "is split already" in capsys.readouterr().err
+    assert run("quora", "--data", tmp_path, "--output", tmp_path / "out", *options) == 2
+    assert capsys.readouterr().err == f"quora: error: {message.format(tmp_path)}\n"
+    assert not (tmp_path / "out").exists()
+
+
+def test_quora_sizes_of_a_default_draw_are_on_record(tmp_path, capsys):
+    sizes = {"train": 100_000, "valid": 4_000, "test": 20_000}  # RBM's, whose draw the paraphrase literature takes
+    data = write_quora(tmp_path / "q.tsv", "\t", duplicates(24_001))
+    line = ["quora", "--data", data, "--output", tmp_path / "out", "--unit", "words"]
+    assert run(*line) == 0
+    assert sizes.items() <= manifest_of(tmp_path / "out")["options"].items()
+    assert run(*line, "--train", 100_000) == 0
+    assert "is complete already" in capsys.readouterr().out
 
 
 def test_quora_question_disjoint_split_shares_no_question(tmp_path):
