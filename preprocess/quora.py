@@ -17,7 +17,7 @@ from pathlib import Path
 
 from corpus.command import build_parser, run, whole_number
 from corpus.errors import InputError
-from corpus.plain import plain_files, write_plain
+from corpus.plain import plain_files, set_default_sizes, write_plain
 from corpus.preparation import Preparation
 from corpus.sampling import Draw
 
@@ -49,8 +49,7 @@ def inputs(options: Namespace) -> list[Path]:
         if not files:
             raise InputError(f"{options.data} has no {{train,valid,test}}.{{src,tgt}}; or give the .tsv or .csv file.")
         return files
-    for split, size in SIZES.items():
-        setattr(options, split, getattr(options, split) or size)
+    set_default_sizes(options, SIZES)
     return [options.data]
 
 

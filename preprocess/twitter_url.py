@@ -19,7 +19,7 @@ from pathlib import Path
 
 from corpus.command import build_parser, run, whole_number
 from corpus.errors import InputError
-from corpus.plain import plain_files, write_plain
+from corpus.plain import plain_files, set_default_sizes, write_plain
 from corpus.preparation import PairWriter, Preparation
 from corpus.sampling import Draw
 
@@ -49,8 +49,7 @@ def inputs(options: Namespace) -> list[Path]:
     plain = [path for paths in plain_files(options.data).values() for path in paths]
     options.unit = options.unit or ("words" if plain else "moses")
     if not plain:
-        for split, size in SIZES.items():
-            setattr(options, split, size if getattr(options, split) is None else getattr(options, split))
+        set_default_sizes(options, SIZES)
     names = [RATED_TRAIN, RATED_TEST] + [AUTOMATIC] * (options.setting == "c-dnpg")
     return plain or [options.data / name for name in names]
 

@@ -25,7 +25,7 @@ def reliability(pytestconfig: pytest.Config) -> Reliability:
 
 
 def pytest_collection_finish() -> None:
-    """What is imported and collected stays: looking through it for garbage takes a third of a second each time."""
+    """Imports and collected tests stay: looking through them for garbage takes a third of a second each time."""
     gc.freeze()
 
 

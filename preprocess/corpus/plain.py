@@ -1,5 +1,6 @@
 """Data sets that are at hand as plain ``{train,valid,test}.{src,tgt}``, whatever their published format is."""
 
+from argparse import Namespace
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from random import Random
@@ -14,6 +15,13 @@ def plain_files(folder: Path) -> dict[str, list[Path]]:
     """The splits of which both sides are in the folder, the held-out ones first."""
     found = {split: [folder / f"{split}.{side}" for side in SIDES] for split in reversed(SPLITS)}
     return {split: paths for split, paths in found.items() if all(path.is_file() for path in paths)}
+
+
+def set_default_sizes(options: Namespace, sizes: Mapping[str, int]) -> None:
+    """Put the sizes of the splits that were not given into the options, and so into the manifest."""
+    for split, size in sizes.items():
+        if getattr(options, split) is None:
+            setattr(options, split, size)
 
 
 def write_plain(

@@ -45,8 +45,7 @@ def audited(data: Path, checkpoint: Path, folder: Path, tools: list[str], number
         "kind": kind,
     }
     command = json.dumps({**given, "number": number, "seed": number})
-    environment = {**ENVIRONMENT, "PYTHONPATH": str(ROOT)}  # the plugin of these tests, whatever is installed
-    status, said, errors = warm.run(["audited"], command, ROOT, environment, 1200)
+    status, said, errors = warm.run(["audited"], command, ROOT, ENVIRONMENT, 1200)
     assert status == 0, said[-2000:] + errors[-4000:]
     found = json.loads(said.splitlines()[-1])
     assert all(found["control"].values()) and len(found["control"]) > len(ACTIONS) + len(WITHOUT_CALLS) // 2

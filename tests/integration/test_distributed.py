@@ -26,7 +26,6 @@ from tests.integration import warm
 from tests.integration.commands import (
     ENVIRONMENT,
     KEPT,
-    ROOT,
     TIMEOUT,
     USER_DIR,
     parameters,
@@ -216,8 +215,7 @@ def start(
     (folder / f"{share}.json").write_text(json.dumps(commands))
     line = [str(warm.programs() / "train-in-turn"), str(folder / f"{share}.json"), share]
     with (folder / f"{share}.log").open("w") as log:
-        environment = {**ENVIRONMENT, "PYTHONPATH": str(ROOT)}  # the plugin is imported from where --user-dir finds it
-        return subprocess.Popen(line, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        return subprocess.Popen(line, env=ENVIRONMENT, stdout=log, stderr=subprocess.STDOUT)
 
 
 def wait_for(folder: Path, running: Mapping[str, subprocess.Popen]) -> None:

@@ -240,7 +240,9 @@ def _execute(
     os.chdir(cwd)
     sys.argv = line
     given = environment.get("PYTHONPATH")
-    folders = map(os.path.abspath, given.split(os.pathsep)) if given else ()
+    folders = [*map(os.path.abspath, given.split(os.pathsep))] if given else []
+    if module.startswith("tests."):  # these import the plugin themselves, from where --user-dir finds it
+        folders.insert(0, str(Path(__file__).parents[2]))
     sys.path[:] = [str(Path(sys.executable).parent), *folders, *module_path]
     multiprocessing.set_start_method(None, force=True)  # the platform's, as in a process of its own
     # Some commands set their log up before they import fairseq, others leave it as that does.
