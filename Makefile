@@ -41,7 +41,7 @@ check: ## lint, types and the fast tests, before every commit; make check TESTS=
 	@$(WITH_VENV) $(IN_PARALLEL) --quiet $(TESTS) $(PYTEST_ARGS)
 
 .PHONY: mutants
-mutants: setup ## breaks the package on purpose and says which breaks no test notices (half an hour on two cores)
+mutants: setup ## breaks the package on purpose and says which breaks no test notices (ten minutes)
 	@$(WITH_VENV) OMP_NUM_THREADS=1 python scripts/mutants.py $(MUTANTS_ARGS)
 
 .PHONY: test-slow

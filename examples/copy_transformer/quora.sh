@@ -30,7 +30,7 @@ read -ra sizes <<<"$SIZES"
 declare -A model=(
   [transformer]="--arch paraphrase_transformer"
   [copy_transformer]="--arch copy_transformer"
-  [copy_transformer_query]="--arch copy_transformer --output-layer query_embedding"
+  [copy_transformer_query]="--arch copy_transformer"
 )
 
 remember "DATA=$(realpath "$DATA")" "SIZES=$SIZES" "RATE=$RATE" "WARMUP=$WARMUP" "WORDS=$WORDS"

@@ -40,7 +40,6 @@ for set in $SETS; do
     # As for the synthetic rules, attention sees the position of each character and how much attention it had so far.
     features=()
     [[ ${system%_query} == enc_dec ]] || features=(--location-width 57 --attention-coverage)
-    [[ $system != *_query ]] || features+=(--output-layer query_embedding)
     train "$system" "${system%_query}" "${features[@]}" "${schedule[@]}" "${optimisation[@]}"
     generate "$system" "$set" --beam "$BEAM" --nbest 10 --max-len-b 57
   done

@@ -28,7 +28,7 @@ search=(--max-pair-length 20 --length-policy truncate)
 read -ra sizes <<<"$SIZES"
 declare -A model=(
   [dnpg]="--arch dnpg"
-  [dnpg_query]="--arch dnpg --output-layer query_embedding"
+  [dnpg_query]="--arch dnpg"
   [dnpg_weak]="--arch dnpg --decoder-labels weak"
 )
 for system in $SYSTEMS; do

@@ -4,13 +4,15 @@
 # train SYSTEM ARCH [ARGUMENTS...]: -> $RUN/SYSTEM/checkpoint_best.pt; resumes from the last checkpoint. TOKENS, TRAIN_FLAGS and
 # PATIENCE come after the recipe's own arguments, so that they win. With RATES or DROPOUTS every combination is trained in
 # $RUN/SYSTEM/tries, and $RUN/SYSTEM is linked to the one that is best on validation. RATES_SYSTEM (RATES_cdnpg_r_s for
-# cdnpg_r+s) is a system's own list: optimisers differ in what rates they bear.
+# cdnpg_r+s) is a system's own list: optimisers differ in what rates they bear. A SYSTEM with _query, as copynet_query, is
+# the ARCH whose output layer queries the embeddings of the words that it generates (WEAN).
 train() {
   local system=$1 arch=$2 flags rates rate dropout tried
   shift 2
   rates=RATES_${system//[^[:alnum:]]/_}
   rates=${!rates:-${RATES:-}}
   train_side_by_side
+  [[ $system != *_query ]] || set -- --output-layer query_embedding "$@"
   read -ra flags <<<"${TRAIN_FLAGS:-}"
   # No batch has more pairs than tokens.
   set -- "$@" ${TOKENS:+--max-tokens "$TOKENS" --batch-size "$TOKENS"} "${flags[@]}" ${PATIENCE:+--patience "$PATIENCE"}

@@ -25,10 +25,8 @@ prepare quora --data "$DATA" --lowercase
 test_of_text test
 binarise "$WORDS" 0 --dataset-impl raw
 for system in $SYSTEMS; do
-  layer=()
-  [[ $system != *_query ]] || layer=(--output-layer query_embedding)
-  train "$system" "${system%_query}" "${layer[@]}" --optimizer adagrad_accumulator --initial-accumulator-value 0.1 \
-    --lr "$RATE" --clip-norm 2 --batch-size "$BATCH" --max-pair-length 20 --length-policy truncate --no-epoch-checkpoints
+  train "$system" "${system%_query}" --optimizer adagrad_accumulator --initial-accumulator-value 0.1 --lr "$RATE" \
+    --clip-norm 2 --batch-size "$BATCH" --max-pair-length 20 --length-policy truncate --no-epoch-checkpoints
   generate "$system" test --beam "$BEAM" --max-len-b 20
 done
 samples test 20

@@ -169,15 +169,13 @@ def _sides(cfg: dict[str, Any], folder: Path) -> dict[str, str]:
 
 def _dictionary_files(cfg: dict[str, Any], folder: Path, state: dict[str, Any], checkpoint: str) -> list[Path]:
     """The dictionaries of both sides, which must be those of the training."""
-    from fairseq.data import Dictionary
-
     sides = [cfg["source_lang"], cfg["target_lang"]]
     paths = [folder / f"dict.{side}.txt" for side in dict.fromkeys(sides)]
     for path in paths:
         if not path.is_file():
             raise UserError(f"{folder} has no {path.name}: give the directory of the dictionaries with --data.")
     trained = (state.get("task_state") or {}).get("dictionaries") or {}
-    loaded = {side: Dictionary.load(str(folder / f"dict.{side}.txt")) for side in sides}
+    loaded = {side: dictionaries.load(str(folder / f"dict.{side}.txt")) for side in sides}
     dictionaries.check(trained, loaded, checkpoint, str(folder))
     return paths
 

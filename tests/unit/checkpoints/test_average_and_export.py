@@ -208,6 +208,9 @@ def test_what_cannot_be_exported(tmp_path, data, exported):
     (data / "dict.tgt.txt").write_text("".join(reversed(lines)))
     with pytest.raises(UserError, match=r"dict\.tgt\.txt in .* has its words in another order"):
         export(tmp_path / "a.pt", tmp_path / "second", data)
+    (data / "dict.tgt.txt").write_text("a word without its number\n")
+    with pytest.raises(UserError, match=r"dict\.tgt\.txt is no dictionary: "):
+        export(tmp_path / "a.pt", tmp_path / "second", data)
     assert not (tmp_path / "second").exists() and not (tmp_path / "second.tmp").exists()
     with pytest.raises(UserError, match=r"there is no .*model\.safetensors"):
         read_export(tmp_path / "model.safetensors")
