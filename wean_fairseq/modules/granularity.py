@@ -144,8 +144,7 @@ class GranularCrossAttention(GranularityAttention):
 
 
 def init_granularity(network: nn.Module) -> None:
-    """Start the heads of a network like its other maps: w_G from N(0, 0.02), b_G 0, so that z is about 1/2."""
+    """Start the heads of a network like its other maps: w_G from N(0, 0.02); b_G is 0, so that z is about 1/2."""
     for module in network.modules():
         if isinstance(module, GranularityHead):
             nn.init.normal_(module.weight, std=INIT_STD)
-            nn.init.zeros_(module.bias)
