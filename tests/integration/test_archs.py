@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 ENGLISH = {"embed_dim": 256, "hidden_size": 256, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.4}
 CHINESE = {"embed_dim": 512, "hidden_size": 512, "encoder_layers": 2, "decoder_layers": 1, "dropout": 0.0}
 EXPECTED = {
-    "wean_lstm": {"query_score": "general", **ENGLISH},
+    "wean_lstm": {"query_score": "general", "detach_query_embedding": False, **ENGLISH},
     "wean_lstm_pwkp": {"query_score": "general", **ENGLISH},
     "wean_lstm_ew_sew": {"query_score": "general", **ENGLISH},
     "wean_lstm_lcsts": {"query_score": "general", **CHINESE},
@@ -25,7 +25,7 @@ EXPECTED = {
 }
 
 # CopyNet paper sec. 5.1 and 5.2, and the authors' released configuration; all three systems have the same sizes.
-SYMBOLS = {"embed_dim": 150, "hidden_size": 300, "cell": "gru", "readout": "state", "location_width": 0}
+SYMBOLS = {"embed_dim": 150, "hidden_size": 300, "cell": "gru", "readout": "state", "location_width": 0, "dropout": 0.0}
 SUMMARIES = SYMBOLS | {"embed_dim": 350, "hidden_size": 500}
 RELEASE = SYMBOLS | {"attention_dim": 1000, "readout": "full", "attention_coverage": True, "location_width": 57}
 # See et al., ACL 2017, sec. 5.
@@ -55,9 +55,16 @@ COPYING = {
 }
 GRANULARITY = {"ga_length": "true", "ga_cross": "none", **TRANSFORMER}
 # DNPG (Li et al., ACL 2019), sec. 4: the table of its two levels; it copies.
-COPYING["dnpg"] = {"phrase_dim": 300, "phrase_heads": 6, "sentence_dim": 150, "sentence_heads": 3, "encoder_layers": 3}
+LEVELS = {"phrase_dim": 300, "phrase_heads": 6, "sentence_dim": 150, "sentence_heads": 3, "encoder_layers": 3}
+COPYING["dnpg"] = LEVELS | {"attention_dropout": 0.1}
 # Residual LSTM (Prakash et al., COLING 2016), sec. 3.2.
-STACK = {"embed_dim": 512, "hidden_size": 512, "num_layers": 4, "dropout": 0.5}
+STACK = {"embed_dim": 512, "hidden_size": 512, "num_layers": 4, "dropout": 0.5, "residual_recurrent": False}
+# FSET (Kazemnejad et al., ACL 2020): its authors' research code.
+FSET = {"embed_dim": 128, "ffn_dim": 512, "encoder_layers": 6, "decoder_layers": 6, "attention_heads": 8}
+FSET |= {"edit_layers": 4, "edit_dim": 128, "micro_dim": 64, "dropout": 0.3, "attention_dropout": 0.3}
+# NTS (Nisioi et al., ACL 2017), sec. 2; its release reads the source as it is, and starts words like other weights.
+NTS = {"embed_dim": 500, "hidden_size": 500, "num_layers": 2, "dropout": 0.3, "attention_score": "general"}
+NTS |= {"reverse_source": False, "local_dim": 0, "missing_vector_std": 0.0}
 # Archs whose dictionary has no slots.
 PLAIN = {
     "granularity_transformer": {"ga_variant": "product", **GRANULARITY},
@@ -69,15 +76,14 @@ PLAIN = {
     "residual_lstm": {"residual_every": 2, **STACK},
     # SRB (Ma et al., ACL 2017): its release; RNN-distract (Chen et al., IJCAI 2016): sizes of CopyNet for LCSTS;
     # DRGD (Li et al., EMNLP 2017): its release.
-    "srb": {"embed_dim": 400, "hidden_size": 500, "relevance_weight": 0.0001},
+    "srb": {"embed_dim": 400, "hidden_size": 500, "relevance_weight": 0.0001, "dropout": 0.0},
     "rnn_distract": {"embed_dim": 350, "hidden_size": 500, "distract_content": 0.0},
     "drgd": {"embed_dim": 350, "hidden_size": 500, "latent_dim": 0, "kl_weight": 1.0},
-    # FSET (Kazemnejad et al., ACL 2020): its authors' research code.
-    "fset": {"embed_dim": 128, "encoder_layers": 6, "edit_layers": 4, "edit_dim": 128, "micro_dim": 64, "dropout": 0.3},
+    "fset": FSET,
     "stacked_lstm": {"residual_every": 0, **STACK},
-    # NTS (Nisioi et al., ACL 2017), sec. 2; EncDecA (Zhang and Lapata, EMNLP 2017), sec. 5.
-    "nts": {"embed_dim": 500, "hidden_size": 500, "num_layers": 2, "dropout": 0.3, "attention_score": "general"},
-    "nts_w2v": {"embed_dim": 500, "local_dim": 200, "missing_vector_std": 0.9},
+    "nts": NTS,
+    "nts_w2v": NTS | {"local_dim": 200, "missing_vector_std": 0.9},
+    # EncDecA (Zhang and Lapata, EMNLP 2017), sec. 5.
     "enc_dec_a": {
         "embed_dim": 300,
         "hidden_size": 256,
@@ -89,18 +95,18 @@ PLAIN = {
     "dress_ls": {"embed_dim": 300, "hidden_size": 256, "lexical_dim": 256, "lexical_share": 0.1, "dropout": 0.2},
 }
 # MTA-LSTM (Feng et al., IJCAI 2018), sec. 4.2, which trains SC-LSTM in its own sizes; PPG (Wang et al., 2016); PC-SAN.
-LSTM = {"embed_dim": 300, "hidden_size": 800, "num_layers": 2}
+LSTM = {"embed_dim": 300, "hidden_size": 800, "num_layers": 2, "dropout": 0.5}
 SMALL = {"embed_dim": 128, "hidden_size": 256}
 SMALL_TRANSFORMER = {"embed_dim": 128, "ffn_dim": 512, "decoder_layers": 2, "attention_heads": 4}
 ESSAYS = {
-    "mta_lstm": {"topic_mode": "mta", "init_range": 0.04, **LSTM},
+    "mta_lstm": {"topic_mode": "mta", "init_range": 0.04, "coverage_loss_weight": 0.1, **LSTM},
     "tat_lstm": {"topic_mode": "tat", **LSTM},
     "tav_lstm": {"topic_mode": "tav", **LSTM},
     "mta_lstm_small": {"topic_mode": "mta", **SMALL},
     "sc_lstm": {"control_loss_weight": 0.0, **LSTM},
     "sc_lstm_small": SMALL,
-    "ppg": {"embed_dim": 512, "hidden_size": 512},
-    "ppg_small": SMALL,
+    "ppg": {"embed_dim": 512, "hidden_size": 512, "dropout": 0.0, "init_range": 0.0},
+    "ppg_small": SMALL | {"dropout": 0.3},
     "pc_san": {"embed_dim": 768, "ffn_dim": 3072, "decoder_layers": 6, "attention_heads": 8},
     "pc_san_small": SMALL_TRANSFORMER,
 }
