@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from corpus.command import build_parser, run, whole_number
-from corpus.plain import plain_files, write_plain
+from corpus.plain import plain_files, refuse_choices, set_missing, write_plain
 from corpus.preparation import Preparation
 
 PARTS = {"test": "PART_III.txt", "valid": "PART_II.txt", "train": "PART_I.txt"}
@@ -31,7 +31,7 @@ def parser() -> ArgumentParser:
     options.set_defaults(unit=None, words=None)
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="directory with the released files")
     options.add_argument("--setting", choices=tuple(SETTINGS), default="wean", help="tokens and size of the dictionary")
-    options.add_argument("--score", type=whole_number(0), default=3, metavar="N", help="lowest score of a scored pair")
+    options.add_argument("--score", type=whole_number(0), metavar="N", help="lowest score of a scored pair (3)")
     return options
 
 
@@ -40,10 +40,12 @@ def inputs(options: Namespace) -> list[Path]:
     unit, words = SETTINGS[options.setting]
     options.unit = options.unit or unit
     options.words = words if options.words is None else options.words
-    if (options.data / PARTS["train"]).is_file():
-        return [options.data / name for name in PARTS.values()]
-    plain = plain_files(options.data)
-    return [path for paths in plain.values() for path in paths] or [options.data / name for name in PARTS.values()]
+    plain = {} if (options.data / PARTS["train"]).is_file() else plain_files(options.data)
+    if plain:
+        refuse_choices(options, "score")
+        return [path for paths in plain.values() for path in paths]
+    set_missing(options, {"score": 3})
+    return [options.data / name for name in PARTS.values()]
 
 
 def read_documents(lines: Iterable[str], broken: list[int]) -> Iterator[Document]:

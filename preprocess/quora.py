@@ -17,7 +17,7 @@ from pathlib import Path
 
 from corpus.command import build_parser, run, whole_number
 from corpus.errors import InputError
-from corpus.plain import plain_files, set_default_sizes, write_plain
+from corpus.plain import plain_files, refuse_choices, set_missing, write_plain
 from corpus.preparation import Preparation
 from corpus.sampling import Draw
 
@@ -48,8 +48,9 @@ def inputs(options: Namespace) -> list[Path]:
         files = [path for paths in plain_files(options.data).values() for path in paths]
         if not files:
             raise InputError(f"{options.data} has no {{train,valid,test}}.{{src,tgt}}; or give the .tsv or .csv file.")
+        refuse_choices(options, "question_disjoint")
         return files
-    set_default_sizes(options, SIZES)
+    set_missing(options, SIZES)
     return [options.data]
 
 
@@ -92,8 +93,6 @@ def build(options: Namespace, preparation: Preparation) -> None:
     """Draw the splits in a first pass over the file, and write one in each of three more, the training pairs last."""
     sizes = {split: getattr(options, split) for split in SIZES}
     if options.data.is_dir():
-        if options.question_disjoint:
-            raise InputError(f"{options.data} is split already: --question-disjoint needs the published file.")
         write_plain(preparation, plain_files(options.data), sizes, options.seed)
         return
     draw = Draw(options.seed, disjoint=options.question_disjoint, key=options.leak_key)

@@ -19,11 +19,12 @@ from pathlib import Path
 
 from corpus.command import build_parser, run, whole_number
 from corpus.errors import InputError
-from corpus.plain import plain_files, set_default_sizes, write_plain
+from corpus.plain import plain_files, refuse_choices, set_missing, write_plain
 from corpus.preparation import PairWriter, Preparation
 from corpus.sampling import Draw
 
 SIZES = {"train": 110_000, "valid": 1_000, "test": 5_000}  # pairs that are drawn from the published files
+CHOICES = {"setting": "c-dnpg", "votes": 4}  # of these pairs
 RATED_TRAIN, RATED_TEST = "Twitter_URL_Corpus_train.txt", "Twitter_URL_Corpus_test.txt"
 AUTOMATIC = "2016_Oct_10--2017_Jan_08_paraphrase.txt"
 _VOTES = re.compile(r"\(\s*([0-6])\s*,\s*6\s*\)")
@@ -35,8 +36,8 @@ def parser() -> ArgumentParser:
     options = build_parser("twitter_url", __doc__)
     options.set_defaults(unit=None)
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="directory with the published files")
-    options.add_argument("--setting", choices=("c-dnpg", "human"), default="c-dnpg", help="what is trained on")
-    options.add_argument("--votes", type=whole_number(1), default=4, metavar="N", help="raters of six who accepted it")
+    options.add_argument("--setting", choices=("c-dnpg", "human"), help="what is trained on (c-dnpg)")
+    options.add_argument("--votes", type=whole_number(1), metavar="N", help="raters of six who accepted it (4)")
     options.add_argument("--train", type=whole_number(0), metavar="N", help="automatic pairs (110,000), 0 = all")
     options.add_argument("--valid", type=whole_number(1), metavar="N", help="validation pairs (1,000)")
     options.add_argument("--test", type=whole_number(1), metavar="N", help="test pairs (c-dnpg; 5,000)")
@@ -48,8 +49,10 @@ def inputs(options: Namespace) -> list[Path]:
     """The source files; the published tweets are running text, a directory with splits has tokens already."""
     plain = [path for paths in plain_files(options.data).values() for path in paths]
     options.unit = options.unit or ("words" if plain else "moses")
-    if not plain:
-        set_default_sizes(options, SIZES)
+    if plain:
+        refuse_choices(options, *CHOICES)
+    else:
+        set_missing(options, SIZES | CHOICES)
     names = [RATED_TRAIN, RATED_TEST] + [AUTOMATIC] * (options.setting == "c-dnpg")
     return plain or [options.data / name for name in names]
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from random import Random
 from types import MappingProxyType
+from typing import Any
 
 from corpus.errors import InputError
 from corpus.output import SIDES, SPLITS
@@ -17,11 +18,26 @@ def plain_files(folder: Path) -> dict[str, list[Path]]:
     return {split: paths for split, paths in found.items() if all(path.is_file() for path in paths)}
 
 
-def set_default_sizes(options: Namespace, sizes: Mapping[str, int]) -> None:
-    """Put the sizes of the splits that were not given into the options, and so into the manifest."""
-    for split, size in sizes.items():
-        if getattr(options, split) is None:
-            setattr(options, split, size)
+def set_missing(options: Namespace, values: Mapping[str, Any]) -> None:
+    """Put values that were not given into the options, and so into the manifest."""
+    for name, value in values.items():
+        if getattr(options, name) is None:
+            setattr(options, name, value)
+
+
+def refuse_choices(options: Namespace, *names: str) -> None:
+    """Refuse options that choose among published pairs, where the splits are at hand.
+
+    Raises:
+        InputError: naming the option.
+    """
+    for name in names:
+        given = getattr(options, name)
+        if given is not None and given is not False:  # 0 was given
+            raise InputError(
+                f"{options.data} is split already: --{name.replace('_', '-')} chooses among published pairs; leave it "
+                "out, or give --data what was published."
+            )
 
 
 def write_plain(

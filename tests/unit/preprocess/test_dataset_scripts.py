@@ -476,17 +476,31 @@ def test_splits_at_hand_are_drawn_from_by_their_sizes(script, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("script", "option"),
     [
-        (["--question-disjoint"], "{} is split already: --question-disjoint needs the published file."),
-        (["--test", 1], "there is no test.src with a test.tgt to draw --test 1 from."),
+        ("quora", ["--question-disjoint"]),
+        ("twitter_url", ["--setting", "human"]),
+        ("twitter_url", ["--votes", 4]),  # the default, given by name
+        ("lcsts", ["--score", 0]),
     ],
 )
-def test_quora_splits_at_hand_are_what_they_are(tmp_path, options, message, capsys):
+def test_splits_at_hand_leave_no_published_pairs_to_choose_among(script, option, tmp_path, capsys):
+    for split in ("train", "valid", "test"):
+        for side in ("src", "tgt"):
+            write(tmp_path / f"{split}.{side}", ["one"])
+    assert run(script, "--data", tmp_path, "--output", tmp_path / "out", *option) == 2
+    assert capsys.readouterr().err == (
+        f"{script}: error: {tmp_path} is split already: {option[0]} chooses among published pairs; leave it out, "
+        "or give --data what was published.\n"
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_splits_at_hand_that_are_not_there_are_not_drawn_from(tmp_path, capsys):
     write(tmp_path / "train.src", ["one"])
     write(tmp_path / "train.tgt", ["two"])
-    assert run("quora", "--data", tmp_path, "--output", tmp_path / "out", *options) == 2
-    assert capsys.readouterr().err == f"quora: error: {message.format(tmp_path)}\n"
+    assert run("quora", "--data", tmp_path, "--output", tmp_path / "out", "--test", 1) == 2
+    assert capsys.readouterr().err == "quora: error: there is no test.src with a test.tgt to draw --test 1 from.\n"
     assert not (tmp_path / "out").exists()
 
 
