@@ -1,14 +1,17 @@
-"""Training mode of every family, as data: a file a family, named like its file or folder in ``wean_fairseq/models``.
+"""Training of every family, as data: a file a family, named like its file or folder in ``wean_fairseq/models``.
 
-``CASES`` of each file says which tensors are dropped, by which option, and from which distribution the weights start;
-``tests/unit/models/test_training_mode.py`` watches a model and compares. Where a start is a paper's or a release's, the
-file says so; PyTorch's defaults are what neither of them mentions.
+``SETTINGS`` has the options of each arch that its paper or release gives; ``tests/integration/test_archs.py`` compares
+them and builds the archs, for ``TASK``, with so many ``SLOTS`` for copied words. ``CASES`` says which tensors are
+dropped, by which option, and from which distribution the weights start; ``tests/unit/models/test_training_mode.py``
+watches a model and compares. Where a start is a paper's or a release's, the file says so; PyTorch's defaults are what
+neither of them mentions.
 """
 
 import functools
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import scipy.stats
@@ -114,11 +117,15 @@ class Case:
     inputs: Callable[[nn.Module, dict[str, Tensor]], dict[str, Tensor]] = task_inputs
 
 
+def declared() -> dict[str, ModuleType]:
+    """The file of each registered family; a family without one is an error that says so."""
+    return {family: importlib.import_module(f"tests.training.{family}") for family in families()}
+
+
 def cases() -> dict[str, Case]:
-    """The cases of all families by an id; a registered family without a file is an error that says so."""
-    found: dict[str, Case] = {}
-    for family in families():
-        declared = importlib.import_module(f"tests.training.{family}")
-        for number, case in enumerate(declared.CASES):
-            found[f"{family}-{number}-{case.arch}"] = case
-    return found
+    """The cases of all families by an id."""
+    return {
+        f"{family}-{number}-{case.arch}": case
+        for family, file in declared().items()
+        for number, case in enumerate(file.CASES)
+    }

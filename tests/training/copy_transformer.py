@@ -2,6 +2,13 @@
 
 from . import CROSS_ATTENTION, DECODER, ENCODER, SELF_ATTENTION, Case, Dropped, constant, normal, pytorch
 
+# C-DNPG's section 4 and its released code.
+TABLE2 = {"embed_dim": 450, "ffn_dim": 1024, "encoder_layers": 3, "decoder_layers": 3, "attention_heads": 9}
+SETTINGS = {
+    "copy_transformer": {"copy_mode": "gate", **TABLE2},
+    "paraphrase_transformer": {"copy_mode": "none", **TABLE2},
+}
+SLOTS = 64
 SIZES = {"embed_dim": 6, "ffn_dim": 14, "attention_heads": 3, "encoder_layers": 1, "decoder_layers": 2}
 # Dropout falls on the normalised embedding, the weights of every attention, and the output of every part.
 PARTS = [

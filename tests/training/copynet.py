@@ -2,6 +2,21 @@
 
 from . import DECODER, ENCODER, Case, Dropped, constant, normal, uniform
 
+# Sections 5.1 and 5.2, and the authors' released configurations; all three systems have the same sizes.
+SYMBOLS = {"embed_dim": 150, "hidden_size": 300, "cell": "gru", "readout": "state", "location_width": 0, "dropout": 0.0}
+SUMMARIES = SYMBOLS | {"embed_dim": 350, "hidden_size": 500}
+RELEASE = SYMBOLS | {"attention_dim": 1000, "readout": "full", "attention_coverage": True}
+SETTINGS = {
+    "copynet": {"system": "copynet", **SYMBOLS},
+    "rnnsearch": {"system": "rnnsearch", **SYMBOLS},
+    "enc_dec": {"system": "enc_dec", **SYMBOLS},
+    "copynet_lcsts": {"system": "copynet", **SUMMARIES},
+    "rnnsearch_lcsts": {"system": "rnnsearch", **SUMMARIES},
+    "enc_dec_lcsts": {"system": "enc_dec", **SUMMARIES},
+    "copynet_lcsts_release": {"system": "copynet", **RELEASE, "embed_dim": 500, "hidden_size": 750},
+    "copynet_release": {"system": "copynet", **RELEASE, "location_width": 57},
+}
+SLOTS = 64
 SIZES = {"embed_dim": 6, "hidden_size": 10, "attention_dim": 5}
 WORDS = [Dropped(side, "embedding", 6) for side in (ENCODER, DECODER)]
 STARTS = {

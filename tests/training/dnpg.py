@@ -14,6 +14,10 @@ from . import (
     pytorch,
 )
 
+# Li et al., ACL 2019, section 4: the table of its two levels.
+LEVELS = {"phrase_dim": 300, "phrase_heads": 6, "sentence_dim": 150, "sentence_heads": 3, "encoder_layers": 3}
+SETTINGS = {"dnpg": LEVELS | {"attention_dropout": 0.1}}
+SLOTS = 64
 SIZES = {
     "phrase_dim": 8,
     "phrase_heads": 2,

@@ -7,6 +7,10 @@ encoder reads two sentences of 1 token, and its decoder two of 2, in one layer e
 from . import CROSS_ATTENTION, DECODER, ENCODER, SELF_ATTENTION, Case, Dropped
 from .copy_transformer import SIZES, STARTS
 
+# Those of its authors' research code.
+FSET = {"embed_dim": 128, "ffn_dim": 512, "encoder_layers": 6, "decoder_layers": 6, "attention_heads": 8}
+FSET |= {"edit_layers": 4, "edit_dim": 128, "micro_dim": 64, "dropout": 0.3, "attention_dropout": 0.3}
+SETTINGS = {"fset": FSET}
 PARTS = [
     Dropped(ENCODER, "layer_norm", 6, 2),
     Dropped(ENCODER, SELF_ATTENTION, 3, 2, "attention_dropout"),

@@ -1,8 +1,18 @@
 """C-DNPG: the Transformer of its table; the heads of granularity start as all maps of the release, z about 1/2."""
 
 from . import Case
-from .copy_transformer import PARTS, SIZES, STARTS
+from .copy_transformer import PARTS, SIZES, STARTS, TABLE2
 
+# Section 4 and the released code.
+GRANULARITY = {"ga_length": "true", "ga_cross": "none", **TABLE2}
+SETTINGS = {
+    "granularity_transformer": {"ga_variant": "product", **GRANULARITY},
+    **{
+        f"granularity_transformer_{kind}": {"ga_variant": kind, **GRANULARITY}
+        for kind in ("resonance", "scope", "product", "mean")
+    },
+    "granularity_transformer_release": GRANULARITY | {"ga_length": "padded", "ga_cross": "resonance"},
+}
 CASES = [
     Case("granularity_transformer", SIZES, PARTS, STARTS),
     # Eq. 9 multiplies the weights themselves; dropout falls on the product.

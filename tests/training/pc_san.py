@@ -4,6 +4,12 @@ from tests.unit.models.test_pc_san import build_with_features, features
 
 from . import CROSS_ATTENTION, DECODER, ENCODER, SELF_ATTENTION, Case, Dropped, constant, glorot, normal, pytorch
 
+# Lin et al., 2020; the small ones are this project's.
+SETTINGS = {
+    "pc_san": {"embed_dim": 768, "ffn_dim": 3072, "decoder_layers": 6, "attention_heads": 8},
+    "pc_san_small": {"embed_dim": 128, "ffn_dim": 512, "decoder_layers": 2, "attention_heads": 4},
+}
+TASK = "topic_essay"
 SIZES = {"embed_dim": 6, "ffn_dim": 14, "attention_heads": 3, "decoder_layers": 2}
 PARTS = [
     Dropped(DECODER, "add", 6),  # word + position

@@ -4,6 +4,14 @@ from torch import Tensor, nn
 
 from . import Case, constant, glorot, normal, truncated_normal, uniform
 
+# Section 5.
+POINTER = {"embed_dim": 128, "hidden_size": 256, "attention_dim": 512, "coverage": False, "coverage_weight": 1.0}
+SETTINGS = {
+    "pointer_generator": POINTER,
+    "pointer_generator_see2017": POINTER,
+    "pointer_generator_coverage": POINTER | {"coverage": True},
+}
+SLOTS = 64
 SIZES = {"embed_dim": 6, "hidden_size": 10, "attention_dim": 7}
 SMALL = truncated_normal(1e-4)
 

@@ -2,6 +2,12 @@
 
 from . import DECODER, Case, Dropped, uniform
 
+# Wang et al., 2016; the small ones are this project's.
+SETTINGS = {
+    "ppg": {"embed_dim": 512, "hidden_size": 512, "dropout": 0.0, "init_range": 0.0},
+    "ppg_small": {"embed_dim": 128, "hidden_size": 256, "dropout": 0.3},
+}
+TASK = "topic_essay"
 SIZES = {"embed_dim": 6, "hidden_size": 10, "chunk_symbol": "w7", "dropout": 0.5}
 CASES = [
     Case(

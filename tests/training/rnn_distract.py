@@ -2,6 +2,8 @@
 
 from . import DECODER, ENCODER, Case, Dropped, constant, normal, uniform
 
+# Sizes of CopyNet for LCSTS.
+SETTINGS = {"rnn_distract": {"embed_dim": 350, "hidden_size": 500, "distract_content": 0.0}}
 DROPPED = [Dropped(ENCODER, "embedding", 6), Dropped(DECODER, "embedding", 6), Dropped(DECODER, "tanh", 6)]
 STARTS = {
     r".*embed_tokens\.weight": normal(1.0),

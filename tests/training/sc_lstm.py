@@ -1,7 +1,14 @@
 """SC-LSTM in the setting of MTA-LSTM, whose authors compared the two."""
 
 from . import DECODER, Case, Dropped, uniform
+from .mta_lstm import LSTM
 
+# Section 4.2 of MTA-LSTM's paper; the small ones are this project's.
+SETTINGS = {
+    "sc_lstm": {"control_loss_weight": 0.0, **LSTM},
+    "sc_lstm_small": {"embed_dim": 128, "hidden_size": 256},
+}
+TASK = "topic_essay"
 SIZES = {"embed_dim": 6, "hidden_size": 10, "num_layers": 3}
 DROPPED = [Dropped(DECODER, "embedding", 6), Dropped(DECODER, "recurrent", 10, 3)]
 CASES = [

@@ -2,6 +2,17 @@
 
 from . import BETWEEN_LAYERS, DECODER, ENCODER, Case, Dropped, normal
 
+# Sections 3.1.3 (PWKP, EW-SEW) and 3.2.3 (LCSTS); the baseline differs in its output layer alone.
+ENGLISH = {"embed_dim": 256, "hidden_size": 256, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.4}
+CHINESE = {"embed_dim": 512, "hidden_size": 512, "encoder_layers": 2, "decoder_layers": 1, "dropout": 0.0}
+SETTINGS = {
+    "wean_lstm": {"query_score": "general", "detach_query_embedding": False, **ENGLISH},
+    "wean_lstm_pwkp": {"query_score": "general", **ENGLISH},
+    "wean_lstm_ew_sew": {"query_score": "general", **ENGLISH},
+    "wean_lstm_lcsts": {"query_score": "general", **CHINESE},
+    "seq2seq_lstm": {"query_score": "linear", **ENGLISH},
+    "seq2seq_lstm_lcsts": {"query_score": "linear", **CHINESE},
+}
 SIZES = {"embed_dim": 6, "hidden_size": 10}
 STARTS = {r".*embed_tokens\.weight": normal(1.0)}
 CASES = [
