@@ -12,8 +12,7 @@ from ..evaluation.text_files import write_atomically
 from .build import Report
 from .markdown import render_markdown
 from .page import render_page
-from .recorded import read_recorded
-from .runs import Run, find_runs, read_run
+from .runs import Run, find_runs, read_recorded, read_run
 
 _EXAMPLES = """examples:
   wean-report runs/quickstart --output runs/quickstart/report
