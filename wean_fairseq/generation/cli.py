@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from ..checkpoints.export import WEIGHTS, is_export
 from ..checkpoints.search import PRESETS, kept_search
-from ..console import configure_logging, print_message, whole_number
+from ..console import command_parser, configure_logging, print_message, whole_number
 from ..data.typed_text import read_typed_lines
 from ..errors import UserError
 from ..storage.files import sha256_of
@@ -37,12 +37,8 @@ stopped goes on where it was when the same command is given again without --over
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command line."""
-    parser = argparse.ArgumentParser(
-        prog="wean-generate",
-        description="Rewrite running text with a trained model, or write essays about topics.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    description = "Rewrite running text with a trained model, or write essays about topics."
+    parser = command_parser("wean-generate", description, _EPILOG)
     add = parser.add_argument
     add("--model", required=True, metavar="PATH", help="folder of wean-export, or checkpoint of fairseq-train")
     add("--data", metavar="DIR", help="data directory of a checkpoint's training (default: where it was)")

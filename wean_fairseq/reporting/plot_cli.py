@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..checkpoints.export import is_export
-from ..console import configure_logging, exit_status, whole_number
+from ..console import command_parser, configure_logging, exit_status, whole_number
 from ..errors import UserError
 from ..evaluation import granularity as granularities
 from ..evaluation.layer_mixture import load_mixture
@@ -37,12 +37,8 @@ Drawing = Callable[[], Any]
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command line."""
-    parser = argparse.ArgumentParser(
-        prog="wean-plot",
-        description="Draw attention, granularities, copying, topic coverage, BERT's layers or neighbours of words.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    description = "Draw attention, granularities, copying, topic coverage, BERT's layers or neighbours of words."
+    parser = command_parser("wean-plot", description, _EXAMPLES)
     commands = parser.add_subparsers(dest="figure", required=True, metavar="FIGURE")
     helps = {
         "attention": "what each output word attends to in the source",
