@@ -17,6 +17,16 @@ class OneLineParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}; see --help.\n")
 
 
+def command_parser(program: str, description: str, examples: str) -> argparse.ArgumentParser:
+    """The parser of a command; its help ends with ``examples``, in the lines that they have."""
+    return argparse.ArgumentParser(
+        prog=program,
+        description=description,
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
 def whole_number(minimum: int) -> Callable[[str], int]:
     """An argparse type: a whole number of ``minimum`` or more."""
 

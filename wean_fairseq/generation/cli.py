@@ -2,29 +2,26 @@
 
 import argparse
 import json
-import math
 import os
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tqdm import tqdm
 
 from ..checkpoints.export import WEIGHTS, is_export
 from ..checkpoints.search import PRESETS, kept_search
-from ..console import configure_logging, print_message, whole_number
+from ..console import command_parser, configure_logging, print_message, whole_number
 from ..data.typed_text import read_typed_lines
 from ..errors import UserError
 from ..storage.files import sha256_of
 from ..storage.manifest import NAME as CHECKSUMS
 from .growing import GrowingFile
 from .loading import load
-
-if TYPE_CHECKING:
-    from .model import TextModel
-    from .outputs import FloatArray, Generated, Output
+from .model import TextModel
+from .outputs import FloatArray, Generated, Output, rounded
 
 _BUFFER = 2000  # lines that are sorted by length together
 _EPILOG = """examples:
@@ -40,12 +37,8 @@ stopped goes on where it was when the same command is given again without --over
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command line."""
-    parser = argparse.ArgumentParser(
-        prog="wean-generate",
-        description="Rewrite running text with a trained model, or write essays about topics.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    description = "Rewrite running text with a trained model, or write essays about topics."
+    parser = command_parser("wean-generate", description, _EPILOG)
     add = parser.add_argument
     add("--model", required=True, metavar="PATH", help="folder of wean-export, or checkpoint of fairseq-train")
     add("--data", metavar="DIR", help="data directory of a checkpoint's training (default: where it was)")
@@ -134,38 +127,37 @@ def _count(given: str) -> int | None:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
 
 
-def _line(args: argparse.Namespace, number: int, found: "Generated") -> str:
+def _line(args: argparse.Namespace, number: int, found: Generated) -> str:
     if args.jsonl:
         return json.dumps(_entry(number, found), ensure_ascii=False, allow_nan=False)
     cells = [[f"{output.score:.4f}"] * args.scores + [output.text] for output in found.outputs]
     return "\t".join(part for cell in cells for part in cell)
 
 
-def _entry(number: int, found: "Generated") -> dict[str, Any]:
+def _entry(number: int, found: Generated) -> dict[str, Any]:
     outputs = [_output(output) for output in found.outputs]
     return {"line": number, "source": found.source, "known": found.known, **_granularity(found), "outputs": outputs}
 
 
-def _output(output: "Output") -> dict[str, Any]:
+def _output(output: Output) -> dict[str, Any]:
     arrays = {name: getattr(output, name) for name in ("probabilities", "attention", "copied", "copied_from")}
     entry = {"text": output.text, "score": round(output.score, 4), "tokens": output.tokens}
     entry |= {name: _to_list(values) for name, values in arrays.items() if values is not None}
     return entry | _granularity(output)
 
 
-def _granularity(found: "Generated | Output") -> dict[str, Any]:
+def _granularity(found: Generated | Output) -> dict[str, Any]:
     layers = {layer: _to_list(z) for layer, z in found.granularity.items()}
     return {"granularity": layers} if layers else {}
 
 
-def _to_list(values: "FloatArray") -> list[Any]:
-    """An array as JSON has it, which knows no number that is none."""
+def _to_list(values: FloatArray) -> list[Any]:
     if values.ndim > 1:
         return [_to_list(row) for row in values]
-    return [round(value, 4) if math.isfinite(value) else None for value in values.tolist()]
+    return [rounded(value) for value in values.tolist()]
 
 
-def _print_summary(model: "TextModel", lines: int, seconds: float, cut: list[int]) -> None:
+def _print_summary(model: TextModel, lines: int, seconds: float, cut: list[int]) -> None:
     rate = f" ({lines / seconds:,.1f} a second)" if seconds > 0 else ""
     print_message("wean-generate", f"{lines:,} line{'' if lines == 1 else 's'} in {seconds:,.1f} s{rate}")
     if cut:

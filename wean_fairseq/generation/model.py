@@ -18,17 +18,17 @@ from numbers import Integral
 from typing import Any, NamedTuple, overload
 
 import torch
+from fairseq.data.data_utils import batch_by_size
 from fairseq.utils import move_to_cuda, resolve_max_positions
 from torch import Tensor
 
 from ..data import SEPARATOR
 from ..errors import UserError
 from ..text import Text
-from . import outputs
-from .outputs import Describer, Generated
+from .outputs import Generated, describe
 
 BATCH = 64  # sentences
-_TOKENS = 8192  # of a batch, padding included
+_TOKENS = 8192  # of a batch, padding included, unless a line alone has more
 
 
 @contextmanager
@@ -89,8 +89,7 @@ class TextModel:
         self.text = text
         self.search_options = dict(search)
         replace = self.search_options.pop("replace_unk", None)
-        replace = not self.copies if replace is None else replace is not False
-        self._describer = Describer(model, task, text, replace_unknown=replace)
+        self.replaces_unknown = not self.copies if replace is None else replace is not False
         self._generator: tuple[dict[str, Any], Any] | None = None  # the last one, and its options
         self._lock = threading.Lock()
 
@@ -122,12 +121,12 @@ class TextModel:
     @property
     def copies(self) -> bool:
         """Whether it can copy words."""
-        return outputs.copies(self.model)
+        return bool(getattr(self.model, "copies_words", False) and getattr(self.model.decoder, "copies", False))
 
     @property
     def has_granularity(self) -> bool:
         """Whether its words have granularities."""
-        return outputs.has_granularity(self.model)
+        return bool(getattr(self.model, "has_granularity", False))
 
     @property
     def longest(self) -> int:
@@ -212,9 +211,8 @@ class TextModel:
             results = [Generated()] * len(lines)
             for found in self.search(whole, n_best, beam=beam, length=length, batch_size=batch_size):
                 for line, spelt, hypotheses in zip(found.lines, found.spelt, found.hypotheses, strict=True):
-                    results[line] = self._describer.describe(
-                        spelt, hypotheses[:n_best], details=details, cut=whole[line] != tokens[line]
-                    )
+                    was_cut = whole[line] != tokens[line]
+                    results[line] = describe(self, spelt, hypotheses[:n_best], details=details, cut=was_cut)
             for dictionary in (self.task.source_dictionary, self.task.target_dictionary):
                 dictionary.forget_spellings()
         return results
@@ -263,9 +261,12 @@ class TextModel:
         if not tokens:
             return
         reader = copy.copy(task)  # the task itself would go on counting lines from one text to the next
-        dataset = reader.build_dataset_for_inference(tokens, [len(line) for line in tokens])
+        lengths = [len(line) for line in tokens]
+        dataset = reader.build_dataset_for_inference(tokens, lengths)
         device = next(self.model.parameters()).device
-        for members in _batches([len(line) for line in tokens], batch_size):
+        longest_first = sorted(range(len(tokens)), key=lambda member: -lengths[member])
+        most = max(_TOKENS, *lengths)
+        for members in batch_by_size(longest_first, lengths.__getitem__, max_tokens=most, max_sentences=batch_size):
             sample = dataset.collater([dataset[member] for member in members])
             if device.type == "cuda":
                 sample = move_to_cuda(sample, device)
@@ -295,14 +296,3 @@ class _Recorder:
     def generate(self, models: Sequence[Any], sample: dict[str, Any], **kwargs: Any) -> Any:
         self.sample = sample
         return self.generator.generate(models, sample, **kwargs)
-
-
-def _batches(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
-    batch: list[int] = []
-    for number in sorted(range(len(lengths)), key=lambda number: -lengths[number]):
-        if batch and (len(batch) >= batch_size or (len(batch) + 1) * lengths[batch[0]] > _TOKENS):
-            yield batch
-            batch = []
-        batch.append(number)
-    if batch:
-        yield batch

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..checkpoints.search import PRESETS
-from ..console import configure_logging, print_message, split_name
+from ..console import command_parser, configure_logging, print_message, split_name
 from ..errors import UserError
 from ..generation import load
 from .jobs import Jobs
@@ -30,12 +30,8 @@ one, use ssh -L 8000:127.0.0.1:8000 HOST.
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command line."""
-    parser = argparse.ArgumentParser(
-        prog="wean-inspect",
-        description="Open a local page to decode typed sentences or topics and look behind every word.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    description = "Open a local page to decode typed sentences or topics and look behind every word."
+    parser = command_parser("wean-inspect", description, _EPILOG)
     add = parser.add_argument
     add("checkpoints", nargs="+", metavar="NAME=MODEL", help="folders of wean-export or checkpoints, named")
     add("--data", nargs="+", metavar="DIR", help="data directory of a checkpoint's training (default: where it was)")

@@ -1,12 +1,11 @@
 """Decoding of a sentence, as the page shows it: outputs, and behind each word where it came from."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from ..evaluation.neighbours import Neighbourhood
 from ..generation import Generated, Output
-from ..generation.outputs import FloatArray
+from ..generation.outputs import FloatArray, rounded
 from ..search.output_writer import SMALLEST_SHARE
 from .question import LIMITS, Question
 from .systems import System
@@ -54,32 +53,27 @@ def _source(found: Generated) -> list[dict[str, Any]]:
     words = [{"word": word, "known": known} for word, known in zip(found.source, found.known, strict=True)]
     for place, word in enumerate(words):
         if found.granularity:
-            word["granularity"] = {str(layer): _rounded(z[place]) for layer, z in found.granularity.items()}
+            word["granularity"] = {str(layer): rounded(z[place]) for layer, z in found.granularity.items()}
     return words
 
 
 def _output(output: Output) -> dict[str, Any]:
     words = []
     for place, token in enumerate(output.tokens):
-        word = {"word": token, "known": output.known[place], "probability": _rounded(output.probabilities[place])}
+        word = {"word": token, "known": output.known[place], "probability": rounded(output.probabilities[place])}
         if output.attention is not None:
             word["attention"] = _shares(output.attention[place])
         if output.copied is not None and output.copied_from is not None:
-            word |= {"copied": _rounded(output.copied[place]), "positions": _shares(output.copied_from[place])}
-        of_layers = {str(layer): _rounded(z[place]) for layer, z in output.granularity.items()}
+            word |= {"copied": rounded(output.copied[place]), "positions": _shares(output.copied_from[place])}
+        of_layers = {str(layer): rounded(z[place]) for layer, z in output.granularity.items()}
         if any(z is not None for z in of_layers.values()):
             word["granularity"] = of_layers
         words.append(word)
-    return {"text": output.text, "score": _rounded(output.score), "words": words}
+    return {"text": output.text, "score": rounded(output.score), "words": words}
 
 
 def _shares(row: FloatArray) -> dict[int, float | None]:
-    return {place: _rounded(share) for place, share in enumerate(row) if share >= SMALLEST_SHARE}
-
-
-def _rounded(number: float) -> float | None:
-    """JSON has no infinity."""
-    return round(float(number), 4) if math.isfinite(number) else None
+    return {place: rounded(share) for place, share in enumerate(row) if share >= SMALLEST_SHARE}
 
 
 def _neighbour_lists(

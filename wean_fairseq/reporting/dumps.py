@@ -46,6 +46,11 @@ class Provenance(NamedTuple):
     source: list[str]
     output: list[CopiedWord]
 
+    @property
+    def words(self) -> list[CopiedWord]:
+        """The output without its end symbol."""
+        return [word for word in self.output if word.word != END]
+
 
 def read_provenance(path: PathLike) -> dict[int, Provenance]:
     """The sentences of a dump by number, in their order.
@@ -66,11 +71,6 @@ def _provenance(entry: dict[str, Any]) -> Provenance:
         for word in entry["output"]
     ]
     return Provenance([str(word) for word in entry["source"]], words)
-
-
-def has_words(sentence: Provenance) -> bool:
-    """Whether anything was written before the end symbol."""
-    return any(word.word != END for word in sentence.output)
 
 
 def kind_of_dump(path: PathLike) -> str:

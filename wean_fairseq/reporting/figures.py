@@ -1,13 +1,14 @@
 """The figures of the papers, drawn: attention, copying, coverage of topics, layers of BERT, neighbours of words.
 
 Each function returns a matplotlib figure; `style.write_figure` calls it within the project's style.
-Granularities are drawn by `wean_fairseq.evaluation.granularity.plot`, learning curves by
-`wean_fairseq.evaluation.curves.plot`.
+Learning curves are drawn by `wean_fairseq.evaluation.curves.plot`.
 """
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ..errors import UserError
+from ..evaluation.granularity import Sentence, plot
 from ..evaluation.pictures import new_figure
 from .dumps import END, Attention, Coverage, Provenance
 from .style import COLOURS, SHADES, printable
@@ -57,22 +58,31 @@ def attention(sentences: Sequence[Attention]) -> Any:
     return figure
 
 
+def granularity(sentences: Sequence[Sentence]) -> Any:
+    """z of the words, a sentence a panel: a layer a row."""
+    return plot([sentence._replace(words=labels(sentence.words)) for sentence in sentences])
+
+
 def provenance(sentences: Sequence[Provenance]) -> Any:
     """The probability that each output word was copied, and its source: a sentence a panel.
 
     The shade at (output word, source word) is the probability that it was copied from there; the share that was
-    generated instead stands in a column of its own on the left.
+    generated instead stands in a column of its own on the left. Empty outputs are left out.
+
+    Raises:
+        UserError: if there are no others.
     """
     shown = []
-    for sentence in sentences:
+    for sentence in (sentence for sentence in sentences if sentence.words):
         source = sentence.source[:-1] if sentence.source[-1:] == [END] else sentence.source
-        words = [word for word in sentence.output if word.word != END]
         weights = [
             [1.0 - word.copied, *(word.copied * word.positions.get(place, 0.0) for place in range(len(source)))]
-            for word in words
+            for word in sentence.words
         ]
-        shown.append(Attention(["(generated)", *source], [word.word for word in words], weights))
-    figure = attention([sentence for sentence in shown if sentence.output])
+        shown.append(Attention(["(generated)", *source], [word.word for word in sentence.words], weights))
+    if not shown:
+        raise UserError("the outputs are empty, so there is nothing to draw; choose other sentences.")
+    figure = attention(shown)
     figure.axes[-1].set_ylabel("probability, given that the word was written")
     for panel in figure.axes[:-1]:
         panel.axvline(0.5, color="black", linewidth=1)

@@ -15,7 +15,7 @@ from ..evaluation.text_files import read_lines
 from ..evaluation.tokenizers import has_chinese
 from . import figures
 from .document import Block, Cell, FigureBlock, ListBlock, TableBlock
-from .dumps import Attention, has_words, read_provenance
+from .dumps import Attention, read_provenance
 from .runs import Run, System
 
 #: Draws a figure, and writes it under a name: (draw, name, caption).
@@ -39,16 +39,13 @@ def from_dumps(stem: str, system: System, seed: str, write: Write) -> Iterator[B
     if "granularity" in system.dumps:
         sentences = granularity.read_dump(str(system.dumps["granularity"]))
         short = [sentence for sentence in sentences if 0 < len(sentence.words) <= _LONGEST]
-        shown = [
-            sentence._replace(words=figures.labels(sentence.words))
-            for sentence in granularity.spread(short, _SENTENCES)
-        ]
+        shown = granularity.spread(short, _SENTENCES)
         caption = f"{system.name}: granularity z of source words by layer{seed}"
         if shown:
-            yield write(partial(granularity.plot, shown), f"{stem} granularity", caption)
+            yield write(partial(figures.granularity, shown), f"{stem} granularity", caption)
         yield _granularity_table(system, sentences)
     if "provenance" in system.dumps:
-        written = [item for item in read_provenance(system.dumps["provenance"]).values() if has_words(item)]
+        written = [item for item in read_provenance(system.dumps["provenance"]).values() if item.words]
         small = [item for item in written if max(len(item.source), len(item.output)) <= _LONGEST]
         copied = granularity.spread(small, _SENTENCES // 2)
         caption = f"{system.name}: where the words of some outputs came from{seed}"

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from ..checkpoints.export import is_export
-from ..console import configure_logging, exit_status, whole_number
+from ..console import command_parser, configure_logging, exit_status, whole_number
 from ..errors import UserError
 from ..evaluation import granularity as granularities
 from ..evaluation.layer_mixture import load_mixture
 from ..evaluation.neighbours import EMBEDDING, load_embedding
 from ..evaluation.text_files import decode_lines, read_lines
 from . import figures, trace
-from .dumps import Provenance, has_words, kind_of_dump, read_provenance
+from .dumps import kind_of_dump, read_provenance
 from .style import write_figure
 
 _EXAMPLES = """examples:
@@ -37,12 +37,8 @@ Drawing = Callable[[], Any]
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command line."""
-    parser = argparse.ArgumentParser(
-        prog="wean-plot",
-        description="Draw attention, granularities, copying, topic coverage, BERT's layers or neighbours of words.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    description = "Draw attention, granularities, copying, topic coverage, BERT's layers or neighbours of words."
+    parser = command_parser("wean-plot", description, _EXAMPLES)
     commands = parser.add_subparsers(dest="figure", required=True, metavar="FIGURE")
     helps = {
         "attention": "what each output word attends to in the source",
@@ -102,8 +98,8 @@ def _drawing_of_dump(args: argparse.Namespace) -> Drawing:
         flag = "--granularity-dump" if args.figure == "granularity" else "--copy-provenance"
         raise UserError(f"{args.dump} is not what {flag} writes, so there is no {args.figure} to draw.")
     if args.figure == "granularity":
-        return _granularity_drawing(_select_lines(args, granularities.read_dump(args.dump)))
-    return _provenance_drawing(_select_lines(args, list(read_provenance(args.dump).values())))
+        return partial(figures.granularity, _select_lines(args, granularities.read_dump(args.dump)))
+    return partial(figures.provenance, _select_lines(args, list(read_provenance(args.dump).values())))
 
 
 def _drawing_of_checkpoint(args: argparse.Namespace) -> Drawing:
@@ -118,9 +114,9 @@ def _drawing_of_checkpoint(args: argparse.Namespace) -> Drawing:
     model = trace.load(args.checkpoint, args.data, **options)
     if args.figure == "granularity":
         found = zip(numbered, trace.granularity(model, lines, args.beam), strict=True)
-        return _granularity_drawing([sentence._replace(number=number) for (number, _), sentence in found])
+        return partial(figures.granularity, [sentence._replace(number=number) for (number, _), sentence in found])
     if args.figure == "provenance":
-        return _provenance_drawing(trace.provenance(model, lines, args.beam))
+        return partial(figures.provenance, trace.provenance(model, lines, args.beam))
     if args.figure == "attention":
         return partial(figures.attention, trace.attention(model, lines, args.beam))
     return partial(figures.coverage, trace.coverage(model, lines, args.beam, length))
@@ -134,17 +130,6 @@ def _select_lines(args: argparse.Namespace, items: Sequence[Any]) -> list[Any]:
     if beyond:
         raise UserError(f"--lines {beyond[0]}: there are only {len(items)} sentences; give a number up to that.")
     return [items[number - 1] for number in args.lines]
-
-
-def _granularity_drawing(sentences: list[granularities.Sentence]) -> Drawing:
-    return partial(granularities.plot, [item._replace(words=figures.labels(item.words)) for item in sentences])
-
-
-def _provenance_drawing(sentences: list[Provenance]) -> Drawing:
-    written = [sentence for sentence in sentences if has_words(sentence)]
-    if not written:
-        raise UserError("the outputs are empty, so there is nothing to draw; choose other sentences.")
-    return partial(figures.provenance, written)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

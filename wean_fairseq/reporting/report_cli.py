@@ -1,19 +1,17 @@
 """``wean-report``: run directories in, one HTML page, the same as Markdown, and every figure as PNG and SVG out."""
 
-import argparse
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from .. import __version__
-from ..console import configure_logging, exit_status, whole_number
+from ..console import command_parser, configure_logging, exit_status, whole_number
 from ..evaluation.text_files import write_atomically
 from .build import Report
 from .markdown import render_markdown
 from .page import render_page
-from .recorded import read_recorded
-from .runs import Run, find_runs, read_run
+from .runs import Run, find_runs, read_recorded, read_run
 
 _EXAMPLES = """examples:
   wean-report runs/quickstart --output runs/quickstart/report
@@ -45,12 +43,8 @@ def read_all(folders: Sequence[str]) -> list[Run]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status (0 fine, 2 a request that cannot be fulfilled)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    parser = argparse.ArgumentParser(
-        prog="wean-report",
-        description="Write a report on one or many experiments: report.html, report.md and figures/.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    description = "Write a report on one or many experiments: report.html, report.md and figures/."
+    parser = command_parser("wean-report", description, _EXAMPLES)
     parser.add_argument(
         "runs",
         nargs="+",

@@ -1,7 +1,8 @@
 """Reads run directories as the recipes leave them: scores, outputs, training logs, settings, what the data is.
 
 A run is a directory with the JSON of ``wean-evaluate --json`` in it, or with a ``SYSTEM/train.log``. What belongs to a
-score is found by the hash that the JSON keeps of it, so a report never shows outputs that its scores are not of.
+score is found by the hash that the JSON keeps of it, so a report never shows outputs that its scores are not of. Of a
+run of which nothing else is left, the scores that ``wean-evaluate record`` kept are read.
 """
 
 import json
@@ -24,6 +25,7 @@ from .dumps import kind_of_dump
 
 _DEPTH = 4  # directories below the one that was named, in which runs are looked for
 _SEED_FOLDER = re.compile(r"seed[-_]?(\d+)")
+_FACTS = ("command", "commit", "hardware")  # of recorded scores
 _TRANSLATED = re.compile(r"Translated [\d,]+ sentences .* in [\d.]+s \(([\d.,]+) sentences/s")
 
 
@@ -285,3 +287,32 @@ def _read_outputs(run: Run, test: ScoredSet, name: str, path: Path) -> None:
         run.problems.append(f"{test.name}: the outputs of {name} cannot be shown ({error})")
         return
     test.outputs[name] = output.hypotheses
+
+
+def read_recorded(path: Path) -> Run:
+    """Read a file of ``wean-evaluate record``.
+
+    Raises:
+        UserError: if it is no such file.
+    """
+    try:
+        content = read_json(path, ("experiment", "evaluation"))
+        evaluation = Evaluation.from_json(content["evaluation"])
+    except (UserError, ValueError, TypeError, RecursionError):
+        raise UserError(
+            f"{path} is not what wean-evaluate record writes; give that, or the run directory of a recipe."
+        ) from None
+    run = Run(path.with_suffix(""), seed=str(content.get("seed", "")))
+    run.settings = {name: _in_one_line(content[name]) for name in _FACTS if name in content}
+    references = evaluation.data.get("files", {}).get("references", [])
+    name = Path(str(references[0]["name"])).stem if references else str(content["experiment"])
+    run.sets[name] = ScoredSet(name, evaluation)
+    run.systems = {system: System(system) for system in evaluation.cells if system != COPY_ROW}
+    run.problems.append("Recorded scores: the run itself was not given, so there are no curves, costs and outputs.")
+    if content.get("note"):
+        run.problems.append(str(content["note"]))
+    return run
+
+
+def _in_one_line(fact: object) -> str:
+    return ", ".join(f"{name} {value}" for name, value in fact.items()) if isinstance(fact, dict) else str(fact)

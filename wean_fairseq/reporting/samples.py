@@ -9,7 +9,7 @@ from ..errors import UserError
 from ..evaluation.granularity import spread
 from ..evaluation.tokenizers import has_chinese
 from .document import Piece, Sample, SamplesBlock
-from .dumps import END, Provenance, read_provenance
+from .dumps import Provenance, read_provenance
 from .runs import Run, ScoredSet
 from .style import printable
 
@@ -63,10 +63,9 @@ def compare(source: Sequence[Piece], output: Sequence[Piece]) -> list[Piece]:
 
 def provenance_pieces(dumped: Provenance) -> list[Piece]:
     """The words of an output, marked by whether the model says that it copied them."""
-    words = [word for word in dumped.output if word.word != END][:LONGEST]
     return [
         Piece(word.word, "copied" if word.copied >= _COPIED else "new", f"copied with probability {word.copied:.2f}")
-        for word in words
+        for word in dumped.words[:LONGEST]
     ]
 
 

@@ -33,7 +33,7 @@ def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> 
         UserError: if a library or a file is missing.
     """
     if unit == "characters":
-        return split_characters
+        return lambda line: " ".join(line.replace(" ", ""))
     if unit == "moses":
         return _moses(language)
     if unit == "jieba":
@@ -41,11 +41,6 @@ def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> 
     if unit == "wordpiece":
         return _wordpiece(wordpiece)
     return str
-
-
-def split_characters(line: str) -> str:
-    """One token a character, white space left out."""
-    return " ".join(line.replace(" ", ""))
 
 
 def _moses(language: str) -> Step:

@@ -8,8 +8,7 @@ import pytest
 from tests.unit.reporting.run_folder import OUTPUTS, REFERENCES, SOURCES, make_run, score
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.training_log import read_log
-from wean_fairseq.reporting.recorded import read_recorded
-from wean_fairseq.reporting.runs import decoding_speed, find_runs, read_run
+from wean_fairseq.reporting.runs import decoding_speed, find_runs, read_recorded, read_run
 
 
 def test_a_run_has_its_texts_scores_and_costs(tmp_path):
