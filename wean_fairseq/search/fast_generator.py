@@ -235,14 +235,10 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         return _Beams(words.unsqueeze(1), totals, memory, state, [beams.sentences[row] for row in kept])
 
     def _results(self, search: _Search, device: torch.device) -> list[list[dict[str, Any]]]:
-        finished = [one for found in search.finished for one in found]
-        traced = iter(trace(finished, search.grown, search.attention, self.eos, device))
-        results = []
-        for found in search.finished:
-            hypotheses = [next(traced) for _ in found]
-            order = torch.tensor([one.score for one in found]).sort(descending=True).indices.tolist()
-            results.append([hypotheses[place] for place in order])
-        return results
+        finished = [sorted(found, key=lambda one: one.score, reverse=True) for found in search.finished]
+        every = [one for found in finished for one in found]
+        traced = iter(trace(every, search.grown, search.attention, self.eos, device))
+        return [[next(traced) for _ in found] for found in finished]
 
 
 def _check_rounding(factors: str, decoder: StepDecoder[Any, Any]) -> None:
