@@ -159,38 +159,32 @@ class LevelsDecoder(nn.Module):
             Both levels, (N, T, ...) each, and the state after these words.
         """
         read = state.read.append(torch.ones_like(tokens, dtype=torch.bool), len(memory.phrase.bias))
+        state = replace(state, read=read)
         # Looked up at once: the gradient of each look-up is as large as the embeddings.
         words = [embedding.words(tokens) for embedding in (self.phrase_embedding, self.sentence_embedding)]
         length = tokens.size(1)
         positions = torch.arange(read.length - length + 1, read.length + 1, device=tokens.device).expand(tokens.shape)
         bias = past_neighbour_bias(read.place, length, self.window)  # (T, W)
-        phrase, layers = self._read_words(PHRASE, words[PHRASE], positions, memory, state, read, bias)
+        phrase, layers = self._read_words(PHRASE, words[PHRASE], positions, memory, state, bias)
         if given_labels is not None:
-            sentence, logits = self._given_labels(words, memory, phrase, read, given_labels)
+            sentence, logits = self._given_labels(words, memory, phrase, state, given_labels)
             return DecodedLevels(phrase, sentence, both_labels(logits, temperature, noisy=noisy)), state
         steps = []
         for phrase_word, word, context in zip(
             *(torch.split(part, 1, dim=1) for part in (*words, phrase.context)), strict=True
         ):
-            sentence, state = self._sentence_step(word, memory, state, read)
+            sentence, state = self._sentence_step(word, memory, state)
             features = torch.cat([context, sentence.context, phrase_word], dim=-1).squeeze(1)
             logits, hidden_cell = self.aggregator(features, state.aggregator)
             labels = both_labels(logits, temperature, noisy=noisy)
             state = replace(state, last=labels.used, aggregator=hidden_cell)
             steps.append((sentence, labels))
-        return _stack(phrase, steps), replace(state, read=read, phrase=layers)
+        return _stack(phrase, steps), replace(state, phrase=layers)
 
     def _read_words(
-        self,
-        level: int,
-        words: Tensor,
-        positions: Tensor,
-        memory: LevelsMemory,
-        state: LevelsState,
-        read: WordsRead,
-        bias: Tensor,
+        self, level: int, words: Tensor, positions: Tensor, memory: LevelsMemory, state: LevelsState, bias: Tensor
     ) -> tuple[Decoded, tuple[LayerState, ...]]:
-        """Read looked-up words (N, T, D) at positions (N, T) with the layers of a level.
+        """Read looked-up words (N, T, D), the last of those read, at positions (N, T) with the layers of a level.
 
         ``bias`` of the self-attention broadcasts to (B, A, K * T, W). The result's states and context are (N, T, ...),
         its weights, which are the phrase level's alone, (B, A, K * T, S).
@@ -201,35 +195,33 @@ class LevelsDecoder(nn.Module):
             else (self.sentence_embedding, self.sentence.layers, memory.sentence, state.sentence)
         )
         sentences = len(source.bias)
-        others = read.bias(sentences)
+        others = state.read.bias(sentences)
         if others is not None:
             bias = bias + others
         states = fold_hypotheses(embedding.place(words, positions), sentences)
-        decoded, after = decode(layers, states, source, kept, read, bias, with_weights=level == PHRASE)
+        decoded, after = decode(layers, states, source, kept, state.read, bias, with_weights=level == PHRASE)
         states, context = (part.view(*words.shape[:2], -1) for part in (decoded.states, decoded.context))
         return Decoded(states, context, decoded.log_weights), after
 
-    def _sentence_step(
-        self, word: Tensor, memory: LevelsMemory, state: LevelsState, read: WordsRead
-    ) -> tuple[Decoded, LevelsState]:
+    def _sentence_step(self, word: Tensor, memory: LevelsMemory, state: LevelsState) -> tuple[Decoded, LevelsState]:
         """Read one more word, (N, 1, D_1), whose label is ``state.last``."""
         sentence_level = state.last[:, SENTENCE]  # (N,)
         labels = state.labels.append({"keys": sentence_level.view(len(memory.sentence.bias), -1)})
         position = state.position + sentence_level.exp()
         bias = label_bias(labels.kept["keys"])
-        decoded, layers = self._read_words(SENTENCE, word, position.unsqueeze(1), memory, state, read, bias)
+        decoded, layers = self._read_words(SENTENCE, word, position.unsqueeze(1), memory, state, bias)
         return decoded, replace(state, sentence=layers, labels=labels, position=position)
 
     def _given_labels(
-        self, words: list[Tensor], memory: LevelsMemory, phrase: Decoded, read: WordsRead, given: Tensor
+        self, words: list[Tensor], memory: LevelsMemory, phrase: Decoded, state: LevelsState, given: Tensor
     ) -> tuple[Decoded, Tensor]:
         """The sentence level with given labels: its steps, and the aggregator's logits (B, T, 2)."""
         sentence_level = nn.functional.pad(given[:, :-1].ne(PHRASE).float(), (1, 0), value=1.0 / LEVELS)  # (B, T)
         bias = causal_bias(given.size(1), given) + label_bias(sentence_level.log())
-        positions, start = sentence_level.cumsum(dim=1), self.begin(memory)
-        sentence, _ = self._read_words(SENTENCE, words[SENTENCE], positions, memory, start, read, bias)
+        positions = sentence_level.cumsum(dim=1)
+        sentence, _ = self._read_words(SENTENCE, words[SENTENCE], positions, memory, state, bias)
         features = torch.cat([phrase.context, sentence.context, words[PHRASE]], dim=-1)
-        hidden_cell, logits = start.aggregator, []
+        hidden_cell, logits = state.aggregator, []
         for step in features.unbind(dim=1):
             step_logits, hidden_cell = self.aggregator(step, hidden_cell)
             logits.append(step_logits)
