@@ -27,7 +27,7 @@ from wean_fairseq.evaluation import curves
 from wean_fairseq.evaluation.cli import main as evaluate
 from wean_fairseq.generation.growing import GrowingFile
 from wean_fairseq.reporting.style import write_figure
-from wean_fairseq.search import ProvenanceWriter
+from wean_fairseq.search import OutputWriter
 
 LOG = "S-{n}\tthe cat\nT-{n}\ta cat\nH-{n}\t-1\ta cat\nD-{n}\t-1\ta cat\nH-{n}\t-2\tcat\nD-{n}\t-2\tcat\n"
 CURVE = '{"epoch": 1, "valid_loss": "8.0", "valid_bleu": "10.5", "valid_num_updates": "2"}\n'
@@ -61,14 +61,9 @@ def average(folder: Path, output: Path) -> tuple[int, str]:
     return call(main_average, *checkpoints, "--output", output)[::2]
 
 
-class Writer(ProvenanceWriter):
-    def describe(self, *_args: object) -> dict[str, Any]:
-        return {"output": []}
-
-
 def dump(output: Path) -> None:
     sample = {"id": torch.tensor([7]), "net_input": {"src_tokens": torch.zeros(1, 0)}}  # no words
-    Writer(str(output)).write(
+    OutputWriter(str(output), "--copy-provenance", lambda *_: {"output": []}).write(
         torch.nn.Module(), sample, SimpleNamespace(dictionary=None), [[{"tokens": torch.zeros(0)}]]
     )
 

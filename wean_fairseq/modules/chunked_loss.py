@@ -8,7 +8,8 @@ size tokens x vocabulary outlives its chunk and no score is computed twice. What
 Legend: ``N`` tokens (padding already removed), ``V`` candidates, ``D`` query width, ``H`` hidden width of the scorer.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -22,6 +23,10 @@ from .output_matmul import OutputProducts, outside_autocast
 # to 80 MiB to the peak of a training step and saved no time, and fewer saved no memory. On a GPU 512 MiB: each chunk
 # costs the launches of its kernels there. Not measured there.
 CHUNK_ELEMENTS = {"cpu": 3 * 2**22, "cuda": 2**27}
+
+
+# A loss's sums, (k,), of which the first is minimised, and the gradients of its inputs, from which of them are wanted.
+Computation = Callable[[list[bool]], tuple[Tensor, Sequence[Tensor | None]]]
 
 
 class LossSums(NamedTuple):
@@ -61,7 +66,8 @@ def product_cross_entropy(
     Returns:
         The smoothed loss and the negative log-likelihood, summed over tokens.
     """
-    return _cross_entropy(OutputProducts, (query, weight, bias), target, label_smoothing, chunk_size)
+    factors = query, weight, bias
+    return _cross_entropy(partial(OutputProducts, *factors), factors, target, label_smoothing, chunk_size)
 
 
 def additive_cross_entropy(
@@ -80,12 +86,12 @@ def additive_cross_entropy(
         vector: shape (H,).
     """
 
-    def make_scorer(
-        query: Tensor, candidates: Tensor, vector: Tensor, wanted: list[bool], chunk: int
-    ) -> AdditiveScorer:
-        return build_scorer(query, candidates, vector, any(wanted))
+    factors = query_part, candidate_part, vector
 
-    return _cross_entropy(make_scorer, (query_part, candidate_part, vector), target, label_smoothing, chunk_size)
+    def make_scorer(wanted: list[bool], _chunk: int) -> AdditiveScorer:
+        return build_scorer(*factors, any(wanted))
+
+    return _cross_entropy(make_scorer, factors, target, label_smoothing, chunk_size)
 
 
 class Readings(NamedTuple):
@@ -131,44 +137,80 @@ def product_token_loss(
         The sums, (k,); a gradient goes through the first alone.
     """
     tensors = [part for product in products for part in product] + list(inputs)
-    wants_grad = torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in tensors)
-    with outside_autocast(words.device):
-        loss, others = _ProductTokenLoss.apply(  # type: ignore[no-untyped-call]
-            len(products), words, loss_of, chunk_size, totals, wants_grad, *tensors
-        )
+
+    def compute(wanted: list[bool]) -> tuple[Tensor, Sequence[Tensor | None]]:
+        chunk = chunk_rows(len(words), sum(weight.size(0) for _, weight, _ in products), chunk_size, words.device)
+        scorers = [
+            OutputProducts(*factors, wanted[3 * number : 3 * number + 3], chunk)
+            for number, factors in enumerate(products)
+        ]
+        learnt = [number for number, needed in enumerate(wanted[3 * len(products) :]) if needed]
+        of_inputs = {number: torch.zeros_like(inputs[number]) for number in learnt}
+        sums: Any = 0.0
+        for start in range(0, max(1, len(words)), chunk):  # once for a batch without words
+            rows = slice(start, start + chunk)
+            scores = [scorer.scores(rows) for scorer in scorers]  # (n, V) each
+            readings = [read_scores(one, words[rows], totals) for one in scores]
+            given = [part[rows].detach() for part in inputs]
+            leaves = [part.requires_grad_(any(wanted)) for read in readings for part in read if part is not None]
+            leaves += [given[number].requires_grad_() for number in learnt]
+            with torch.set_grad_enabled(any(wanted)):
+                loss, *others = loss_of(*readings, *given)
+            sums = sums + torch.stack([loss, *others]).detach()
+            if any(wanted):
+                found = iter(torch.autograd.grad(loss, leaves, allow_unused=True))
+                for scorer, of_scorer, read in zip(scorers, scores, readings, strict=True):
+                    at_readings = Readings(next(found), next(found), next(found) if totals else None)
+                    scorer.add_gradients(rows, _grad_scores_(of_scorer, words[rows], read, at_readings))
+                for number, gradient in zip(learnt, found, strict=True):
+                    of_inputs[number][rows] = gradient
+        of_products = [gradient for scorer in scorers for gradient in scorer.gradients()]
+        return sums, [*of_products, *map(of_inputs.get, range(len(inputs)))]
+
+    loss, others = _sums_with_gradients(compute, tensors, words.device)
     return torch.cat([loss.unsqueeze(0), others])
 
 
 def _cross_entropy(
-    make_scorer: Callable[..., OutputProducts | AdditiveScorer],
-    factors: tuple[Tensor | None, ...],
+    make_scorer: Callable[[list[bool], int], OutputProducts | AdditiveScorer],
+    factors: tuple[Tensor, Tensor, Tensor | None],
     target: Tensor,
     label_smoothing: float,
     chunk_size: int | None,
 ) -> LossSums:
-    """Cross entropy outside autocast; whether gradients are wanted cannot be seen any more inside the function."""
-    wants_grad = torch.is_grad_enabled() and any(factor is not None and factor.requires_grad for factor in factors)
-    with outside_autocast(target.device):
-        loss, nll = _CrossEntropy.apply(  # type: ignore[no-untyped-call]
-            make_scorer, target, label_smoothing, chunk_size, wants_grad, *factors
-        )
+    """Cross entropy by a scorer of these factors, made from which gradients are wanted and the rows of a chunk."""
+
+    def compute(wanted: list[bool]) -> tuple[Tensor, Sequence[Tensor | None]]:
+        query, candidates, _ = factors
+        chunk = chunk_rows(query.size(0), candidates.size(0), chunk_size, query.device)
+        scorer = make_scorer(wanted, chunk)
+        sums = query.new_zeros(2, dtype=torch.float32)
+        for start in range(0, query.size(0), chunk):
+            rows = slice(start, start + chunk)
+            sums += torch.stack(scorer.loss(rows, target[rows], label_smoothing))
+        return sums, scorer.gradients()
+
+    loss, nll = _sums_with_gradients(compute, factors, target.device)
     return LossSums(loss, nll.squeeze(0), {})
 
 
-def _row_chunks(num_rows: int, step: int) -> Iterator[slice]:
-    for start in range(0, num_rows, step):
-        yield slice(start, min(start + step, num_rows))
+def _sums_with_gradients(
+    compute: Computation, inputs: Sequence[Tensor | None], device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """The first of the sums, which has a gradient, and the others, (k - 1,); computed outside autocast."""
+    enabled = torch.is_grad_enabled()  # which cannot be seen any more inside the function
+    wanted = [enabled and one is not None and one.requires_grad for one in inputs]
+    with outside_autocast(device):
+        loss, others = _SumsWithGradients.apply(compute, wanted, *inputs)  # type: ignore[no-untyped-call]
+    return loss, others
 
 
 class _SumsWithGradients(torch.autograd.Function):
-    """Sums of which the first has gradients: made in forward, for the last of the inputs, and scaled in backward."""
+    """The gradients are made in forward, with the sums, and scaled in backward."""
 
     @staticmethod
-    def keep(
-        ctx: Any, sums: Tensor, grads: Sequence[Tensor | None], inputs: Sequence[Tensor | None]
-    ) -> tuple[Tensor, Tensor]:
-        """Keep the gradients of the last inputs for backward; returns the first sum, and the others, (k - 1,)."""
-        ctx.grads = grads
+    def forward(ctx: Any, compute: Computation, wanted: list[bool], *inputs: Tensor | None) -> tuple[Tensor, Tensor]:
+        sums, ctx.grads = compute(wanted)
         ctx.dtypes = [None if tensor is None else tensor.dtype for tensor in inputs]
         loss, others = sums[0].clone(), sums[1:].clone()
         ctx.mark_non_differentiable(others)
@@ -187,76 +229,7 @@ class _SumsWithGradients(torch.autograd.Function):
             None if grad is None else (grad if as_they_are else grad.mul_(grad_loss)).to(dtype)
             for grad, dtype in zip(grads, ctx.dtypes, strict=True)
         ]
-        return (*[None] * (len(ctx.needs_input_grad) - len(scaled)), *scaled)
-
-
-class _CrossEntropy(_SumsWithGradients):
-    """Cross entropy of scores that are made of three factors."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        make_scorer: Callable[..., OutputProducts | AdditiveScorer],
-        target: Tensor,
-        eps: float,
-        chunk_size: int | None,
-        wants_grad: bool,
-        *factors: Tensor,
-    ) -> tuple[Tensor, Tensor]:
-        query, candidates, _ = factors
-        chunk = chunk_rows(query.size(0), candidates.size(0), chunk_size, query.device)
-        wanted = [wants_grad and needed for needed in ctx.needs_input_grad[-len(factors) :]]
-        scorer = make_scorer(*factors, wanted=wanted, chunk=chunk)
-        sums = query.new_zeros(2, dtype=torch.float32)
-        for rows in _row_chunks(query.size(0), chunk):
-            sums += torch.stack(scorer.loss(rows, target[rows], eps))
-        return _CrossEntropy.keep(ctx, sums, scorer.gradients(), factors)
-
-
-class _ProductTokenLoss(_SumsWithGradients):
-    """See ``product_token_loss``."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        count: int,
-        words: Tensor,
-        loss_of: TokenLoss,
-        chunk_size: int | None,
-        totals: bool,
-        wants_grad: bool,
-        *tensors: Tensor | None,
-    ) -> tuple[Tensor, Tensor]:
-        parts: Any = [tensors[place : place + 3] for place in range(0, 3 * count, 3)]
-        inputs: Any = tensors[3 * count :]
-        wanted = [wants_grad and needed for needed in ctx.needs_input_grad[-len(tensors) :]]
-        chunk = chunk_rows(len(words), sum(weight.size(0) for _, weight, _ in parts), chunk_size, words.device)
-        products = [
-            OutputProducts(query, weight, bias, wanted[3 * number : 3 * number + 3], chunk)
-            for number, (query, weight, bias) in enumerate(parts)
-        ]
-        learnt = [number for number, needed in enumerate(wanted[3 * count :]) if needed]
-        gradients = {number: torch.zeros_like(inputs[number]) for number in learnt}
-        sums: Tensor | float = 0.0
-        for rows in _row_chunks(max(1, len(words)), chunk):  # once for a batch without words
-            scores = [product.scores(rows) for product in products]  # (n, V) each
-            readings = [read_scores(one, words[rows], totals) for one in scores]
-            given = [part[rows].detach() for part in inputs]
-            leaves = [part.requires_grad_(wants_grad) for read in readings for part in read if part is not None]
-            leaves += [given[number].requires_grad_() for number in learnt]
-            with torch.set_grad_enabled(wants_grad):
-                loss, *others = loss_of(*readings, *given)
-            sums = sums + torch.stack([loss, *others]).detach()
-            if wants_grad:
-                found = iter(torch.autograd.grad(loss, leaves, allow_unused=True))
-                for product, of_product, read in zip(products, scores, readings, strict=True):
-                    at_readings = Readings(next(found), next(found), next(found) if totals else None)
-                    product.add_gradients(rows, _grad_scores_(of_product, words[rows], read, at_readings))
-                for number, gradient in zip(learnt, found, strict=True):
-                    gradients[number][rows] = gradient
-        assert isinstance(sums, Tensor)
-        of_parts = [gradient for product in products for gradient in product.gradients()]
-        return _ProductTokenLoss.keep(ctx, sums, [*of_parts, *map(gradients.get, range(len(inputs)))], tensors)
+        return None, None, *scaled
 
 
 def _grad_scores_(scores: Tensor, words: Tensor, read: Readings, gradients: Readings) -> Tensor:

@@ -159,82 +159,80 @@ class LevelsDecoder(nn.Module):
             Both levels, (N, T, ...) each, and the state after these words.
         """
         read = state.read.append(torch.ones_like(tokens, dtype=torch.bool), len(memory.phrase.bias))
+        state = replace(state, read=read)
         # Looked up at once: the gradient of each look-up is as large as the embeddings.
         words = [embedding.words(tokens) for embedding in (self.phrase_embedding, self.sentence_embedding)]
-        phrase, layers = self._phrase_level(words[PHRASE], memory, state, read)
+        length = tokens.size(1)
+        positions = torch.arange(read.length - length + 1, read.length + 1, device=tokens.device).expand(tokens.shape)
+        bias = past_neighbour_bias(read.place, length, self.window)  # (T, W)
+        phrase, layers = self._read_words(PHRASE, words[PHRASE], positions, memory, state, bias)
         if given_labels is not None:
-            sentence, logits = self._given_labels(words, memory, phrase, read, given_labels)
+            sentence, logits = self._given_labels(words, memory, phrase, state, given_labels)
             return DecodedLevels(phrase, sentence, both_labels(logits, temperature, noisy=noisy)), state
         steps = []
         for phrase_word, word, context in zip(
             *(torch.split(part, 1, dim=1) for part in (*words, phrase.context)), strict=True
         ):
-            sentence, state = self._sentence_step(word, memory, state, read)
+            sentence, state = self._sentence_step(word, memory, state)
             features = torch.cat([context, sentence.context, phrase_word], dim=-1).squeeze(1)
             logits, hidden_cell = self.aggregator(features, state.aggregator)
             labels = both_labels(logits, temperature, noisy=noisy)
             state = replace(state, last=labels.used, aggregator=hidden_cell)
             steps.append((sentence, labels))
-        return _stack(phrase, steps), replace(state, read=read, phrase=layers)
+        return _stack(phrase, steps), replace(state, phrase=layers)
 
-    def _phrase_level(
-        self, words: Tensor, memory: LevelsMemory, state: LevelsState, read: WordsRead
+    def _read_words(
+        self, level: int, words: Tensor, positions: Tensor, memory: LevelsMemory, state: LevelsState, bias: Tensor
     ) -> tuple[Decoded, tuple[LayerState, ...]]:
-        sentences, length = len(memory.phrase.bias), words.size(1)
-        positions = torch.arange(read.length - length + 1, read.length + 1, device=words.device)
-        bias = past_neighbour_bias(read.place, length, self.window)  # (T, W)
-        others = read.bias(sentences)
-        states = fold_hypotheses(self.phrase_embedding.place(words, positions.expand(words.shape[:2])), sentences)
-        if others is not None:
-            bias = bias + others
-        layers = self.phrase.layers
-        decoded, after = decode(layers, states, memory.phrase, state.phrase, read, bias, with_weights=True)
-        return _unfold_hypotheses(decoded, words), after
+        """Read looked-up words (N, T, D), the last of those read, at positions (N, T) with the layers of a level.
 
-    def _sentence_step(
-        self, word: Tensor, memory: LevelsMemory, state: LevelsState, read: WordsRead
-    ) -> tuple[Decoded, LevelsState]:
-        """Read one more word, (N, 1, D_1), whose label is ``state.last``."""
-        sentences = len(memory.sentence.bias)
-        sentence_level = state.last[:, SENTENCE]  # (N,)
-        labels = state.labels.append({"keys": sentence_level.view(sentences, -1)})
-        position = state.position + sentence_level.exp()
-        states = fold_hypotheses(self.sentence_embedding.place(word, position.unsqueeze(1)), sentences)
-        bias, others = label_bias(labels.kept["keys"]), read.bias(sentences)
+        ``bias`` of the self-attention broadcasts to (B, A, K * T, W). The result's states and context are (N, T, ...),
+        its weights, which are the phrase level's alone, (B, A, K * T, S).
+        """
+        embedding, layers, source, kept = (
+            (self.phrase_embedding, self.phrase.layers, memory.phrase, state.phrase)
+            if level == PHRASE
+            else (self.sentence_embedding, self.sentence.layers, memory.sentence, state.sentence)
+        )
+        sentences = len(source.bias)
+        others = state.read.bias(sentences)
         if others is not None:
             bias = bias + others
-        decoded, layers = decode(self.sentence.layers, states, memory.sentence, state.sentence, read, bias)
-        return _unfold_hypotheses(decoded, word), replace(state, sentence=layers, labels=labels, position=position)
+        states = fold_hypotheses(embedding.place(words, positions), sentences)
+        decoded, after = decode(layers, states, source, kept, state.read, bias, with_weights=level == PHRASE)
+        states, context = (part.view(*words.shape[:2], -1) for part in (decoded.states, decoded.context))
+        return Decoded(states, context, decoded.log_weights), after
+
+    def _sentence_step(self, word: Tensor, memory: LevelsMemory, state: LevelsState) -> tuple[Decoded, LevelsState]:
+        """Read one more word, (N, 1, D_1), whose label is ``state.last``."""
+        sentence_level = state.last[:, SENTENCE]  # (N,)
+        labels = state.labels.append({"keys": sentence_level.view(len(memory.sentence.bias), -1)})
+        position = state.position + sentence_level.exp()
+        bias = label_bias(labels.kept["keys"])
+        decoded, layers = self._read_words(SENTENCE, word, position.unsqueeze(1), memory, state, bias)
+        return decoded, replace(state, sentence=layers, labels=labels, position=position)
 
     def _given_labels(
-        self, words: list[Tensor], memory: LevelsMemory, phrase: Decoded, read: WordsRead, given: Tensor
+        self, words: list[Tensor], memory: LevelsMemory, phrase: Decoded, state: LevelsState, given: Tensor
     ) -> tuple[Decoded, Tensor]:
         """The sentence level with given labels: its steps, and the aggregator's logits (B, T, 2)."""
         sentence_level = nn.functional.pad(given[:, :-1].ne(PHRASE).float(), (1, 0), value=1.0 / LEVELS)  # (B, T)
         bias = causal_bias(given.size(1), given) + label_bias(sentence_level.log())
-        embedded = self.sentence_embedding.place(words[SENTENCE], sentence_level.cumsum(dim=1))
-        start = self.begin(memory)
-        sentence, _ = decode(self.sentence.layers, embedded, memory.sentence, start.sentence, read, bias)
+        positions = sentence_level.cumsum(dim=1)
+        sentence, _ = self._read_words(SENTENCE, words[SENTENCE], positions, memory, state, bias)
         features = torch.cat([phrase.context, sentence.context, words[PHRASE]], dim=-1)
-        hidden_cell, logits = start.aggregator, []
+        hidden_cell, logits = state.aggregator, []
         for step in features.unbind(dim=1):
             step_logits, hidden_cell = self.aggregator(step, hidden_cell)
             logits.append(step_logits)
         return sentence, torch.stack(logits, dim=1)
 
 
-def _unfold_hypotheses(decoded: Decoded, words: Tensor) -> Decoded:
-    """States and context as (N, T, ...), where words are (N, T, D); the weights stay (B, A, K * T, S)."""
-    states, context = (part.view(*words.shape[:2], -1) for part in (decoded.states, decoded.context))
-    return Decoded(states, context, decoded.log_weights)
-
-
 def _stack(phrase: Decoded, steps: list[tuple[Decoded, Labels]]) -> DecodedLevels:
     states = torch.cat([sentence.states for sentence, _ in steps], dim=1)  # (B, T, D_1)
     context = torch.cat([sentence.context for sentence, _ in steps], dim=1)
-    used = torch.stack([labels.used for _, labels in steps], dim=1)  # (B, T, 2)
-    expected = torch.stack([labels.expected for _, labels in steps], dim=1)
-    return DecodedLevels(phrase, Decoded(states, context, None), Labels(used, expected))
+    labels = Labels(*(torch.stack(parts, dim=1) for parts in zip(*(labels for _, labels in steps), strict=True)))
+    return DecodedLevels(phrase, Decoded(states, context, None), labels)
 
 
 class LevelOutputs:
@@ -247,6 +245,7 @@ class LevelOutputs:
         self.outputs = outputs
         self.embeddings = embeddings
         self.num_candidates = outputs[0].num_candidates
+        self.by_product = all(output.by_product for output in outputs)  # see ``OutputLayer``, of both levels
 
     def scores(self, features: Tensor, _embeddings: Tensor) -> Tensor:
         """Log-probabilities of the words, (..., V), float32."""
@@ -263,11 +262,6 @@ class LevelOutputs:
         """The states of each level, (..., D_0) and (..., D_1), and the log-weights, (..., 2)."""
         *states, weights = torch.split(features, [*(words.size(1) for words in self.embeddings), 2], dim=-1)
         return [of.to(words.dtype) for of, words in zip(states, self.embeddings, strict=True)], weights
-
-    @property
-    def by_product(self) -> bool:
-        """See ``OutputLayer``, of both levels."""
-        return all(output.by_product for output in self.outputs)
 
     def level_parts(self, features: Tensor) -> tuple[list[Any], Tensor]:
         """The parts of each level's scores, see ``OutputLayer.parts``, and the log-weights, (..., 2)."""

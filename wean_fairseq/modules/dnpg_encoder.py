@@ -51,19 +51,18 @@ class LevelSeparator(nn.Module):
         read, _ = run_over_words(self.reader, self.words(tokens), padding_mask)  # (B, S, H)
         hidden = cell = torch.zeros_like(read[:, 0])
         last = even_labels(len(tokens), tokens.device)
-        used, expected = [], []
+        found = []
         for word, padding in zip(read.unbind(dim=1), padding_mask.unbind(dim=1), strict=True):
             given = torch.cat([word, last.exp().to(word.dtype)], dim=-1)
             new_hidden, new_cell = self.cell(given, (hidden, cell))
             logits = self.label_proj(new_hidden)  # (B, 2)
             labels = both_labels(logits, temperature, noisy=noisy)
-            used.append(labels.used)
-            expected.append(labels.expected)
+            found.append(labels)
             # Padding on the left must leave the start as it is.
             skip = padding.unsqueeze(1)
             hidden, cell = torch.where(skip, hidden, new_hidden), torch.where(skip, cell, new_cell)
             last = torch.where(skip, last, labels.used)
-        return Labels(torch.stack(used, dim=1), torch.stack(expected, dim=1))
+        return Labels(*(torch.stack(parts, dim=1) for parts in zip(*found, strict=True)))
 
 
 def label_loss(log_probs: Tensor, labels: Tensor) -> Tensor:

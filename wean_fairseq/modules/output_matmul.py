@@ -35,8 +35,7 @@ _CPU = torch.device("cpu")
 _rounded: ContextVar[torch.dtype | None] = ContextVar("rounded", default=None)
 
 
-@contextmanager
-def bf16_products(enabled: bool = True) -> Iterator[None]:
+def bf16_products(enabled: bool = True) -> AbstractContextManager[None]:
     """Within it, ``OutputProducts`` of float32 tensors round the factors of their products to bfloat16.
 
     Those are queries, candidates' rows, and the loss's gradient at the scores. A product comes out rounded as well, and
@@ -44,8 +43,7 @@ def bf16_products(enabled: bool = True) -> Iterator[None]:
     score is off by at most delta = 3.1 u sum_d |q_d w_d|, so that the negative log-likelihood of a token is off by at
     most 2 max(delta), and a probability by at most the factor exp(2 max(delta)), over the candidates.
     """
-    with _rounded_to(torch.bfloat16 if enabled else None):
-        yield
+    return _rounded_to(torch.bfloat16 if enabled else None)
 
 
 @contextmanager

@@ -95,6 +95,8 @@ class OutputLayer(nn.Module):
         chunk_size: tokens per chunk of the loss; ``None`` chooses by memory.
     """
 
+    by_product = True  # the scores are one matrix product, in chunks of words as at once
+
     def __init__(
         self,
         num_embeddings: int,
@@ -107,11 +109,6 @@ class OutputLayer(nn.Module):
         self.num_candidates = num_embeddings if num_candidates is None else num_candidates
         self.unk_index = unk_index
         self.chunk_size = chunk_size
-
-    @property
-    def by_product(self) -> bool:
-        """Whether the scores are one matrix product, in chunks of words as at once."""
-        return True
 
     def parts(self, query: Tensor, embeddings: Tensor) -> Product | Additive:
         """The factors of the scores: query (N, D), embeddings (V, E)."""
@@ -193,12 +190,8 @@ class QueryEmbedding(OutputLayer):
     ) -> None:
         super().__init__(num_embeddings, num_candidates, unk_index, chunk_size)
         self.score = _build_score(score, query_dim, embed_dim, num_embeddings, bias)
+        self.by_product = score != "concat"
         self.detach = detach
-
-    @property
-    def by_product(self) -> bool:
-        """See ``OutputLayer``; ``concat`` is none."""
-        return not isinstance(self.score, ConcatScore)
 
     def parts(self, query: Tensor, embeddings: Tensor) -> Product | Additive:
         if self.detach:

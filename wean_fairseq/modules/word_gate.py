@@ -14,9 +14,6 @@ class GatedLstm(nn.Module):
         input_dim: ``E``.
         hidden_size: ``H``.
         gate_input: ``state-and-word`` as above; ``state``: beta_t = sigmoid(v . h_(t-1) + a), as the authors' release.
-
-    Raises:
-        ValueError: if ``gate_input`` is unknown.
     """
 
     def __init__(self, input_dim: int, hidden_size: int, gate_input: str) -> None:

@@ -2,4 +2,4 @@
 
 from .fast_generator import FastSequenceGenerator
 from .generator import PaperSequenceGenerator
-from .output_writer import GranularityWriter, ProvenanceWriter, granularities, origins
+from .output_writer import OutputWriter, describe_granularity, describe_provenance, granularities, origins

@@ -21,7 +21,7 @@ from ..models.base import StepDecoder
 from ..modules import Memory, State
 from ..modules.copying import NEVER
 from .generator import PaperSequenceGenerator, TopAwareBeamSearch, log_known
-from .hypotheses import Finished, HypothesisTree
+from .hypotheses import Finished, Grown, trace
 from .laid_out import LaidOut
 from .packed_linear import int8_is_exact
 from .vocabulary_scores import EXACT, INT8, VocabularyScores
@@ -49,8 +49,9 @@ class _Search:
     max_len: int
     special: Tensor  # words that may be forbidden at a step, (1, SPECIAL)
     change: Tensor  # what is added to their scores: before an output may end, and from then on, (2, SPECIAL)
-    tree: HypothesisTree = field(default_factory=HypothesisTree)
-    finished: list[list[Finished]] = field(default_factory=list)  # of each sentence of the batch
+    finished: list[list[Finished]]  # of each sentence of the batch
+    grown: list[Grown] = field(default_factory=list)  # of each step
+    attention: list[Tensor] = field(default_factory=list)  # of each step, (N, S)
 
 
 class FastSequenceGenerator(PaperSequenceGenerator):
@@ -122,7 +123,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
             max_len,
             special,
             torch.tensor(change, device=source.device),
-            finished=[[] for _ in source],
+            [[] for _ in source],
         )
         first = source.new_full((source.size(0), 1), self.eos if bos_token is None else bos_token)
         beams: _Beams | None = _Beams(first, None, memory, search.decoder.begin(memory), list(range(source.size(0))))
@@ -153,6 +154,8 @@ class FastSequenceGenerator(PaperSequenceGenerator):
             totals, words, parents = self._end_candidates(search, beams, normaliser)
         else:
             totals, words, parents = search.scores.best(normaliser, beams.totals, sentences, wide)
+        rows = torch.arange(sentences, device=words.device).unsqueeze(1)
+        parents = parents + rows * (len(beams.words) // sentences)
         ends = words.eq(self.eos)
         done = self._finish(search, beams, step, totals, ends, parents)
         kept = [row for row in range(sentences) if row not in done]
@@ -170,7 +173,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         log_sum = search.scores.compute(now.features[:, 0], self.temperature)
         normaliser = search.decoder.finish(now, beams.memory, search.scores, log_sum)
         if now.attention is not None:
-            search.tree.attend(now.attention[:, 0])
+            search.attention.append(now.attention[:, 0])
         special = search.special.expand(len(log_sum), SPECIAL)
         given = search.scores.get(special)
         search.scores.put(special, given + search.change[int(step >= self.min_len)])
@@ -190,7 +193,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
     ) -> set[int]:
         """Keep the hypotheses that end among the best K candidates; returns the rows of the sentences that are done.
 
-        Of the candidates come their sums, which of them end, and their hypotheses within the sentence, (B, M) each.
+        Of the candidates come their sums, which of them end, and their hypotheses, (B, M) each.
         """
         if isinstance(self.search, TopAwareBeamSearch):
             self.search.observe(totals, ends)
@@ -200,12 +203,11 @@ class FastSequenceGenerator(PaperSequenceGenerator):
             return set()
         sums = totals[rows, places]
         scores = sums / (step + 1) ** self.len_penalty if self.normalize_scores else sums
-        group = len(beams.words) // len(beams.sentences)
-        starts = rows * group + parents[rows, places]
+        found = (rows, parents[rows, places], sums, scores)
         new: dict[int, list[Finished]] = {}
-        for row, start, total, score in zip(*(part.tolist() for part in (rows, starts, sums, scores)), strict=True):
+        for row, start, total, score in zip(*(part.tolist() for part in found), strict=True):
             new.setdefault(row, []).append(Finished(step, start, total, score))
-        return {row for row, found in new.items() if self._add_finished(search, beams.sentences[row], row, found, step)}
+        return {row for row, ended in new.items() if self._add_finished(search, beams.sentences[row], row, ended, step)}
 
     def _add_finished(self, search: _Search, sentence: int, row: int, new: list[Finished], step: int) -> bool:
         """Add new finished hypotheses to a sentence's; returns whether it is done."""
@@ -222,28 +224,21 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         self, search: _Search, beams: _Beams, step: int, kept: list[int], totals: Tensor, words: Tensor, parents: Tensor
     ) -> _Beams:
         """The hypotheses of the sentences in rows ``kept`` with one more word: three (B, K) each."""
-        sentences = len(beams.sentences)
-        group = len(beams.words) // sentences
-        rows = torch.arange(sentences, device=words.device).unsqueeze(1)
-        parents = rows * group + parents
         going = None
-        if len(kept) < sentences:
+        if len(kept) < len(beams.sentences):
             going = torch.tensor(kept, device=words.device)
             totals, words, parents = totals[going], words[going], parents[going]
         totals, words, parents = totals.flatten(), words.flatten(), parents.flatten()
-        search.tree.grow(words, totals, parents)
+        search.grown.append(Grown(words, totals, parents))
         memory = beams.memory if going is None else beams.memory.select(going)
         state = beams.state.select(parents, going)
         return _Beams(words.unsqueeze(1), totals, memory, state, [beams.sentences[row] for row in kept])
 
     def _results(self, search: _Search, device: torch.device) -> list[list[dict[str, Any]]]:
-        traced = iter(search.tree.trace([one for found in search.finished for one in found], self.eos, device))
-        results = []
-        for found in search.finished:
-            hypotheses = [next(traced) for _ in found]
-            order = torch.tensor([one.score for one in found]).sort(descending=True).indices.tolist()
-            results.append([hypotheses[place] for place in order])
-        return results
+        finished = [sorted(found, key=lambda one: one.score, reverse=True) for found in search.finished]
+        every = [one for found in finished for one in found]
+        traced = iter(trace(every, search.grown, search.attention, self.eos, device))
+        return [[next(traced) for _ in found] for found in finished]
 
 
 def _check_rounding(factors: str, decoder: StepDecoder[Any, Any]) -> None:

@@ -18,69 +18,60 @@ class Finished(NamedTuple):
     score: float  # the same, normalised by the length
 
 
-class _Step(NamedTuple):
+class Grown(NamedTuple):
+    """A step: the hypotheses after it, and those that they continue."""
+
     words: Tensor  # (N',)
-    totals: Tensor  # (N',)
+    totals: Tensor  # sums of log-probabilities, (N',)
     parents: Tensor  # rows before the step, (N',)
 
 
-class HypothesisTree:
-    """Words, sums and attention of all steps, and the way back through them."""
+def trace(
+    finished: list[Finished], steps: list[Grown], attentions: list[Tensor], end: int, device: torch.device
+) -> list[dict[str, Any]]:
+    """Finished hypotheses as fairseq gives them, in one sweep back over the steps.
 
-    def __init__(self) -> None:
-        self._steps: list[_Step] = []
-        self._attention: list[Tensor] = []
+    Args:
+        finished: in any order.
+        steps: from the first.
+        attentions: of each step, (N, S); none where the model has none.
+        end: the word that ended them.
 
-    def grow(self, words: Tensor, totals: Tensor, parents: Tensor) -> None:
-        """Add a step: words, sums of log-probabilities, and the rows before it that they continue, (N',) each."""
-        self._steps.append(_Step(words, totals, parents))
-
-    def attend(self, attention: Tensor) -> None:
-        """Add the attention of a step, (N, S)."""
-        self._attention.append(attention)
-
-    def trace(self, finished: list[Finished], end: int, device: torch.device) -> list[dict[str, Any]]:
-        """Finished hypotheses as fairseq gives them, in one sweep back over the steps.
-
-        Args:
-            finished: in any order.
-            end: the word that ended them.
-
-        Returns:
-            ``tokens`` (T,) with ``end``, ``score``, ``positional_scores`` (T,), ``attention`` (S, T) or empty,
-            ``alignment`` empty, for each.
-        """
-        if not finished:
-            return []
-        order = sorted(range(len(finished)), key=lambda number: -finished[number].step)  # so that a step has the first
-        ends = [finished[number].step for number in order]
-        rows = torch.tensor([finished[number].row for number in order], device=device)
-        last = torch.tensor([finished[number].total for number in order], device=device)
-        tokens = torch.full((len(order), ends[0] + 1), end, device=device)
-        totals = last.unsqueeze(1).repeat(1, ends[0] + 1)
-        attention = None
-        if self._attention:
-            attention = torch.empty(len(order), ends[0] + 1, self._attention[0].size(1), device=device)
-        longer = 0  # hypotheses that go on after the step
-        for step in range(ends[0], -1, -1):
-            if longer:
-                grown, going = self._steps[step], rows[:longer]
-                tokens[:longer, step], totals[:longer, step] = grown.words[going], grown.totals[going]
-                rows[:longer] = grown.parents[going]
-            while longer < len(order) and ends[longer] == step:
-                longer += 1
-            if attention is not None:
-                attention[:longer, step] = self._attention[step][rows[:longer]].float()
-        totals[:, 1:] = totals[:, 1:] - totals[:, :-1]
-        scores = torch.tensor([finished[number].score for number in order], device=device)
-        result: list[dict[str, Any]] = [{} for _ in finished]
-        for place, number in enumerate(order):
-            length = ends[place] + 1
-            result[number] = {
-                "tokens": tokens[place, :length],
-                "score": scores[place],
-                "attention": torch.empty(0) if attention is None else attention[place, :length].t(),
-                "alignment": torch.empty(0),
-                "positional_scores": totals[place, :length],
-            }
-        return result
+    Returns:
+        ``tokens`` (T,) with ``end``, ``score``, ``positional_scores`` (T,), ``attention`` (S, T) or empty,
+        ``alignment`` empty, for each.
+    """
+    if not finished:
+        return []
+    order = sorted(range(len(finished)), key=lambda number: -finished[number].step)  # so that a step has the first
+    ends = [finished[number].step for number in order]
+    rows = torch.tensor([finished[number].row for number in order], device=device)
+    last = torch.tensor([finished[number].total for number in order], device=device)
+    tokens = torch.full((len(order), ends[0] + 1), end, device=device)
+    totals = last.unsqueeze(1).repeat(1, ends[0] + 1)
+    attention = None
+    if attentions:
+        attention = torch.empty(len(order), ends[0] + 1, attentions[0].size(1), device=device)
+    longer = 0  # hypotheses that go on after the step
+    for step in range(ends[0], -1, -1):
+        if longer:
+            grown, going = steps[step], rows[:longer]
+            tokens[:longer, step], totals[:longer, step] = grown.words[going], grown.totals[going]
+            rows[:longer] = grown.parents[going]
+        while longer < len(order) and ends[longer] == step:
+            longer += 1
+        if attention is not None:
+            attention[:longer, step] = attentions[step][rows[:longer]].float()
+    totals[:, 1:] = totals[:, 1:] - totals[:, :-1]
+    scores = torch.tensor([finished[number].score for number in order], device=device)
+    result: list[dict[str, Any]] = [{} for _ in finished]
+    for place, number in enumerate(order):
+        length = ends[place] + 1
+        result[number] = {
+            "tokens": tokens[place, :length],
+            "score": scores[place],
+            "attention": torch.empty(0) if attention is None else attention[place, :length].t(),
+            "alignment": torch.empty(0),
+            "positional_scores": totals[place, :length],
+        }
+    return result

@@ -8,7 +8,7 @@ Legend: ``B`` batch, ``S`` source length, ``T`` output length, ``L`` layers that
 
 import json
 import os
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,28 +18,32 @@ from torch import Tensor
 from ..data import ExtendedDictionary, SlotMap
 from ..errors import UserError
 
+# The rest of a line about an output (T,), with slots: from the model, the slots, and the sentence's row of the batch.
+Description = Callable[[Any, SlotMap, int, Tensor], dict[str, Any]]
 
-class OutputWriter(ABC):
+
+class OutputWriter:
     """Writes a line about the best output of each sentence, to a file that is made with the first of them.
 
     A line is ``{"id": number of the sentence, "source": [word, ...], ...}``.
 
     Args:
         path: file to write; must not exist.
+        option: that names the file, for the user.
+        describe: makes the rest of the line.
 
     Raises:
         UserError: if it cannot be made.
     """
 
-    option: str  # that names the file, for the user
-
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, option: str, describe: Description) -> None:
         self._path = Path(path)
         self._file: IO[str] | None = None
+        self._describe = describe
         if os.path.lexists(path):
-            raise UserError(f"{path} exists already: give another file to {self.option}, or remove it.")
+            raise UserError(f"{path} exists already: give another file to {option}, or remove it.")
         if not self._path.parent.is_dir():
-            raise UserError(f"{self.option} cannot write {path}: there is no directory {self._path.parent}; make it.")
+            raise UserError(f"{option} cannot write {path}: there is no directory {self._path.parent}; make it.")
 
     @torch.no_grad()
     def write(
@@ -56,12 +60,8 @@ class OutputWriter(ABC):
         tokens = sample["net_input"]["src_tokens"]
         for row, hypotheses in enumerate(finalized):
             entry = {"id": sample["id"][row].item(), "source": words_of(tokens[row], slot_map.dictionary)}
-            entry |= self.describe(model, slot_map, row, hypotheses[0]["tokens"])
+            entry |= self._describe(model, slot_map, row, hypotheses[0]["tokens"])
             print(json.dumps(entry, ensure_ascii=False), file=self._file, flush=True)
-
-    @abstractmethod
-    def describe(self, model: Any, slot_map: SlotMap, row: int, output: Tensor) -> dict[str, Any]:
-        """The rest of the line about an output (T,), with slots, of the sentence in row ``row`` of the batch."""
 
 
 def words_of(tokens: Tensor, dictionary: ExtendedDictionary) -> list[str]:
@@ -74,23 +74,19 @@ def read_words(tokens: Tensor) -> Tensor:
     return tokens.roll(1, dims=-1)
 
 
-class GranularityWriter(OutputWriter):
-    """Writes the words read by encoder and decoder, and their z in every layer that has one.
+def describe_granularity(model: Any, slot_map: SlotMap, row: int, output: Tensor) -> dict[str, Any]:
+    """The words read by encoder and decoder, and their z in every layer that has one.
 
     A line goes on with ``"source_granularity": {layer from 1: [z of each word, ...], ...}, "output": [word, ...],
     "output_granularity": {...}``. ``output`` is what the decoder reads: the end symbol first, and not at the end. The
     model's encoder and decoder return ``granularity`` (B, L, T).
     """
-
-    option = "--granularity-dump"
-
-    def describe(self, model: Any, slot_map: SlotMap, row: int, output: Tensor) -> dict[str, Any]:
-        source, written = granularities(model, slot_map, row, output)
-        return {
-            "source_granularity": _rounded(source),
-            "output": words_of(read_words(slot_map.spell(row, output)), slot_map.dictionary),
-            "output_granularity": _rounded(written),
-        }
+    source, written = granularities(model, slot_map, row, output)
+    return {
+        "source_granularity": _rounded(source),
+        "output": words_of(read_words(slot_map.spell(row, output)), slot_map.dictionary),
+        "output_granularity": _rounded(written),
+    }
 
 
 @torch.no_grad()
@@ -131,27 +127,23 @@ def _rounded(granularity: dict[int, Tensor]) -> dict[str, list[float]]:
 SMALLEST_SHARE = 0.005  # of a position, to be written
 
 
-class ProvenanceWriter(OutputWriter):
-    """Writes the words of an output, how probably each was copied, and from which source positions.
+def describe_provenance(model: Any, slot_map: SlotMap, row: int, output: Tensor) -> dict[str, Any]:
+    """The words of an output, how probably each was copied, and from which source positions.
 
     A line goes on with ``"output": [{"word": ..., "copied": probability that the word was copied given that it was
     written, "positions": {source position from 0: share, ...}}, ...]``. The model's decoder has ``distribution``.
     """
-
-    option = "--copy-provenance"
-
-    def describe(self, model: Any, slot_map: SlotMap, row: int, output: Tensor) -> dict[str, Any]:
-        copied, places = origins(model, slot_map, row, output)
-        words = slot_map.spell(row, output).tolist()
-        steps = [
-            {
-                "word": slot_map.dictionary[word],
-                "copied": round(share, 4),
-                "positions": {str(place): round(part, 4) for place, part in enumerate(parts) if part >= SMALLEST_SHARE},
-            }
-            for word, share, parts in zip(words, copied.tolist(), places.tolist(), strict=True)
-        ]
-        return {"output": steps}
+    copied, places = origins(model, slot_map, row, output)
+    words = slot_map.spell(row, output).tolist()
+    steps = [
+        {
+            "word": slot_map.dictionary[word],
+            "copied": round(share, 4),
+            "positions": {str(place): round(part, 4) for place, part in enumerate(parts) if part >= SMALLEST_SHARE},
+        }
+        for word, share, parts in zip(words, copied.tolist(), places.tolist(), strict=True)
+    ]
+    return {"output": steps}
 
 
 @torch.no_grad()

@@ -104,13 +104,13 @@ class VocabularyScores:
 
     def get(self, words: Tensor) -> Tensor:
         """Scores of words (N, M): float32, (N, M)."""
-        rows = torch.arange(len(words), device=words.device).unsqueeze(1)
-        return self._scores.view(-1)[self._memory_places(words)] + self._shift[words // self.width, rows]
+        chunk, rows, place = self._places(words)
+        return self._scores[chunk, rows, place] + self._shift[chunk, rows]
 
     def put(self, words: Tensor, scores: Tensor) -> None:
         """Replace scores (N, M) of words (N, M); where a word comes twice in a row, its scores must be the same."""
-        rows = torch.arange(len(words), device=words.device).unsqueeze(1)
-        self._scores.view(-1)[self._memory_places(words)] = scores - self._shift[words // self.width, rows]
+        chunk, rows, place = self._places(words)
+        self._scores[chunk, rows, place] = scores - self._shift[chunk, rows]
         blocks = words // BLOCK
         self._maxima.flatten(1)[rows, blocks] = self._blocks(rows, blocks).amax(dim=2)
 
@@ -180,16 +180,16 @@ class VocabularyScores:
         self._shift = self._memory.new_zeros(self.num_chunks, rows)
         self._maxima = self._memory.new_empty(rows, self.num_chunks, self.width // BLOCK)
 
-    def _memory_places(self, words: Tensor) -> Tensor:
-        """Places of the scores of words (N, M) in the memory: (N, M)."""
-        row = torch.arange(len(words), device=words.device).unsqueeze(1)
-        return (words // self.width * len(words) + row) * self.width + words % self.width
+    def _places(self, words: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Chunks, rows and places within the chunk of words (N, M), which broadcast to (N, M)."""
+        rows = torch.arange(len(words), device=words.device).unsqueeze(1)
+        return words // self.width, rows, words % self.width
 
     def _blocks(self, rows: Tensor, blocks: Tensor) -> Tensor:
-        """The memory of blocks of hypotheses, two shapes that broadcast to (..., M): (..., M, BLOCK)."""
+        """Scores of blocks of hypotheses, two shapes that broadcast to (..., M): (..., M, BLOCK)."""
         each = self.width // BLOCK
-        chunk = blocks // each
-        return self._scores.view(-1, BLOCK)[(chunk * self._scores.size(1) + rows) * each + blocks % each]
+        scores = self._scores.view(*self._scores.shape[:2], each, BLOCK)
+        return scores[blocks // each, rows, blocks % each]
 
 
 class LevelScores(VocabularyScores):
