@@ -2,11 +2,8 @@
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pkgutil import resolve_name
-from typing import Any, cast
-
-from tqdm import tqdm
 
 from .. import __version__
 from ..console import OneLineParser, exit_status, whole_number
@@ -118,11 +115,7 @@ def score(args: argparse.Namespace) -> Evaluation:
         if column.key in args.metric and column.metric.needs_source and corpus.sources is None:
             raise UserError(f"--metric {column.key} compares with the source; give it with --src.")
     resampling = Resampling(args.resamples, args.trials, args.seed, args.all_pairs, args.correction)
-
-    def progress(items: Iterable[Any], what: str) -> Iterable[Any]:
-        return cast(Iterable[Any], tqdm(items, desc=what, leave=False, disable=True if args.quiet else None))
-
-    evaluation = evaluate(systems, corpus, columns, resampling, progress)
+    evaluation = evaluate(systems, corpus, columns, resampling, quiet=args.quiet)
     if args.tokenize is None and tokenize != "13a":
         evaluation.warnings.append(
             f"the references are Chinese: standard metrics use --tokenize {tokenize}; choose another if it is wrong."
