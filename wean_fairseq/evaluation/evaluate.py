@@ -36,8 +36,8 @@ class Resampling:
         correction: ``holm`` corrects the p-values of a metric for the number of systems compared with the same one.
     """
 
-    resamples: int = significance.DEFAULT_RESAMPLES
-    trials: int = significance.DEFAULT_TRIALS
+    resamples: int = 1000
+    trials: int = 10000
     seed: int = significance.DEFAULT_SEED
     all_pairs: bool = False
     correction: str | None = None

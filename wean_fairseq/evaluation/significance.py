@@ -28,8 +28,6 @@ from .metrics.base import EvaluationMetric, FloatArray
 
 #: sacreBLEU's default seed (environment variable SACREBLEU_SEED).
 DEFAULT_SEED = 12345
-DEFAULT_RESAMPLES = 1000
-DEFAULT_TRIALS = 10000
 #: Draws per block; a multiple of 32, so that blocks consume whole words of the random stream.
 _BLOCK = 64
 #: Differences of scores (0..100) below this are rounding, not differences.

@@ -192,5 +192,4 @@ class MeanMetric(RatioMetric):
 
 def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
     """Divide element by element; 0 where the denominator is 0 (nothing to count counts as nothing right)."""
-    safe = np.where(denominator == 0, 1.0, denominator)
-    return np.asarray(np.where(denominator == 0, 0.0, numerator / safe), dtype=np.float64)
+    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator != 0)
