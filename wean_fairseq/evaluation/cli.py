@@ -2,11 +2,8 @@
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pkgutil import resolve_name
-from typing import Any, cast
-
-from tqdm import tqdm
 
 from .. import __version__
 from ..console import OneLineParser, exit_status, whole_number
@@ -16,7 +13,6 @@ from .evaluate import Evaluation, Resampling, evaluate
 from .metrics.registry import METRICS, Settings
 from .presets import PRESETS, STANDARD, columns_for
 from .report import as_json, render_csv, render_json, render_latex, render_markdown, render_text
-from .significance import DEFAULT_RESAMPLES, DEFAULT_SEED, DEFAULT_TRIALS
 from .system_arguments import SEVERAL, add_system_arguments, paths_of, read_systems
 from .text_files import check_outputs, write_atomically
 from .tokenizers import TEXT_TOKENIZERS, guess_tokenization
@@ -70,16 +66,18 @@ def build_parser() -> argparse.ArgumentParser:
     tests.add_argument(
         "--resamples",
         type=whole_number(0),
-        default=DEFAULT_RESAMPLES,
+        default=Resampling.resamples,
         help="bootstrap resamples, 0 = neither intervals nor tests (default: %(default)s)",
     )
     tests.add_argument(
         "--trials",
         type=whole_number(0),
-        default=DEFAULT_TRIALS,
+        default=Resampling.trials,
         help="randomisation trials, 0 = no tests (default: %(default)s)",
     )
-    tests.add_argument("--seed", type=whole_number(0), default=DEFAULT_SEED, help="seed of both (default: %(default)s)")
+    tests.add_argument(
+        "--seed", type=whole_number(0), default=Resampling.seed, help="seed of both (default: %(default)s)"
+    )
     tests.add_argument("--all-pairs", action="store_true", help="compare all pairs of systems, not only with the first")
     tests.add_argument(
         "--correction", choices=["holm"], help="correct p-values for the number of systems compared with the same one"
@@ -118,11 +116,7 @@ def score(args: argparse.Namespace) -> Evaluation:
         if column.key in args.metric and column.metric.needs_source and corpus.sources is None:
             raise UserError(f"--metric {column.key} compares with the source; give it with --src.")
     resampling = Resampling(args.resamples, args.trials, args.seed, args.all_pairs, args.correction)
-
-    def progress(items: Iterable[Any], what: str) -> Iterable[Any]:
-        return cast(Iterable[Any], tqdm(items, desc=what, leave=False, disable=True if args.quiet else None))
-
-    evaluation = evaluate(systems, corpus, columns, resampling, progress)
+    evaluation = evaluate(systems, corpus, columns, resampling, quiet=args.quiet)
     if args.tokenize is None and tokenize != "13a":
         evaluation.warnings.append(
             f"the references are Chinese: standard metrics use --tokenize {tokenize}; choose another if it is wrong."

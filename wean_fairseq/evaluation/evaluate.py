@@ -3,15 +3,17 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tqdm import tqdm
 
 from ..errors import name_some
 from . import significance
 from .corpus import COPY_ROW, Corpus, check_systems, describe_file
-from .metrics.base import FloatArray, Progress, no_progress
+from .metrics.base import FloatArray
 from .output_reader import SystemOutput
 from .plausibility import check_pieces, plausibility_warnings
 from .presets import Column
@@ -34,8 +36,8 @@ class Resampling:
         correction: ``holm`` corrects the p-values of a metric for the number of systems compared with the same one.
     """
 
-    resamples: int = significance.DEFAULT_RESAMPLES
-    trials: int = significance.DEFAULT_TRIALS
+    resamples: int = 1000
+    trials: int = 10000
     seed: int = significance.DEFAULT_SEED
     all_pairs: bool = False
     correction: str | None = None
@@ -180,7 +182,7 @@ def evaluate(
     corpus: Corpus,
     columns: Sequence[Column],
     resampling: Resampling = Resampling(),
-    progress: Progress = no_progress,
+    quiet: bool = True,
 ) -> Evaluation:
     """Score every system with every column.
 
@@ -189,7 +191,7 @@ def evaluate(
         corpus: references and, where known, sources.
         columns: from `presets.columns_for`.
         resampling: intervals and paired tests.
-        progress: wraps the loop over metrics, and those within slow ones (the command line passes a progress bar).
+        quiet: show no progress bar, neither of the metrics nor within a slow one; none is shown outside a terminal.
     """
     check_systems(systems, corpus)
     odd = check_pieces(systems, corpus)
@@ -201,15 +203,11 @@ def evaluate(
     for system in systems:
         outputs.setdefault(system.name, []).append(system)
     evaluation = Evaluation(usable, {name: {} for name in outputs}, {}, warnings=warnings)
-    draws_of: dict[int, significance.Draws] = {}
-    for column in progress(usable, "scoring"):
-        column.metric.progress = progress
+    draws_of = cache(lambda size: significance.Draws(size, resampling.resamples, resampling.trials, resampling.seed))
+    for column in tqdm(usable, "scoring", leave=False, disable=quiet or None):
+        column.metric.quiet = quiet
         members = members_of(column, corpus)
-        size = len(corpus) if members is None else len(members)
-        draws = draws_of.setdefault(
-            size, significance.Draws(size, resampling.resamples, resampling.trials, resampling.seed)
-        )
-        _score_column(column, outputs, corpus, members, draws, resampling, evaluation)
+        _score_column(column, outputs, corpus, members, draws_of(len(members)), resampling, evaluation)
         column.metric.forget_references()
     evaluation.warnings += [
         *odd,
@@ -248,18 +246,17 @@ def add_groups(columns: Sequence[Column], corpus: Corpus) -> list[Column]:
     return expanded
 
 
-def members_of(column: Column, corpus: Corpus) -> npt.NDArray[np.intp] | None:
-    """Return the places of the sentences that a column is about; ``None`` stands for all."""
-    if not column.only or corpus.groups is None:
-        return None
-    return np.flatnonzero([name == column.only for name in corpus.groups])
+def members_of(column: Column, corpus: Corpus) -> npt.NDArray[np.intp]:
+    """Return the places of the sentences that a column is about."""
+    groups = corpus.groups or [""] * len(corpus)
+    return np.flatnonzero([column.only in ("", name) for name in groups])
 
 
 def _score_column(
     column: Column,
     outputs: Mapping[str, Sequence[SystemOutput]],
     corpus: Corpus,
-    members: npt.NDArray[np.intp] | None,
+    members: npt.NDArray[np.intp],
     draws: significance.Draws,
     resampling: Resampling,
     evaluation: Evaluation,
@@ -271,8 +268,7 @@ def _score_column(
     rows: dict[str, list[FloatArray]] = {}
     for name, runs in outputs.items():
         texts = [["\n".join(entry) for entry in run.nbest] if metric.wants_nbest else run.hypotheses for run in runs]
-        counts = [metric.rows(text) for text in texts]
-        rows[name] = counts if members is None else [counted[members] for counted in counts]
+        rows[name] = [metric.rows(text)[members] for text in texts]
         scores = [metric.score_of(counted.sum(axis=0)) for counted in rows[name]]
         sentences = (
             None if column.only else np.mean([metric.sentence_scores(counted) for counted in rows[name]], axis=0)
@@ -330,21 +326,21 @@ def _compare(
             continue  # one run alone does not show how much its system varies: `run_warnings` says so
         apart = np.any(sum(rows[baseline]) * len(rows[system]) != sum(rows[system]) * len(rows[baseline]), axis=1)
         comparisons.append(Comparison(column.key, baseline, system, difference, int(apart.sum()), p_values))
-    return _correct_p_values(comparisons) if resampling.correction == "holm" else comparisons
+    if resampling.correction == "holm":
+        _correct_p_values(comparisons)
+    return comparisons
 
 
-def _correct_p_values(comparisons: Sequence[Comparison]) -> list[Comparison]:
+def _correct_p_values(comparisons: Sequence[Comparison]) -> None:
     """Correct the p-values of one column, test by test, within the comparisons with one baseline."""
-    corrected: dict[int, dict[str, float]] = {place: {} for place in range(len(comparisons))}
-    families: dict[tuple[str, str], list[int]] = {}
-    for place, item in enumerate(comparisons):
+    families: dict[tuple[str, str], list[Comparison]] = {}
+    for item in comparisons:
         for test in item.p_values:
-            families.setdefault((item.baseline, test), []).append(place)
-    for (_, test), places in families.items():
-        values = significance.holm([comparisons[place].p_values[test] for place in places])
-        for place, value in zip(places, values, strict=True):
-            corrected[place][test] = value
-    return [replace(item, corrected=corrected[place]) for place, item in enumerate(comparisons)]
+            families.setdefault((item.baseline, test), []).append(item)
+    for (_, test), family in families.items():
+        values = significance.holm([item.p_values[test] for item in family])
+        for item, value in zip(family, values, strict=True):
+            item.corrected = {**(item.corrected or {}), test: value}
 
 
 def run_warnings(systems: Sequence[SystemOutput]) -> Iterator[str]:

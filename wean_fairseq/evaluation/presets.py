@@ -87,11 +87,11 @@ def columns_for(presets: list[str], metrics: list[str], settings: Settings) -> l
             key = f"{name}/{item.label}"
             columns.append(Column(key, name, item.label, build_metric(item.name, settings, key, **dict(item.fixed))))
         standard += PRESETS[name].beside
-    for name in dict.fromkeys(metrics):
-        columns.append(
-            Column(name, CHOSEN, METRICS[name].label if name in METRICS else name, build_metric(name, settings, name))
-        )
-    chosen = {column.key for column in columns}
-    for name in (metric for metric in METRICS if metric in standard and metric not in chosen):
-        columns.append(Column(name, STANDARD, METRICS[name].label, build_metric(name, settings, name)))
+    single = dict.fromkeys(metrics, CHOSEN)
+    for name in METRICS:
+        if name in standard:
+            single.setdefault(name, STANDARD)
+    for name, group in single.items():
+        metric = build_metric(name, settings, name)
+        columns.append(Column(name, group, METRICS[name].label, metric))
     return columns

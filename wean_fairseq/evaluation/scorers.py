@@ -13,7 +13,7 @@ from fairseq.scoring import BaseScorer, register_scorer
 
 from ..errors import UserError
 from ..fields import option
-from .metrics import METRICS, EvaluationMetric, Settings, build_metric
+from .metrics import EvaluationMetric, Settings, build_metric
 
 
 @dataclass
@@ -33,9 +33,7 @@ class WeanScorer(BaseScorer):
         super().__init__(cfg)
         settings = Settings(cfg.wean_tokenize, cfg.wean_lowercase)
         names = [name.strip() for name in cfg.wean_metrics.split(",") if name.strip()]
-        self.metrics = [
-            build_metric(name, settings, METRICS[name].label if name in METRICS else None) for name in names
-        ]
+        self.metrics = [build_metric(name, settings) for name in names]
         if not self.metrics:
             raise UserError("--wean-metrics names no metric; give for example bleu,rouge-l.")
         for name, metric in zip(names, self.metrics, strict=True):

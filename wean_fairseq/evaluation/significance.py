@@ -16,7 +16,8 @@ them. The sums over resampled sentences are computed as one matrix product inste
 Ties count as evidence for the null hypothesis, since with few differing sentences most resamples are ties.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -27,8 +28,6 @@ from .metrics.base import EvaluationMetric, FloatArray
 
 #: sacreBLEU's default seed (environment variable SACREBLEU_SEED).
 DEFAULT_SEED = 12345
-DEFAULT_RESAMPLES = 1000
-DEFAULT_TRIALS = 10000
 #: Draws per block; a multiple of 32, so that blocks consume whole words of the random stream.
 _BLOCK = 64
 #: Differences of scores (0..100) below this are rounding, not differences.
@@ -40,20 +39,20 @@ _NORMAL = 1e9
 Interval = tuple[float, float]
 
 
+@dataclass
 class Draws:
     """The random part of both tests, drawn once and used for every metric and system.
 
     Kept small: one byte per sentence and resample, one bit per sentence and trial.
 
-    Args:
+    Attributes:
         seed: of both tests, each with a generator of its own (as in sacreBLEU).
     """
 
-    def __init__(self, num_sentences: int, resamples: int, trials: int, seed: int = DEFAULT_SEED) -> None:
-        self.num_sentences = num_sentences
-        self.resamples = resamples
-        self.trials = trials
-        self.seed = seed
+    num_sentences: int
+    resamples: int
+    trials: int
+    seed: int = DEFAULT_SEED
 
     @cached_property
     def _weights(self) -> npt.NDArray[np.uint8]:
@@ -76,29 +75,25 @@ class Draws:
 
     def bootstrap(self, rows: list[FloatArray]) -> list[FloatArray]:
         """Sum the rows of every array over the same resamples; one (resamples, statistics) array for each."""
-        stacked, cuts = _stack(rows)
-        blocks = (self._weights[start : start + _BLOCK] for start in range(0, self.resamples, _BLOCK))
-        totals = np.concatenate([weights.astype(np.float64) @ stacked for weights in blocks])
-        return np.split(totals, cuts, axis=1)
+        return _add_up((self._weights[start : start + _BLOCK] for start in range(0, self.resamples, _BLOCK)), rows)
 
     def shuffle(self, pairs: list[tuple[FloatArray, FloatArray]]) -> list[tuple[FloatArray, FloatArray]]:
         """Sum the rows of two pseudo-systems for every trial and every pair (baseline rows, system rows)."""
-        stacked, cuts = _stack([baseline - system for baseline, system in pairs])
-        blocks = []
-        for start in range(0, self.trials, _BLOCK):
-            bits = np.unpackbits(self._masks[start : start + _BLOCK], axis=1, count=self.num_sentences)
-            blocks.append(bits.astype(np.float64) @ stacked)
+        blocks = (self._masks[start : start + _BLOCK] for start in range(0, self.trials, _BLOCK))
+        kept_ones = (np.unpackbits(bits, axis=1, count=self.num_sentences) for bits in blocks)
         result = []
-        for (baseline, system), kept in zip(pairs, np.split(np.concatenate(blocks), cuts, axis=1), strict=True):
+        differences = _add_up(kept_ones, [baseline - system for baseline, system in pairs])
+        for (baseline, system), kept in zip(pairs, differences, strict=True):
             first = kept + system.sum(axis=0)
             result.append((first, baseline.sum(axis=0) + system.sum(axis=0) - first))
         return result
 
 
-def _stack(arrays: list[FloatArray]) -> tuple[FloatArray, list[int]]:
-    """Put arrays side by side and return where to cut them apart again."""
-    widths = [array.shape[1] for array in arrays]
-    return np.concatenate(arrays, axis=1), list(np.cumsum(widths)[:-1])
+def _add_up(counts: Iterable[npt.NDArray[np.uint8]], rows: list[FloatArray]) -> list[FloatArray]:
+    """Sum the rows of every array, (sentences, statistics), as often as blocks of counts, (draws, sentences), say."""
+    stacked, cuts = np.concatenate(rows, axis=1), np.cumsum([array.shape[1] for array in rows])[:-1]
+    totals = np.concatenate([block.astype(np.float64) @ stacked for block in counts])
+    return np.split(totals, cuts, axis=1)
 
 
 def confidence_interval(scores: FloatArray) -> Interval:

@@ -113,14 +113,11 @@ def read_table(name: str, folder: Path = Path(__file__).parent) -> dict[str, Any
     return tomllib.loads((folder / name).read_text(encoding="utf-8"))
 
 
-def sha256_of(path: PathLike) -> str:
-    """Return the SHA-256 of a file as it is now."""
-    return hashlib.sha256(read_bytes(path)).hexdigest()
-
-
 def sha256_as_read(path: PathLike) -> str:
     """Return the SHA-256 of what was last read from a file, so that a score can be traced to the exact text."""
-    return _DIGESTS[os.fspath(path)] if os.fspath(path) in _DIGESTS else sha256_of(path)
+    if os.fspath(path) not in _DIGESTS:
+        read_bytes(path)
+    return _DIGESTS[os.fspath(path)]
 
 
 def check_outputs(outputs: Mapping[str, PathLike | None], inputs: Iterable[PathLike | None]) -> None:

@@ -18,9 +18,9 @@ from ..evaluation.corpus import COPY_ROW
 from ..evaluation.evaluate import Evaluation
 from ..evaluation.output_reader import read_generated, read_plain
 from ..evaluation.results import read_json
-from ..evaluation.text_files import read_bytes, read_lines, sha256_of
+from ..evaluation.text_files import read_bytes, read_lines
 from ..evaluation.training_log import TrainingLog, read_log
-from ..storage.files import read_regular
+from ..storage.files import read_regular, sha256_of
 from .dumps import kind_of_dump
 
 _DEPTH = 4  # directories below the one that was named, in which runs are looked for
@@ -272,7 +272,7 @@ def _locate(folder: Path, entry: dict[str, Any], likely: list[str]) -> Path | No
         try:
             if (place / name).is_file() and sha256_of(place / name) == entry["sha256"]:
                 return place / name
-        except (OSError, UserError):  # a name that no file can have, or a file that cannot be read
+        except OSError:  # a name that no file can have, or a file that cannot be read
             continue
     return None
 

@@ -94,19 +94,12 @@ def fleiss_kappa(design: Design, ratings: Ratings, criterion: str) -> float | No
     if len(ratings) < 2:
         return None
     try:
-        from statsmodels.stats.inter_rater import fleiss_kappa as kappa
+        from statsmodels.stats import inter_rater
     except ImportError:
         raise UserError("Fleiss' kappa needs statsmodels; install it with `pip install wean_fairseq[stats]`.") from None
-    answers = ANSWERS[design.kind]
-    table = np.array(
-        [
-            [sum(given[item.name][criterion] == answer for given in ratings.values()) for answer in answers]
-            for item in design.items
-        ]
-    )
-    if np.count_nonzero(table.sum(axis=0)) < 2:
-        return None
-    return float(kappa(table))
+    answers = [[given[item.name][criterion] for given in ratings.values()] for item in design.items]
+    counts, different = inter_rater.aggregate_raters(answers)
+    return float(inter_rater.fleiss_kappa(counts)) if len(different) > 1 else None
 
 
 def likert_results(design: Design, ratings: Ratings) -> dict[str, Any]:

@@ -6,7 +6,7 @@ confidence interval and significance tests all come from the same rows, so they 
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,26 +18,9 @@ from ..tokenizers import Lowercase, case_signature, fold_case, get_tokenizer
 
 FloatArray = npt.NDArray[np.float64]
 SignatureItems = dict[str, str | int | float]
-#: Wraps a loop: takes what is looped over and what is done, returns the same items.
-Progress = Callable[[Iterable[Any], str], Iterable[Any]]
 
 #: Version of the definitions in this package; raised whenever the same input may give another number.
 DEFINITIONS_VERSION = 1
-
-
-def no_progress(items: Iterable[Any], _: str) -> Iterable[Any]:
-    """Show nothing."""
-    return items
-
-
-class EvaluationSignature(Signature):
-    """Signature that prints the options a metric declares in ``signature_items`` before sacreBLEU's version."""
-
-    def __init__(self, args: dict[str, Any]) -> None:
-        super().__init__(args)
-        for key, value in args["signature_items"].items():
-            self.update(key, value)
-        self.update("wean", DEFINITIONS_VERSION)
 
 
 class EvaluationMetric(Metric):
@@ -53,7 +36,8 @@ class EvaluationMetric(Metric):
             numbers.
         sources: source sentences, aligned with the references; only metrics with `needs_source` read them.
         additive: False if rows cannot be added up, so that resampling them is meaningless.
-        progress: shows how far a slow metric is.
+        signature_items: what its signature says beside, or in place of, what sacreBLEU's does.
+        quiet: a slow metric shows no progress bar.
     """
 
     label: str = ""
@@ -62,13 +46,20 @@ class EvaluationMetric(Metric):
     higher_is_better: bool | None = True
     additive: bool = True
     sources: Sequence[str] | None = None
-    progress: Progress = staticmethod(no_progress)
+    quiet: bool = True
     num_refs: int
+    signature_items: SignatureItems
 
     def __init__(self, label: str, **options: Any) -> None:
         """Take the label, and the options of sacreBLEU's metric where it is one of those."""
         super().__init__(**options)  # type: ignore[no-untyped-call]
         self.label = label
+        self.signature_items = {}
+
+    def get_signature(self) -> Signature:
+        signature = super().get_signature()
+        signature.info |= self.signature_items
+        return signature
 
     def prepare(self, references: Sequence[Sequence[str]]) -> None:
         """Tokenise the references once, for any number of systems."""
@@ -110,17 +101,16 @@ class OwnMetric(EvaluationMetric):
         options: further signature entries.
     """
 
-    _SIGNATURE_TYPE = EvaluationSignature
-
     def __init__(self, label: str, tokenize: str, lowercase: Lowercase, options: SignatureItems | None = None) -> None:
         super().__init__(label)
         self.lowercase = lowercase
         self._tokenizer = get_tokenizer(tokenize)
-        self.signature_items: SignatureItems = {
-            "case": case_signature(lowercase),
-            "tok": tokenize,
-            **(options or {}),
-        }
+        self.signature_items = {"case": case_signature(lowercase), "tok": tokenize, **(options or {})}
+
+    def get_signature(self) -> Signature:
+        signature = super().get_signature()
+        signature.info["wean"] = DEFINITIONS_VERSION
+        return signature
 
     def _preprocess_segment(self, sent: str) -> str:
         return self._tokenizer(fold_case(sent, self.lowercase))
@@ -137,7 +127,7 @@ class OwnMetric(EvaluationMetric):
         """Return the scores of many sums, shape (sums, statistics) -> (sums,): the metric's formula."""
 
     def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
-        return {"references": [reference.split() for reference in refs]}
+        return {"references": list(refs)}
 
 
 class SourceMixin(EvaluationMetric):
@@ -191,17 +181,15 @@ class MeanMetric(RatioMetric):
         return [self.segment_value(hypothesis, ref_kwargs["references"]), 1.0]
 
     @abstractmethod
-    def segment_value(self, hypothesis: str, references: list[Any]) -> float:
+    def segment_value(self, hypothesis: str, references: list[str]) -> float:
         """Score one sentence, usually between 0 and 1.
 
         Args:
             hypothesis: tokens, joined by spaces.
-            references: as `_extract_reference_info` keeps them: lists of tokens, unless a metric says otherwise. With
-                `SourceMixin` the first is the source.
+            references: likewise. With `SourceMixin` the first is the source.
         """
 
 
 def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
     """Divide element by element; 0 where the denominator is 0 (nothing to count counts as nothing right)."""
-    safe = np.where(denominator == 0, 1.0, denominator)
-    return np.asarray(np.where(denominator == 0, 0.0, numerator / safe), dtype=np.float64)
+    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator != 0)

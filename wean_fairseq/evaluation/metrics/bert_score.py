@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tqdm import tqdm
 
 from ...errors import UserError
-from ..text_files import sha256_of
+from ...optional import LOCAL_AND_NO_CODE, hide_broken_torchaudio
+from ...storage.files import sha256_of
 from .base import MeanMetric, SignatureItems
 
 #: Unit vectors of a text's tokens, shape (tokens, dimension); single precision, because there are many.
@@ -28,8 +30,6 @@ def load_model(folder: str) -> tuple[Any, Any]:
     transformers makes up an empty tokenizer where the folder has none. Every word would be unknown and every score
     about 100, so a tokenizer that does not fit the model is refused.
     """
-    from ...optional import LOCAL_AND_NO_CODE, hide_broken_torchaudio
-
     hide_broken_torchaudio()
     import transformers
 
@@ -86,9 +86,6 @@ class BertScore(MeanMetric):
         self._torch = torch
         self._vectors: dict[str, Vectors] = {}
 
-    def _extract_reference_info(self, refs: Any) -> dict[str, Any]:
-        return {"references": list(refs)}
-
     def _extract_corpus_statistics(self, hypotheses: Any, references: Any) -> Any:
         """Embed everything in batches first, then match sentence by sentence."""
         if references:
@@ -106,7 +103,7 @@ class BertScore(MeanMetric):
     def _embed(self, texts: list[str]) -> None:
         """Store the unit vectors of every text, without those of special tokens."""
         limit = min(_MAX_POSITIONS, int(getattr(self._model.config, "max_position_embeddings", _MAX_POSITIONS)))
-        for start in self.progress(range(0, len(texts), _BATCH), "embedding"):
+        for start in tqdm(range(0, len(texts), _BATCH), "embedding", leave=False, disable=self.quiet or None):
             batch = texts[start : start + _BATCH]
             inputs = self._pieces(
                 batch,

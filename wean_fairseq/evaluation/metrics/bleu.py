@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from sacrebleu.metrics.base import Signature
 from sacrebleu.metrics.bleu import BLEU
 
 from ..tokenizers import Lowercase, case_signature, fold_case, get_tokenizer
@@ -32,17 +33,12 @@ class Bleu(EvaluationMetric, BLEU):
         options: dict[str, Any] = {"tokenize": tokenize, "max_ngram_order": max_ngram_order}
         super().__init__(label, lowercase=bool(lowercase), force=True, **options)
         self._case = lowercase
+        self.signature_items["case"] = case_signature(lowercase)
+        if max_ngram_order != 4:
+            self.signature_items["order"] = max_ngram_order
 
     def _preprocess_segment(self, sent: str) -> str:
         return str(self.tokenizer(fold_case(sent, self._case).rstrip()))
-
-    def get_signature(self) -> Any:
-        """Return sacreBLEU's signature with the case that is ignored, and the n-gram order where it is not 4."""
-        signature = super().get_signature()
-        signature.update("case", case_signature(self._case))
-        if self.max_ngram_order != 4:
-            signature.update("order", self.max_ngram_order)
-        return signature
 
     def sentence_scores(self, rows: FloatArray) -> FloatArray:
         """Sentence BLEU with effective order (sacreBLEU's recommendation for single sentences)."""
@@ -62,17 +58,13 @@ class NltkBleu(Bleu):
     def __init__(self, label: str = "NLTK-BLEU", lowercase: Lowercase = False) -> None:
         super().__init__(label, "none", lowercase)
         self.tokenizer, self.tokenizer_signature = get_tokenizer("nltk"), "nltk"
+        self.signature_items["smooth"] = "nltk-method3"
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[int]:
         """Return sacreBLEU's row with at least one n-gram of every order."""
         row: list[int] = super()._compute_segment_statistics(hypothesis, ref_kwargs)
         totals = _LENGTHS + self.max_ngram_order
         return row[:totals] + [max(count, 1) for count in row[totals:]]
-
-    def get_signature(self) -> Any:
-        signature = super().get_signature()
-        signature.update("smooth", "nltk-method3")
-        return signature
 
 
 class SelfBleu(SourceMixin, Bleu):
@@ -83,10 +75,9 @@ class SelfBleu(SourceMixin, Bleu):
     def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
         return super()._extract_reference_info(refs[:1])
 
-    def get_signature(self) -> Any:
+    def get_signature(self) -> Signature:
         signature = super().get_signature()
-        signature.update("nrefs", None)
-        signature.update("against", "source")
+        signature.info |= {"nrefs": None, "against": "source"}
         return signature
 
 

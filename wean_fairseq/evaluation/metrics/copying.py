@@ -18,8 +18,8 @@ class CopyRate(SourceMixin, MeanMetric):
     def __init__(self, label: str = "copy%", tokenize: str = "13a", lowercase: bool = True) -> None:
         super().__init__(label, tokenize, lowercase)
 
-    def segment_value(self, hypothesis: str, references: list[list[str]]) -> float:
-        return float(hypothesis.split() == references[0])
+    def segment_value(self, hypothesis: str, references: list[str]) -> float:
+        return float(hypothesis.split() == references[0].split())
 
 
 class ExactMatch(MeanMetric):
@@ -38,8 +38,9 @@ class ExactMatch(MeanMetric):
     def _preprocess_segment(self, sent: str) -> str:
         return "\n".join(super(ExactMatch, self)._preprocess_segment(line) for line in sent.split("\n"))
 
-    def segment_value(self, hypothesis: str, references: list[list[str]]) -> float:
-        return float(any(line.split() in references for line in hypothesis.split("\n")[: self.wants_nbest]))
+    def segment_value(self, hypothesis: str, references: list[str]) -> float:
+        wanted = [reference.split() for reference in references]
+        return float(any(line.split() in wanted for line in hypothesis.split("\n")[: self.wants_nbest]))
 
 
 class LengthRatio(RatioMetric):
@@ -53,8 +54,8 @@ class LengthRatio(RatioMetric):
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
         """Return (output length, reference length); of equally close references the shorter, as in BLEU."""
-        length = len(hypothesis.split())
-        closest = min((abs(len(tokens) - length), len(tokens)) for tokens in ref_kwargs["references"])[1]
+        length, *others = (len(text.split()) for text in (hypothesis, *ref_kwargs["references"]))
+        closest = min(others, key=lambda other: (abs(other - length), other))
         return [float(length), float(closest)]
 
 
@@ -80,5 +81,5 @@ class Novelty(SourceMixin, RatioMetric):
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
         """Return (new n-grams, n-grams)."""
         output: Counter[tuple[str, ...]] = count_ngrams(hypothesis.split(), self.order)
-        new = output - count_ngrams(ref_kwargs["references"][0], self.order)
+        new = output - count_ngrams(ref_kwargs["references"][0].split(), self.order)
         return [float(new.total()), float(output.total())]

@@ -16,7 +16,7 @@ class Diversity(MeanMetric):
 
     higher_is_better = None
 
-    def segment_value(self, hypothesis: str, references: list[list[str]]) -> float:
+    def segment_value(self, hypothesis: str, references: list[str]) -> float:
         tokens = hypothesis.split()
         return len(set(tokens)) / len(tokens) if tokens else 0.0
 

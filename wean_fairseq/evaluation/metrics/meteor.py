@@ -48,8 +48,9 @@ class Meteor(MeanMetric):
         self._stemmer = SimpleNamespace(stem=lru_cache(_MOST_WORDS)(PorterStemmer().stem))
         self._wordnet = SimpleNamespace(synsets=lru_cache(_MOST_WORDS)(synsets))
 
-    def segment_value(self, hypothesis: str, references: list[list[str]]) -> float:
-        return float(self._score(references, hypothesis.split(), stemmer=self._stemmer, wordnet=self._wordnet))
+    def segment_value(self, hypothesis: str, references: list[str]) -> float:
+        tokens = [reference.split() for reference in references]
+        return float(self._score(tokens, hypothesis.split(), stemmer=self._stemmer, wordnet=self._wordnet))
 
 
 def _load_wordnet(label: str) -> Any:

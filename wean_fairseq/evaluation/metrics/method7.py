@@ -106,8 +106,9 @@ class Method7Bleu(MeanMetric):
         self.order = order
         self.version = version
 
-    def segment_value(self, hypothesis: str, references: list[list[str]]) -> float:
-        return method7_bleu(hypothesis.split(), references, self.order, self.version)
+    def segment_value(self, hypothesis: str, references: list[str]) -> float:
+        tokens = [reference.split() for reference in references]
+        return method7_bleu(hypothesis.split(), tokens, self.order, self.version)
 
 
 class Method7SelfBleu(SourceMixin, Method7Bleu):
@@ -125,10 +126,11 @@ class Method7SelfBleu(SourceMixin, Method7Bleu):
         self.defective = defective
         self.signature_items["against"] = "first-source-token-letters" if defective else "source"
 
-    def segment_value(self, hypothesis: str, references: list[list[str]]) -> float:
+    def segment_value(self, hypothesis: str, references: list[str]) -> float:
         source = references[0]
         if self.defective:
-            source = list(source[0]) if source else []
+            first_word = next(iter(source.split()), "")
+            source = " ".join(first_word)
         return super().segment_value(hypothesis, [source])
 
 

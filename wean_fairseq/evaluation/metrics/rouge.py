@@ -14,7 +14,6 @@ The corpus score is the mean over sentences; with several references the best F 
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
 
 from .base import MeanMetric
 
@@ -52,10 +51,6 @@ class Rouge(MeanMetric):
     def _preprocess_segment(self, sent: str) -> str:
         text = super()._preprocess_segment(sent)
         return " ".join(text.split()[: self.max_tokens]) if self.max_tokens else text
-
-    def _extract_reference_info(self, refs: Any) -> dict[str, Any]:
-        """Keep the tokenised references as strings, as rouge-score wants them."""
-        return {"references": list(refs)}
 
     def segment_value(self, hypothesis: str, references: list[str]) -> float:
         return max(self._f(*self._shares(reference, hypothesis)) for reference in references)

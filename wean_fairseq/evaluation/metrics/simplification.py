@@ -8,7 +8,7 @@ EASSE's exact copies are `CopyRate`. Its Levenshtein similarity and word ranks a
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -80,10 +80,6 @@ class _PairFeature(SourceMixin, MeanMetric):
 
     def __init__(self, label: str) -> None:
         super().__init__(label, "13a", True, {"avg": "sentence"})
-
-    def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
-        """Keep the source alone, as the string of its tokens."""
-        return {"references": refs[:1]}
 
 
 class CharacterRatio(_PairFeature):
