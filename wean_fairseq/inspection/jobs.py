@@ -23,7 +23,7 @@ class Busy(UserError):
     """Too many decodings wait."""
 
 
-@dataclass
+@dataclass(eq=False)  # the same question may wait twice, each in its own place
 class _Job:
     """A question, and what has become of it."""
 

@@ -74,6 +74,17 @@ def test_one_at_a_time_in_their_order_and_no_more_than_may_wait():
     assert not jobs.running
 
 
+def test_the_same_question_waits_twice_each_in_its_own_place():
+    gate = Gate()
+    jobs = Jobs(gate, waiting=2)
+    jobs.submit(question("first"))
+    until(lambda: gate.order)
+    waiting = [jobs.submit(question("again")) for _ in range(2)]
+    assert [jobs.status(number)["ahead"] for number in waiting] == [1, 2]
+    for _ in range(3):
+        gate.open.release()
+
+
 def test_a_failure_is_a_sentence_and_the_next_one_is_answered(caplog: pytest.LogCaptureFixture):
     def work(asked: Question, _count: Callable[[int], None]) -> list[dict[str, Any]]:
         if asked.text == "bad":
