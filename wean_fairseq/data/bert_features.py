@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
 from ..errors import UserError
@@ -128,12 +129,10 @@ class TopicBert:
     def _hidden_states(self, sequences: list[list[int]]) -> torch.Tensor:
         """The outputs of all layers but the embeddings: shape (sentences, pieces, L, H)."""
         device = self._model.device
-        width = max(map(len, sequences))
-        input_ids = torch.full((len(sequences), width), self._tokenizer.pad_token_id)
-        attended = torch.zeros_like(input_ids)  # 0 for padding of the batch alone: a [PAD] between topics is attended
-        for row, ids in enumerate(sequences):
-            input_ids[row, : len(ids)] = torch.tensor(ids)
-            attended[row, : len(ids)] = 1
+        rows = [torch.tensor(ids) for ids in sequences]
+        input_ids = pad_sequence(rows, batch_first=True, padding_value=self._tokenizer.pad_token_id)
+        # 0 for padding of the batch alone: a [PAD] between topics is attended.
+        attended = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
         out = self._model(input_ids=input_ids.to(device), attention_mask=attended.to(device), output_hidden_states=True)
         return torch.stack(out.hidden_states[1:], dim=2).float()
 

@@ -93,8 +93,8 @@ class ParaphraseTask(SearchingTask):
         self._typed_pairs: FairseqDataset | None = None  # made of them
         self._typed_numbers: torch.Tensor | None = None  # of the batch that it decodes: it does not pass them on
         self._unknown_words: list[str] = []  # the warning about them, given once for this task and its copies
-        self._provenance = None if cfg.copy_provenance is None else ProvenanceWriter(cfg.copy_provenance)
-        self._granularity = None if cfg.granularity_dump is None else GranularityWriter(cfg.granularity_dump)
+        files = {ProvenanceWriter: cfg.copy_provenance, GranularityWriter: cfg.granularity_dump}
+        self._writers = [writer(path) for writer, path in files.items() if path is not None]
 
     @property
     def limits(self) -> PairLimits:
@@ -137,7 +137,7 @@ class ParaphraseTask(SearchingTask):
             slots = DEFAULT_SLOTS if copies else 0
         if slots and not copies:
             raise UserError(f"--oov-slots {slots} is for archs that copy words, and {name} does not: leave it out.")
-        if self._provenance is not None and not copies:
+        if self.cfg.copy_provenance is not None and not copies:
             raise UserError(f"--copy-provenance is for archs that copy words, and {name} does not: leave it out.")
         if slots and self.source_dictionary is not self.target_dictionary:
             raise UserError(
@@ -153,7 +153,7 @@ class ParaphraseTask(SearchingTask):
                 if getattr(cfg, file, None):
                     setattr(cfg, file, None)
         built: torch.nn.Module = super().build_model(cfg, from_checkpoint)
-        if self._granularity is not None and not getattr(built, "has_granularity", False):
+        if self.cfg.granularity_dump is not None and not getattr(built, "has_granularity", False):
             raise UserError(
                 "--granularity-dump is for models whose words have a granularity, such as granularity_transformer, "
                 f"and this {name} has none: leave it out."
@@ -227,10 +227,8 @@ class ParaphraseTask(SearchingTask):
         if prefix_tokens is not None:
             prefix_tokens = self._writable(slot_map.slots(prefix_tokens), models)
         finalized = super().inference_step(generator, models, mapped, prefix_tokens, constraints)
-        if self._provenance is not None:
-            self._provenance.write(models[0], sample, slot_map, finalized)
-        if self._granularity is not None:
-            self._granularity.write(models[0], sample, slot_map, finalized)
+        for writer in self._writers:
+            writer.write(models[0], sample, slot_map, finalized)
         found = [(row, hypothesis) for row, hypotheses in enumerate(finalized) for hypothesis in hypotheses]
         outputs = slot_map.spell_all([(row, hypothesis["tokens"]) for row, hypothesis in found])
         for (_, hypothesis), words in zip(found, outputs, strict=True):
