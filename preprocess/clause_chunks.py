@@ -117,9 +117,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
     symbol = options.chunk_symbol
     for split, paths in plain_files(options.data).items():
         with preparation.split(split) as writer:
-            for where, (source, target) in preparation.aligned_lines(paths):
-                if writer.full:
-                    break
+            for where, (source, target) in writer.until_full(preparation.aligned_lines(paths)):
                 topics, essay = (preparation.clean(line).split() for line in (source, target))
                 if symbol in essay or symbol in topics:
                     raise InputError(f"{where} has the word {symbol}: choose another --chunk-symbol.")

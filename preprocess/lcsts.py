@@ -88,9 +88,8 @@ def build(options: Namespace, preparation: Preparation) -> None:
     for split, name in PARTS.items():
         broken: list[int] = []
         with preparation.split(split) as writer:
-            for score, text, summary in read_documents(preparation.lines(options.data / name), broken):
-                if writer.full:
-                    break
+            documents = read_documents(preparation.lines(options.data / name), broken)
+            for score, text, summary in writer.until_full(documents):
                 if split != "train" and options.score and score is None:
                     writer.drop("no_score")
                 elif score is not None and score < options.score:

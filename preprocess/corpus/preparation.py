@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from corpus import learnt
 from corpus.errors import InputError
@@ -17,6 +17,7 @@ from wean_fairseq.text import steps
 from wean_fairseq.text.settings import BPE_CODES, TRUECASE_MODEL, WORDPIECES, Text, TextSettings
 
 _LOOKED_AT = 1000  # lines
+Item = TypeVar("Item")
 _GLUED = re.compile(r"[^\W\d_]{2}[.,;:?!](?:\s|$)")
 
 
@@ -198,6 +199,13 @@ class PairWriter:
         """Whether the limit of a trial run is reached."""
         return 0 < self.limit <= self.split.kept
 
+    def until_full(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Yield what may become lines, until the limit of a trial run is reached."""
+        for item in items:
+            if self.full:
+                return
+            yield item
+
     def drop(self, reason: str) -> None:
         """Count lines that the script leaves out."""
         self.split.drop(reason)
@@ -229,6 +237,11 @@ class PairWriter:
             return False
         self.split.write(*tokens, *beside)
         return True
+
+    def add_all(self, pairs: Iterable[Sequence[str]]) -> None:
+        """Add sources with their targets or references, until the limit of a trial run is reached."""
+        for lines in self.until_full(pairs):
+            self.add(*lines)
 
 
 def describe(output: Output, name: str, remarks: Iterable[str]) -> None:
