@@ -3,14 +3,16 @@
 import argparse
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from corpus import leaks
 from corpus.binarise import binarise
 from corpus.errors import InputError
-from corpus.output import SPLITS, Output, check_free
+from corpus.output import Output, check_free
 from corpus.preparation import Preparation, describe
 from wean_fairseq.text import cleaning, steps
 
@@ -37,20 +39,24 @@ def whole_number(minimum: int) -> Callable[[str], int]:
     return parse
 
 
-def build_parser(name: str, doc: str | None) -> ArgumentParser:
-    """The options that all scripts take.
+def output_parser(name: str, doc: str | None) -> ArgumentParser:
+    """The options of all scripts that fill a directory.
 
     Args:
         name: of the script, without its ending.
         doc: the module's docstring; its first paragraph is the description.
     """
     parser = ArgumentParser(
-        prog=f"{name}.py",
-        description=(doc or "").strip().partition("\n\n")[0],
-        formatter_class=HelpFormatter,
+        prog=f"{name}.py", description=(doc or "").strip().partition("\n\n")[0], formatter_class=HelpFormatter
     )
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="directory to write")
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier output of this script")
+    return parser
+
+
+def build_parser(name: str, doc: str | None) -> ArgumentParser:
+    """The options of the scripts that prepare text, see ``output_parser``."""
+    parser = output_parser(name, doc)
     parser.add_argument("--limit", type=whole_number(0), default=0, metavar="N", help="first N pairs a split, 0 = all")
     parser.add_argument("--test-limit", type=whole_number(0), metavar="N", help="another limit for the test split")
     add_text_options(parser)
@@ -117,33 +123,66 @@ def run(
     return exit_status(name, options.output, work)
 
 
-def run_generator(
-    name: str,
-    version: str,
+def run_once(
     parser: ArgumentParser,
     write: Callable[[Namespace, Output], str],
     arguments: Sequence[str] | None = None,
     *,
+    sources: Callable[[Namespace], Sequence[Path]],
+    version: str,
+    libraries: Mapping[str, str] = MappingProxyType({}),
+) -> int:
+    """Parse, and make a directory of files of text unless it is there already; return the exit status.
+
+    Args:
+        parser: of the command line.
+        write: fills the directory, and says what there is.
+        arguments: instead of those of the process.
+        sources: the files that the options name.
+        version: of the script: raise it with every change that changes the bytes.
+        libraries: that the content depends on, each with the extra that has it (empty: the package itself).
+    """
+    options = parser.parse_args(arguments)
+    name = parser.prog.removesuffix(".py")
+
+    def work() -> None:
+        found = sources(options)
+        output = _open_output(name, version, options, options.output, _versions(name, libraries))
+        said: list[str] = []
+        if write_once(output, found, lambda: said.append(write(options, output))):
+            print(f"{name}: {said[0]}")
+
+    return exit_status(name, options.output, work)
+
+
+def run_generator(
+    parser: ArgumentParser,
+    write: Callable[[Namespace, Output], str],
+    arguments: Sequence[str] | None = None,
+    *,
+    version: str,
     sets: Sequence[str] = (),
 ) -> int:
     """Parse, and write what is not there yet; return the exit status.
 
     Args:
-        name: of the script.
-        version: of the script: raise it with every change that changes the bytes.
         parser: of the command line.
         write: fills a directory, and says what its lines are.
         arguments: instead of those of the process.
+        version: of the script: raise it with every change that changes the bytes.
         sets: where there are several, each goes into a directory of its own, and ``--set`` names one or all of them.
     """
     options = parser.parse_args(arguments)
+    name = parser.prog.removesuffix(".py")
 
     def work() -> None:
         missing = []
+        uses_jieba = vars(options).get("unit") == "jieba"
+        versions = steps.library_versions("jieba", truecase=False, bpe=False) if uses_jieba else None
         parts = [part for part in sets if options.set in (part, "both")] or [""]
         for part in parts:
             chosen = Namespace(**{**vars(options), "set": part} if part else vars(options))
-            output = _open_generated(name, version, chosen, options.output / part)
+            output = _open_output(name, version, chosen, options.output / part, versions)
             if output.finished():
                 continue
             check_free(output.path, name, options.overwrite)
@@ -151,20 +190,32 @@ def run_generator(
         for chosen, output in missing:
             with output:
                 what = write(chosen, output)
-            sizes = " + ".join(f"{output.splits[split].kept:,} {split}" for split in SPLITS)
-            print(f"{name}: wrote {sizes} {what} to {output.path}")
+            print(f"{name}: wrote {output.sizes()} {what} to {output.path}")
         if not missing:
             print(f"{name}: {options.output} is complete already: nothing to do")
 
     return exit_status(name, options.output, work)
 
 
-def _open_generated(name: str, version: str, options: Namespace, path: Path) -> Output:
-    """The directory of a generated set; all options but where it goes decide about its content."""
-    recorded = {key: value for key, value in vars(options).items() if key not in ("output", "overwrite")}
-    unit = recorded.get("unit", "")
-    versions = steps.library_versions(unit, truecase=False, bpe=False) if unit == "jieba" else None
+def _open_output(name: str, version: str, options: Namespace, path: Path, versions: dict[str, str] | None) -> Output:
+    """A directory about whose content all options decide but ``--overwrite`` and those that name files and folders."""
+    recorded = {
+        key: value
+        for key, value in vars(options).items()
+        if key != "overwrite" and value is not None and not isinstance(value, Path | list)
+    }
     return Output(path, script=name, version=version, options=recorded, versions=versions, overwrite=options.overwrite)
+
+
+def _versions(name: str, libraries: Mapping[str, str]) -> dict[str, str]:
+    versions = {}
+    for library, extra in libraries.items():
+        try:
+            versions[library] = metadata.version(library)
+        except metadata.PackageNotFoundError as error:
+            package = f"wean_fairseq[{extra}]" if extra else "wean_fairseq"
+            raise InputError(f"{name} needs {library}: install it with `pip install {package}`.") from error
+    return versions
 
 
 def exit_status(name: str, output: Path, work: Callable[[], None]) -> int:

@@ -130,6 +130,10 @@ class Output:
         """Write another file beside the splits."""
         (self.folder / name).write_text(text, encoding="utf-8", newline="\n")
 
+    def sizes(self) -> str:
+        """The lines of each split, to be printed: ``900 train + 50 valid``."""
+        return " + ".join(f"{split.kept:,} {name}" for name, split in self.splits.items())
+
     def manifest(self) -> dict[str, Any]:
         """The content of manifest.json: nothing in it depends on the machine, the folders or the time."""
         files = {
