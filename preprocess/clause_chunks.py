@@ -122,7 +122,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
                 if symbol in essay or symbol in topics:
                     raise InputError(f"{where} has the word {symbol}: choose another --chunk-symbol.")
                 if not topics or not essay:
-                    writer.drop("empty_side")
+                    writer.split.drop("empty_side")
                     continue
                 counts["topics"] += len(topics)
                 counts["topics_in_their_essay"] += len([topic for topic in topics if topic in essay])

@@ -84,7 +84,7 @@ def add(writer: PairWriter, options: Namespace, essay: tuple[str, str] | None) -
     """Write an essay, or count why not."""
     reason = objection(options, essay)
     if reason or essay is None:
-        writer.drop(reason)
+        writer.split.drop(reason)
     else:
         writer.add(*essay)
 

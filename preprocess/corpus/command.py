@@ -14,6 +14,7 @@ from corpus.binarise import binarise
 from corpus.errors import InputError
 from corpus.output import Output, check_free
 from corpus.preparation import Preparation, describe
+from wean_fairseq.console import whole_number
 from wean_fairseq.text import cleaning, steps
 
 # What does not change the text, or is known by the files it names.
@@ -26,17 +27,6 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
     def _get_help_string(self, action: argparse.Action) -> str | None:
         shown = not isinstance(action.default, bool) and action.default not in (None, "", [])
         return super()._get_help_string(action) if shown else action.help
-
-
-def whole_number(minimum: int) -> Callable[[str], int]:
-    """An argparse type: a whole number not below ``minimum``."""
-
-    def parse(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or int(text) < minimum:
-            raise argparse.ArgumentTypeError(f"must be a whole number of at least {minimum}, but is {text!r} instead")
-        return int(text)
-
-    return parse
 
 
 def output_parser(name: str, doc: str | None) -> ArgumentParser:

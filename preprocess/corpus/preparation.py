@@ -117,9 +117,7 @@ class Preparation:
         """
         for split in splits:
             with self.split(split) as writer:
-                for chosen, pair in zip(drawn, pairs(), strict=True):
-                    if chosen == split and not writer.full:
-                        writer.add(*pair)
+                writer.add_all(pair for chosen, pair in zip(drawn, pairs(), strict=True) if chosen == split)
 
     def finish(self) -> None:
         """Run the steps that are learnt; put into the manifest what was counted, and how text becomes tokens."""
@@ -206,10 +204,6 @@ class PairWriter:
                 return
             yield item
 
-    def drop(self, reason: str) -> None:
-        """Count lines that the script leaves out."""
-        self.split.drop(reason)
-
     def add(self, *lines: str, beside: Sequence[str] = (), where: str = "") -> bool:
         """Clean, check and write one line of each side; whether it was written.
 
@@ -228,12 +222,12 @@ class PairWriter:
         if not all(tokens):
             if where:
                 raise InputError(f"{where} is empty on {'the target' if tokens[0] else 'the source'} side.")
-            self.drop("empty_side")
+            self.split.drop("empty_side")
             return False
         if self.held_out:
             preparation.leaks.hold_out(self.split.name, clean[0], clean[1:])
         elif preparation.leaks.leaks(self.split.name, clean[0], clean[1:]):
-            self.drop("leak")
+            self.split.drop("leak")
             return False
         self.split.write(*tokens, *beside)
         return True
