@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from ..errors import UserError
 from ..optional import LOCAL_AND_NO_CODE, hide_broken_torchaudio
-from ..storage.files import open_regular, read_regular
+from ..storage.files import read_regular, sha256_of
 
 Topics = tuple[str, ...]  # the topic words of one sentence
 STORED = np.float16  # half the disk of float32; BERT's outputs are of order 1, so that 3 digits stay right
@@ -179,11 +179,8 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _digest(files: list[Path]) -> str:
-    total = hashlib.sha256()
-    for path in files:
-        with open_regular(path) as file:
-            total.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
-    return total.hexdigest()
+    listed = "".join(f"{path.name} {sha256_of(path)}\n" for path in files)
+    return hashlib.sha256(listed.encode()).hexdigest()
 
 
 def _load_bert(path: str) -> tuple[Any, Any]:
