@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from corpus import leaks
 from corpus.binarise import binarise
@@ -17,6 +17,7 @@ from corpus.preparation import Preparation, describe
 from wean_fairseq.console import whole_number
 from wean_fairseq.text import cleaning, steps
 
+Result = TypeVar("Result")
 # What does not change the text, or is known by the files it names.
 _NOT_CONTENT = ("output", "overwrite", "binarise", "words", "threshold", "workers", "separate_dictionaries")
 
@@ -108,7 +109,10 @@ def run(
     def work() -> None:
         prepare(name, options, build, inputs(options), version)
         if options.binarise is not None:
-            run_binarise(name, options)
+            sizes = {key: getattr(options, key) for key in ("words", "threshold", "separate_dictionaries")}
+            overwrite, workers = options.overwrite, options.workers
+            made = binarise(options.output, options.binarise, sizes, workers=workers, overwrite=overwrite)
+            print(f"{name}: binary data: {options.binarise}" + ("" if made else " is complete already"))
 
     return exit_status(name, options.output, work)
 
@@ -138,9 +142,9 @@ def run_once(
     def work() -> None:
         found = sources(options)
         output = _open_output(name, version, options, options.output, _versions(name, libraries))
-        said: list[str] = []
-        if write_once(output, found, lambda: said.append(write(options, output))):
-            print(f"{name}: {said[0]}")
+        said = write_once(output, found, lambda: write(options, output))
+        if said is not None:
+            print(f"{name}: {said}")
 
     return exit_status(name, options.output, work)
 
@@ -245,20 +249,20 @@ def prepare(
         versions=steps.library_versions(options.unit, truecase=options.truecase, bpe=bool(options.bpe)),
         overwrite=options.overwrite,
     )
-    remarks: list[str] = []
 
-    def write() -> None:
+    def write() -> list[str]:
         preparation = Preparation(output, options)
         build(options, preparation)
         preparation.finish()
-        remarks.extend(preparation.looks.remarks())
+        return list(preparation.looks.remarks())
 
-    if write_once(output, sources, write):
+    remarks = write_once(output, sources, write)
+    if remarks is not None:
         describe(output, name, remarks)
 
 
-def write_once(output: Output, sources: Sequence[Path], write: Callable[[], None]) -> bool:
-    """Have ``write`` fill a directory, unless it is there already from the same options and files; whether it did.
+def write_once(output: Output, sources: Sequence[Path], write: Callable[[], Result]) -> Result | None:
+    """Have ``write`` fill a directory; its result, or ``None`` if it is there already from the same options and files.
 
     Raises:
         InputError: if the directory may not be written, or a source is missing.
@@ -266,7 +270,7 @@ def write_once(output: Output, sources: Sequence[Path], write: Callable[[], None
     script = output.head["script"]
     if output.finished(sources):
         print(f"{script}: {output.path} is complete already: nothing to do")
-        return False
+        return None
     check_free(output.path, script, output.overwrite)
     for path in sources:  # before a folder is made
         if not path.is_file():
@@ -274,8 +278,7 @@ def write_once(output: Output, sources: Sequence[Path], write: Callable[[], None
     with output:
         for path in sources:
             output.source(path)
-        write()
-    return True
+        return write()
 
 
 def content_options(options: Namespace, sources: list[Path]) -> dict[str, Any]:
@@ -290,10 +293,3 @@ def content_options(options: Namespace, sources: list[Path]) -> dict[str, Any]:
 
     found = {name: shown(value) for name, value in sorted(vars(options).items()) if name not in _NOT_CONTENT}
     return {name: value for name, value in found.items() if value is not None}
-
-
-def run_binarise(name: str, options: Namespace) -> None:
-    """The binary data, unless it is there already."""
-    sizes = {key: getattr(options, key) for key in ("words", "threshold", "separate_dictionaries")}
-    made = binarise(options.output, options.binarise, sizes, workers=options.workers, overwrite=options.overwrite)
-    print(f"{name}: binary data: {options.binarise}" + ("" if made else " is complete already"))
