@@ -139,24 +139,24 @@ def write(options: Namespace, output: Output) -> str:
     return f"wrote {output.sizes()} sentences with their pairs to {options.output}; {without} have none"
 
 
-def inputs(options: Namespace) -> list[Path]:
+def sources(options: Namespace) -> list[Path]:
     """The files of text.
 
     Raises:
         InputError: if there are no training pairs, or no sentences.
     """
     searched = options.pairs or options.data
-    sources = [path for split in SPLITS for path in files_of(options.data, split)]
+    text = [path for split in SPLITS for path in files_of(options.data, split)]
     train = [searched / f"train.{side}" for side in SIDES]
-    if not sources or not all(path.is_file() and path.stat().st_size for path in train):
-        missing = f"{searched} has no train.src and train.tgt" if sources else f"{options.data} has no .src"
+    if not text or not all(path.is_file() and path.stat().st_size for path in train):
+        missing = f"{searched} has no train.src and train.tgt" if text else f"{options.data} has no .src"
         raise InputError(f"{missing}: name directories that the scripts of this folder have written.")
-    return [*sources, *train]
+    return [*text, *train]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
-    return run_once(parser(), write, arguments, sources=inputs, version="1", libraries={"scikit-learn": ""})
+    return run_once(parser(), write, arguments, sources=sources, version="1", libraries={"scikit-learn": ""})
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def files_of(options: Namespace) -> dict[str, list[Path]]:
     return files
 
 
-def inputs(options: Namespace) -> list[Path]:
+def sources(options: Namespace) -> list[Path]:
     """The files of text."""
     return [path for paths in files_of(options).values() for path in paths]
 
@@ -144,7 +144,7 @@ def mark(words: int, spans: list[tuple[int, int]]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
-    return run_once(parser(), write, arguments, sources=inputs, version="1.0")
+    return run_once(parser(), write, arguments, sources=sources, version="1.0")
 
 
 if __name__ == "__main__":
