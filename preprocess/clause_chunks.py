@@ -13,13 +13,13 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 
-from corpus.command import build_parser, exit_status, run
+from corpus.command import build_parser, run
 from corpus.errors import InputError
-from corpus.output import write_atomically
-from corpus.outputs import read_outputs
+from corpus.outputs import rewrite_outputs
 from corpus.plain import plain_files
 from corpus.preparation import Preparation
 
@@ -117,14 +117,12 @@ def build(options: Namespace, preparation: Preparation) -> None:
     symbol = options.chunk_symbol
     for split, paths in plain_files(options.data).items():
         with preparation.split(split) as writer:
-            for where, (source, target) in preparation.aligned_lines(paths):
-                if writer.full:
-                    break
+            for where, (source, target) in writer.until_full(preparation.aligned_lines(paths)):
                 topics, essay = (preparation.clean(line).split() for line in (source, target))
                 if symbol in essay or symbol in topics:
                     raise InputError(f"{where} has the word {symbol}: choose another --chunk-symbol.")
                 if not topics or not essay:
-                    writer.drop("empty_side")
+                    writer.split.drop("empty_side")
                     continue
                 counts["topics"] += len(topics)
                 counts["topics_in_their_essay"] += len([topic for topic in topics if topic in essay])
@@ -140,14 +138,9 @@ def remove(options: Namespace) -> int:
     """Take the symbol out of outputs; return the exit status."""
 
     def remove_symbol(line: str) -> str:
-        return " ".join(token for token in line.split() if token != options.chunk_symbol) + "\n"
+        return " ".join(token for token in line.split() if token != options.chunk_symbol)
 
-    def work() -> None:
-        write_atomically(
-            options.output, (remove_symbol(line) for line in read_outputs(options.generated, options.input))
-        )
-
-    return exit_status("clause_chunks", options.output, work)
+    return rewrite_outputs("clause_chunks", options, partial(map, remove_symbol))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

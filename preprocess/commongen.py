@@ -89,10 +89,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
             write_grouped(preparation, split, pairs, required=split != "test")
             continue
         with preparation.split(split, required=split != "test") as writer:
-            for pair in pairs:
-                if writer.full:
-                    break
-                writer.add(*pair)
+            writer.add_all(pairs)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

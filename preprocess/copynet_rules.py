@@ -13,12 +13,11 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
 from corpus.chance import between, pick
-from corpus.command import run_generator, whole_number
+from corpus.command import output_parser, run_generator, whole_number
 from corpus.output import SPLITS, Output
 from tqdm import tqdm
 
@@ -177,19 +176,12 @@ def format_rules(rules: Sequence[Rule]) -> str:
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command line."""
-    parser = argparse.ArgumentParser(
-        description="Write CopyNet's synthetic rule data: {train,valid,test}.{src,tgt,rule,type}, rules.json and "
-        "manifest.json. All splits share the rules and none shares a source. "
-        "The same options give the same bytes on every machine.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="directory to write; made if missing")
+    parser = output_parser("copynet_rules", __doc__)
     parser.add_argument("--rules", type=whole_number(5), default=200, metavar="N", help="number of rules, of 5 types")
     parser.add_argument("--train-per-rule", type=whole_number(1), default=100, metavar="N", help="training instances")
     parser.add_argument("--valid-per-rule", type=whole_number(1), default=5, metavar="N", help="validation instances")
     parser.add_argument("--test-per-rule", type=whole_number(1), default=100, metavar="N", help="test instances")
     parser.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
-    parser.add_argument("--overwrite", action="store_true", help="replace the files of an earlier run in DIR")
     return parser
 
 
@@ -209,7 +201,7 @@ def write(options: argparse.Namespace, output: Output) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
-    return run_generator("copynet_rules", VERSION, build_parser(), write, arguments)
+    return run_generator(build_parser(), write, arguments, version=VERSION)
 
 
 if __name__ == "__main__":

@@ -15,12 +15,11 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
 from corpus.chance import pick
-from corpus.command import run_generator, whole_number
+from corpus.command import output_parser, run_generator, whole_number
 from corpus.errors import InputError
 from corpus.output import SPLITS, Output
 from dialogue_grammar import FORMS, HALVES, PATTERNS, SLOT, Pattern, draw_pool, slots
@@ -188,13 +187,7 @@ def write_output(
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command line."""
-    parser = argparse.ArgumentParser(
-        description="Write single-turn dialogues in Chinese from 173 patterns: DS-I into DIR/ds1, where test and "
-        "training share their names, places, dishes, ..., and DS-II into DIR/ds2, where they do not. "
-        "The same options give the same bytes on every machine.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="directory to write; made if missing")
+    parser = output_parser("dialogue_patterns", __doc__)
     parser.add_argument("--set", choices=(*SETS, "both"), default="both", help="which set to write")
     parser.add_argument("--train", type=whole_number(1), default=6500, metavar="N", help="number of training pairs")
     parser.add_argument("--valid", type=whole_number(1), default=500, metavar="N", help="number of validation pairs")
@@ -202,7 +195,6 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--pool-size", type=whole_number(5), default=200, metavar="N", help="fillers a type, at most")
     parser.add_argument("--unit", choices=("characters", "jieba"), default="characters", help="tokens")
     parser.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
-    parser.add_argument("--overwrite", action="store_true", help="replace an earlier output of this script")
     return parser
 
 
@@ -224,7 +216,7 @@ def write(options: argparse.Namespace, output: Output) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
-    return run_generator("dialogue_patterns", VERSION, build_parser(), write, arguments, sets=SETS)
+    return run_generator(build_parser(), write, arguments, version=VERSION, sets=SETS)
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ def add(writer: PairWriter, options: Namespace, essay: tuple[str, str] | None) -
     """Write an essay, or count why not."""
     reason = objection(options, essay)
     if reason or essay is None:
-        writer.drop(reason)
+        writer.split.drop(reason)
     else:
         writer.add(*essay)
 
@@ -93,9 +93,7 @@ def write_plain_essays(options: Namespace, preparation: Preparation) -> None:
     """Write the splits of a directory."""
     for split, paths in plain_files(options.data).items():
         with preparation.split(split) as writer:
-            for _, (topics, essay) in preparation.aligned_lines(paths):
-                if writer.full:
-                    break
+            for _, (topics, essay) in writer.until_full(preparation.aligned_lines(paths)):
                 add(writer, options, (" ".join(topics.split()), " ".join(essay.split())))
 
 
@@ -106,9 +104,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
         return
     if options.test is not None:
         with preparation.split("test") as writer:
-            for essay in read_essays(preparation, options.test, first=True):
-                if writer.full:
-                    break
+            for essay in writer.until_full(read_essays(preparation, options.test, first=True)):
                 add(writer, options, essay)
     draw = Draw(options.seed)
     for essay in read_essays(preparation, options.train, first=True):
@@ -118,9 +114,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
     for split in ("valid", "train"):
         chosen = iter(splits)
         with preparation.split(split) as writer:
-            for essay in read_essays(preparation, options.train):
-                if writer.full:
-                    break
+            for essay in writer.until_full(read_essays(preparation, options.train)):
                 drawn = "train" if objection(options, essay) else next(chosen)  # what is left out is counted once
                 if drawn == split:
                     add(writer, options, essay)

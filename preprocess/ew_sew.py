@@ -92,10 +92,7 @@ def write_dev(preparation: Preparation, paths: list[Path]) -> None:
     number = min(map(len, groups.values()), default=0)
     preparation.left_out["dev_references_beyond_the_fewest"] = sum(len(found) - number for found in groups.values())
     with preparation.split("valid", sides(number)) as writer:
-        for source, targets in groups.items():
-            if writer.full:
-                break
-            writer.add(source, targets[0], *targets[:number])
+        writer.add_all((source, targets[0], *targets[:number]) for source, targets in groups.items())
 
 
 def build(options: Namespace, preparation: Preparation) -> None:
@@ -107,15 +104,9 @@ def build(options: Namespace, preparation: Preparation) -> None:
         write_references(preparation, "valid", turk_files(options, "valid"))
     with preparation.split("train") as writer:
         for path, lowest in zip(options.match, options.similarity, strict=True):
-            for pair in read_matches(preparation, path, lowest):
-                if writer.full:
-                    break
-                writer.add(*pair)
+            writer.add_all(read_matches(preparation, path, lowest))
         for paths in options.train:
-            for _, lines in preparation.aligned_lines(paths):
-                if writer.full:
-                    break
-                writer.add(*lines)
+            writer.add_all(lines for _, lines in preparation.aligned_lines(paths))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -90,13 +90,12 @@ def build(options: Namespace, preparation: Preparation) -> None:
     for split, name in PARTS.items():
         broken: list[int] = []
         with preparation.split(split) as writer:
-            for score, text, summary in read_documents(preparation.lines(options.data / name), broken):
-                if writer.full:
-                    break
+            documents = read_documents(preparation.lines(options.data / name), broken)
+            for score, text, summary in writer.until_full(documents):
                 if split != "train" and options.score and score is None:
-                    writer.drop("no_score")
+                    writer.split.drop("no_score")
                 elif score is not None and score < options.score:
-                    writer.drop("low_score")
+                    writer.split.drop("low_score")
                 else:
                     writer.add(text, summary)
             writer.split.dropped.update({"document_without_end": len(broken)} if broken else {})

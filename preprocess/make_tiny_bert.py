@@ -7,18 +7,19 @@ For tests, smoke runs and machines that have no published BERT: what reads a rea
 task 1): of 15 in 100 pieces, 80 in 100 become [MASK], 10 another piece, 10 stay. The loss is that of held-out lines.
 """
 
-import contextlib
 import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from corpus.command import whole_number
+from corpus.command import run_once, whole_number
 from corpus.errors import InputError
-from corpus.learning import learn, learner_parser, text_lines
+from corpus.learning import learner_parser, text_lines
 from corpus.output import Output
 from tqdm import tqdm
+
+from wean_fairseq.optional import hide_broken_torchaudio
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 HELD_OUT_EVERY, MOST_HELD_OUT = 20, 512
@@ -43,8 +44,8 @@ def parser() -> ArgumentParser:
     return options
 
 
-def write(options: Namespace, output: Output) -> None:
-    """Make the vocabulary and the model, train it, and write both."""
+def write(options: Namespace, output: Output) -> str:
+    """Make the vocabulary and the model, train it, and write both; return what was written."""
     if options.dim % options.heads:
         raise InputError(f"--dim must be a multiple of --heads, but {options.dim} is none of {options.heads}.")
     transformers = _import_transformers()
@@ -72,15 +73,13 @@ def write(options: Namespace, output: Output) -> None:
     model.save_pretrained(output.folder)
     # transformers writes tokenizer.json alone; --wordpiece-vocab and older readers look for this one.
     output.write_text("vocab.txt", "".join(f"{piece}\n" for piece in vocabulary))
+    return f"wrote {options.output}"
 
 
 def _import_transformers() -> Any:
     """transformers, where a torchaudio that cannot be loaded is in its way, and without its bars and advice."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    with contextlib.suppress(ImportError):
-        from wean_fairseq.optional import hide_broken_torchaudio
-
-        hide_broken_torchaudio()
+    hide_broken_torchaudio()
     import transformers
 
     transformers.utils.logging.set_verbosity_error()
@@ -205,9 +204,8 @@ def masked_batch(lines: list[list[int]], tokenizer: Any, chance: Any, device: An
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
-    return learn(
-        parser(), write, arguments, version="1", libraries={"transformers": "bert", "tokenizers": "bert", "torch": ""}
-    )
+    libraries = {"transformers": "bert", "tokenizers": "bert", "torch": ""}
+    return run_once(parser(), write, arguments, sources=lambda given: given.text, version="1", libraries=libraries)
 
 
 if __name__ == "__main__":

@@ -68,11 +68,8 @@ def build(options: Namespace, preparation: Preparation) -> None:
         write_references(preparation, split, paths)
     if options.train_on_valid:
         with preparation.split("train") as writer:
-            for _, (source, *references) in preparation.aligned_lines(found["valid"]):
-                for reference in references:
-                    if writer.full:
-                        break
-                    writer.add(source, reference)
+            for _, (source, *references) in writer.until_full(preparation.aligned_lines(found["valid"])):
+                writer.add_all((source, reference) for reference in references)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -129,7 +129,7 @@ def _rows(preparation: Preparation, path: Path, first: bool) -> Iterator[list[st
         yield from (row for row in rows if row)
     except csv.Error as error:
         raise InputError(
-            f"line {rows.line_num + 1} of {path} is no row of the table ({error}): is a quotation mark not closed?"
+            f"line {rows.line_num} of {path} is no row of the table ({error}): is a quotation mark not closed?"
         ) from error
 
 

@@ -56,9 +56,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
         refuse = split != "train" or not options.drop_empty
         with preparation.split(split) as writer:
             for pair in files:
-                for where, (source, target) in preparation.aligned_lines(pair):
-                    if writer.full:
-                        break
+                for where, (source, target) in writer.until_full(preparation.aligned_lines(pair)):
                     writer.add(source, target, where=where if refuse else "")
 
 

@@ -135,9 +135,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
                 write_anonymised(preparation, writer, paths, table)
             continue
         with preparation.split(split) as writer:
-            for where, (source, target) in preparation.aligned_lines(paths):
-                if writer.full:
-                    break
+            for where, (source, target) in writer.until_full(preparation.aligned_lines(paths)):
                 writer.add(source, target, where=_held_out(writer, where))
 
 

@@ -8,15 +8,12 @@ text instead, an output a line.
 
 import json
 import sys
-from argparse import ArgumentParser
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from corpus.command import exit_status
 from corpus.entities import restore
 from corpus.errors import InputError
-from corpus.output import write_atomically
-from corpus.outputs import read_outputs
+from corpus.outputs import outputs_parser, rewrite_outputs
 from corpus.reading import read_lines
 
 
@@ -40,22 +37,17 @@ def read_entities(path: Path) -> list[dict[str, str]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
-    parser = ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = outputs_parser("restore_entities", __doc__)
     parser.add_argument("--entities", type=Path, required=True, metavar="FILE", help="<split>.entities of pwkp.py")
-    given = parser.add_mutually_exclusive_group(required=True)
-    given.add_argument("--generated", type=Path, metavar="LOG", help="output of fairseq-generate")
-    given.add_argument("--input", type=Path, metavar="FILE", help="an output a line")
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="file to write, replaced if there")
     args = parser.parse_args(arguments)
 
-    def work() -> None:
-        entities, outputs = read_entities(args.entities), read_outputs(args.generated, args.input)
+    def restored(outputs: list[str]) -> Iterator[str]:
+        entities = read_entities(args.entities)
         if len(entities) != len(outputs):
             raise InputError(f"{args.entities} has {len(entities)} lines, but there are {len(outputs)} outputs.")
-        lines = (restore(output, names) + "\n" for output, names in zip(outputs, entities, strict=True))
-        write_atomically(args.output, lines)
+        return map(restore, outputs, entities)
 
-    return exit_status("restore_entities", args.output, work)
+    return rewrite_outputs("restore_entities", args, restored)
 
 
 if __name__ == "__main__":

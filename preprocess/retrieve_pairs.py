@@ -16,20 +16,17 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from corpus.command import HelpFormatter, exit_status, whole_number, write_once
+from corpus.command import output_parser, run_once, whole_number
 from corpus.errors import InputError
 from corpus.output import SIDES, SPLITS, Output
 from corpus.reading import read_words
 from sklearn.feature_extraction.text import TfidfVectorizer
 from tqdm import tqdm
 
-NAME = "retrieve_pairs"
-VERSION = "1"  # raise it with every change that changes the bytes
 CELLS = 1 << 25  # similarities at once: 128 MiB, and twice that while they are computed
 
 Pair = tuple[str, ...]  # a sentence, and its target if it has one
@@ -37,15 +34,11 @@ Pair = tuple[str, ...]  # a sentence, and its target if it has one
 
 def parser() -> ArgumentParser:
     """The options."""
-    options = ArgumentParser(
-        prog=f"{NAME}.py", description=(__doc__ or "").partition("\n\n")[0], formatter_class=HelpFormatter
-    )
+    options = output_parser("retrieve_pairs", __doc__)
     options.add_argument(
         "--data", type=Path, required=True, metavar="DIR", help="where {train,valid,test}.{src,tgt} are, in tokens"
     )
     options.add_argument("--pairs", type=Path, metavar="DIR", help="where train.{src,tgt} are, if not in --data")
-    options.add_argument("--output", type=Path, required=True, metavar="DIR", help="directory to write")
-    options.add_argument("--overwrite", action="store_true", help="replace an earlier output of this script")
     options.add_argument(
         "--pair-symbol", type=one_word, default="<pair>", metavar="WORD", help="what stands between the sentences"
     )
@@ -122,8 +115,8 @@ def files_of(folder: Path, split: str) -> list[Path]:
     return [path for path in paths if path.is_file()] if paths[0].is_file() else []
 
 
-def write(options: Namespace, output: Output) -> None:
-    """Write all splits.
+def write(options: Namespace, output: Output) -> str:
+    """Write all splits; return how many sentences they are.
 
     Raises:
         InputError: see ``read_split``.
@@ -143,36 +136,27 @@ def write(options: Namespace, output: Output) -> None:
                 writer.write(line, *target)
                 without += number < 0
     output.facts["sentences_without_a_pair"] = without
+    return f"wrote {output.sizes()} sentences with their pairs to {options.output}; {without} have none"
 
 
-def retrieve(options: Namespace) -> None:
-    """Write the directory, unless it is there already from the same options and the same text.
+def sources(options: Namespace) -> list[Path]:
+    """The files of text.
 
     Raises:
         InputError: if there are no training pairs, or no sentences.
     """
     searched = options.pairs or options.data
-    sources = [path for split in SPLITS for path in files_of(options.data, split)]
+    text = [path for split in SPLITS for path in files_of(options.data, split)]
     train = [searched / f"train.{side}" for side in SIDES]
-    if not sources or not all(path.is_file() and path.stat().st_size for path in train):
-        missing = f"{searched} has no train.src and train.tgt" if sources else f"{options.data} has no .src"
+    if not text or not all(path.is_file() and path.stat().st_size for path in train):
+        missing = f"{searched} has no train.src and train.tgt" if text else f"{options.data} has no .src"
         raise InputError(f"{missing}: name directories that the scripts of this folder have written.")
-    kept = {key: value for key, value in vars(options).items() if key in ("pair_symbol", "max_words")}
-    versions = {"scikit-learn": metadata.version("scikit-learn")}
-    output = Output(
-        options.output, script=NAME, version=VERSION, options=kept, versions=versions, overwrite=options.overwrite
-    )
-    if not write_once(output, [*sources, *train], lambda: write(options, output)):
-        return
-    sizes = " + ".join(f"{split.kept:,} {name}" for name, split in output.splits.items())
-    without = output.facts["sentences_without_a_pair"]
-    print(f"{NAME}: wrote {sizes} sentences with their pairs to {options.output}; {without} have none")
+    return [*text, *train]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the script; return the exit status."""
-    options = parser().parse_args(arguments)
-    return exit_status(NAME, options.output, lambda: retrieve(options))
+    """Run the command line; return the exit status."""
+    return run_once(parser(), write, arguments, sources=sources, version="1", libraries={"scikit-learn": ""})
 
 
 if __name__ == "__main__":

@@ -9,12 +9,11 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from random import Random
 from typing import Any
 
 from corpus.chance import pick
-from corpus.command import run_generator, whole_number
+from corpus.command import output_parser, run_generator, whole_number
 from corpus.errors import InputError
 from corpus.output import SPLITS, Output
 from paraphrase_grammar import CUES, TEMPLATES
@@ -144,18 +143,11 @@ def describe(splits: dict[str, list[Pair]]) -> dict[str, Any]:
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command line."""
-    parser = argparse.ArgumentParser(
-        description="Write synthetic English paraphrase pairs (wordy and formal -> plain) from a grammar: "
-        "{train,valid,test}.{src,tgt}, tokenised and lower-cased, one sentence a line, and manifest.json. "
-        "The same options give the same bytes on every machine.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="directory to write")
+    parser = output_parser("synthetic_paraphrase", __doc__)
     parser.add_argument("--train", type=whole_number(1), default=24000, metavar="N", help="number of training pairs")
     parser.add_argument("--valid", type=whole_number(1), default=1000, metavar="N", help="number of validation pairs")
     parser.add_argument("--test", type=whole_number(1), default=1000, metavar="N", help="number of test pairs")
     parser.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
-    parser.add_argument("--overwrite", action="store_true", help="replace an earlier output of this script")
     return parser
 
 
@@ -172,7 +164,7 @@ def write(options: argparse.Namespace, output: Output) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
-    return run_generator("synthetic_paraphrase", VERSION, build_parser(), write, arguments)
+    return run_generator(build_parser(), write, arguments, version=VERSION)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,11 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
 from corpus.chance import pick, shuffle
-from corpus.command import run_generator, whole_number
+from corpus.command import output_parser, run_generator, whole_number
 from corpus.errors import InputError
 from corpus.output import SPLITS, Output
 from essay_grammar import LANGUAGES, ROLES, Domain
@@ -131,19 +130,12 @@ def write_output(output: Output, domains: dict[str, Domain], essays: Iterable[tu
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command line."""
-    parser = argparse.ArgumentParser(
-        description="Write short essays, each from one to five topic words: {train,valid,test}.{src,tgt,domain}, "
-        "topics.json and manifest.json. No two essays have the same topics. "
-        "The same options give the same bytes on every machine.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="directory to write; made if missing")
+    parser = output_parser("topic_essays", __doc__)
     parser.add_argument("--language", choices=tuple(LANGUAGES), default="en", help="English, or Chinese in words")
     parser.add_argument("--train", type=whole_number(1), default=4000, metavar="N", help="number of training essays")
     parser.add_argument("--valid", type=whole_number(1), default=300, metavar="N", help="number of validation essays")
     parser.add_argument("--test", type=whole_number(1), default=300, metavar="N", help="number of test essays")
     parser.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
-    parser.add_argument("--overwrite", action="store_true", help="replace an earlier output of this script")
     return parser
 
 
@@ -162,7 +154,7 @@ def write(options: argparse.Namespace, output: Output) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
-    return run_generator("topic_essays", VERSION, build_parser(), write, arguments)
+    return run_generator(build_parser(), write, arguments, version=VERSION)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from pathlib import Path
 from corpus.command import build_parser, run, whole_number
 from corpus.errors import InputError
 from corpus.plain import plain_files, refuse_choices, set_missing, write_plain
-from corpus.preparation import PairWriter, Preparation
+from corpus.preparation import Preparation
 from corpus.sampling import Draw
 
 SIZES = {"train": 110_000, "valid": 1_000, "test": 5_000}  # pairs that are drawn from the published files
@@ -95,16 +95,6 @@ def drawn(seed: int, pairs: Iterator[Pair], sizes: dict[str, int], path: Path, r
     return draw.assign(sizes, rest)
 
 
-def write(writer: PairWriter, pairs: Iterator[Pair], splits: list[str] | None = None, limit: int = 0) -> None:
-    """Write the pairs, those of the writer's split where there are splits, at most so many."""
-    name = writer.split.name
-    for index, pair in enumerate(pairs):
-        if writer.full or (limit and writer.split.kept >= limit):
-            break
-        if splits is None or splits[index] == name:
-            writer.add(*pair)
-
-
 def build(options: Namespace, preparation: Preparation) -> None:
     """Write the splits of the setting."""
     sizes = {split: getattr(options, split) for split in SIZES}
@@ -118,21 +108,20 @@ def build(options: Namespace, preparation: Preparation) -> None:
     if options.setting == "human":
         splits = drawn(seed, once, {"valid": sizes["valid"]}, rated_train, rest="train")
         with preparation.split("test") as writer:
-            write(writer, rated(preparation, rated_test, votes, first=True))
-        for name in ("valid", "train"):
-            with preparation.split(name) as writer:
-                write(writer, rated(preparation, rated_train, votes), splits)
+            writer.add_all(rated(preparation, rated_test, votes, first=True))
+        preparation.write_drawn(("valid", "train"), splits, lambda: rated(preparation, rated_train, votes))
         return
     splits = drawn(seed, once, {"test": sizes["test"]}, rated_train)
-    with preparation.split("test") as writer:
-        write(writer, rated(preparation, rated_train, votes), splits)
+    preparation.write_drawn(("test",), splits, lambda: rated(preparation, rated_train, votes))
     with preparation.split("valid") as writer:
-        write(writer, rated(preparation, rated_test, votes, first=True), limit=sizes["valid"])
-    chosen = None
+        writer.limit = min(writer.limit or sizes["valid"], sizes["valid"])
+        writer.add_all(rated(preparation, rated_test, votes, first=True))
     if sizes["train"]:
-        chosen = drawn(seed, automatic(preparation, pairs, first=True), {"train": sizes["train"]}, pairs)
+        splits = drawn(seed, automatic(preparation, pairs, first=True), {"train": sizes["train"]}, pairs)
+        preparation.write_drawn(("train",), splits, lambda: automatic(preparation, pairs))
+        return
     with preparation.split("train") as writer:
-        write(writer, automatic(preparation, pairs, first=chosen is None), chosen)
+        writer.add_all(automatic(preparation, pairs, first=True))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -8,36 +8,28 @@ symbols that were escaped. Lower-casing and normalisation cannot be undone.
 """
 
 import sys
-from argparse import ArgumentParser
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from corpus.command import exit_status
 from corpus.errors import InputError
-from corpus.output import write_atomically
-from corpus.outputs import read_outputs
+from corpus.outputs import outputs_parser, rewrite_outputs
 
 from wean_fairseq.text import Text, read_text_settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
-    parser = ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = outputs_parser("undo_text", __doc__)
     parser.add_argument("--prepared", type=Path, required=True, metavar="DIR", help="output directory of a script")
-    given = parser.add_mutually_exclusive_group(required=True)
-    given.add_argument("--generated", type=Path, metavar="LOG", help="output of fairseq-generate")
-    given.add_argument("--input", type=Path, metavar="FILE", help="an output a line")
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="file to write, replaced if there")
     args = parser.parse_args(arguments)
 
-    def work() -> None:
+    def restored(outputs: list[str]) -> Iterator[str]:
         settings = read_text_settings(args.prepared)
         if settings is None:
             raise InputError(f"{args.prepared} has no manifest.json of a script of this folder.")
-        text = Text(settings, args.prepared)
-        write_atomically(args.output, (text.restore(line) + "\n" for line in read_outputs(args.generated, args.input)))
+        return map(Text(settings, args.prepared).restore, outputs)
 
-    return exit_status("undo_text", args.output, work)
+    return rewrite_outputs("undo_text", args, restored)
 
 
 if __name__ == "__main__":

@@ -17,63 +17,55 @@ from random import Random
 
 from corpus.alignment import Block, Links, align, number_words, smallest_blocks, symmetrise
 from corpus.chance import between
-from corpus.command import exit_status, whole_number, write_once
+from corpus.command import output_parser, run_once, whole_number
 from corpus.errors import InputError
 from corpus.output import SIDES, Output
 from corpus.reading import read_words
 from tqdm import tqdm
 
-NAME = "weak_labels"
-VERSION = "1.0"  # raise it with every change that changes the bytes
 LABELLED = ("train", "valid")
 PHRASE, SENTENCE = "0", "1"
 
 
 def parser() -> ArgumentParser:
     """The options."""
-    options = ArgumentParser(prog=f"{NAME}.py", description=(__doc__ or "").partition("\n\n")[0])
+    options = output_parser("weak_labels", __doc__)
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="where train.src and train.tgt are")
-    options.add_argument("--output", type=Path, required=True, metavar="DIR", help="directory to write")
-    options.add_argument("--overwrite", action="store_true", help="replace an earlier output of this script")
     count = whole_number(1)
-    options.add_argument("--phrases", type=count, default=3, metavar="N", help="phrases of a pair, at most (3)")
-    options.add_argument("--phrase-length", type=count, default=3, metavar="N", help="words of a phrase, at most (3)")
+    options.add_argument("--phrases", type=count, default=3, metavar="N", help="phrases of a pair, at most")
+    options.add_argument("--phrase-length", type=count, default=3, metavar="N", help="words of a phrase, at most")
     options.add_argument(
         "--symmetrise", choices=("grow-diag", "intersection"), default="grow-diag", help="of both directions' links"
     )
-    options.add_argument("--iterations", type=count, default=5, metavar="N", help="of the aligner (5)")
-    options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="of the number of phrases (1)")
+    options.add_argument("--iterations", type=count, default=5, metavar="N", help="of the aligner")
+    options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="of the number of phrases")
     return options
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the script; return the exit status."""
-    options = parser().parse_args(arguments)
-    return exit_status(NAME, options.output, lambda: label(options))
-
-
-def label(options: Namespace) -> None:
-    """Write the labels, unless they are there already from the same options and the same text.
-
-    Raises:
-        InputError: if the text is missing, does not pair up, or has empty lines.
-    """
+def files_of(options: Namespace) -> dict[str, list[Path]]:
+    """Both sides of the text of each split."""
     files = {split: [options.data / f"{split}.{side}" for side in SIDES] for split in LABELLED}
     if not any(path.exists() for path in files["valid"]):
         del files["valid"]
-    sources = [path for paths in files.values() for path in paths]
-    kept = {key: value for key, value in vars(options).items() if key not in ("data", "output", "overwrite")}
-    output = Output(options.output, script=NAME, version=VERSION, options=kept, overwrite=options.overwrite)
+    return files
 
-    def write() -> None:
-        links = list(align_both(files, options.iterations, grow=options.symmetrise == "grow-diag"))
-        output.facts = write_labels(output, files, links, options)
 
-    if not write_once(output, sources, write):
-        return
-    sizes = " + ".join(f"{output.splits[split].kept:,} {split}" for split in files)
+def sources(options: Namespace) -> list[Path]:
+    """The files of text."""
+    return [path for paths in files_of(options).values() for path in paths]
+
+
+def write(options: Namespace, output: Output) -> str:
+    """Align the text, and write the labels; return how many they are.
+
+    Raises:
+        InputError: if the text does not pair up, or has empty lines.
+    """
+    files = files_of(options)
+    links = list(align_both(files, options.iterations, grow=options.symmetrise == "grow-diag"))
+    output.facts = write_labels(output, files, links, options)
     share = output.facts["phrase_words"] / output.facts["words"]
-    print(f"{NAME}: wrote labels of {sizes} pairs to {options.output}; {share:.1%} of the words are of phrases")
+    return f"wrote labels of {output.sizes()} pairs to {options.output}; {share:.1%} of the words are of phrases"
 
 
 def align_both(files: dict[str, list[Path]], iterations: int, *, grow: bool) -> Iterator[Links]:
@@ -148,6 +140,11 @@ def mark(words: int, spans: list[tuple[int, int]]) -> list[str]:
     for first, last in spans:
         labels[first:last] = [PHRASE] * (last - first)
     return labels
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    return run_once(parser(), write, arguments, sources=sources, version="1.0")
 
 
 if __name__ == "__main__":

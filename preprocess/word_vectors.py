@@ -12,9 +12,9 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from corpus.command import whole_number
+from corpus.command import run_once, whole_number
 from corpus.errors import InputError
-from corpus.learning import learn, learner_parser, text_lines
+from corpus.learning import learner_parser, text_lines
 from corpus.output import Output
 
 METHODS = ("skip-gram", "cbow")
@@ -43,8 +43,8 @@ def parser() -> ArgumentParser:
     return options
 
 
-def write(options: Namespace, output: Output) -> None:
-    """Learn the vectors, and write them as text."""
+def write(options: Namespace, output: Output) -> str:
+    """Learn the vectors, and write them as text; return how many they are."""
     logging.getLogger("gensim").setLevel(logging.WARNING)
     from gensim.models import Word2Vec
 
@@ -64,12 +64,14 @@ def write(options: Namespace, output: Output) -> None:
     model.train(sentences, total_examples=model.corpus_count, epochs=options.epochs)
     model.wv.save_word2vec_format(str(output.folder / "vectors.txt"), binary=False)
     output.facts["vocabulary"] = len(model.wv)
-    print(f"word_vectors: {len(model.wv):,} words of {options.dim} numbers, from {model.corpus_total_words:,} words")
+    words = f"{len(model.wv):,} words of {options.dim} numbers, from {model.corpus_total_words:,} words"
+    return f"{words}: wrote {options.output}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
-    return learn(parser(), write, arguments, version="1", libraries={"gensim": "vectors", "numpy": ""})
+    libraries = {"gensim": "vectors", "numpy": ""}
+    return run_once(parser(), write, arguments, sources=lambda given: given.text, version="1", libraries=libraries)
 
 
 if __name__ == "__main__":

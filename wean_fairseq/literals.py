@@ -43,7 +43,7 @@ def read_literal(text: Any, *_namespaces: Any) -> Any:
         ) from error
 
 
-def _value(node: ast.expr) -> Any:
+def _value(node: ast.expr | None) -> Any:
     match node:
         case ast.Constant(value=bool() | int() | float() | str() | None as value):
             return value
@@ -51,8 +51,8 @@ def _value(node: ast.expr) -> Any:
             return _check_items([_value(item) for item in items])
         case ast.Tuple(elts=items):
             return _check_items(tuple(_value(item) for item in items))
-        case ast.Dict(keys=keys, values=values):
-            return _check_items({_key(key): _value(value) for key, value in zip(keys, values, strict=True)})
+        case ast.Dict(keys=keys, values=values) if None not in keys:  # which stands for **
+            return _check_items({_value(key): _value(value) for key, value in zip(keys, values, strict=True)})
         case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=operand):
             number = _number(_value(operand))
             return -number if isinstance(sign, ast.USub) else number
@@ -63,12 +63,6 @@ def _value(node: ast.expr) -> Any:
     raise ValueError(f"{type(node).__name__} is no literal")
 
 
-def _key(node: ast.expr | None) -> Any:
-    if node is None:
-        raise ValueError("** is no literal")
-    return _value(node)
-
-
 def _number(value: Any) -> Any:
     if not isinstance(value, int | float):
         raise TypeError(f"{type(value).__name__} is no number")
@@ -76,8 +70,8 @@ def _number(value: Any) -> Any:
 
 
 def _sum(left: Any, right: Any) -> Any:
-    if (isinstance(left, list) and isinstance(right, list)) or (isinstance(left, tuple) and isinstance(right, tuple)):
-        return _check_items(type(left)([*left, *right]))
+    if type(left) is type(right) and isinstance(left, list | tuple):
+        return _check_items(left + right)
     return _number(left) + _number(right)
 
 

@@ -3,17 +3,21 @@
 import argparse
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from corpus import leaks
 from corpus.binarise import binarise
 from corpus.errors import InputError
-from corpus.output import SPLITS, Output, check_free
+from corpus.output import Output, check_free
 from corpus.preparation import Preparation, describe
+from wean_fairseq.console import whole_number
 from wean_fairseq.text import cleaning, steps
 
+Result = TypeVar("Result")
 # What does not change the text, or is known by the files it names.
 _NOT_CONTENT = ("output", "overwrite", "binarise", "words", "threshold", "workers", "separate_dictionaries")
 
@@ -26,31 +30,24 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
         return super()._get_help_string(action) if shown else action.help
 
 
-def whole_number(minimum: int) -> Callable[[str], int]:
-    """An argparse type: a whole number not below ``minimum``."""
-
-    def parse(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or int(text) < minimum:
-            raise argparse.ArgumentTypeError(f"must be a whole number of at least {minimum}, but is {text!r} instead")
-        return int(text)
-
-    return parse
-
-
-def build_parser(name: str, doc: str | None) -> ArgumentParser:
-    """The options that all scripts take.
+def output_parser(name: str, doc: str | None) -> ArgumentParser:
+    """The options of all scripts that fill a directory.
 
     Args:
         name: of the script, without its ending.
         doc: the module's docstring; its first paragraph is the description.
     """
     parser = ArgumentParser(
-        prog=f"{name}.py",
-        description=(doc or "").strip().partition("\n\n")[0],
-        formatter_class=HelpFormatter,
+        prog=f"{name}.py", description=(doc or "").strip().partition("\n\n")[0], formatter_class=HelpFormatter
     )
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="directory to write")
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier output of this script")
+    return parser
+
+
+def build_parser(name: str, doc: str | None) -> ArgumentParser:
+    """The options of the scripts that prepare text, see ``output_parser``."""
+    parser = output_parser(name, doc)
     parser.add_argument("--limit", type=whole_number(0), default=0, metavar="N", help="first N pairs a split, 0 = all")
     parser.add_argument("--test-limit", type=whole_number(0), metavar="N", help="another limit for the test split")
     add_text_options(parser)
@@ -112,38 +109,74 @@ def run(
     def work() -> None:
         prepare(name, options, build, inputs(options), version)
         if options.binarise is not None:
-            run_binarise(name, options)
+            sizes = {key: getattr(options, key) for key in ("words", "threshold", "separate_dictionaries")}
+            overwrite, workers = options.overwrite, options.workers
+            made = binarise(options.output, options.binarise, sizes, workers=workers, overwrite=overwrite)
+            print(f"{name}: binary data: {options.binarise}" + ("" if made else " is complete already"))
+
+    return exit_status(name, options.output, work)
+
+
+def run_once(
+    parser: ArgumentParser,
+    write: Callable[[Namespace, Output], str],
+    arguments: Sequence[str] | None = None,
+    *,
+    sources: Callable[[Namespace], Sequence[Path]],
+    version: str,
+    libraries: Mapping[str, str] = MappingProxyType({}),
+) -> int:
+    """Parse, and make a directory of files of text unless it is there already; return the exit status.
+
+    Args:
+        parser: of the command line.
+        write: fills the directory, and says what there is.
+        arguments: instead of those of the process.
+        sources: the files that the options name.
+        version: of the script: raise it with every change that changes the bytes.
+        libraries: that the content depends on, each with the extra that has it (empty: the package itself).
+    """
+    options = parser.parse_args(arguments)
+    name = parser.prog.removesuffix(".py")
+
+    def work() -> None:
+        found = sources(options)
+        output = _open_output(name, version, options, options.output, _versions(name, libraries))
+        said = write_once(output, found, lambda: write(options, output))
+        if said is not None:
+            print(f"{name}: {said}")
 
     return exit_status(name, options.output, work)
 
 
 def run_generator(
-    name: str,
-    version: str,
     parser: ArgumentParser,
     write: Callable[[Namespace, Output], str],
     arguments: Sequence[str] | None = None,
     *,
+    version: str,
     sets: Sequence[str] = (),
 ) -> int:
     """Parse, and write what is not there yet; return the exit status.
 
     Args:
-        name: of the script.
-        version: of the script: raise it with every change that changes the bytes.
         parser: of the command line.
         write: fills a directory, and says what its lines are.
         arguments: instead of those of the process.
+        version: of the script: raise it with every change that changes the bytes.
         sets: where there are several, each goes into a directory of its own, and ``--set`` names one or all of them.
     """
     options = parser.parse_args(arguments)
+    name = parser.prog.removesuffix(".py")
 
     def work() -> None:
         missing = []
+        uses_jieba = vars(options).get("unit") == "jieba"
+        versions = steps.library_versions("jieba", truecase=False, bpe=False) if uses_jieba else None
         parts = [part for part in sets if options.set in (part, "both")] or [""]
         for part in parts:
             chosen = Namespace(**{**vars(options), "set": part} if part else vars(options))
-            output = _open_generated(name, version, chosen, options.output / part)
+            output = _open_output(name, version, chosen, options.output / part, versions)
             if output.finished():
                 continue
             check_free(output.path, name, options.overwrite)
@@ -151,20 +184,32 @@ def run_generator(
         for chosen, output in missing:
             with output:
                 what = write(chosen, output)
-            sizes = " + ".join(f"{output.splits[split].kept:,} {split}" for split in SPLITS)
-            print(f"{name}: wrote {sizes} {what} to {output.path}")
+            print(f"{name}: wrote {output.sizes()} {what} to {output.path}")
         if not missing:
             print(f"{name}: {options.output} is complete already: nothing to do")
 
     return exit_status(name, options.output, work)
 
 
-def _open_generated(name: str, version: str, options: Namespace, path: Path) -> Output:
-    """The directory of a generated set; all options but where it goes decide about its content."""
-    recorded = {key: value for key, value in vars(options).items() if key not in ("output", "overwrite")}
-    unit = recorded.get("unit", "")
-    versions = steps.library_versions(unit, truecase=False, bpe=False) if unit == "jieba" else None
+def _open_output(name: str, version: str, options: Namespace, path: Path, versions: dict[str, str] | None) -> Output:
+    """A directory about whose content all options decide but ``--overwrite`` and those that name files (``--text``)."""
+    recorded = {
+        key: value
+        for key, value in vars(options).items()
+        if key not in ("overwrite", "text") and value is not None and not isinstance(value, Path)
+    }
     return Output(path, script=name, version=version, options=recorded, versions=versions, overwrite=options.overwrite)
+
+
+def _versions(name: str, libraries: Mapping[str, str]) -> dict[str, str]:
+    versions = {}
+    for library, extra in libraries.items():
+        try:
+            versions[library] = metadata.version(library)
+        except metadata.PackageNotFoundError as error:
+            package = f"wean_fairseq[{extra}]" if extra else "wean_fairseq"
+            raise InputError(f"{name} needs {library}: install it with `pip install {package}`.") from error
+    return versions
 
 
 def exit_status(name: str, output: Path, work: Callable[[], None]) -> int:
@@ -204,20 +249,20 @@ def prepare(
         versions=steps.library_versions(options.unit, truecase=options.truecase, bpe=bool(options.bpe)),
         overwrite=options.overwrite,
     )
-    remarks: list[str] = []
 
-    def write() -> None:
+    def write() -> list[str]:
         preparation = Preparation(output, options)
         build(options, preparation)
         preparation.finish()
-        remarks.extend(preparation.looks.remarks())
+        return list(preparation.looks.remarks())
 
-    if write_once(output, sources, write):
+    remarks = write_once(output, sources, write)
+    if remarks is not None:
         describe(output, name, remarks)
 
 
-def write_once(output: Output, sources: Sequence[Path], write: Callable[[], None]) -> bool:
-    """Have ``write`` fill a directory, unless it is there already from the same options and files; whether it did.
+def write_once(output: Output, sources: Sequence[Path], write: Callable[[], Result]) -> Result | None:
+    """Have ``write`` fill a directory; its result, or ``None`` if it is there already from the same options and files.
 
     Raises:
         InputError: if the directory may not be written, or a source is missing.
@@ -225,7 +270,7 @@ def write_once(output: Output, sources: Sequence[Path], write: Callable[[], None
     script = output.head["script"]
     if output.finished(sources):
         print(f"{script}: {output.path} is complete already: nothing to do")
-        return False
+        return None
     check_free(output.path, script, output.overwrite)
     for path in sources:  # before a folder is made
         if not path.is_file():
@@ -233,8 +278,7 @@ def write_once(output: Output, sources: Sequence[Path], write: Callable[[], None
     with output:
         for path in sources:
             output.source(path)
-        write()
-    return True
+        return write()
 
 
 def content_options(options: Namespace, sources: list[Path]) -> dict[str, Any]:
@@ -249,10 +293,3 @@ def content_options(options: Namespace, sources: list[Path]) -> dict[str, Any]:
 
     found = {name: shown(value) for name, value in sorted(vars(options).items()) if name not in _NOT_CONTENT}
     return {name: value for name, value in found.items() if value is not None}
-
-
-def run_binarise(name: str, options: Namespace) -> None:
-    """The binary data, unless it is there already."""
-    sizes = {key: getattr(options, key) for key in ("words", "threshold", "separate_dictionaries")}
-    made = binarise(options.output, options.binarise, sizes, workers=options.workers, overwrite=options.overwrite)
-    print(f"{name}: binary data: {options.binarise}" + ("" if made else " is complete already"))

@@ -100,8 +100,24 @@ class Output:
             self._unlock()
 
     def finished(self, sources: Sequence[Path] = ()) -> bool:
-        """Whether the directory is there already, made from the same options and files (never with ``overwrite``)."""
-        return not self.overwrite and finished_before(self.path, self.head, sources)
+        """Whether the directory is there, made from the same options and files in that order (never if ``overwrite``).
+
+        Raises:
+            InputError: if it is, but for files that were changed or removed afterwards.
+        """
+        if self.overwrite:
+            return False
+        manifest = read_manifest(self.path)
+        if {name: manifest.get(name) for name in self.head} != json.loads(json.dumps(self.head)):
+            return False
+        checksums = [sha256_of(source) for source in dict.fromkeys(sources) if source.is_file()]
+        if checksums != [entry["sha256"] for entry in manifest["sources"]]:
+            return False
+        for name, entry in manifest["files"].items():
+            path = self.path / name
+            if not path.is_file() or sha256_of(path) != entry["sha256"]:
+                raise InputError(f"{path} was changed or removed since it was written: pass --overwrite to redo it.")
+        return True
 
     def source(self, path: Path) -> Path:
         """Note a file that the content is made from, with its checksum; return its path.
@@ -129,6 +145,10 @@ class Output:
     def write_text(self, name: str, text: str) -> None:
         """Write another file beside the splits."""
         (self.folder / name).write_text(text, encoding="utf-8", newline="\n")
+
+    def sizes(self) -> str:
+        """The lines of each split, to be printed: ``900 train + 50 valid``."""
+        return " + ".join(f"{split.kept:,} {name}" for name, split in self.splits.items())
 
     def manifest(self) -> dict[str, Any]:
         """The content of manifest.json: nothing in it depends on the machine, the folders or the time."""
@@ -225,24 +245,6 @@ def check_free(path: Path, script: str, overwrite: bool) -> None:
         raise InputError(
             f"{path} is not, or not only, an earlier output of {script}: choose another --output, or remove it."
         )
-
-
-def finished_before(path: Path, head: dict[str, Any], sources: Sequence[Path]) -> bool:
-    """Whether ``path`` is the complete output of the same script with the same options and source files, in that order.
-
-    Raises:
-        InputError: if it is, but for files that were changed or removed afterwards.
-    """
-    manifest = read_manifest(path)
-    if {name: manifest.get(name) for name in head} != json.loads(json.dumps(head)):
-        return False
-    checksums = [sha256_of(source) for source in dict.fromkeys(sources) if source.is_file()]
-    if checksums != [entry["sha256"] for entry in manifest["sources"]]:
-        return False
-    for name, entry in manifest["files"].items():
-        if not (path / name).is_file() or sha256_of(path / name) != entry["sha256"]:
-            raise InputError(f"{path / name} was changed or removed since it was written: pass --overwrite to redo it.")
-    return True
 
 
 def read_manifest(path: Path) -> dict[str, Any]:

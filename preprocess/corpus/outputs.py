@@ -1,25 +1,48 @@
-"""Reading what a model wrote: the log of fairseq-generate, or plain text."""
+"""The command line of scripts that change what a model wrote: the log of fairseq-generate, or plain text."""
 
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from corpus.errors import InputError
+from corpus.command import exit_status
+from corpus.output import write_atomically
 from corpus.reading import read_lines
 
 
-def read_outputs(generated: Path | None, text: Path | None) -> list[str]:
-    """The outputs in the order of the test set.
+def outputs_parser(name: str, doc: str | None) -> ArgumentParser:
+    """The options that name outputs, and the file to write.
 
-    Raises:
-        InputError: if they cannot be read.
+    Args:
+        name: of the script, without its ending.
+        doc: the module's docstring; its first line is the description.
     """
+    parser = ArgumentParser(prog=f"{name}.py", description=(doc or "").splitlines()[0])
+    given = parser.add_mutually_exclusive_group(required=True)
+    given.add_argument("--generated", type=Path, metavar="LOG", help="output of fairseq-generate")
+    given.add_argument("--input", type=Path, metavar="FILE", help="an output a line")
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="file to write, replaced if there")
+    return parser
+
+
+def rewrite_outputs(name: str, options: Namespace, change: Callable[[list[str]], Iterable[str]]) -> int:
+    """Write what becomes of the outputs, whose order is that of the test set; return the exit status.
+
+    Args:
+        name: of the script.
+        options: of ``outputs_parser``.
+        change: one line for each output.
+    """
+
+    def work() -> None:
+        outputs = _read_outputs(options.generated, options.input)
+        write_atomically(options.output, (f"{line}\n" for line in change(outputs)))
+
+    return exit_status(name, options.output, work)
+
+
+def _read_outputs(generated: Path | None, text: Path | None) -> list[str]:
     if generated is None:
         return list(read_lines(text or Path()))
-    try:
-        from wean_fairseq.errors import UserError
-        from wean_fairseq.evaluation.output_reader import read_generated
-    except ImportError as error:
-        raise InputError("--generated needs the wean_fairseq package: install it, or pass plain text.") from error
-    try:
-        return list(read_generated("", generated).hypotheses)
-    except UserError as error:
-        raise InputError(str(error)) from error
+    from wean_fairseq.evaluation.output_reader import read_generated  # which plain text need not wait for
+
+    return list(read_generated("", generated).hypotheses)

@@ -60,13 +60,10 @@ def write_plain(
     for split in (split for split, size in sizes.items() if size and split not in files):
         raise InputError(f"there is no {split}.src with a {split}.tgt to draw --{split} {sizes[split]} from.")
     for split, paths in files.items():
-        pairs: Iterable[tuple[str, list[str]]] = preparation.aligned_lines(paths)
+        pairs: Iterable[list[str]] = (pair for _, pair in preparation.aligned_lines(paths))
         if size := sizes.get(split):
             pairs = list(pairs)
             Random(seed).shuffle(pairs)
             pairs = pairs[:size]
         with preparation.split(split) as writer:
-            for _, (source, target) in pairs:
-                if writer.full:
-                    break
-                writer.add(source, target)
+            writer.add_all(pairs)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from corpus import learnt
 from corpus.errors import InputError
@@ -17,6 +17,7 @@ from wean_fairseq.text import steps
 from wean_fairseq.text.settings import BPE_CODES, TRUECASE_MODEL, WORDPIECES, Text, TextSettings
 
 _LOOKED_AT = 1000  # lines
+Item = TypeVar("Item")
 _GLUED = re.compile(r"[^\W\d_]{2}[.,;:?!](?:\s|$)")
 
 
@@ -116,9 +117,7 @@ class Preparation:
         """
         for split in splits:
             with self.split(split) as writer:
-                for chosen, pair in zip(drawn, pairs(), strict=True):
-                    if chosen == split and not writer.full:
-                        writer.add(*pair)
+                writer.add_all(pair for chosen, pair in zip(drawn, pairs(), strict=True) if chosen == split)
 
     def finish(self) -> None:
         """Run the steps that are learnt; put into the manifest what was counted, and how text becomes tokens."""
@@ -198,9 +197,12 @@ class PairWriter:
         """Whether the limit of a trial run is reached."""
         return 0 < self.limit <= self.split.kept
 
-    def drop(self, reason: str) -> None:
-        """Count lines that the script leaves out."""
-        self.split.drop(reason)
+    def until_full(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Yield what may become lines, until the limit of a trial run is reached."""
+        for item in items:
+            if self.full:
+                return
+            yield item
 
     def add(self, *lines: str, beside: Sequence[str] = (), where: str = "") -> bool:
         """Clean, check and write one line of each side; whether it was written.
@@ -220,15 +222,20 @@ class PairWriter:
         if not all(tokens):
             if where:
                 raise InputError(f"{where} is empty on {'the target' if tokens[0] else 'the source'} side.")
-            self.drop("empty_side")
+            self.split.drop("empty_side")
             return False
         if self.held_out:
             preparation.leaks.hold_out(self.split.name, clean[0], clean[1:])
         elif preparation.leaks.leaks(self.split.name, clean[0], clean[1:]):
-            self.drop("leak")
+            self.split.drop("leak")
             return False
         self.split.write(*tokens, *beside)
         return True
+
+    def add_all(self, pairs: Iterable[Sequence[str]]) -> None:
+        """Add sources with their targets or references, until the limit of a trial run is reached."""
+        for lines in self.until_full(pairs):
+            self.add(*lines)
 
 
 def describe(output: Output, name: str, remarks: Iterable[str]) -> None:

@@ -20,9 +20,7 @@ ASSET = {
 def write_references(preparation: Preparation, split: str, paths: Sequence[Path]) -> None:
     """Write a set of aligned files; the first reference is the target, too."""
     with preparation.split(split, sides(len(paths) - 1)) as writer:
-        for where, (source, *references) in preparation.aligned_lines(paths):
-            if writer.full:
-                break
+        for where, (source, *references) in writer.until_full(preparation.aligned_lines(paths)):
             writer.add(source, references[0], *references, where=where)
 
 
@@ -42,9 +40,7 @@ def write_grouped(
             preparation.left_out[f"{split}_empty_side"] += 1
     most = max(map(len, groups.values()), default=0)
     with preparation.split(split, sides(most), required=required) as writer:
-        for source, targets in groups.items():
-            if writer.full:
-                break
+        for source, targets in writer.until_full(groups.items()):
             writer.add(source, targets[0], *targets, *[targets[0]] * (most - len(targets)))
 
 

@@ -29,8 +29,7 @@ class Draw:
         self._disjoint = disjoint
         self._same = key
         self._numbers: dict[bytes, int] = {}  # digest of a sentence -> its number, if disjoint
-        self._parents = array("l")
-        self._firsts = array("l")  # number of the source of each pair
+        self._links = array("l")  # the numbers of each pair's sentences
 
     def __len__(self) -> int:
         return len(self._ranks)
@@ -41,9 +40,8 @@ class Draw:
         rank = hashlib.blake2b(text, digest_size=8, key=self._seed).digest()
         self._ranks.append(int.from_bytes(rank, "big"))
         if self._disjoint:
-            first, second = self._number(source), self._number(target)
-            self._firsts.append(first)
-            self._parents[self._root(second)] = self._root(first)
+            for sentence in (source, target):
+                self._links.append(self._numbers.setdefault(digest(sentence, self._same), len(self._numbers)))
 
     def assign(self, sizes: Mapping[str, int], rest: str = NO_SPLIT) -> list[str]:
         """The split of every pair in the order they were added.
@@ -65,21 +63,15 @@ class Draw:
                     break
         return splits
 
-    def _number(self, sentence: str) -> int:
-        number = self._numbers.setdefault(digest(sentence, self._same), len(self._parents))
-        if number == len(self._parents):
-            self._parents.append(number)
-        return number
-
-    def _root(self, number: int) -> int:
-        parents = self._parents
-        while parents[number] != number:
-            parents[number] = number = parents[parents[number]]  # halve the way for the next time
-        return number
-
     def _groups(self, ranks: "np.ndarray") -> list[list[int]]:
         """The connected components in random order: by the sum of their ranks, so that their size does not matter."""
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+
+        links = np.array(self._links).reshape(-1, 2).T
+        graph = coo_array((np.ones(len(ranks)), links), shape=(len(self._numbers), len(self._numbers)))
+        _, components = connected_components(graph, directed=False)
         members: dict[int, list[int]] = {}
-        for index, first in enumerate(self._firsts):
-            members.setdefault(self._root(first), []).append(index)
+        for index, component in enumerate(components[links[0]].tolist()):
+            members.setdefault(component, []).append(index)
         return sorted(members.values(), key=lambda group: int(ranks[group].sum()))  # which wraps around at 2 ** 64

@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
 from ..errors import UserError
 from ..optional import LOCAL_AND_NO_CODE, hide_broken_torchaudio
-from ..storage.files import open_regular, read_regular
+from ..storage.files import read_regular, sha256_of
 
 Topics = tuple[str, ...]  # the topic words of one sentence
 STORED = np.float16  # half the disk of float32; BERT's outputs are of order 1, so that 3 digits stay right
@@ -128,12 +129,10 @@ class TopicBert:
     def _hidden_states(self, sequences: list[list[int]]) -> torch.Tensor:
         """The outputs of all layers but the embeddings: shape (sentences, pieces, L, H)."""
         device = self._model.device
-        width = max(map(len, sequences))
-        input_ids = torch.full((len(sequences), width), self._tokenizer.pad_token_id)
-        attended = torch.zeros_like(input_ids)  # 0 for padding of the batch alone: a [PAD] between topics is attended
-        for row, ids in enumerate(sequences):
-            input_ids[row, : len(ids)] = torch.tensor(ids)
-            attended[row, : len(ids)] = 1
+        rows = [torch.tensor(ids) for ids in sequences]
+        input_ids = pad_sequence(rows, batch_first=True, padding_value=self._tokenizer.pad_token_id)
+        # 0 for padding of the batch alone: a [PAD] between topics is attended.
+        attended = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
         out = self._model(input_ids=input_ids.to(device), attention_mask=attended.to(device), output_hidden_states=True)
         return torch.stack(out.hidden_states[1:], dim=2).float()
 
@@ -180,11 +179,8 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _digest(files: list[Path]) -> str:
-    total = hashlib.sha256()
-    for path in files:
-        with open_regular(path) as file:
-            total.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
-    return total.hexdigest()
+    listed = "".join(f"{path.name} {sha256_of(path)}\n" for path in files)
+    return hashlib.sha256(listed.encode()).hexdigest()
 
 
 def _load_bert(path: str) -> tuple[Any, Any]:

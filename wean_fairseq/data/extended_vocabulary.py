@@ -34,10 +34,8 @@ class ExtendedDictionary(Dictionary):
 
     def __init__(self, dictionary: Dictionary, fold_case: bool = False) -> None:
         super().__init__()
-        for name in ("symbols", "count", "indices", "nspecial", "bos_index", "pad_index", "eos_index", "unk_index"):
-            setattr(self, name, copy(getattr(dictionary, name)))
-        for name in ("bos_word", "unk_word", "pad_word", "eos_word"):
-            setattr(self, name, getattr(dictionary, name))
+        for name, value in vars(dictionary).items():
+            setattr(self, name, copy(value))
         self.num_slots = 0
         self.fold_case = fold_case
         self.forget_spellings()

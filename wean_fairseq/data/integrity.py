@@ -103,7 +103,7 @@ def _is_mapped(index_file: Path) -> bool:
 
 def record_once(folder: Path) -> None:
     """At the beginning of a training: write the checksums that every later command expects, if there are none."""
-    if len(Manifest(folder)) and not _is_outdated(folder):
+    if Manifest(folder).digests and not _is_outdated(folder):
         return
     if not os.access(folder, os.W_OK):  # before all of it is read for nothing
         logger.info(f"no checksums of the data are kept: {folder} is read-only")
@@ -121,15 +121,14 @@ def checksum_of(folders: list[Path], split: str) -> str | None:
     digests = [
         digest
         for folder in folders
-        for manifest in [Manifest(folder)]
-        for name in manifest.names()
+        for name, found in sorted(Manifest(folder).digests.items())
         if name.split(".")[0].rstrip("0123456789") == split
-        for digest in manifest.digests(name)
+        for digest in found
     ]
     return hashlib.sha256("\n".join(digests).encode()).hexdigest() if digests else None
 
 
 def _is_outdated(folder: Path) -> bool:
     """Whether fairseq-preprocess has written into the folder since the checksums."""
-    manifest, log = Manifest(folder), folder / LOG
-    return LOG in manifest and log.is_file() and sha256_of(log) not in manifest.digests(LOG)
+    digests, log = Manifest(folder).digests, folder / LOG
+    return LOG in digests and log.is_file() and sha256_of(log) not in digests[LOG]

@@ -228,28 +228,26 @@ def _close_quietly(file: HashedFile) -> None:
 
 def _sync_folder(folder: Path) -> None:
     """Let the new name survive a power cut, where folders can be synchronised."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
+    with contextlib.suppress(OSError), _opened(folder) as descriptor:
         os.fsync(descriptor)
-    except OSError:
-        return
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Wait until no other process is in here with ``folder``; where the file system has no locks, go on without."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
+    with _opened(folder) as descriptor:  # closing it ends the lock
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
+
+
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        yield descriptor
     finally:
-        os.close(descriptor)  # which ends the lock
+        os.close(descriptor)
 
 
 def copy_into(source: Path, file: HashedFile) -> None:

@@ -9,6 +9,7 @@ is made, under a lock, to what the file says at that moment.
 import contextlib
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from ..errors import UserError
@@ -27,11 +28,15 @@ class Damaged(UserError):
 
 
 class Manifest:
-    """The checksums in a folder; nothing is known where there is no manifest; raises ``UserError`` if it is broken."""
+    """The checksums in a folder; nothing is known where there is no manifest; raises ``UserError`` if it is broken.
+
+    Attributes:
+        digests: the contents that each file with a checksum may have, by the file's name.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
-        self._digests = self._read()
+        self.digests = self._read()
 
     def _read(self) -> dict[str, list[str]]:
         digests: dict[str, list[str]] = {}
@@ -52,47 +57,31 @@ class Manifest:
             digests.setdefault(name, []).append(match[2])
         return digests
 
-    def __contains__(self, name: str) -> bool:
-        """Whether the file ``name`` has a checksum."""
-        return name in self._digests
-
-    def __len__(self) -> int:
-        """Number of files with a checksum."""
-        return len(self._digests)
-
-    def names(self) -> list[str]:
-        """The files with a checksum."""
-        return sorted(self._digests)
-
-    def digests(self, name: str) -> list[str]:
-        """The contents that the file ``name`` may have."""
-        return self._digests.get(name, [])
-
     def expect(self, name: str, digest: str) -> None:
         """Note that ``name`` is about to have this content, or still has the one before."""
         with self._update():
-            self._digests.setdefault(name, []).append(digest)
+            self.digests.setdefault(name, []).append(digest)
 
     def confirm(self, contents: dict[str, str]) -> None:
         """Note the content of files that are in place, by name; files that are gone are forgotten."""
         with self._update():
             for name, digest in contents.items():
-                self._digests[name] = [digest]
-            self._digests = {name: found for name, found in self._digests.items() if (self.path.parent / name).exists()}
+                self.digests[name] = [digest]
+            self.digests = {name: found for name, found in self.digests.items() if (self.path.parent / name).exists()}
 
     def forget(self, name: str) -> None:
         """Expect nothing of the file ``name`` any more."""
-        if name in self:
+        if name in self.digests:
             with self._update():
-                self._digests.pop(name, None)
+                self.digests.pop(name, None)
 
     @contextlib.contextmanager
     def _update(self) -> Iterator[None]:
         """Before a change, what other processes have written meanwhile; after it, the file."""
         with locked(self.path.parent):
-            self._digests = self._read()
+            self.digests = self._read()
             yield
-            text = "".join(_line(digest, name) for name in sorted(self._digests) for digest in self._digests[name])
+            text = "".join(_line(digest, name) for name, found in sorted(self.digests.items()) for digest in found)
             write_whole(self.path, lambda file: file.write(text.encode("utf-8", "surrogateescape")))
 
 
@@ -114,12 +103,11 @@ def check_file(path: Path, advice: str, copies: bool = False) -> bool:
         OSError: if the file cannot be read.
     """
     manifest = Manifest(path.parent)
-    if path.name not in manifest:
+    if path.name not in manifest.digests:
         return False
     if not seen_intact(path):
-        digest = sha256_of(path)
-        right = manifest.names() if copies else [path.name]
-        if not any(digest in manifest.digests(name) for name in right):
+        right = chain(*manifest.digests.values()) if copies else manifest.digests[path.name]
+        if sha256_of(path) not in right:
             raise Damaged(f"{path} has changed since its checksum was written to {manifest.path}: {advice}.")
         remember_intact(path)
     return True

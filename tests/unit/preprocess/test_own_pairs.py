@@ -115,6 +115,7 @@ def test_sources_alone_need_what_they_are_to_be_like(tmp_path: Path, capsys, mon
         ("a.csv", "just one\ncolumn of\n", [], "a.csv has one column"),
         ("a.jsonl", '{"a": "x", "b": "y"}\nnot json\n', [], "line 2 of .*a.jsonl is no JSON"),
         ("a.csv", "", [], "one column"),
+        ("a.csv", 'a,b\nx,"y\n' + "x" * 200_000, [], "line 3 of .*a.csv is no row of the table .*not closed"),
         ("a.csv", "x y,z\n" * 30, [], "cannot be drawn into three splits, as too many share a source"),
         ("a.txt", "x y\n", ["--columns", "a"], "--columns takes two names"),
         ("a.csv", "x y,z\n" * 30, ["--language", "../en"], "'../en' is no language: give two letters"),
