@@ -31,8 +31,7 @@ from ..modules import (
     split_pairs,
 )
 from ..modules.transformer_decoder import DecoderState
-from .base import register_family
-from .copying import CopyingModel
+from .base import LossModel, register_family
 from .transformer import (
     TransformerConfig,
     TransformerMemory,
@@ -144,10 +143,9 @@ class FsetDecoder(TransformerTargetDecoder):
 
 
 @register_family("fset", FsetConfig)
-class FsetModel(CopyingModel):
+class FsetModel(LossModel):
     """A Transformer that attends to the sentence and to the edits of a retrieved pair."""
 
-    copies_words = False
     encoder: FsetEncoder
     decoder: FsetDecoder
 

@@ -35,6 +35,7 @@ from ..modules import (
     importance_loss,
     repeat_for_hypotheses,
     scatter_to_source,
+    stacked_lstm,
     topic_words,
     weighted_sum,
 )
@@ -284,8 +285,7 @@ class MtaLstmModel(LossModel):
 def _build_decoder(cfg: MtaLstmConfig, task: FairseqTask, embed_tokens: nn.Embedding) -> TopicDecoder[Any, Any]:
     dictionary, embed_dim, hidden = task.target_dictionary, cfg.embed_dim, cfg.hidden_size
     if str(cfg.topic_mode) == "tav":
-        between = cfg.dropout if cfg.num_layers > 1 else 0.0
-        lstm = nn.LSTM(embed_dim, hidden, cfg.num_layers, batch_first=True, dropout=between)
+        lstm = stacked_lstm(embed_dim, hidden, cfg.num_layers, cfg.dropout)
         return TopicAverageDecoder(dictionary, embed_tokens, lstm, cfg.dropout)
     return TopicAttentionDecoder(
         dictionary,

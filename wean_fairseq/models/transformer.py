@@ -105,7 +105,7 @@ def build_network(
 
 def _output_layer(cfg: TransformerConfig, dictionary: Dictionary) -> TiedOutput | QueryEmbedding:
     if str(cfg.output_layer) == "linear":
-        return TiedOutput(cfg.embed_dim, num_base_words(dictionary))
+        return TiedOutput(cfg.embed_dim, num_base_words(dictionary), dictionary.unk())
     return build_output_layer(cfg, cfg.embed_dim, cfg.embed_dim, dictionary)
 
 
@@ -115,7 +115,6 @@ class TransformerSourceEncoder(SourceEncoder):
     def __init__(self, dictionary: Dictionary, network: TransformerEncoder, max_positions: int) -> None:
         super().__init__(dictionary)
         self.network = network
-        self.num_base = num_base_words(dictionary)
         self._max_positions = max_positions
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
@@ -130,8 +129,7 @@ class TransformerSourceEncoder(SourceEncoder):
         """
         padding_mask = src_tokens.eq(self.dictionary.pad())
         with user_errors():
-            known = base_ids(src_tokens, self.num_base, self.dictionary.unk())
-            states = self.network(known, padding_mask)
+            states = self.network(self.known_words(src_tokens), padding_mask)
         return {
             "encoder_out": states[-1],
             "encoder_padding_mask": padding_mask,

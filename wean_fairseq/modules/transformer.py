@@ -219,8 +219,8 @@ class TransformerEncoder(nn.Module):
 class TiedOutput(OutputLayer):
     """Scores of words as in BERT: E LayerNorm(GELU(W h + b)) + b_V, with E the embedding of the decoder."""
 
-    def __init__(self, dim: int, num_embeddings: int) -> None:
-        super().__init__(num_embeddings)
+    def __init__(self, dim: int, num_embeddings: int, unk_index: int) -> None:
+        super().__init__(num_embeddings, unk_index=unk_index)
         self.transform = nn.Sequential(nn.Linear(dim, dim), nn.GELU(), nn.LayerNorm(dim, NORM_EPS))
         self.bias = nn.Parameter(torch.zeros(num_embeddings))
 

@@ -19,12 +19,10 @@ from ...modules import (
     LevelsDecoder,
     LevelsEncoder,
     LevelSeparator,
-    base_ids,
     init_transformer,
 )
-from ..base import SourceEncoder, register_family
-from ..copying import CopyingModel
-from ..word_layers import build_output_layer, num_base_words, word_embedding
+from ..base import LossModel, SourceEncoder, register_family
+from ..word_layers import build_output_layer, word_embedding
 from .annealing import Annealing
 from .config import DnpgConfig
 from .decoder import DnpgDecoder
@@ -45,7 +43,6 @@ class DnpgEncoder(SourceEncoder):
         self.network = network
         self.annealing = annealing
         self.noisy_inference = noisy_inference
-        self.num_base = num_base_words(dictionary)
 
     def forward(
         self,
@@ -67,7 +64,7 @@ class DnpgEncoder(SourceEncoder):
         """
         padding_mask = src_tokens.eq(self.dictionary.pad())
         encoded = self.network(
-            base_ids(src_tokens, self.num_base, self.dictionary.unk()),
+            self.known_words(src_tokens),
             padding_mask,
             self.annealing.temperature,
             noisy=self.training or self.noisy_inference,
@@ -85,10 +82,11 @@ class DnpgEncoder(SourceEncoder):
 
 
 @register_family("dnpg", DnpgConfig)
-class DnpgModel(CopyingModel):
+class DnpgModel(LossModel):
     """A separator of levels, an encoder and a decoder for each, and an aggregator of what they write."""
 
     adds_losses = True
+    copies_words = True
 
     encoder: DnpgEncoder
     decoder: DnpgDecoder
