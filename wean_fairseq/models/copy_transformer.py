@@ -113,6 +113,6 @@ class CopyTransformerModel(LossModel):
         dictionary = task.source_dictionary
         network = build_network(cfg, dictionary)  # before what copies: a seed starts all modes from the same network
         return cls(
-            TransformerSourceEncoder(dictionary, network.encoder, cfg.max_positions),
-            DECODERS[str(cfg.copy_mode)](dictionary, network.decoder, network.output_layer, cfg.max_positions),
+            TransformerSourceEncoder(dictionary, network.encoder),
+            DECODERS[str(cfg.copy_mode)](dictionary, network.decoder, network.output_layer),
         )

@@ -116,8 +116,8 @@ class GranularityTransformerModel(LossModel):
         for part in (network.encoder, network.decoder):
             init_granularity(part)  # after the rest: a seed starts all variants from the same network
         return cls(
-            GranularityEncoder(dictionary, network.encoder, cfg.max_positions),
-            GranularityDecoder(dictionary, network.decoder, network.output_layer, cfg.max_positions),
+            GranularityEncoder(dictionary, network.encoder),
+            GranularityDecoder(dictionary, network.decoder, network.output_layer),
         )
 
     @property

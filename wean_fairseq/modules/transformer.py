@@ -168,6 +168,7 @@ class PositionedEmbedding(nn.Module):
         super().__init__()
         self.words = words
         self.padding_idx = -1 if words.padding_idx is None else words.padding_idx
+        self.max_positions = max_positions
         self.positions = nn.Embedding(max_positions, words.embedding_dim)
         self.segment = nn.Parameter(torch.zeros(words.embedding_dim))
         self.norm = nn.LayerNorm(words.embedding_dim, NORM_EPS)
@@ -184,8 +185,8 @@ class PositionedEmbedding(nn.Module):
         if read is not None and read.length:
             place, length = place + read.count.unsqueeze(1), length + read.length
         position = place.clamp(min=0)
-        if length > self.positions.num_embeddings:  # with padding; is one of them longer without?
-            check_length(int(position.max()) + 1, self.positions.num_embeddings)
+        if length > self.max_positions:  # with padding; is one of them longer without?
+            check_length(int(position.max()) + 1, self.max_positions)
         embedded: Tensor = self.dropout(self.norm(self.words(tokens) + self.positions(position) + self.segment))
         return embedded
 

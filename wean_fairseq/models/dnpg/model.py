@@ -29,20 +29,12 @@ from .decoder import DnpgDecoder
 
 
 class DnpgEncoder(SourceEncoder):
-    """Labels every word, and encodes the source for both levels.
+    """Labels every word, by the temperature and noise of ``annealing``, and encodes the source for both levels."""
 
-    Args:
-        annealing: the temperature of the labels.
-        noisy_inference: draw labels outside of training too.
-    """
-
-    def __init__(
-        self, dictionary: Dictionary, network: LevelsEncoder, annealing: Annealing, noisy_inference: bool
-    ) -> None:
+    def __init__(self, dictionary: Dictionary, network: LevelsEncoder, annealing: Annealing) -> None:
         super().__init__(dictionary)
         self.network = network
         self.annealing = annealing
-        self.noisy_inference = noisy_inference
 
     def forward(
         self,
@@ -67,7 +59,7 @@ class DnpgEncoder(SourceEncoder):
             self.known_words(src_tokens),
             padding_mask,
             self.annealing.temperature,
-            noisy=self.training or self.noisy_inference,
+            noisy=self.annealing.noisy,
         )
         weak = {"source_labels": source_labels, "target_labels": target_labels}
         return {
@@ -110,7 +102,7 @@ def _build_encoder(cfg: DnpgConfig, dictionary: Dictionary, annealing: Annealing
         sentence,
         cfg.window,
     )
-    return DnpgEncoder(dictionary, network, annealing, cfg.noisy_inference)
+    return DnpgEncoder(dictionary, network, annealing)
 
 
 def _build_decoder(cfg: DnpgConfig, dictionary: Dictionary, annealing: Annealing) -> DnpgDecoder:
@@ -130,7 +122,6 @@ def _build_decoder(cfg: DnpgConfig, dictionary: Dictionary, annealing: Annealing
         build_output_layer(cfg, cfg.sentence_dim, cfg.sentence_dim, dictionary),
         annealing,
         reads_weak_labels=str(cfg.decoder_labels) == "weak",
-        noisy_inference=cfg.noisy_inference,
     )
 
 
