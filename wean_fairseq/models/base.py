@@ -144,8 +144,9 @@ class SourceEncoder(FairseqEncoder):
         self.num_base = num_base_words(dictionary)
 
     def known_words(self, tokens: Tensor) -> Tensor:
-        """Words of any shape as they are looked up: slots become ``<unk>``."""
-        return base_ids(tokens, self.num_base, self.unk_idx)
+        """Words of any shape as they are looked up: slots, if the dictionary has any, become ``<unk>``."""
+        has_slots = self.num_base < len(self.dictionary)
+        return base_ids(tokens, self.num_base, self.unk_idx) if has_slots else tokens
 
     def reorder_encoder_out(self, encoder_out: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
         """Pick sentences ``new_order`` (B',) of the batch, for fairseq's beam search.
