@@ -17,7 +17,7 @@ def run(model: torch.nn.Module, topics: list[int], previous: list[int], length: 
     hidden, cell = [torch.zeros(size)] * layers, [torch.zeros(size)] * layers
     if not attends:
         hidden, cell = start(decoder, vectors, layers, size)
-    covers = attends and decoder.covers
+    covers = attends and model.encoder.importance is not None
     phi = importance(model.encoder, vectors, length) if covers else torch.zeros(0)
     coverage = [1.0 for _ in topics]
     probabilities, attention = [], []

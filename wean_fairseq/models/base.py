@@ -23,7 +23,8 @@ from torch import Tensor, nn
 
 from ..errors import UserError, user_errors
 from ..fields import check_values
-from ..modules import LossSums, Memory, OutputLayer, State, Step
+from ..modules import LossSums, Memory, OutputLayer, State, Step, base_ids
+from .word_layers import num_base_words
 
 IncrementalState = dict[str, dict[str, Any]]
 RENAMED = {"query_embedding.": "output."}  # parts of decoders by their names in checkpoints of earlier versions
@@ -37,6 +38,8 @@ class LossModel(FairseqEncoderDecoderModel):
     computes_loss = True  # see criterions/model_loss.py
     adds_losses = False  # to that of the words; fairseq's criterions would leave them out
     shares_words = True  # source and target have one dictionary
+    copies_words = False  # the task gives the dictionary slots
+    decoder: "StepDecoder[Any, Any]"
 
     @classmethod
     def build_model(cls, cfg: Any, task: FairseqTask) -> Any:
@@ -97,6 +100,10 @@ class LossModel(FairseqEncoderDecoderModel):
             found = self.decoder.loss(prev_output_tokens, encoder_out, target, label_smoothing)
         return found
 
+    def get_targets(self, sample: dict[str, Any], net_output: Any) -> Tensor:
+        """Targets (B, T) for fairseq's own criterions, as the decoder can write them."""
+        return self.decoder.known_targets(sample["target"])
+
 
 ModelT = TypeVar("ModelT", bound=type[LossModel])
 
@@ -133,7 +140,13 @@ class SourceEncoder(FairseqEncoder):
 
     def __init__(self, dictionary: Dictionary) -> None:
         super().__init__(dictionary)
-        self.padding_idx, self.eos_idx = dictionary.pad(), dictionary.eos()
+        self.padding_idx, self.eos_idx, self.unk_idx = dictionary.pad(), dictionary.eos(), dictionary.unk()
+        self.num_base = num_base_words(dictionary)
+
+    def known_words(self, tokens: Tensor) -> Tensor:
+        """Words of any shape as they are looked up: slots, if the dictionary has any, become ``<unk>``."""
+        has_slots = self.num_base < len(self.dictionary)
+        return base_ids(tokens, self.num_base, self.unk_idx) if has_slots else tokens
 
     def reorder_encoder_out(self, encoder_out: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
         """Pick sentences ``new_order`` (B',) of the batch, for fairseq's beam search.
@@ -246,6 +259,10 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
     def step_loss(self, step: Step, memory: MemoryT, target: Tensor, label_smoothing: float) -> LossSums:
         """Loss sums of steps against ``target`` (B, T), without all scores; a family adds its own losses here."""
         return self.output.loss(step.features, self.word_embeddings, target, self.padding_idx, label_smoothing)
+
+    def known_targets(self, target: Tensor) -> Tensor:
+        """Targets of any shape as this decoder can write them: a word that it never writes counts as ``<unk>``."""
+        return self.output.known_targets(target)
 
     def forward(
         self,

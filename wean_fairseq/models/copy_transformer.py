@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from ..fields import option
 from ..modules import CopyGate, Copying, init_transformer
 from ..modules.transformer_decoder import Decoded
-from .base import register_family
-from .copying import CopyingModel
+from .base import LossModel, register_family
 from .transformer import (
     TransformerConfig,
     TransformerMemory,
@@ -102,9 +101,10 @@ DECODERS: dict[str, type[TransformerTargetDecoder]] = {
 
 
 @register_family("copy_transformer", CopyTransformerConfig, PRESETS)
-class CopyTransformerModel(CopyingModel):
+class CopyTransformerModel(LossModel):
     """A Transformer that generates and copies; with ``--copy-mode none`` the same network without copying."""
 
+    copies_words = True
     encoder: TransformerSourceEncoder
     decoder: TransformerTargetDecoder
 
@@ -113,6 +113,6 @@ class CopyTransformerModel(CopyingModel):
         dictionary = task.source_dictionary
         network = build_network(cfg, dictionary)  # before what copies: a seed starts all modes from the same network
         return cls(
-            TransformerSourceEncoder(dictionary, network.encoder, cfg.max_positions),
-            DECODERS[str(cfg.copy_mode)](dictionary, network.decoder, network.output_layer, cfg.max_positions),
+            TransformerSourceEncoder(dictionary, network.encoder),
+            DECODERS[str(cfg.copy_mode)](dictionary, network.decoder, network.output_layer),
         )

@@ -10,7 +10,7 @@ Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``V`` base vocabu
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from fairseq.data import Dictionary
@@ -21,7 +21,6 @@ from ..modules import (
     LossSums,
     Memory,
     Step,
-    base_ids,
     repeat_for_hypotheses,
 )
 from ..modules.chunked_loss import Readings, TokenLoss, product_token_loss, read_scores
@@ -37,7 +36,7 @@ from ..modules.copying import (
     words_to_read,
 )
 from ..modules.query_embedding import Product
-from .base import LossModel, StateT, StepDecoder, WordScores
+from .base import StateT, StepDecoder, WordScores
 from .word_layers import num_base_words
 
 
@@ -149,19 +148,7 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
         return loss_of(read_scores(scores.float(), words, totals), *inputs)
 
     def known_targets(self, target: Tensor) -> Tensor:
-        """Targets of any shape as this decoder can write them."""
-        return target if self.copies else base_ids(target, self.num_base, self.unk_index)
-
-
-class CopyingModel(LossModel):
-    """An encoder and a ``CopyingDecoder``; ``src_tokens``, ``prev_output_tokens`` and ``target`` may hold slots."""
-
-    copies_words = True  # the task gives the dictionary slots
-    decoder: CopyingDecoder[Any, Any]
-
-    def get_targets(self, sample: dict[str, Any], net_output: Any) -> Tensor:
-        """Targets (B, T) for fairseq's own criterions."""
-        return self.decoder.known_targets(sample["target"])
+        return target if self.copies else super().known_targets(target)
 
 
 def no_copy_mask(src_tokens: Tensor, dictionary: Dictionary) -> Tensor:

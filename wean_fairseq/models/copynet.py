@@ -36,9 +36,10 @@ from ..modules import (
     weighted_sum,
 )
 from ..modules.gates import LoopedCell
-from .base import SourceEncoder, register_family
-from .copying import CopyingDecoder, CopyingModel, CopyMemory, no_copy_mask
-from .word_layers import OutputLayerConfig, build_output_layer, num_base_words, word_embedding
+from .base import LossModel, register_family
+from .copying import CopyingDecoder, CopyMemory, no_copy_mask
+from .recurrent_encoders import GruEncoder
+from .word_layers import OutputLayerConfig, build_output_layer, word_embedding
 
 
 @dataclass
@@ -207,7 +208,7 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
         return dropped
 
 
-class CopyNetEncoder(SourceEncoder):
+class CopyNetEncoder(GruEncoder):
     """A bidirectional GRU (sec. 3.1): h_i = [forward; backward], and the position of the word.
 
     Positions are one-hot of ``location_width``; 0 = none.
@@ -216,15 +217,10 @@ class CopyNetEncoder(SourceEncoder):
     def __init__(
         self, dictionary: Dictionary, embed_tokens: nn.Embedding, hidden_size: int, location_width: int, dropout: float
     ) -> None:
-        super().__init__(dictionary)
-        self.num_base = num_base_words(dictionary)
-        self.unk_index = dictionary.unk()
-        self.embed_tokens = embed_tokens
-        self.gru = nn.GRU(embed_tokens.embedding_dim, hidden_size, batch_first=True, bidirectional=True)
+        super().__init__(dictionary, embed_tokens, hidden_size, dropout)
         self.start_proj = nn.Linear(2 * hidden_size, hidden_size)
         self.location_width = location_width
         self.memory_dim = 2 * hidden_size + location_width
-        self.dropout = nn.Dropout(dropout)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
         """Encode a batch: ``encoder_out`` (B, S, M), ``encoder_padding_mask`` (B, S), ``src_tokens`` as given.
@@ -232,8 +228,7 @@ class CopyNetEncoder(SourceEncoder):
         ``start_state`` is tanh(W [forward h_S; backward h_1]), (B, H).
         """
         padding_mask = src_tokens.eq(self.padding_idx)
-        embedded = self.dropout(self.embed_tokens(base_ids(src_tokens, self.num_base, self.unk_index)))
-        outputs, final = run_over_words(self.gru, embedded, padding_mask)  # (B, S, 2H), (2, B, H)
+        outputs, final = run_over_words(self.gru, self.embed(src_tokens), padding_mask)  # (B, S, 2H), (2, B, H)
         if self.location_width:
             position = (padding_mask.logical_not().cumsum(dim=1) - 1).clamp(0, self.location_width - 1)
             location = nn.functional.one_hot(position, self.location_width).to(outputs.dtype)
@@ -248,9 +243,10 @@ class CopyNetEncoder(SourceEncoder):
 
 
 @register_family("copynet", CopyNetConfig, PRESETS)
-class CopyNetModel(CopyingModel):
+class CopyNetModel(LossModel):
     """Bidirectional GRU encoder; a decoder with attentive and selective read that generates and copies."""
 
+    copies_words = True
     encoder: CopyNetEncoder
     decoder: CopyNetDecoder
 

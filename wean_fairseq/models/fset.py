@@ -31,8 +31,7 @@ from ..modules import (
     split_pairs,
 )
 from ..modules.transformer_decoder import DecoderState
-from .base import register_family
-from .copying import CopyingModel
+from .base import LossModel, register_family
 from .transformer import (
     TransformerConfig,
     TransformerMemory,
@@ -73,19 +72,13 @@ class FsetEncoder(TransformerSourceEncoder):
 
     Args:
         network: of the sentence; the pair shares its embedding.
-        max_positions: longest of the parts.
         separator: id of the word between the parts.
     """
 
     def __init__(
-        self,
-        dictionary: Dictionary,
-        network: TransformerEncoder,
-        max_positions: int,
-        provider: EditProvider,
-        separator: int,
+        self, dictionary: Dictionary, network: TransformerEncoder, provider: EditProvider, separator: int
     ) -> None:
-        super().__init__(dictionary, network, 3 * max_positions)
+        super().__init__(dictionary, network)
         self.provider = provider
         self.separator = separator
         self.said = False  # that there are sources without a pair, or with half of one
@@ -114,6 +107,10 @@ class FsetEncoder(TransformerSourceEncoder):
             edits = self.provider(parts.p, parts.q, self.network.embedding)
         edits_by_name = {f"edit_{name}": part for name, part in edits._asdict().items()}
         return encoded | edits_by_name | {"place": parts.place, "src_tokens": src_tokens}
+
+    def max_positions(self) -> int:
+        """Tokens of the longest source, which has three parts."""
+        return 3 * super().max_positions()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,10 +141,9 @@ class FsetDecoder(TransformerTargetDecoder):
 
 
 @register_family("fset", FsetConfig)
-class FsetModel(CopyingModel):
+class FsetModel(LossModel):
     """A Transformer that attends to the sentence and to the edits of a retrieved pair."""
 
-    copies_words = False
     encoder: FsetEncoder
     decoder: FsetDecoder
 
@@ -177,6 +173,6 @@ class FsetModel(CopyingModel):
         )
         init_transformer(provider)
         return cls(
-            FsetEncoder(dictionary, network.encoder, cfg.max_positions, provider, separator),
-            FsetDecoder(dictionary, network.decoder, network.output_layer, cfg.max_positions),
+            FsetEncoder(dictionary, network.encoder, provider, separator),
+            FsetDecoder(dictionary, network.decoder, network.output_layer),
         )

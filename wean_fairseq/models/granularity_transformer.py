@@ -31,8 +31,7 @@ from ..modules import (
     init_granularity,
 )
 from ..modules.transformer_decoder import DecoderState
-from .base import register_family
-from .copying import CopyingModel
+from .base import LossModel, register_family
 from .transformer import (
     TransformerConfig,
     TransformerMemory,
@@ -103,10 +102,9 @@ class GranularityDecoder(TransformerTargetDecoder):
 
 
 @register_family("granularity_transformer", GranularityTransformerConfig, PRESETS)
-class GranularityTransformerModel(CopyingModel):
+class GranularityTransformerModel(LossModel):
     """C-DNPG; without any granularities the arch ``paraphrase_transformer``, parameter for parameter."""
 
-    copies_words = False
     encoder: GranularityEncoder
     decoder: GranularityDecoder
 
@@ -118,8 +116,8 @@ class GranularityTransformerModel(CopyingModel):
         for part in (network.encoder, network.decoder):
             init_granularity(part)  # after the rest: a seed starts all variants from the same network
         return cls(
-            GranularityEncoder(dictionary, network.encoder, cfg.max_positions),
-            GranularityDecoder(dictionary, network.decoder, network.output_layer, cfg.max_positions),
+            GranularityEncoder(dictionary, network.encoder),
+            GranularityDecoder(dictionary, network.decoder, network.output_layer),
         )
 
     @property

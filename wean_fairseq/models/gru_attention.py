@@ -1,18 +1,17 @@
-"""A bidirectional GRU that reads the source, and additive attention to it, which RNN-distract and DRGD share.
+"""Additive attention to a bidirectional GRU, which RNN-distract and DRGD share.
 
 Legend: ``B`` batch, ``S`` source length, ``H`` hidden width, ``A`` attention width.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
 from ..fields import option
-from ..modules import AdditiveAttention, Memory, run_over_words
-from .base import SourceEncoder, StateT, StepDecoder
+from ..modules import AdditiveAttention, Memory
+from .base import StateT, StepDecoder
 from .word_layers import OutputLayerConfig
 
 
@@ -24,22 +23,6 @@ class GruAttentionConfig(OutputLayerConfig):
     hidden_size: int = option(500, "units of the decoder, and of each direction of the encoder", least=1)
     attention_dim: int = option(0, "hidden width of the attention; 0 = --hidden-size", least=0)
     dropout: float = option(0.0, "dropout on the embeddings and on what words are scored from")
-
-
-class GruEncoder(SourceEncoder):
-    """A bidirectional GRU, h_i = [forward; backward], with dropout on the embeddings."""
-
-    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, hidden_size: int, dropout: float) -> None:
-        super().__init__(dictionary)
-        self.embed_tokens = embed_tokens
-        self.gru = nn.GRU(embed_tokens.embedding_dim, hidden_size, batch_first=True, bidirectional=True)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch (B, S): ``encoder_out`` (B, S, 2 H), zero at padding, and ``encoder_padding_mask`` (B, S)."""
-        padding_mask = src_tokens.eq(self.padding_idx)
-        outputs, _ = run_over_words(self.gru, self.dropout(self.embed_tokens(src_tokens)), padding_mask)
-        return {"encoder_out": outputs, "encoder_padding_mask": padding_mask}
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from ..modules import (
     importance_loss,
     repeat_for_hypotheses,
     scatter_to_source,
+    stacked_lstm,
     topic_words,
     weighted_sum,
 )
@@ -121,10 +122,11 @@ class TopicState(State):
 class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
     """MTA-LSTM, and without coverage TAT-LSTM: attention over the topics, whose mean is read beside each word.
 
+    Where the encoder gives phi, the coverage multiplies the attention's scores.
+
     Args:
         lstm: holds the weights of the layers; reads a word and the topics' mean, 2E -> H.
         attention: from the top layer's last output to the topics.
-        covers: multiply the attention's scores by the coverage.
         coverage_loss_weight: of the loss that brings each topic's attention to phi; 0 = without.
         dropout: on the words read and on the output of every layer.
     """
@@ -135,14 +137,12 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
         embed_tokens: nn.Embedding,
         lstm: nn.LSTM,
         attention: AdditiveAttention,
-        covers: bool,
         coverage_loss_weight: float,
         dropout: float,
     ) -> None:
         super().__init__(dictionary, embed_tokens, lstm.hidden_size)
         self.lstm = lstm
         self.attention = attention
-        self.covers = covers
         self.coverage_loss_weight = coverage_loss_weight
         self.dropout = nn.Dropout(dropout)
 
@@ -152,7 +152,7 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
             self.attention.project_keys(topics),
             linear(topics, self.lstm.all_weights[0][0][:, self.embed_tokens.embedding_dim :]),
             encoder_out["topic_padding_mask"],
-            encoder_out["importance"] if self.covers else None,
+            encoder_out.get("importance"),
             encoder_out["slot"],
         )
 
@@ -284,15 +284,13 @@ class MtaLstmModel(LossModel):
 def _build_decoder(cfg: MtaLstmConfig, task: FairseqTask, embed_tokens: nn.Embedding) -> TopicDecoder[Any, Any]:
     dictionary, embed_dim, hidden = task.target_dictionary, cfg.embed_dim, cfg.hidden_size
     if str(cfg.topic_mode) == "tav":
-        between = cfg.dropout if cfg.num_layers > 1 else 0.0
-        lstm = nn.LSTM(embed_dim, hidden, cfg.num_layers, batch_first=True, dropout=between)
+        lstm = stacked_lstm(embed_dim, hidden, cfg.num_layers, cfg.dropout)
         return TopicAverageDecoder(dictionary, embed_tokens, lstm, cfg.dropout)
     return TopicAttentionDecoder(
         dictionary,
         embed_tokens,
         lstm=nn.LSTM(2 * embed_dim, hidden, cfg.num_layers, batch_first=True),
         attention=AdditiveAttention(hidden, embed_dim, cfg.attention_dim or hidden, query_bias=True),
-        covers=str(cfg.topic_mode) == "mta",
         coverage_loss_weight=cfg.coverage_loss_weight,
         dropout=cfg.dropout,
     )

@@ -112,12 +112,13 @@ class BertStates(nn.Module):
         fused: Tensor = self.fusion(words, self.mixture(states))
         return fused
 
-    def check_digest(self, trained: Tensor) -> None:
-        """Refuse a checkpoint whose BERT had the digest ``trained`` (32,) if that is not the present one.
+    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
+        """Refuse a checkpoint of a training with another BERT, before anything is loaded.
 
         Raises:
             UserError: naming both.
         """
+        trained = state_dict.get(f"{name}.digest", self.digest)  # (32,)
         if not torch.equal(trained.cpu(), self.digest.cpu()):
             raise UserError(
                 f"this checkpoint was trained with the BERT of SHA-256 {_hex_prefix(trained)}, but that of {self.path} "
@@ -181,9 +182,6 @@ def _hex_prefix(digest: Tensor) -> str:
     return bytes(digest.tolist()).hex()[:12]
 
 
-DIGEST = "encoder.bert_states.digest"
-
-
 class PcSanDecoder(TransformerTargetDecoder):
     """A decoder that copies nothing, and reads every topic from one or two positions.
 
@@ -231,12 +229,6 @@ class PcSanModel(LossModel):
             start_from_vectors(words, cfg.topic_vectors, task.target_dictionary)
         return model
 
-    def load_state_dict(self, state_dict: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Load the parameters, but refuse those of a training with another BERT, see ``check_digest``."""
-        if self.encoder.bert_states is not None and DIGEST in state_dict:
-            self.encoder.bert_states.check_digest(state_dict[DIGEST])
-        return super().load_state_dict(state_dict, *args, **kwargs)
-
 
 def _check(cfg: PcSanConfig, task: FairseqTask) -> None:
     if getattr(task, "bert", None) is None and str(cfg.bert_layers) != "none":
@@ -278,7 +270,7 @@ def _build_decoder(
     # Scores are the products with the embeddings, and nothing else.
     output_layer = QueryEmbedding("dot", cfg.embed_dim, cfg.embed_dim, len(dictionary), unk_index=dictionary.unk())
     in_sequence = bert_states is not None and bert_states.fusion.kind == "sequence"
-    return PcSanDecoder(dictionary, network, output_layer, cfg.max_positions, positions_a_topic=1 + in_sequence)
+    return PcSanDecoder(dictionary, network, output_layer, positions_a_topic=1 + in_sequence)
 
 
 def _build_context(cfg: PcSanConfig) -> TargetContext | SourceContext | None:

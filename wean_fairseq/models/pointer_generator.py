@@ -29,14 +29,14 @@ from ..modules import (
     attention_weights,
     base_ids,
     coverage_loss,
-    run_over_words,
     weighted_sum,
 )
 from ..modules.gates import LoopedCell
 from ..modules.looped_linear import LoopedLinear
-from .base import SourceEncoder, add_auxiliary, register_family
-from .copying import CopyingDecoder, CopyingModel, CopyMemory, no_copy_mask
-from .word_layers import OutputLayerConfig, build_output_layer, num_base_words, word_embedding
+from .base import LossModel, add_auxiliary, register_family
+from .copying import CopyingDecoder, CopyMemory, no_copy_mask
+from .recurrent_encoders import LstmEncoder
+from .word_layers import OutputLayerConfig, build_output_layer, word_embedding
 
 logger = logging.getLogger(__name__)
 
@@ -181,14 +181,14 @@ LSTM_BOUND = 0.02
 SMALL = 1e-4
 
 
-class PointerGeneratorEncoder(SourceEncoder):
+class PointerGeneratorEncoder(LstmEncoder):
     """A bidirectional LSTM of one layer, and the bridge from its final states to the decoder's first."""
 
+    lstm: nn.LSTM
+
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, hidden_size: int) -> None:
-        super().__init__(dictionary)
-        self.num_base = num_base_words(dictionary)
-        self.embed_tokens = embed_tokens
-        self.lstm = nn.LSTM(embed_tokens.embedding_dim, hidden_size, batch_first=True, bidirectional=True)
+        lstm = nn.LSTM(embed_tokens.embedding_dim, hidden_size, batch_first=True, bidirectional=True)
+        super().__init__(dictionary, embed_tokens, lstm)
         self.hidden_bridge = nn.Linear(2 * hidden_size, hidden_size)
         self.cell_bridge = nn.Linear(2 * hidden_size, hidden_size)
 
@@ -201,22 +201,23 @@ class PointerGeneratorEncoder(SourceEncoder):
             ``encoder_out`` (B, S, 2H), zero at padding; ``no_copy_mask`` (B, S), ``True`` where nothing is attended to
             or copied; ``src_tokens`` as given; ``start_hidden`` and ``start_cell`` of the decoder, each (B, H).
         """
-        embedded = self.embed_tokens(base_ids(src_tokens, self.num_base, self.dictionary.unk()))  # (B, S, E)
-        outputs, (hidden, cell) = run_over_words(self.lstm, embedded, src_tokens.eq(self.padding_idx))
+        encoded = super().forward(src_tokens)
+        final_hidden, final_cell = (torch.cat(tuple(encoded[f"final_{name}"]), dim=-1) for name in ("hidden", "cell"))
         return {
-            "encoder_out": outputs,
+            "encoder_out": encoded["encoder_out"],
             "no_copy_mask": no_copy_mask(src_tokens, self.dictionary),
             "src_tokens": src_tokens,
-            "start_hidden": torch.relu(self.hidden_bridge(torch.cat(tuple(hidden), dim=-1))),  # (2, B, H) -> (B, H)
-            "start_cell": torch.relu(self.cell_bridge(torch.cat(tuple(cell), dim=-1))),
+            "start_hidden": torch.relu(self.hidden_bridge(final_hidden)),  # (B, 2H) -> (B, H)
+            "start_cell": torch.relu(self.cell_bridge(final_cell)),
         }
 
 
 @register_family("pointer_generator", PointerGeneratorConfig, PRESETS)
-class PointerGeneratorModel(CopyingModel):
+class PointerGeneratorModel(LossModel):
     """A bidirectional LSTM encoder, and an LSTM decoder that generates words or copies them through its attention."""
 
     adds_losses = True
+    copies_words = True
 
     encoder: PointerGeneratorEncoder
     decoder: PointerGeneratorDecoder

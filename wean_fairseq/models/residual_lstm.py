@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from ..fields import option
 from ..modules import LstmStart, LstmState, QueryEmbedding, ResidualLstm, Step
-from .base import LossModel, SourceEncoder, StepDecoder, init_uniform_, register_family
+from .base import LossModel, StepDecoder, init_uniform_, register_family
+from .recurrent_encoders import WordEncoder
 from .word_layers import OutputLayerConfig, build_output_layer, word_embedding
 
 
@@ -46,18 +47,17 @@ class ResidualLstmConfig(OutputLayerConfig):
 PRESETS = {"stacked_lstm": {"residual_every": 0}}
 
 
-class ResidualLstmEncoder(SourceEncoder):
+class ResidualLstmEncoder(WordEncoder):
     """A residual LSTM, E -> H, over the words of the source."""
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, stack: ResidualLstm) -> None:
-        super().__init__(dictionary)
-        self.embed_tokens = embed_tokens
+        super().__init__(dictionary, embed_tokens)
         self.stack = stack
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
         """Encode a batch: ``final_hidden`` and ``final_cell`` of every layer, (L, B, H) each."""
         padding_mask = src_tokens.eq(self.padding_idx)
-        _, (hidden, cell) = self.stack(self.embed_tokens(src_tokens), padding_mask=padding_mask)
+        _, (hidden, cell) = self.stack(self.embed(src_tokens), padding_mask=padding_mask)
         return {"final_hidden": hidden, "final_cell": cell}
 
 

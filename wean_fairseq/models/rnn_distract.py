@@ -25,7 +25,8 @@ from ..modules import (
     weighted_sum,
 )
 from .base import LossModel, WordScores, register_family
-from .gru_attention import GruAttentionConfig, GruAttentionDecoder, GruEncoder, GruMemory
+from .gru_attention import GruAttentionConfig, GruAttentionDecoder, GruMemory
+from .recurrent_encoders import GruEncoder
 from .word_layers import build_output_layer, word_embedding
 
 

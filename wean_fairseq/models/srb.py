@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
@@ -19,7 +18,8 @@ from torch.nn.functional import cosine_similarity
 from ..fields import option
 from ..modules import BilinearAttention, GatedLstm, LossSums, Step
 from .attentive_lstm import AttentiveLstmDecoder, AttentiveMemory
-from .base import LossModel, SourceEncoder, add_auxiliary, register_family
+from .base import LossModel, add_auxiliary, register_family
+from .recurrent_encoders import LstmEncoder
 from .word_layers import OutputLayerConfig, build_output_layer, word_embedding
 
 
@@ -63,38 +63,12 @@ class SrbDecoder(AttentiveLstmDecoder):
         return add_auxiliary(sums, "relevance", relevance, -self.relevance_weight)
 
 
-class SrbEncoder(SourceEncoder):
-    """A gated LSTM over the words of the source (sec. 3.2), E -> H, with dropout on the embeddings."""
-
-    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, lstm: GatedLstm, dropout: float) -> None:
-        super().__init__(dictionary)
-        self.embed_tokens = embed_tokens
-        self.lstm = lstm
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch, see ``SourceEncoder``.
-
-        Returns:
-            ``encoder_out`` (B, S, H), zero at padding; ``encoder_padding_mask`` (B, S); ``final_hidden`` and
-            ``final_cell``, each (1, B, H).
-        """
-        padding_mask = src_tokens.eq(self.padding_idx)
-        outputs, (hidden, cell) = self.lstm(self.dropout(self.embed_tokens(src_tokens)), padding_mask)
-        return {
-            "encoder_out": outputs,
-            "encoder_padding_mask": padding_mask,
-            "final_hidden": hidden.unsqueeze(0),
-            "final_cell": cell.unsqueeze(0),
-        }
-
-
 @register_family("srb", SrbConfig)
 class SrbModel(LossModel):
     """Gated LSTM encoder, LSTM decoder with attention, and the cosine of source and summary in the loss."""
 
     adds_losses = True
-    encoder: SrbEncoder
+    encoder: LstmEncoder
     decoder: SrbDecoder
 
     @classmethod
@@ -112,4 +86,4 @@ class SrbModel(LossModel):
             dropout_input=cfg.dropout,
             relevance_weight=cfg.relevance_weight,
         )
-        return cls(SrbEncoder(dictionary, embed_tokens, lstm, cfg.dropout), decoder)
+        return cls(LstmEncoder(dictionary, embed_tokens, lstm, cfg.dropout), decoder)

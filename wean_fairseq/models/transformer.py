@@ -105,18 +105,16 @@ def build_network(
 
 def _output_layer(cfg: TransformerConfig, dictionary: Dictionary) -> TiedOutput | QueryEmbedding:
     if str(cfg.output_layer) == "linear":
-        return TiedOutput(cfg.embed_dim, num_base_words(dictionary))
+        return TiedOutput(cfg.embed_dim, num_base_words(dictionary), dictionary.unk())
     return build_output_layer(cfg, cfg.embed_dim, cfg.embed_dim, dictionary)
 
 
 class TransformerSourceEncoder(SourceEncoder):
     """A Transformer encoder: reads slots as ``<unk>``, and keeps them for a decoder that copies."""
 
-    def __init__(self, dictionary: Dictionary, network: TransformerEncoder, max_positions: int) -> None:
+    def __init__(self, dictionary: Dictionary, network: TransformerEncoder) -> None:
         super().__init__(dictionary)
         self.network = network
-        self.num_base = num_base_words(dictionary)
-        self._max_positions = max_positions
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
         """Encode a batch, see ``SourceEncoder``.
@@ -130,8 +128,7 @@ class TransformerSourceEncoder(SourceEncoder):
         """
         padding_mask = src_tokens.eq(self.dictionary.pad())
         with user_errors():
-            known = base_ids(src_tokens, self.num_base, self.dictionary.unk())
-            states = self.network(known, padding_mask)
+            states = self.network(self.known_words(src_tokens), padding_mask)
         return {
             "encoder_out": states[-1],
             "encoder_padding_mask": padding_mask,
@@ -145,7 +142,7 @@ class TransformerSourceEncoder(SourceEncoder):
 
     def max_positions(self) -> int:
         """Tokens of the longest source."""
-        return self._max_positions
+        return self.network.embedding.max_positions
 
 
 @dataclass(frozen=True)
@@ -163,16 +160,11 @@ class TransformerTargetDecoder(CopyingDecoder[TransformerMemory, DecoderState]):
     loss_needs_attention = False  # its weights, that is: they cost the fused kernel
 
     def __init__(
-        self,
-        dictionary: Dictionary,
-        network: TransformerDecoder,
-        output_layer: TiedOutput | QueryEmbedding,
-        max_positions: int,
+        self, dictionary: Dictionary, network: TransformerDecoder, output_layer: TiedOutput | QueryEmbedding
     ) -> None:
         super().__init__(dictionary)
         self.network = network
         self.output = output_layer
-        self._max_positions = max_positions
 
     @property
     def word_embeddings(self) -> Tensor:
@@ -216,7 +208,7 @@ class TransformerTargetDecoder(CopyingDecoder[TransformerMemory, DecoderState]):
 
     def max_positions(self) -> int:
         """Tokens of the longest target."""
-        return self._max_positions
+        return self.network.embedding.max_positions
 
     def _step(
         self, words: Tensor, memory: TransformerMemory, state: DecoderState, *, with_weights: bool

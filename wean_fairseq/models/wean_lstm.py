@@ -8,16 +8,16 @@ Legend: ``B`` batch, ``S`` source length, ``L`` layers, ``H`` hidden width, ``E`
 from dataclasses import dataclass
 from typing import Any
 
-from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.tasks import FairseqTask
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..errors import UserError
 from ..fields import option
-from ..modules import BRIDGES, QUERY_SCORES, BilinearAttention, QueryEmbedding, StateBridge, run_over_words
+from ..modules import BRIDGES, QUERY_SCORES, BilinearAttention, QueryEmbedding, StateBridge, stacked_lstm
 from .attentive_lstm import AttentiveLstmDecoder
-from .base import LossModel, SourceEncoder, register_family
+from .base import LossModel, register_family
+from .recurrent_encoders import LstmEncoder
 from .word_layers import word_embedding
 
 
@@ -67,54 +67,20 @@ PRESETS = {
 }
 
 
-class WeanLstmEncoder(SourceEncoder):
-    """An LSTM over packed sentences, so that padding on either side is never read.
-
-    Args:
-        dropout: between layers.
-        bidirectional: sum a forward and a backward LSTM, outputs and final states alike.
-    """
-
-    def __init__(
-        self,
-        dictionary: Dictionary,
-        embed_tokens: nn.Embedding,
-        hidden_size: int,
-        num_layers: int,
-        dropout: float,
-        bidirectional: bool,
-    ) -> None:
-        super().__init__(dictionary)
-        self.embed_tokens = embed_tokens
-        self.directions = 2 if bidirectional else 1
-        self.lstm = nn.LSTM(
-            embed_tokens.embedding_dim,
-            hidden_size,
-            num_layers,
-            batch_first=True,
-            dropout=dropout if num_layers > 1 else 0.0,
-            bidirectional=bidirectional,
-        )
+class WeanLstmEncoder(LstmEncoder):
+    """An LSTM in one direction, or the sum of a forward and a backward LSTM, outputs and final states alike."""
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch, see ``SourceEncoder``.
-
-        Returns:
-            ``encoder_out`` (B, S, H), zero at padding, in the order of ``src_tokens``; ``encoder_padding_mask`` (B, S);
-            ``final_hidden`` and ``final_cell``, each (L, B, H).
-        """
-        padding_mask = src_tokens.eq(self.padding_idx)
-        outputs, (hidden, cell) = run_over_words(self.lstm, self.embed_tokens(src_tokens), padding_mask)
-        outputs = outputs.unflatten(2, (self.directions, -1)).sum(dim=2)  # type: ignore[no-untyped-call]  # (B, S, directions * H) -> (B, S, H)
-        return {
-            "encoder_out": outputs,
-            "encoder_padding_mask": padding_mask,
-            "final_hidden": self._sum_directions(hidden),
-            "final_cell": self._sum_directions(cell),
+        """See ``LstmEncoder``; here D is 1."""
+        encoded = super().forward(src_tokens)
+        if not self.lstm.bidirectional:
+            return encoded
+        outputs = encoded["encoder_out"].unflatten(2, (2, -1)).sum(dim=2)  # type: ignore[no-untyped-call]  # (B, S, 2 H) -> (B, S, H)
+        finals = {
+            name: encoded[name].unflatten(0, (-1, 2)).sum(dim=1)  # type: ignore[no-untyped-call]  # (2 L, B, H) -> (L, B, H)
+            for name in ("final_hidden", "final_cell")
         }
-
-    def _sum_directions(self, state: Tensor) -> Tensor:
-        return state.view(-1, self.directions, *state.shape[1:]).sum(dim=1)  # (L * directions, B, H) -> (L, B, H)
+        return encoded | finals | {"encoder_out": outputs}
 
 
 @register_family("wean_lstm", WeanLstmConfig, PRESETS)
@@ -134,19 +100,12 @@ class WeanLstmModel(LossModel):
                 f"but is {cfg.num_candidates}."
             )
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)  # N(0, 1), as in both releases of the authors
-        encoder = WeanLstmEncoder(
-            dictionary, embed_tokens, cfg.hidden_size, cfg.encoder_layers, cfg.dropout, cfg.encoder_bidirectional
-        )
+        sizes = (cfg.embed_dim, cfg.hidden_size)
+        lstm = stacked_lstm(*sizes, cfg.encoder_layers, cfg.dropout, bidirectional=cfg.encoder_bidirectional)
         decoder = AttentiveLstmDecoder(
             dictionary,
             embed_tokens,
-            lstm=nn.LSTM(
-                cfg.embed_dim,
-                cfg.hidden_size,
-                cfg.decoder_layers,
-                batch_first=True,
-                dropout=cfg.dropout if cfg.decoder_layers > 1 else 0.0,
-            ),
+            lstm=stacked_lstm(*sizes, cfg.decoder_layers, cfg.dropout),
             bridge=StateBridge(str(cfg.bridge), cfg.encoder_layers, cfg.decoder_layers, cfg.hidden_size),
             attention=BilinearAttention(cfg.hidden_size, cfg.hidden_size, tanh=cfg.attention_tanh),
             output=QueryEmbedding(
@@ -163,8 +122,4 @@ class WeanLstmModel(LossModel):
             dropout=cfg.dropout,
             attn_pad_leak=cfg.attn_pad_leak,
         )
-        return cls(encoder, decoder)
-
-    def get_targets(self, sample: dict[str, Any], net_output: Any) -> Tensor:
-        """Targets (B, T) for fairseq's own criterions: a word that is no candidate counts as ``<unk>``."""
-        return self.decoder.output.known_targets(sample["target"])
+        return cls(WeanLstmEncoder(dictionary, embed_tokens, lstm), decoder)

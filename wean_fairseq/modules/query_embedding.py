@@ -101,8 +101,9 @@ class OutputLayer(nn.Module):
         self,
         num_embeddings: int,
         num_candidates: int | None = None,
-        unk_index: int | None = None,
         chunk_size: int | None = None,
+        *,
+        unk_index: int,
     ) -> None:
         super().__init__()
         self.num_embeddings = num_embeddings
@@ -159,8 +160,6 @@ class OutputLayer(nn.Module):
 
     def known_targets(self, target: Tensor) -> Tensor:
         """Dictionary indices of any shape, with ``unk_index`` for words that are no candidates."""
-        if self.unk_index is None:
-            return target
         return target.masked_fill(target >= self.num_candidates, self.unk_index)
 
 
@@ -188,7 +187,7 @@ class QueryEmbedding(OutputLayer):
         num_candidates: int | None = None,
         chunk_size: int | None = None,
     ) -> None:
-        super().__init__(num_embeddings, num_candidates, unk_index, chunk_size)
+        super().__init__(num_embeddings, num_candidates, chunk_size, unk_index=unk_index)
         self.score = _build_score(score, query_dim, embed_dim, num_embeddings, bias)
         self.by_product = score != "concat"
         self.detach = detach

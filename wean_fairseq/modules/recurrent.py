@@ -8,6 +8,14 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 
+def stacked_lstm(
+    input_dim: int, hidden_size: int, layers: int, dropout: float, *, bidirectional: bool = False
+) -> nn.LSTM:
+    """An LSTM, ``batch_first``, with dropout between its layers; PyTorch warns of it where there is but one."""
+    between = dropout if layers > 1 else 0.0
+    return nn.LSTM(input_dim, hidden_size, layers, batch_first=True, dropout=between, bidirectional=bidirectional)
+
+
 def run_over_words(
     rnn: nn.LSTM | nn.GRU, inputs: Tensor, padding_mask: Tensor
 ) -> tuple[Tensor, Tensor | tuple[Tensor, Tensor]]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .recurrent import run_over_words
+from .recurrent import run_over_words, stacked_lstm
 
 LstmState = tuple[Tensor, Tensor]
 
@@ -43,7 +43,7 @@ class ResidualLstm(nn.Module):
         self.block_sizes = _block_sizes(num_layers, residual_every)
         widths = [input_dim] + [hidden_size] * (len(self.block_sizes) - 1)
         self.blocks = nn.ModuleList(
-            nn.LSTM(width, hidden_size, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0)
+            stacked_lstm(width, hidden_size, layers, dropout)
             for width, layers in zip(widths, self.block_sizes, strict=True)
         )
         self.dropout = nn.Dropout(dropout)

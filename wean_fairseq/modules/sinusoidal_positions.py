@@ -38,6 +38,7 @@ class SinusoidalEmbedding(nn.Module):
     def __init__(self, words: nn.Embedding, max_positions: int, dropout: float) -> None:
         super().__init__()
         self.words = words
+        self.max_positions = max_positions
         self.padding_idx = -1 if words.padding_idx is None else words.padding_idx
         self.scale = math.sqrt(words.embedding_dim)
         # A formula's values, not a state: they are in no checkpoint.

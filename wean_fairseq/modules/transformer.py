@@ -168,6 +168,7 @@ class PositionedEmbedding(nn.Module):
         super().__init__()
         self.words = words
         self.padding_idx = -1 if words.padding_idx is None else words.padding_idx
+        self.max_positions = max_positions
         self.positions = nn.Embedding(max_positions, words.embedding_dim)
         self.segment = nn.Parameter(torch.zeros(words.embedding_dim))
         self.norm = nn.LayerNorm(words.embedding_dim, NORM_EPS)
@@ -184,8 +185,8 @@ class PositionedEmbedding(nn.Module):
         if read is not None and read.length:
             place, length = place + read.count.unsqueeze(1), length + read.length
         position = place.clamp(min=0)
-        if length > self.positions.num_embeddings:  # with padding; is one of them longer without?
-            check_length(int(position.max()) + 1, self.positions.num_embeddings)
+        if length > self.max_positions:  # with padding; is one of them longer without?
+            check_length(int(position.max()) + 1, self.max_positions)
         embedded: Tensor = self.dropout(self.norm(self.words(tokens) + self.positions(position) + self.segment))
         return embedded
 
@@ -219,8 +220,8 @@ class TransformerEncoder(nn.Module):
 class TiedOutput(OutputLayer):
     """Scores of words as in BERT: E LayerNorm(GELU(W h + b)) + b_V, with E the embedding of the decoder."""
 
-    def __init__(self, dim: int, num_embeddings: int) -> None:
-        super().__init__(num_embeddings)
+    def __init__(self, dim: int, num_embeddings: int, unk_index: int) -> None:
+        super().__init__(num_embeddings, unk_index=unk_index)
         self.transform = nn.Sequential(nn.Linear(dim, dim), nn.GELU(), nn.LayerNorm(dim, NORM_EPS))
         self.bias = nn.Parameter(torch.zeros(num_embeddings))
 

@@ -31,7 +31,7 @@ class GatedLstm(nn.Module):
 
         Returns:
             h_t where words stand and zero at padding, (B, S, H); and the state (h, c) after the last word,
-            (B, H) each.
+            (1, B, H) each, as of ``nn.LSTM``.
         """
         hidden = cell = embedded.new_zeros(len(embedded), self.cell.hidden_size)
         outputs = []
@@ -39,7 +39,8 @@ class GatedLstm(nn.Module):
             new_hidden, new_cell = self.cell(self._importance(hidden, word) * word, (hidden, cell))
             hidden, cell = torch.where(is_padding, hidden, new_hidden), torch.where(is_padding, cell, new_cell)
             outputs.append(hidden)
-        return torch.stack(outputs, dim=1).masked_fill(padding_mask.unsqueeze(2), 0.0), (hidden, cell)
+        final = hidden.unsqueeze(0), cell.unsqueeze(0)  # (1, B, H)
+        return torch.stack(outputs, dim=1).masked_fill(padding_mask.unsqueeze(2), 0.0), final
 
     def _importance(self, hidden: Tensor, word: Tensor) -> Tensor:
         """beta_t of states (B, H) and words (B, E): (B, 1)."""

@@ -277,7 +277,7 @@ def test_the_tied_output_and_its_loss(label_smoothing):
     """Expected: scores by hand; their cross entropy by fairseq's own smoothing."""
     from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 
-    layer, words = lively(TiedOutput(DIM, WORDS)), torch.randn(WORDS, DIM)
+    layer, words = lively(TiedOutput(DIM, WORDS, 3)), torch.randn(WORDS, DIM)
     states, target = torch.randn(2, 3, DIM), torch.tensor([[4, 9, 2], [12, 2, PAD]])
     with torch.no_grad():
         scores = layer.scores(states, words)

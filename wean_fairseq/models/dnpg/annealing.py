@@ -1,4 +1,4 @@
-"""The schedule of DNPG (Li et al., ACL 2019, section 3.2): temperature and label weight fall once, after some epochs.
+"""The labels of DNPG (Li et al., ACL 2019, section 3.2): temperature and label weight fall once, after some epochs.
 
 fairseq calls ``set_epoch`` at the start of every epoch, also of a resumed one. The temperature is saved with the model,
 because generation needs it.
@@ -32,6 +32,7 @@ class Annealing(nn.Module):
         self.first = (cfg.temperature, cfg.label_weight)
         self.final = (cfg.final_temperature, cfg.final_label_weight)
         self.after = cfg.anneal_after
+        self.noisy_inference = cfg.noisy_inference
         self.register_buffer("temperature", torch.tensor(1.0))
         self.label_weight = 0.0
         self.set_epoch(1)
@@ -40,6 +41,11 @@ class Annealing(nn.Module):
         """Take the values of an epoch, counted from 1."""
         temperature, self.label_weight = self.first if epoch <= self.after else self.final
         self.temperature.fill_(temperature)
+
+    @property
+    def noisy(self) -> bool:
+        """Whether labels are drawn instead of weighed."""
+        return self.training or self.noisy_inference
 
     @property
     def uses_labels(self) -> bool:

@@ -48,9 +48,8 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
     """Both levels' decoders, their output layers, and the aggregator.
 
     Args:
-        annealing: temperature of the labels, weight of their loss.
+        annealing: temperature and noise of the labels, weight of their loss.
         reads_weak_labels: in training the sentence level reads the weak labels, not the aggregator's.
-        noisy_inference: draw labels outside of training too.
     """
 
     def __init__(
@@ -61,7 +60,6 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
         sentence_output: QueryEmbedding,
         annealing: Annealing,
         reads_weak_labels: bool,
-        noisy_inference: bool,
     ) -> None:
         super().__init__(dictionary)
         self.network = network
@@ -69,7 +67,6 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
         self.sentence_output = sentence_output
         self.annealing = annealing
         self.reads_weak_labels = reads_weak_labels
-        self.noisy_inference = noisy_inference
         self.copy_gate = CopyGate(network.phrase_embedding.words.embedding_dim)
         init_transformer(self.copy_gate)
 
@@ -153,7 +150,7 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
             memory.network,
             state,
             self.annealing.temperature,
-            noisy=self.training or self.noisy_inference,
+            noisy=self.annealing.noisy,
             given_labels=given_labels,
         )
         phrase, used = decoded.phrase, decoded.labels.used

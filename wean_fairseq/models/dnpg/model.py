@@ -19,33 +19,22 @@ from ...modules import (
     LevelsDecoder,
     LevelsEncoder,
     LevelSeparator,
-    base_ids,
     init_transformer,
 )
-from ..base import SourceEncoder, register_family
-from ..copying import CopyingModel
-from ..word_layers import build_output_layer, num_base_words, word_embedding
+from ..base import LossModel, SourceEncoder, register_family
+from ..word_layers import build_output_layer, word_embedding
 from .annealing import Annealing
 from .config import DnpgConfig
 from .decoder import DnpgDecoder
 
 
 class DnpgEncoder(SourceEncoder):
-    """Labels every word, and encodes the source for both levels.
+    """Labels every word, by the temperature and noise of ``annealing``, and encodes the source for both levels."""
 
-    Args:
-        annealing: the temperature of the labels.
-        noisy_inference: draw labels outside of training too.
-    """
-
-    def __init__(
-        self, dictionary: Dictionary, network: LevelsEncoder, annealing: Annealing, noisy_inference: bool
-    ) -> None:
+    def __init__(self, dictionary: Dictionary, network: LevelsEncoder, annealing: Annealing) -> None:
         super().__init__(dictionary)
         self.network = network
         self.annealing = annealing
-        self.noisy_inference = noisy_inference
-        self.num_base = num_base_words(dictionary)
 
     def forward(
         self,
@@ -67,10 +56,10 @@ class DnpgEncoder(SourceEncoder):
         """
         padding_mask = src_tokens.eq(self.dictionary.pad())
         encoded = self.network(
-            base_ids(src_tokens, self.num_base, self.dictionary.unk()),
+            self.known_words(src_tokens),
             padding_mask,
             self.annealing.temperature,
-            noisy=self.training or self.noisy_inference,
+            noisy=self.annealing.noisy,
         )
         weak = {"source_labels": source_labels, "target_labels": target_labels}
         return {
@@ -85,10 +74,11 @@ class DnpgEncoder(SourceEncoder):
 
 
 @register_family("dnpg", DnpgConfig)
-class DnpgModel(CopyingModel):
+class DnpgModel(LossModel):
     """A separator of levels, an encoder and a decoder for each, and an aggregator of what they write."""
 
     adds_losses = True
+    copies_words = True
 
     encoder: DnpgEncoder
     decoder: DnpgDecoder
@@ -112,7 +102,7 @@ def _build_encoder(cfg: DnpgConfig, dictionary: Dictionary, annealing: Annealing
         sentence,
         cfg.window,
     )
-    return DnpgEncoder(dictionary, network, annealing, cfg.noisy_inference)
+    return DnpgEncoder(dictionary, network, annealing)
 
 
 def _build_decoder(cfg: DnpgConfig, dictionary: Dictionary, annealing: Annealing) -> DnpgDecoder:
@@ -132,7 +122,6 @@ def _build_decoder(cfg: DnpgConfig, dictionary: Dictionary, annealing: Annealing
         build_output_layer(cfg, cfg.sentence_dim, cfg.sentence_dim, dictionary),
         annealing,
         reads_weak_labels=str(cfg.decoder_labels) == "weak",
-        noisy_inference=cfg.noisy_inference,
     )
 
 

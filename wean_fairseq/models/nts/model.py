@@ -13,10 +13,11 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ...errors import UserError
-from ...modules import LossSums, Memory, QueryEmbedding, Step, fold_hypotheses, run_over_words
+from ...modules import LossSums, Memory, QueryEmbedding, Step, fold_hypotheses, stacked_lstm
 from ...modules.input_feeding import AttentionMemory, FedState, GlobalAttention, InputFeedingLstm
 from ...modules.log_linear import LogLinearOutput
-from ..base import LossModel, SourceEncoder, StepDecoder, init_uniform_, register_family
+from ..base import LossModel, StepDecoder, init_uniform_, register_family
+from ..recurrent_encoders import LstmEncoder
 from ..word_layers import build_output_layer
 from .base_checkpoint import is_lexical, load_base
 from .config import PRESETS, NtsConfig
@@ -103,8 +104,8 @@ class LexicalDecoder(NtsDecoder):
         return self.output.lexical.loss(read, self.word_embeddings, target, self.padding_idx, label_smoothing)
 
 
-class NtsEncoder(SourceEncoder):
-    """An LSTM over the words of each sentence, so that padding on either side is never read.
+class NtsEncoder(LstmEncoder):
+    """An LSTM encoder that may read backwards, beside that of a lexical model.
 
     Args:
         lstm: ``batch_first``, E -> H.
@@ -122,31 +123,18 @@ class NtsEncoder(SourceEncoder):
         reverse: bool,
         lexical: "NtsEncoder | None" = None,
     ) -> None:
-        super().__init__(dictionary)
-        self.embed_tokens = embed_tokens
-        self.lstm = lstm
-        self.dropout = nn.Dropout(dropout)
+        super().__init__(dictionary, embed_tokens, lstm, dropout)
         self.reverse = reverse
         self.lexical = lexical
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch, see ``SourceEncoder``.
-
-        Returns:
-            ``encoder_out`` (B, S, H), zero at padding, in the order of ``src_tokens``; ``encoder_padding_mask`` (B, S);
-            ``final_hidden`` and ``final_cell`` of every layer, each (L, B, H); with a lexical model its ``lexical``
-            (B, S, X), as ``encoder_out``.
-        """
-        tokens = src_tokens.flip(1) if self.reverse else src_tokens
-        embedded = self.dropout(self.embed_tokens(tokens))
-        outputs, (hidden, cell) = run_over_words(self.lstm, embedded, tokens.eq(self.padding_idx))
-        lexical = {} if self.lexical is None else {"lexical": self.lexical(src_tokens)["encoder_out"]}
-        return lexical | {
-            "encoder_out": outputs.flip(1) if self.reverse else outputs,
-            "encoder_padding_mask": src_tokens.eq(self.padding_idx),
-            "final_hidden": hidden,
-            "final_cell": cell,
-        }
+        """See ``LstmEncoder``; with a lexical model its ``lexical`` (B, S, X) too, as ``encoder_out``."""
+        encoded = super().forward(src_tokens.flip(1) if self.reverse else src_tokens)
+        if self.reverse:
+            encoded |= {name: encoded[name].flip(1) for name in ("encoder_out", "encoder_padding_mask")}
+        if self.lexical is not None:
+            encoded["lexical"] = self.lexical(src_tokens)["encoder_out"]
+        return encoded
 
 
 @register_family("nts", NtsConfig, PRESETS)
@@ -250,11 +238,10 @@ def _build(cls: type[NtsModel], cfg: NtsConfig, task: FairseqTask) -> NtsModel:
 def _encoder(
     cfg: NtsConfig, dictionary: Dictionary, words: WordEmbedding, hidden: int, lexical: NtsEncoder | None = None
 ) -> NtsEncoder:
-    between = cfg.dropout if cfg.num_layers > 1 else 0.0
     return NtsEncoder(
         dictionary,
         words,
-        lstm=nn.LSTM(words.embedding_dim, hidden, cfg.num_layers, batch_first=True, dropout=between),
+        lstm=stacked_lstm(words.embedding_dim, hidden, cfg.num_layers, cfg.dropout),
         dropout=cfg.dropout if cfg.dropout_input else 0.0,
         reverse=cfg.reverse_source,
         lexical=lexical,
