@@ -357,10 +357,11 @@ def project(tmp_path) -> Project:
 def test_setup_installs_torch_then_builds_fairseq_then_the_plugin(project):
     result = project.setup()
     assert result.returncode == 0, result.stderr
-    torch, fairseq, plugin = project.calls()
-    assert torch.startswith("install -c constraints.txt") and " torch " in torch
+    pip, torch, fairseq, plugin = project.calls()
+    assert pip == "install --no-compile -c constraints.txt pip"
+    assert torch.startswith("install --no-compile -c constraints.txt") and " torch " in torch
     assert fairseq.startswith("wheel --no-deps --no-build-isolation -c constraints.txt")
-    assert plugin.startswith("install -c constraints.txt --no-build-isolation") and " -e .[" in plugin
+    assert plugin.startswith("install --no-compile -c constraints.txt --no-build-isolation") and " -e .[" in plugin
     steps = [line.split("]")[0] for line in result.stdout.splitlines()]
     assert steps == ["[setup 1/4", "[setup 2/4", "[setup 3/4", "[setup 4/4", "[setup"]
 
@@ -386,7 +387,7 @@ def test_setup_builds_side_by_side_without_optimisation_and_keeps_the_users_flag
 def test_setup_takes_its_own_folder_whatever_cdpath_says(project):
     """``cd`` prints where it goes if CDPATH has led it there: twice the path, which is no folder."""
     result = project.setup(CDPATH=f"{project.root}:{project.root.parent}")
-    assert (result.returncode, result.stderr, len(project.calls())) == (0, "", 3)
+    assert (result.returncode, result.stderr, len(project.calls())) == (0, "", 4)
 
 
 def test_no_script_asks_cdpath_where_it_is():
@@ -403,6 +404,15 @@ def test_setup_builds_without_cuda_home(project):
     assert "CUDA_HOME=none wheel" in (project.root / "cuda").read_text().splitlines()
 
 
+def test_setup_writes_the_bytecode_of_all_packages_at_the_end_though_some_file_is_for_another_python(project):
+    script = FAKE_PYTHON.format(bash=shutil.which("bash"))
+    look = '[[ $2 != compileall ]] || { echo "$* after $(wc -l <calls)" >compiled; exit 1; }'
+    project.add_tool("python3.11", f"{script}\n{look}\n")
+    (project.tools / "wc").symlink_to(shutil.which("wc"))
+    assert project.setup().returncode == 0
+    assert (project.root / "compiled").read_text() == "-m compileall -q -j 0 -x /tests?/ .venv/lib after 4\n"
+
+
 @pytest.mark.parametrize(
     ("environment", "with_gpu", "expected"),
     [({}, False, True), ({}, True, False), ({"FAKE_PIP_CONFIG": ":env:.index-url='https://mirror'"}, False, False)],
@@ -412,7 +422,7 @@ def test_setup_takes_torch_without_cuda_where_there_is_no_gpu(project, environme
     if with_gpu:
         project.add_tool("nvidia-smi")
     result = project.setup(**environment)
-    assert ("download.pytorch.org/whl/cpu" in project.calls()[0]) is expected
+    assert ("download.pytorch.org/whl/cpu" in project.calls()[1]) is expected
     assert ("without CUDA" in result.stdout) is expected
 
 
@@ -431,7 +441,7 @@ def test_changed_torch_repeats_its_installation_and_the_build(project):
     constraints = project.root / "constraints.txt"
     constraints.write_text(re.sub(r"torch==.*", "torch==9.9.9", constraints.read_text()))
     assert project.setup().returncode == 0
-    assert [call.split()[0] for call in project.calls()] == ["install", "wheel", "install"]
+    assert [call.split()[0] for call in project.calls()] == ["install", "install", "wheel", "install"]
 
 
 @pytest.mark.parametrize("step", ["-m venv", " torch ", "-e ."], ids=["venv", "torch", "plugin"])
@@ -441,7 +451,7 @@ def test_interrupted_installation_is_never_taken_as_good(project, step):
     result = project.setup()
     assert result.returncode == 0, result.stderr
     assert "making .venv anew: an earlier set-up was interrupted" in result.stdout
-    assert [call.split()[0] for call in project.calls()] == ["install", "wheel", "install"]
+    assert [call.split()[0] for call in project.calls()] == ["install", "install", "wheel", "install"]
 
 
 def test_interrupted_build_keeps_torch(project):
