@@ -147,8 +147,8 @@ run() {
   esac
 }
 
-# pip_install <what> <arguments...>: changes .venv, so it must run to its end. Bytecode is written at the end of all, by
-# as many processes as there are cores: pip has one.
+# pip_install <what> <arguments...>: changes .venv, so it must run to its end. Without bytecode, of which pip would write
+# five times what is ever imported.
 pip_install() {
   local what=$1
   shift
@@ -245,14 +245,19 @@ with record.locate().open("a") as file:
     file.write("wean_fairseq,,\n")
 '
 
+readonly IMPORT_COMMANDS='
+import torch._dynamo, fairseq_cli.preprocess, fairseq_cli.train, fairseq_cli.generate
+import wean_fairseq.models, wean_fairseq.tasks, wean_fairseq.evaluation.cli, wean_fairseq.reporting.report_cli
+'
+
 install_plugin() {
   STEP=4
   if is_done plugin "$FULL"; then return; fi
   say "installing wean_fairseq in development mode, its dependencies and the test tools (about a minute; log: $LOG)"
   pip_install "installing wean_fairseq" --no-build-isolation --find-links "$STATE/wheels" -e ".[$EXTRAS]"
   run "linking wean_fairseq" "$VENV_PYTHON" -I -c "$LINK_PLUGIN" "$ROOT/wean_fairseq"
-  # Its status is that of a file for a newer Python among torch's own tests.
-  "$VENV_PYTHON" -m compileall -q -j 0 -x '/tests?/' "$VENV/lib" >>"$LOG" 2>&1 || true
+  # Leaves the bytecode of what commands import, where the environment says that no program is to write any, too.
+  run "starting what was installed" env -u PYTHONDONTWRITEBYTECODE "$VENV_PYTHON" -W ignore -c "$IMPORT_COMMANDS"
   mark_done plugin "$FULL"
 }
 

@@ -404,13 +404,19 @@ def test_setup_builds_without_cuda_home(project):
     assert "CUDA_HOME=none wheel" in (project.root / "cuda").read_text().splitlines()
 
 
-def test_setup_writes_the_bytecode_of_all_packages_at_the_end_though_some_file_is_for_another_python(project):
+def test_setup_starts_what_was_installed_and_leaves_its_bytecode(project):
     script = FAKE_PYTHON.format(bash=shutil.which("bash"))
-    look = '[[ $2 != compileall ]] || { echo "$* after $(wc -l <calls)" >compiled; exit 1; }'
+    look = '[[ $* != *fairseq_cli.train* ]] || echo "${PYTHONDONTWRITEBYTECODE-unset} after $(wc -l <calls)" >started'
     project.add_tool("python3.11", f"{script}\n{look}\n")
     (project.tools / "wc").symlink_to(shutil.which("wc"))
-    assert project.setup().returncode == 0
-    assert (project.root / "compiled").read_text() == "-m compileall -q -j 0 -x /tests?/ .venv/lib after 4\n"
+    assert project.setup(PYTHONDONTWRITEBYTECODE="1").returncode == 0
+    assert (project.root / "started").read_text() == "unset after 4\n"
+
+
+def test_what_cannot_be_started_is_said(project):
+    message = project.error(FAKE_FAIL="fairseq_cli", FAKE_SAYS="ImportError: libgomp")
+    assert message.startswith("starting what was installed failed; the reason is in .venv/setup.log.")
+    assert "ImportError: libgomp" in (project.root / ".venv/setup.log").read_text()
 
 
 @pytest.mark.parametrize(
