@@ -521,7 +521,7 @@ def test_environment_made_by_hand_is_kept(project):
     (project.root / ".venv/mine").touch()
     assert project.setup().returncode == 0
     assert (project.root / ".venv/mine").exists()
-    assert len(project.calls()) == 3
+    assert len(project.calls()) == 4
 
 
 def test_foreign_folder_is_refused_and_kept(project):
