@@ -13,7 +13,6 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 from itertools import accumulate
 from pathlib import Path
 
@@ -140,7 +139,7 @@ def remove(options: Namespace) -> int:
     def remove_symbol(line: str) -> str:
         return " ".join(token for token in line.split() if token != options.chunk_symbol)
 
-    return rewrite_outputs("clause_chunks", options, partial(map, remove_symbol))
+    return rewrite_outputs("clause_chunks", options, lambda outputs: map(remove_symbol, outputs))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

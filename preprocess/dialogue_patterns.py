@@ -188,7 +188,9 @@ def write_output(
 def build_parser() -> argparse.ArgumentParser:
     """Return the command line."""
     parser = output_parser("dialogue_patterns", __doc__)
-    parser.add_argument("--set", choices=(*SETS, "both"), default="both", help="which set to write")
+    parser.add_argument(
+        "--set", choices=(*SETS, "both"), default="both", help="ds2: no name, place, ... of test is in train"
+    )
     parser.add_argument("--train", type=whole_number(1), default=6500, metavar="N", help="number of training pairs")
     parser.add_argument("--valid", type=whole_number(1), default=500, metavar="N", help="number of validation pairs")
     parser.add_argument("--test", type=whole_number(1), default=1500, metavar="N", help="number of test pairs")

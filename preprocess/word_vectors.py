@@ -64,8 +64,10 @@ def write(options: Namespace, output: Output) -> str:
     model.train(sentences, total_examples=model.corpus_count, epochs=options.epochs)
     model.wv.save_word2vec_format(str(output.folder / "vectors.txt"), binary=False)
     output.facts["vocabulary"] = len(model.wv)
-    words = f"{len(model.wv):,} words of {options.dim} numbers, from {model.corpus_total_words:,} words"
-    return f"{words}: wrote {options.output}"
+    return (
+        f"wrote {len(model.wv):,} words of {options.dim} numbers to {options.output}, "
+        f"from {model.corpus_total_words:,} words"
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -265,8 +265,8 @@ class TextModel:
         dataset = reader.build_dataset_for_inference(tokens, lengths)
         device = next(self.model.parameters()).device
         longest_first = sorted(range(len(tokens)), key=lambda member: -lengths[member])
-        most = max(_TOKENS, *lengths)
-        for members in batch_by_size(longest_first, lengths.__getitem__, max_tokens=most, max_sentences=batch_size):
+        fitting = [min(length, _TOKENS) for length in lengths]  # a longer line is a batch by itself
+        for members in batch_by_size(longest_first, fitting.__getitem__, max_tokens=_TOKENS, max_sentences=batch_size):
             sample = dataset.collater([dataset[member] for member in members])
             if device.type == "cuda":
                 sample = move_to_cuda(sample, device)

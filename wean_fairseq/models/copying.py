@@ -117,7 +117,6 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
 
     def step_loss(self, step: Step, memory: CopyMemoryT, target: Tensor, label_smoothing: float) -> LossSums:
         """See ``StepDecoder``; targets (B, T) may be slots."""
-        target = self.known_targets(target)
         if not self.copies:
             return super().step_loss(step, memory, target, label_smoothing)
         assert step.copying is not None

@@ -202,7 +202,8 @@ class PointerGeneratorEncoder(LstmEncoder):
             or copied; ``src_tokens`` as given; ``start_hidden`` and ``start_cell`` of the decoder, each (B, H).
         """
         encoded = super().forward(src_tokens)
-        final_hidden, final_cell = (torch.cat(tuple(encoded[f"final_{name}"]), dim=-1) for name in ("hidden", "cell"))
+        final_hidden = torch.cat([*encoded["final_hidden"]], dim=-1)  # (2, B, H) -> (B, 2H)
+        final_cell = torch.cat([*encoded["final_cell"]], dim=-1)
         return {
             "encoder_out": encoded["encoder_out"],
             "no_copy_mask": no_copy_mask(src_tokens, self.dictionary),

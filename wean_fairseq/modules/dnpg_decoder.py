@@ -33,6 +33,7 @@ from .dnpg_levels import (
     label_bias,
     past_neighbour_bias,
     source_bias,
+    stack_labels,
 )
 from .query_embedding import OutputLayer
 from .sinusoidal_positions import FractionalEmbedding
@@ -231,7 +232,7 @@ class LevelsDecoder(nn.Module):
 def _stack(phrase: Decoded, steps: list[tuple[Decoded, Labels]]) -> DecodedLevels:
     states = torch.cat([sentence.states for sentence, _ in steps], dim=1)  # (B, T, D_1)
     context = torch.cat([sentence.context for sentence, _ in steps], dim=1)
-    labels = Labels(*(torch.stack(parts, dim=1) for parts in zip(*(labels for _, labels in steps), strict=True)))
+    labels = stack_labels([labels for _, labels in steps])
     return DecodedLevels(phrase, Decoded(states, context, None), labels)
 
 

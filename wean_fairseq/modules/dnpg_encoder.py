@@ -10,7 +10,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .dnpg_levels import LEVELS, SENTENCE, Labels, Level, both_labels, even_labels, neighbour_bias, source_bias
+from .dnpg_levels import (
+    LEVELS,
+    SENTENCE,
+    Labels,
+    Level,
+    both_labels,
+    even_labels,
+    neighbour_bias,
+    source_bias,
+    stack_labels,
+)
 from .recurrent import run_over_words
 from .sinusoidal_positions import FractionalEmbedding
 
@@ -62,7 +72,7 @@ class LevelSeparator(nn.Module):
             skip = padding.unsqueeze(1)
             hidden, cell = torch.where(skip, hidden, new_hidden), torch.where(skip, cell, new_cell)
             last = torch.where(skip, last, labels.used)
-        return Labels(*(torch.stack(parts, dim=1) for parts in zip(*found, strict=True)))
+        return stack_labels(found)
 
 
 def label_loss(log_probs: Tensor, labels: Tensor) -> Tensor:

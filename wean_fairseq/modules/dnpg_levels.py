@@ -11,7 +11,7 @@ the scores before their softmax.
 Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``D`` width, ``C`` classes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -52,6 +52,13 @@ def soft_labels(logits: Tensor, temperature: Tensor | float, *, noisy: bool) -> 
     if noisy:
         logits = logits - torch.empty_like(logits).exponential_().log()
     return torch.log_softmax(logits / temperature, dim=-1)
+
+
+def stack_labels(found: Sequence[Labels]) -> Labels:
+    """The labels of steps, (N, 2) each, one after the other: (N, T, 2)."""
+    used = torch.stack([labels.used for labels in found], dim=1)
+    expected = torch.stack([labels.expected for labels in found], dim=1)
+    return Labels(used, expected)
 
 
 def even_labels(batch: int, device: torch.device) -> Tensor:

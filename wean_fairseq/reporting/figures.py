@@ -1,4 +1,4 @@
-"""The figures of the papers, drawn: attention, copying, coverage of topics, layers of BERT, neighbours of words.
+"""The figures of the papers, drawn: attention, granularities, copying, topics, layers of BERT, neighbours.
 
 Each function returns a matplotlib figure; `style.write_figure` calls it within the project's style.
 Learning curves are drawn by `wean_fairseq.evaluation.curves.plot`.

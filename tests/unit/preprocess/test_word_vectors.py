@@ -41,7 +41,8 @@ def test_vectors_are_read_back_and_mean_something(text, tmp_path, capsys):
     cosines = unit @ unit.T
     same = (cosines[:3, :3].sum() + cosines[3:, 3:].sum() - 6) / 12
     assert same > cosines[:3, 3:].mean() + 0.3
-    assert "word_vectors: 20 words of 12 numbers, from 3,061 words" in capsys.readouterr().out
+    said = f"word_vectors: wrote 20 words of 12 numbers to {tmp_path / 'out'}, from 3,061 words"
+    assert said in capsys.readouterr().out
 
 
 def test_the_same_options_give_the_same_bytes(text, tmp_path):

@@ -24,8 +24,9 @@ class TopicCoverage(SourceMixin, RatioMetric):
 
     def _cache_references(self, references: Any) -> list[Any]:
         """Read topics as they are: split at white space whatever tokenisation the output gets."""
-        super()._cache_references(references)
-        return [{"topics": set(fold_case(source, self.lowercase).split())} for source in self.sources or ()]
+        super()._cache_references(references)  # refuses missing sources, and counts the references
+        assert self.sources is not None
+        return [{"topics": set(fold_case(source, self.lowercase).split())} for source in self.sources]
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
         """Return (realised topic words, topic words)."""
