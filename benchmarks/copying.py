@@ -1,4 +1,4 @@
-"""What copying costs: the training step of CopyNet against RNNSearch and Enc-Dec, and their decoders along a sentence.
+"""The cost of copying: the training step of CopyNet against RNNSearch and Enc-Dec, and their decoders along a sentence.
 
     python benchmarks/copying.py              the paper's sizes, 1 and 2 threads, some minutes
     python benchmarks/copying.py --quick      a toy size that shows that everything runs; its numbers mean nothing

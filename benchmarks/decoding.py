@@ -111,7 +111,7 @@ FAMILIES = (
     _family("sc_lstm", task="topic_essay"),
     _family("ppg", "--chunk-symbol=w0", task="topic_essay"),
 )
-# Where the cost of a word is compared at several lengths: every kind of step that there is.
+# Every kind of step that there is, whose cost of a word is compared at several lengths.
 LONG = (*VARIANTS[:4], *(f for f in FAMILIES if f.name in ("copynet", "pointer_generator", "mta_lstm", "ppg")))
 
 

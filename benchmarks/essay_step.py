@@ -1,4 +1,4 @@
-"""What PC-SAN costs: its training step with cached BERT features against the plain Transformer of the same size.
+"""The cost of PC-SAN: its training step with cached BERT features against the plain Transformer of the same size.
 
     python benchmarks/essay_step.py              the paper's size, 1 and 2 threads, some ten minutes
     python benchmarks/essay_step.py --quick      a toy size that shows that everything runs; its numbers mean nothing

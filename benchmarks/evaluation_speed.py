@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long does the evaluation of a paraphrase test set take on one core?
+"""The time that the evaluation of a paraphrase test set takes on one core.
 
     python benchmarks/evaluation_speed.py                                  generated sentences
     python benchmarks/evaluation_speed.py --src test.src --ref test.tgt    a real test set, e.g. Quora

@@ -263,7 +263,7 @@ class DeviceStep(OnDevice, TrainingStep):
     """A training step on the device, in the precision that its options ask for."""
 
     def build_optimizer(self, cfg: Any) -> Any:
-        """As fairseq's trainer builds it."""
+        """The optimiser of fairseq's trainer, in half precision where that is asked for."""
         self.tf32 = getattr(cfg.task, "tf32", False)
         return gpu_training.half_optimizer(cfg, self.model, DEVICE) or super().build_optimizer(cfg)
 
@@ -360,7 +360,7 @@ def report(data: dict[str, Any]) -> list[str]:
 
 
 def tanh_line(data: dict[str, Any]) -> str:
-    """How near the kernels of concat are to the rate of the units that compute tanh."""
+    """The share that the kernels of concat reach of the rate of the units that compute tanh."""
     rows, rate = data["tables"].get(CONCAT_TITLE, {}), data["special_per_s"]
     chunked, kernels = (rows.get(name, {}).get("wall_ms") for name in ("chunked form", f"{OURS}, Triton"))
     if kernels is None:

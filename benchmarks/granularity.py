@@ -1,4 +1,4 @@
-"""What granularities cost: training step and peak memory of C-DNPG against the plain Transformer of the same size.
+"""The cost of granularities: training step and peak memory of C-DNPG against the plain Transformer of the same size.
 
     python benchmarks/granularity.py              the paper's size, 1 and 2 threads, some minutes
     python benchmarks/granularity.py --quick      a toy size that shows that everything runs; its numbers mean nothing

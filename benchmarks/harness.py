@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 # Settings of the memory allocator that move time and memory of anything that holds large arrays.
 ALLOCATOR_VARIABLES = ("LD_PRELOAD", "GLIBC_TUNABLES", "THP_MEM_ALLOC_ENABLE", "MALLOC_ARENA_MAX")
-# What Linux says about the processors.
+# The processors, as Linux describes them.
 CPU_INFO = Path("/proc/cpuinfo")
 
 Phases = dict[str, float]

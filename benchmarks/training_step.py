@@ -55,7 +55,7 @@ VARIANTS = (
     Variant("wean_lstm --criterion cross_entropy", "wean_lstm", "cross_entropy"),
     Variant("seq2seq_lstm --optimizer fused_adam", "seq2seq_lstm", "query_embedding", FUSED),
 )
-# What every process that measures memory trains first, at toy size: fairseq's own code alone.
+# Trained first, at toy size, by every process that measures memory: fairseq's own code alone.
 PEER_VARIANT = VARIANTS[0]
 # Many times slower than the others: measured by itself.
 CONCAT = Variant(f"{OURS} --query-score concat", "wean_lstm", "query_embedding", (*FUSED, "--query-score", "concat"))
@@ -146,7 +146,7 @@ def median_memory(words: Sequence[str]) -> dict[str, Any]:
 
 
 def growth(batch: dict[str, Any], larger: dict[str, Any]) -> dict[str, float]:
-    """What a larger batch adds to the peak: whatever depends on the vocabulary alone is in both, and drops out."""
+    """The growth of the peak with a larger batch: what depends on the vocabulary alone is in both, and drops out."""
     one, more = batch["above_idle_mib"], larger["above_idle_mib"]
     return {"batch_mib": one, "larger_batch_mib": more, "growth_mib": round(more - one, 1)}
 
@@ -184,7 +184,7 @@ def report(data: dict[str, Any]) -> list[str]:
 
 
 def roofline(summary: dict[str, dict[str, Any]]) -> str:
-    """How near the output layer is to what the machine can do, and where the rest of a step goes; in CPU time."""
+    """The output layer's share of what the machine can do, and where the rest of a step goes; in CPU time."""
     floor = min((FLOOR, FLOOR_ONEDNN), key=lambda name: summary[name]["cpu_ms"])
     layer, step = summary[OUTPUT_LAYER]["cpu_ms"], summary[OURS]
     phases = step["phases_cpu_ms"]

@@ -21,7 +21,7 @@ from tests.reliability import read_record  # noqa: E402
 PAGE = ROOT / "docs" / "reliability.md"
 PACKAGES = ("fairseq-fixed", "torch", "numpy", "hypothesis")
 
-# What is counted, and what was seen every time; kinds that are not here get a row too.
+# Each kind that is counted, with its outcome every time; kinds that are not here get a row too.
 MEANINGS = {
     "kills survived": "SIGKILL at random moments under `examples/train_until_done.sh`: after each, every file under a "
     "final name was whole; the end is that of a training that was left alone, to the last bit",

@@ -62,7 +62,7 @@ from .divergence import Diverged, describe
 from .errors import UserError
 from .literals import read_literal
 
-# What the host warns about on every run and a user can do nothing about, by message.
+# Warnings of the host, by message, which come with every run and about which a user can do nothing.
 _NOISE = (
     r"hydra\.experimental",
     r"version_base",

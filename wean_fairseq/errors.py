@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from traceback import walk_tb
 from types import TracebackType
 
-# What PyTorch says where the process at the other end of a connection is gone, or silent for too long.
+# Words of PyTorch where the process at the other end of a connection is gone, or silent for too long.
 _LOST = ("closed by peer", "reset by peer", "Broken pipe", "imed out", "Connection refused")
 # Words of an error that memory is at its end.
 _NO_MEMORY = re.compile(r"allocate memory|out of memory|unable to mmap|DefaultCPUAllocator", re.IGNORECASE)

@@ -18,7 +18,7 @@ from wean_fairseq.console import whole_number
 from wean_fairseq.text import cleaning, steps
 
 Result = TypeVar("Result")
-# What does not change the text, or is known by the files it names.
+# Options that do not change the text, or are known by the files they name.
 _NOT_CONTENT = ("output", "overwrite", "binarise", "words", "threshold", "workers", "separate_dictionaries")
 
 

@@ -23,7 +23,7 @@ from ..storage.manifest import Damaged, check_file, remember_intact, seen_intact
 from .options import Refused, plain
 from .structure import wrong_member, wrong_option
 
-# What pickles of torch.save name, besides the types of compat.safe_globals.
+# Names in pickles of torch.save, besides the types of compat.safe_globals.
 _ORDINARY = re.compile(
     r"torch\.(_utils\._rebuild_\w+|\w+Storage|Size|device|b?float\d*|u?int\d+)|collections\.\w+|_codecs\.encode"
     r"|(builtins|__builtin__)\.(dict|int|list|set)"

@@ -166,7 +166,7 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
     def step(self, words: Tensor, memory: CopyNetMemory, state: CopyNetState) -> tuple[Step, CopyNetState]:
         """See ``StepDecoder``; the features are the readouts."""
         source, no_copy = (repeat_for_hypotheses(part, len(words)) for part in (memory.source, memory.no_copy))
-        # Where the last word stands in the source: what the selective read reads.
+        # The places of the source where the last word stands, for the selective read.
         matches = words.unsqueeze(2).eq(source.unsqueeze(1)) & ~no_copy.unsqueeze(1)  # (N, T, S)
         of_cell = LoopedCell(self.cell)
         query_map = None if self.attention is None else self.attention.query_map()

@@ -26,7 +26,7 @@ from .words_read import WordsRead
 NORM_EPS = 1e-12
 INIT_STD = 0.02
 
-# What attention reads of states (B, S, D): ``keys`` and ``values``, (B, A, S, d) each, and what a paper adds, which has
+# States (B, S, D) as attention reads them: ``keys`` and ``values``, (B, A, S, d) each, and what a paper adds, which has
 # the words in the same place.
 Keyed = dict[str, Tensor]
 

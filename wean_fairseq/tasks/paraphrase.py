@@ -195,7 +195,7 @@ class ParaphraseTask(SearchingTask):
         """Take a step as fairseq does, with the unknown words of the batch as slots."""
         mapped, _ = self.map_slots(sample)
         if kwargs.get("ignore_grad") and self.cfg.granularity_labels:
-            # What fairseq gives a process that has no batch is one of the validation data, which may have no labels.
+            # fairseq gives a process that has no batch one of the validation data, which may have no labels.
             mapped = fill_missing_labels(mapped)
         return super().train_step(mapped, *args, **kwargs)
 
