@@ -55,10 +55,12 @@ def bash(script: str, folder: Path, stdin: str = "") -> subprocess.CompletedProc
         AssertionError: with everything it said, if one of its commands fails.
     """
     ours = {"PATH": search_path(folder / "bin"), "PYTHONPATH": str(folder)}
+    # A page's pytest is no worker of this one: it would share what another copy of the project has made.
+    outside = {name: value for name, value in ENVIRONMENT.items() if not name.startswith("PYTEST_XDIST")}
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
         cwd=folder,
-        env=ENVIRONMENT | ours,
+        env=outside | ours,
         input=stdin,
         capture_output=True,
         text=True,
