@@ -6,7 +6,7 @@ words that occur.
 
 from typing import Any
 
-from ..tokenizers import fold_case, has_chinese
+from ..tokenizers import has_chinese
 from .base import RatioMetric, SourceMixin
 
 
@@ -22,11 +22,16 @@ class TopicCoverage(SourceMixin, RatioMetric):
     def __init__(self, label: str = "topics", tokenize: str = "none", lowercase: bool = True) -> None:
         super().__init__(label, tokenize, lowercase, {"match": "token", "chinese": "substring"})
 
+    def _extract_reference_info(self, refs: Any) -> dict[str, Any]:
+        return {"topics": set(refs[0].split())}
+
     def _cache_references(self, references: Any) -> list[Any]:
         """Read topics as they are: split at white space whatever tokenisation the output gets."""
-        super()._cache_references(references)  # refuses missing sources, and counts the references
-        assert self.sources is not None
-        return [{"topics": set(fold_case(source, self.lowercase).split())} for source in self.sources]
+        kept, self._tokenizer = self._tokenizer, str
+        try:
+            return super()._cache_references(references)
+        finally:
+            self._tokenizer = kept
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
         """Return (realised topic words, topic words)."""
