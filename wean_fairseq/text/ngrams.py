@@ -29,13 +29,6 @@ def added_counts(source: Ngrams, output: Ngrams, reference: Ngrams) -> list[floa
     return [len(added & wanted), len(added), len(wanted)]
 
 
-def kept_and_deleted(source: Ngrams, output: Ngrams, weight: int) -> tuple[Ngrams, Ngrams, Ngrams]:
-    """The source's n-grams of one order, those that the output keeps, and those that it deletes, ``weight`` times."""
-    whole = Ngrams({ngram: weight * count for ngram, count in source.items()})
-    written = Ngrams({ngram: weight * count for ngram, count in output.items()})
-    return whole, whole & written, whole - written
-
-
 def sentence_scores(
     source: Sequence[Ngrams], output: Sequence[Ngrams], reference: Sequence[Ngrams], weight: int = 1
 ) -> list[float]:
@@ -58,9 +51,11 @@ def sentence_sari(source: Sequence[Ngrams], output: Sequence[Ngrams], reference:
 
 def _order_scores(source: Ngrams, output: Ngrams, reference: Ngrams, weight: int) -> list[float]:
     right, proposed, wanted = added_counts(source, output, reference)
-    whole, kept, deleted = kept_and_deleted(source, output, weight)
+    whole = Ngrams({ngram: weight * count for ngram, count in source.items()})
+    written = Ngrams({ngram: weight * count for ngram, count in output.items()})
+    kept, keepable, deleted = whole & written, whole & reference, whole - written
     add = _f1(right / proposed if proposed else 0.0, right / wanted if wanted else 0.0)
-    keep = _f1(*(_mean_share(kept & reference, counts) for counts in (kept, whole & reference)))
+    keep = _f1(*(_mean_share(kept & reference, counts) for counts in (kept, keepable)))
     return [add, keep, _mean_share(deleted - reference, deleted)]
 
 

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from ...text.ngrams import MAX_ORDER, Ngrams, added_counts, count_all, kept_and_deleted, sentence_scores
+from ...text.ngrams import MAX_ORDER, Ngrams, added_counts, count_all, sentence_scores
 from ..tokenizers import Lowercase, fold_case
 from .base import FloatArray, OwnMetric, SignatureItems, SourceMixin, ratio
 
@@ -123,10 +123,19 @@ class Sari(_SariMetric):
 
 def kept_and_deleted_counts(source: Ngrams, output: Ngrams, reference: Ngrams, num_refs: int) -> list[float]:
     """Right, proposed and wanted keeps, then the same for deletions, of one order (source counts times r)."""
-    whole, kept, deleted = kept_and_deleted(source, output, num_refs)
-    keepable, deletable = whole & reference, whole - reference
-    counts = (kept & keepable, kept, keepable, deleted & deletable, deleted, deletable)
-    return [float(count.total()) for count in counts]
+    keep = [0, 0, 0]
+    delete = [0, 0, 0]
+    for ngram, count in source.items():
+        in_source, in_output, in_reference = num_refs * count, num_refs * output[ngram], reference[ngram]
+        kept, keepable = min(in_source, in_output), min(in_source, in_reference)
+        keep[0] += min(kept, keepable)
+        keep[1] += kept
+        keep[2] += keepable
+        deleted, deletable = max(in_source - in_output, 0), max(in_source - in_reference, 0)
+        delete[0] += min(deleted, deletable)
+        delete[1] += deleted
+        delete[2] += deletable
+    return [float(value) for value in keep + delete]
 
 
 class SentenceSari(_SariMetric):
