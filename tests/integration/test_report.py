@@ -15,8 +15,6 @@ GRANULAR = ["--user-dir", USER_DIR, "--arch", "granularity_transformer", "--crit
 SIZES = ["--embed-dim", 16, "--ffn-dim", 24, "--attention-heads", 2, "--encoder-layers", 2, "--decoder-layers", 2]
 ESSAYS = ["--user-dir", USER_DIR, "--task", "topic_essay", "--criterion", "model_loss", "--embed-dim", 12]
 FEW = ["--max-update", 4, "--no-epoch-checkpoints"]
-PLOT = ["python", "-m", "wean_fairseq.reporting.plot_cli"]
-REPORT = ["python", "-m", "wean_fairseq.reporting.report_cli"]
 
 
 def is_drawn(stem: Path) -> bool:
@@ -55,7 +53,7 @@ def recipe(text: Path, raw_data: Path, data: Path, tmp_path_factory: pytest.Temp
 
 
 def test_a_report_of_a_real_run(recipe: Path, tmp_path: Path):
-    result = run(*REPORT, recipe, "--output", tmp_path, "--samples", 3)
+    result = run("wean-report", recipe, "--output", tmp_path, "--samples", 3)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     score = json.loads((recipe / "test.json").read_text())["systems"]["copy_transformer"]["bleu"]
     assert result.out.split() == [str(tmp_path / "report.html"), str(tmp_path / "report.md")]
@@ -110,19 +108,19 @@ def test_two_families_on_one_page_and_again(tmp_path: Path):
 def test_figures_of_a_checkpoint_and_of_its_dump(recipe: Path, data: Path, tmp_path: Path):
     checkpoint = ["--checkpoint", recipe / "copy_transformer" / "checkpoint_best.pt", "--data", data]
     text = ["--text", recipe / "text" / "test.src", "--lines", 1, 7]
-    run(*PLOT, "attention", *checkpoint, *text, "--output", tmp_path / "attention")
+    run("wean-plot", "attention", *checkpoint, *text, "--output", tmp_path / "attention")
     assert is_drawn(tmp_path / "attention")
     width = ["--beam", 3]
-    run(*PLOT, "provenance", *checkpoint, *text, *width, "--output", tmp_path / "now")
+    run("wean-plot", "provenance", *checkpoint, *text, *width, "--output", tmp_path / "now")
     assert is_drawn(tmp_path / "now")
 
 
 def test_granularities_of_a_checkpoint(data: Path, text: Path, tmp_path: Path):
     train(data, tmp_path, *SIZES, *FEW, "--lr", 0.005, model=GRANULAR)
     checkpoint = ["--checkpoint", tmp_path / "checkpoint_best.pt", "--data", data, "--text", text / "test.src"]
-    run(*PLOT, "granularity", *checkpoint, "--number", 2, "--output", tmp_path / "z")
+    run("wean-plot", "granularity", *checkpoint, "--number", 2, "--output", tmp_path / "z")
     assert is_drawn(tmp_path / "z")
-    refused = run(*PLOT, "provenance", *checkpoint, "--output", tmp_path / "no", expect_success=False)
+    refused = run("wean-plot", "provenance", *checkpoint, "--output", tmp_path / "no", expect_success=False)
     assert refused.code == 2
     assert (
         refused.err.strip().splitlines()[-1].startswith("wean-plot: error: granularity_transformer does not copy words")
@@ -141,5 +139,5 @@ def test_coverage_of_topics(arch: str, options: list[object], tmp_path: Path):
     train(tmp_path / "raw", tmp_path, *FEW, "--lr", 0.01, model=model)
     checkpoint = ["--checkpoint", tmp_path / "checkpoint_best.pt", "--data", tmp_path / "raw"]
     text = ["--text", tmp_path / "text" / "test.src", "--lines", 2]
-    run(*PLOT, "coverage", *checkpoint, *text, *options, "--output", tmp_path / "coverage")
+    run("wean-plot", "coverage", *checkpoint, *text, *options, "--output", tmp_path / "coverage")
     assert is_drawn(tmp_path / "coverage")

@@ -39,7 +39,7 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A program of ``warm`` that does as its argument says, in a folder with a long name and a space."""
     folder = tmp_path / f"a {'long ' * 40}"
     folder.mkdir()
-    monkeypatch.setitem(warm.COMMANDS, "stub", "stub_of_a_command")
+    monkeypatch.setitem(warm.COMMANDS, "stub", "stub_of_a_command:cli_main")
     (folder / "stub_of_a_command.py").write_text(STUB, encoding="utf-8")
     (folder / "stub").symlink_to(warm.programs() / "fairseq-train")
     return [str(folder / "stub")]

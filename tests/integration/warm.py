@@ -1,4 +1,4 @@
-"""Commands of fairseq and of tests, in processes that are forked off one which has imported PyTorch and fairseq.
+"""Commands of fairseq, reports and tests, in processes that are forked off one which has imported PyTorch and fairseq.
 
 Most of the time of a small command goes into these imports; the plugin is not among them. Each still has a process, a
 folder, an environment, a module path and streams of its own, and imports the plugin itself. Scripts find them too:
@@ -41,21 +41,19 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in 
     "CUDA_VISIBLE_DEVICES": "",  # the same machine everywhere: one without a GPU
     "PYTHONIOENCODING": "utf-8",
 }
-# Command -> module of its ``cli_main``; the last ones are of tests.
+# Command -> its function, as entry points name it; the last ones are of tests.
 COMMANDS = {
-    f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("train", "generate", "preprocess", "interactive", "validate")
+    f"fairseq-{name}": f"fairseq_cli.{name}:cli_main"
+    for name in ("train", "generate", "preprocess", "interactive", "validate")
 }
+COMMANDS |= {f"wean-{name}": f"wean_fairseq.reporting.{name}_cli:main" for name in ("plot", "report")}
 COMMANDS |= {
-    "audited": "tests.fuzz.audited",
-    "observed-train": "tests.integration.observed_train",
-    "train-in-turn": "tests.integration.train_in_turn",
+    "audited": "tests.fuzz.audited:cli_main",
+    "observed-train": "tests.integration.observed_train:cli_main",
+    "train-in-turn": "tests.integration.train_in_turn:cli_main",
 }
 _FORKS = multiprocessing.get_context("forkserver")
-# PyTorch imports _dynamo, and SymPy with it, when the first optimiser is made: in every training.
-_FORKS.set_forkserver_preload(
-    [f"fairseq.{part}" for part in ("criterions", "models", "optim", "tasks", "trainer")]
-    + ["sacrebleu", "torch._dynamo"]
-)
+_FORKS.set_forkserver_preload(["tests.integration.preloaded"])
 _STREAMS = ("stdin", "stdout", "stderr")
 _STARTING = threading.Lock()  # one at a time, while the table of all children is changed
 _SHORT = "/tmp"  # folder of sockets: an address has about 100 characters, and TMPDIR may be longer
@@ -104,9 +102,9 @@ def _start(
     prepare: Callable[[], object] = dict,
 ) -> Any:
     """Start a command of ``COMMANDS``; returns its process."""
-    module = COMMANDS[Path(line[0]).name]
+    function = COMMANDS[Path(line[0]).name]
     inherited = [_Inherited(stream) for stream in streams]
-    arguments = (module, list(line), inherited, cwd, dict(environment), _module_path(), prepare)
+    arguments = (function, list(line), inherited, cwd, dict(environment), _module_path(), prepare)
     process = _FORKS.Process(target=_execute, args=arguments)
     with _STARTING:
         _serve()
@@ -119,7 +117,8 @@ def _start(
 @functools.cache
 def _serve() -> None:
     """Start the process that is forked, with the same environment whichever command is the first."""
-    with mock.patch.dict(os.environ, ENVIRONMENT, clear=True), mock.patch.object(tempfile, "tempdir", _SHORT):
+    environment = {**ENVIRONMENT, "PYTHONPATH": str(Path(__file__).parents[2])}  # where it finds what it loads first
+    with mock.patch.dict(os.environ, environment, clear=True), mock.patch.object(tempfile, "tempdir", _SHORT):
         forkserver.ensure_running()
 
 
@@ -217,7 +216,7 @@ def _answer(connection: socket.socket) -> None:
 
 
 def _execute(
-    module: str,
+    function: str,
     line: list[str],
     streams: list[int],
     cwd: str | Path,
@@ -241,7 +240,7 @@ def _execute(
     sys.argv = line
     given = environment.get("PYTHONPATH")
     folders = [*map(os.path.abspath, given.split(os.pathsep))] if given else []
-    if module.startswith("tests."):  # these import the plugin themselves, from where --user-dir finds it
+    if function.startswith("tests."):  # these import the plugin themselves, from where --user-dir finds it
         folders.insert(0, str(Path(__file__).parents[2]))
     sys.path[:] = [str(Path(sys.executable).parent), *folders, *module_path]
     multiprocessing.set_start_method(None, force=True)  # the platform's, as in a process of its own
@@ -251,12 +250,13 @@ def _execute(
     root.handlers.clear()
     try:
         prepare()
-        command = importlib.import_module(module)
+        module, _, name = function.partition(":")
+        command = getattr(importlib.import_module(module), name)
         if not root.handlers:
             root.handlers[:] = of_fairseq
             for handler in of_fairseq:
                 handler.setStream(sys.stderr)
-        sys.exit(command.cli_main())
+        sys.exit(command())
     except KeyboardInterrupt:  # as the interpreter does it, and so below
         sys.excepthook(*sys.exc_info())
         sys.stdout.flush()

@@ -10,12 +10,12 @@ LSTM = ["--criterion", "query_embedding", "--embed-dim", 32, "--hidden-size", 64
 LSTM += ["--encoder-layers", 1, "--decoder-layers", 1, "--encoder-bidirectional"]
 TRANSFORMER = ["--criterion", "model_loss", "--embed-dim", 32, "--ffn-dim", 64, "--attention-heads", 4]
 TRANSFORMER += ["--encoder-layers", 2, "--decoder-layers", 2]
-# The published start, uniform in [-0.1, 0.1], is for wider layers: with it 1,000 updates are too few.
+# The published start, uniform in [-0.1, 0.1], is for wider layers: with it 600 updates are too few.
 NTS = ["--criterion", "model_loss", "--embed-dim", 32, "--hidden-size", 64, "--dropout", 0.1, "--init-range", 0]
 MODELS = {"seq2seq_lstm": LSTM, "granularity_transformer": TRANSFORMER}
 # A WEAN learns in test_command_line.py too, every family, with its first preset, in test_families_learn.py.
 SLOW = {"wean_lstm": LSTM, "nts": NTS, "enc_dec_a": NTS}
-UPDATES = 1000
+UPDATES = 600
 
 
 @pytest.fixture(scope="module")

@@ -1,18 +1,15 @@
 """The parts of the benchmarks at toy size: that they build, train and report. Nothing here measures time."""
 
-import copy
 import importlib
 import json
 import sys
-from argparse import Namespace
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from omegaconf import DictConfig
 
+from tests.memoised_options import memoised
 from wean_fairseq.search.packed_linear import int8_is_exact
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,21 +28,6 @@ def scripts():
         workload = importlib.import_module("workload")
         patch.setattr(workload, "convert_namespace_to_omegaconf", memoised(workload.convert_namespace_to_omegaconf))
         yield
-
-
-def memoised(convert: Callable[[Namespace], DictConfig]) -> Callable[[Namespace], DictConfig]:
-    """fairseq's conversion of options, once for the same ones: most of the time of building a toy model."""
-    known: dict[str, DictConfig] = {}
-
-    def converted(args: Namespace) -> DictConfig:
-        key = repr(sorted((name, value) for name, value in vars(args).items() if name != "data"))
-        if key not in known:
-            known[key] = convert(args)
-        cfg = copy.deepcopy(known[key])
-        cfg.task.data = args.data
-        return cfg
-
-    return converted
 
 
 @pytest.fixture

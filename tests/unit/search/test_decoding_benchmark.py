@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.memoised_options import memoised
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -18,6 +20,8 @@ def decoding(monkeypatch):
         monkeypatch.delitem(sys.modules, name, raising=False)
     module = importlib.import_module("decoding")
     module.use_plugin()
+    workload = importlib.import_module("workload")
+    monkeypatch.setattr(workload, "convert_namespace_to_omegaconf", memoised(workload.convert_namespace_to_omegaconf))
     monkeypatch.setattr(module, "LENGTHS", (2, 4))
     before = torch.get_num_threads()
     yield module
