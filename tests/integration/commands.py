@@ -63,7 +63,7 @@ class Result:
 
 
 def search_path(*folders: Path) -> str:
-    """PATH of a script: ``folders``, fairseq's commands as ``warm`` has them, this environment's, the user's."""
+    """PATH of a script: ``folders``, the commands that ``warm`` has, this environment's, the user's."""
     return os.pathsep.join(map(str, (*folders, warm.programs(), BIN, ENVIRONMENT["PATH"])))
 
 
@@ -88,7 +88,7 @@ def run(
         stdin: what is piped in.
         cwd: where to run it.
         expect_success: fail the test with everything the command said if it exits with an error.
-        prepare: is called in the process of a command of fairseq first; see ``warm.run``.
+        prepare: is called first in the process of a command that ``warm`` has; see ``warm.run``.
     """
     line = command_line(name, *arguments)
     if name in warm.COMMANDS:

@@ -120,7 +120,8 @@ def test_granularities_of_a_checkpoint(data: Path, text: Path, tmp_path: Path):
     checkpoint = ["--checkpoint", tmp_path / "checkpoint_best.pt", "--data", data, "--text", text / "test.src"]
     run("wean-plot", "granularity", *checkpoint, "--number", 2, "--output", tmp_path / "z")
     assert is_drawn(tmp_path / "z")
-    refused = run("wean-plot", "provenance", *checkpoint, "--output", tmp_path / "no", expect_success=False)
+    cold = ["python", "-m", "wean_fairseq.reporting.plot_cli"]  # an interpreter of its own, as users have it
+    refused = run(*cold, "provenance", *checkpoint, "--output", tmp_path / "no", expect_success=False)
     assert refused.code == 2
     assert (
         refused.err.strip().splitlines()[-1].startswith("wean-plot: error: granularity_transformer does not copy words")

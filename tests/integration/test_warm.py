@@ -28,6 +28,8 @@ def cli_main():
         raise KeyboardInterrupt
     if sys.argv[1] == "show":
         print(multiprocessing.get_start_method(), os.environ.get("ONLY_HERE"), *sys.path, sep="\\n")
+    elif sys.argv[1] == "loaded":
+        print(*(name for name in ("preloaded", "torch._dynamo", "wean_fairseq") if name in sys.modules))
     else:
         time.sleep(0.1)
         return int(sys.argv[1])
@@ -117,6 +119,11 @@ def test_a_command_sees_what_a_new_interpreter_sees(stub: list[str], tmp_path: P
     method, *folders = fresh.stdout.splitlines()
     assert code == 0
     assert out.splitlines() == [method, "yes", str(Path(sys.executable).parent), *folders]
+
+
+def test_a_command_finds_what_is_loaded_before_and_no_plugin(stub: list[str]) -> None:
+    """Python says nothing where it cannot load it."""
+    assert warm.run([*stub, "loaded"], "", None, environment(stub), 60)[:2] == (0, "preloaded torch._dynamo\n")
 
 
 def test_what_cannot_be_made_is_tried_once(tmp_path_factory: pytest.TempPathFactory) -> None:

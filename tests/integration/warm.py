@@ -6,7 +6,8 @@ folder, an environment, a module path and streams of its own, and imports the pl
 
 A caller's umask, limits, process group, ignored signals and descriptors above 2 are not handed on, nor are variables
 that are read once by what is imported already, such as OMP_NUM_THREADS. So tests of other signals, process groups,
-limits, locks and locales take the programs of ``commands.BIN``.
+limits, locks and locales take the programs of ``commands.BIN``. Nothing that is registered with ``atexit`` is called,
+and the plugin finds fairseq there and registers at once.
 """
 
 import atexit
@@ -53,7 +54,7 @@ COMMANDS |= {
     "train-in-turn": "tests.integration.train_in_turn:cli_main",
 }
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["tests.integration.preloaded"])
+_FORKS.set_forkserver_preload(["preloaded"])
 _STREAMS = ("stdin", "stdout", "stderr")
 _STARTING = threading.Lock()  # one at a time, while the table of all children is changed
 _SHORT = "/tmp"  # folder of sockets: an address has about 100 characters, and TMPDIR may be longer
@@ -117,8 +118,14 @@ def _start(
 @functools.cache
 def _serve() -> None:
     """Start the process that is forked, with the same environment whichever command is the first."""
-    environment = {**ENVIRONMENT, "PYTHONPATH": str(Path(__file__).parents[2])}  # where it finds what it loads first
-    with mock.patch.dict(os.environ, environment, clear=True), mock.patch.object(tempfile, "tempdir", _SHORT):
+    folder = str(Path(__file__).parents[1] / "preload")
+    before = [ENVIRONMENT["PYTHONPATH"]] if "PYTHONPATH" in ENVIRONMENT else []
+    environment = {**ENVIRONMENT, "PYTHONPATH": os.pathsep.join([folder, *before])}
+    with (
+        mock.patch.dict(os.environ, environment, clear=True),
+        mock.patch.object(sys, "path", [folder, *sys.path]),  # which Python hands on from 3.12.8 on
+        mock.patch.object(tempfile, "tempdir", _SHORT),
+    ):
         forkserver.ensure_running()
 
 
@@ -240,7 +247,7 @@ def _execute(
     sys.argv = line
     given = environment.get("PYTHONPATH")
     folders = [*map(os.path.abspath, given.split(os.pathsep))] if given else []
-    if function.startswith("tests."):  # these import the plugin themselves, from where --user-dir finds it
+    if function.startswith(("tests.", "wean_fairseq.")):  # the plugin is that of --user-dir, whichever is installed
         folders.insert(0, str(Path(__file__).parents[2]))
     sys.path[:] = [str(Path(sys.executable).parent), *folders, *module_path]
     multiprocessing.set_start_method(None, force=True)  # the platform's, as in a process of its own
