@@ -1,16 +1,19 @@
 """fairseq's options of the benchmarks at toy size, converted once for all tests of a process."""
 
 import copy
+import importlib
 from argparse import Namespace
-from collections.abc import Callable
 
+import pytest
 from omegaconf import DictConfig
 
 _KNOWN: dict[str, DictConfig] = {}
 
 
-def memoised(convert: Callable[[Namespace], DictConfig]) -> Callable[[Namespace], DictConfig]:
-    """fairseq's conversion of options, once for the same ones: most of the time of building a toy model."""
+def memoise_options(patch: pytest.MonkeyPatch) -> None:
+    """Convert the same options once in ``benchmarks/workload.py``: most of the time of building a toy model."""
+    workload = importlib.import_module("workload")
+    convert = workload.convert_namespace_to_omegaconf
 
     def converted(args: Namespace) -> DictConfig:
         key = repr(sorted((name, value) for name, value in vars(args).items() if name != "data"))
@@ -20,4 +23,4 @@ def memoised(convert: Callable[[Namespace], DictConfig]) -> Callable[[Namespace]
         cfg.task.data = args.data
         return cfg
 
-    return converted
+    patch.setattr(workload, "convert_namespace_to_omegaconf", converted)

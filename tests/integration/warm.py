@@ -13,11 +13,11 @@ and the plugin finds fairseq there and registers at once.
 import atexit
 import functools
 import gc
-import importlib
 import json
 import logging
 import multiprocessing
 import os
+import pkgutil
 import shlex
 import shutil
 import signal
@@ -257,8 +257,7 @@ def _execute(
     root.handlers.clear()
     try:
         prepare()
-        module, _, name = function.partition(":")
-        command = getattr(importlib.import_module(module), name)
+        command = pkgutil.resolve_name(function)
         if not root.handlers:
             root.handlers[:] = of_fairseq
             for handler in of_fairseq:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.memoised_options import memoised
+from tests.memoised_options import memoise_options
 from wean_fairseq.search.packed_linear import int8_is_exact
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,8 +25,7 @@ def scripts():
         for name in SCRIPTS:
             patch.delitem(sys.modules, name, raising=False)
         importlib.import_module("training_step").use_plugin()
-        workload = importlib.import_module("workload")
-        patch.setattr(workload, "convert_namespace_to_omegaconf", memoised(workload.convert_namespace_to_omegaconf))
+        memoise_options(patch)
         yield
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.memoised_options import memoised
+from tests.memoised_options import memoise_options
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -20,8 +20,7 @@ def decoding(monkeypatch):
         monkeypatch.delitem(sys.modules, name, raising=False)
     module = importlib.import_module("decoding")
     module.use_plugin()
-    workload = importlib.import_module("workload")
-    monkeypatch.setattr(workload, "convert_namespace_to_omegaconf", memoised(workload.convert_namespace_to_omegaconf))
+    memoise_options(monkeypatch)
     monkeypatch.setattr(module, "LENGTHS", (2, 4))
     before = torch.get_num_threads()
     yield module
