@@ -23,4 +23,4 @@ read -ra released <<<"$RELEASED"
 read -ra tables <<<"$TABLES"
 ((${#released[@]} == 0)) || arguments+=(--released "${released[@]}")
 ((${#tables[@]} == 0)) || arguments+=(--table "${tables[@]}")
-python -m wean_fairseq.evaluation paper-tables "${arguments[@]}"
+wean-evaluate paper-tables "${arguments[@]}"

@@ -39,4 +39,4 @@ else
   runs=("$ROOT"/runs/*/quora"$suffix"/ "$ROOT"/runs/granularity_transformer/table2"$suffix"/seed*/quora/)
   ((${#runs[@]} > 0)) || die "nothing has been trained yet: leave FAMILIES out, or name run directories in RUNS."
 fi
-python -m wean_fairseq.reporting.report_cli "${runs[@]}" --output "$OUTPUT"
+wean-report "${runs[@]}" --output "$OUTPUT"

@@ -207,7 +207,7 @@ def describe_runs(claim: dict[str, Any], outcomes: list[Outcome]) -> str:
         f"`python benchmarks/{check['benchmark']}.py`" for check in claim.get("check", []) if "benchmark" in check
     ][:1]
     if any("words" in check for check in claim.get("check", [])):
-        parts.append("`python -m wean_fairseq.evaluation.parameters`")
+        parts.append("`wean-evaluate parameters`")
     return "<br>".join(parts)
 
 

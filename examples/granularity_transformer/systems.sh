@@ -71,8 +71,7 @@ compare() {
     generate "$system" test "${decoding[@]}"
     if [[ $system == cdnpg* ]]; then
       say "z per layer of ten questions: $RUN/$system/granularity.png; means of function and content words beside it"
-      tool -m wean_fairseq.evaluation.granularity "$dump" --output "$RUN/$system/granularity.png" \
-        >"$RUN/$system/granularity.tsv"
+      tool wean-plot granularity --dump "$dump" --number 10 --output "$RUN/$system/granularity" >/dev/null
     fi
   done
   without_pieces test

@@ -41,5 +41,5 @@ for set in $SETS; do
   compare "$set"
 done
 if [[ -n $SEEDS && -z ${JOB:-} ]]; then
-  tool "$LIB/published_table.py" cdnpg-table2 --runs "$TABLE" --output "$TABLE/table2.md"
+  tool python "$LIB/published_table.py" cdnpg-table2 --runs "$TABLE" --output "$TABLE/table2.md"
 fi

@@ -317,9 +317,9 @@ generate() {
   kept_search "$@" >"$folder/$set.search"
 }
 
-# tool ARGUMENTS...: python, with its messages kept for the case that it fails (importing fairseq always leaves one).
+# tool COMMAND...: a command with its messages kept for the case that it fails (importing fairseq always leaves one).
 tool() {
-  python "$@" 2>"$RUN/tool.err" && return
+  "$@" 2>"$RUN/tool.err" && return
   grep -v tensorboardX "$RUN/tool.err" >&2 || true
   exit 1
 }
@@ -331,11 +331,11 @@ without_pieces() {
   [[ -z ${JOB:-} ]] || return 0
   mkdir -p "$RUN/plain-$set"
   for side in src tgt; do
-    tool "$ROOT/preprocess/undo_text.py" --prepared "$RUN/text" --input "$RUN/text-$set/test.$side" \
+    tool python "$ROOT/preprocess/undo_text.py" --prepared "$RUN/text" --input "$RUN/text-$set/test.$side" \
       --output "$RUN/plain-$set/test.$side"
   done
   for system in $SYSTEMS; do
-    tool "$ROOT/preprocess/undo_text.py" --prepared "$RUN/text" --generated "$RUN/$system/$set.log" \
+    tool python "$ROOT/preprocess/undo_text.py" --prepared "$RUN/text" --generated "$RUN/$system/$set.log" \
       --output "$RUN/$system/$set.txt"
   done
 }
@@ -372,7 +372,7 @@ score() {
   set -- --src "$(read_text "$set")/test.src" --ref "${references[@]}" "$@"
   mapfile -t systems < <(outputs "$set")
   say "scores on $set, with paired tests (also in $RUN/$set.json)"
-  tool -m wean_fairseq.evaluation "${systems[@]}" "$@" --json "$RUN/$set.json" --markdown "$RUN/$set.md"
+  tool wean-evaluate "${systems[@]}" "$@" --json "$RUN/$set.json" --markdown "$RUN/$set.md"
   curves
   [[ $SEEDS == *' '* ]] || return 0
   together=$TABLE$inside
@@ -387,7 +387,7 @@ score() {
   mkdir -p "$together"
   mapfile -t systems < <(for seed in $SEEDS; do RUN=$TABLE/seed$seed$inside outputs "$set"; done)
   say "scores of the seeds $SEEDS together (also in $together/$set.json)"
-  tool -m wean_fairseq.evaluation "${systems[@]}" "$@" --json "$together/$set.json" --markdown "$together/$set.md"
+  tool wean-evaluate "${systems[@]}" "$@" --json "$together/$set.json" --markdown "$together/$set.md"
 }
 
 # known_sentences SET: a file that says of every pair of SET whether one of its sentences stands in the training text,
@@ -404,7 +404,7 @@ samples() {
   local systems=()
   [[ -z ${JOB:-} ]] || return 0
   mapfile -t systems < <(outputs "$1")
-  tool "$LIB/samples.py" "${systems[@]}" --src "$(read_text "$1")/test.src" --ref "$(read_text "$1")/test.tgt" \
+  tool python "$LIB/samples.py" "${systems[@]}" --src "$(read_text "$1")/test.src" --ref "$(read_text "$1")/test.tgt" \
     --number "$2" >"$RUN/$1.samples.txt"
   say "$2 outputs to read: $RUN/$1.samples.txt"
 }
@@ -420,6 +420,6 @@ curves() {
     ! grep -q "^epoch .* valid on .* | bleu " "$RUN/$system/train.log" || metric=bleu
   done
   ((${#systems[@]} > 0)) || return 0
-  tool -m wean_fairseq.evaluation.curves "${logs[@]}" --output "$RUN/curves.png" --metric "$metric"
-  tool "$LIB/trainings.py" describe "$RUN" "${systems[@]}"
+  tool wean-plot curves "${logs[@]}" --output "$RUN/curves" --metric "$metric"
+  tool python "$LIB/trainings.py" describe "$RUN" "${systems[@]}"
 }

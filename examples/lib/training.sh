@@ -28,7 +28,7 @@ train() {
       train_once "$system/tries/lr-$rate,dropout-$dropout" "$arch" "$@" "${tried[@]}"
     done
   done
-  tool "$LIB/trainings.py" choose "$RUN/$system"
+  tool python "$LIB/trainings.py" choose "$RUN/$system"
 }
 
 # train_once NAME ARCH [ARGUMENTS...]: one training in $RUN/NAME.

@@ -29,13 +29,13 @@ train_all "$WORDS" 0
 for system in $SYSTEMS; do
   settings "$system"
   generate "$system" test --beam "$BEAM" --max-len-b 50
-  tool "$ROOT/preprocess/restore_entities.py" --entities "$RUN/text/test.entities" \
+  tool python "$ROOT/preprocess/restore_entities.py" --entities "$RUN/text/test.entities" \
     --generated "$RUN/$system/test.log" --output "$RUN/$system/names.txt"
 done
 rerank_all test 50
 for system in $RERANK; do
   for folder in "$RUN/$system"_{bleu,sari}; do
-    tool "$ROOT/preprocess/restore_entities.py" --entities "$RUN/text/test.entities" \
+    tool python "$ROOT/preprocess/restore_entities.py" --entities "$RUN/text/test.entities" \
       --input "$folder/test.txt" --output "$folder/names.txt"
   done
 done

@@ -213,7 +213,7 @@ rerank_all() {
     for metric in bleu sari; do
       folder=$RUN/${system}_$metric
       mkdir -p "$folder"
-      tool -m wean_fairseq.evaluation rerank --metric "$metric" --tokenize none \
+      tool wean-evaluate rerank --metric "$metric" --tokenize none \
         --src "$RUN/text/valid.src" --ref "${references[@]}" \
         --tune {5="$RUN/$system/tune$length-5",12="$RUN/$system/tune$length-12"}.log \
         --test {5="$RUN/$system/$set-5",12="$RUN/$system/$set-12"}.log \

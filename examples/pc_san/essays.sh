@@ -108,11 +108,11 @@ compare() {
     train "$system" "${arch[$system]}$suffix" "${optimisation[@]}" "${inputs[@]}" --no-epoch-checkpoints "${validation[@]}"
     generate "$system" test --beam "$BEAM" --lenpen 1 --min-len "$SHORTEST" --max-len-b "$LENGTH" \
       --no-repeat-ngram-size "$NGRAM" "${forbidden[@]}"
-    [[ $system != ppg ]] || tool "$ROOT/preprocess/clause_chunks.py" --generated "$RUN/ppg/test.log" \
+    [[ $system != ppg ]] || tool python "$ROOT/preprocess/clause_chunks.py" --generated "$RUN/ppg/test.log" \
       --output "$RUN/ppg/test.txt"
     # The paper's figure 3.
     [[ ! $system =~ ^(pc_san|static_mixture|no_context|source_context)$ ]] ||
-      tool -m wean_fairseq.evaluation.layer_mixture "$RUN/$system/checkpoint_best.pt" >"$RUN/$system/mixture.tsv"
+      tool wean-plot layers "$RUN/$system/checkpoint_best.pt" --output "$RUN/$system/mixture" >/dev/null
   done
   samples test 20
   score test "${references[@]}" -- --tokenize none --preset paper:pc-san standard

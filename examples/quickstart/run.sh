@@ -61,7 +61,7 @@ report() {
   title "Ten of $(wc -l <"$RUN/text-test/test.src") test sentences"
   cat "$RUN/test.samples.txt"
   title "Scores on the test set (synthetic text: this shows that the model learns, not how good it is on real text)"
-  tool -m wean_fairseq.evaluation --generated WEAN="$RUN/wean_lstm/test.log" --src "$RUN/text-test/test.src" \
+  tool wean-evaluate --generated WEAN="$RUN/wean_lstm/test.log" --src "$RUN/text-test/test.src" \
     --ref "$RUN/text-test/test.tgt" --metric bleu exact@1 --json "$RUN/test.json" --quiet
   title "Nearest neighbours in the embedding that encoder, decoder and output layer share"
   local words=() word
@@ -71,13 +71,12 @@ report() {
     fi
   done
   write_synonyms
-  tool -m wean_fairseq.evaluation.neighbours --checkpoint "$RUN/wean_lstm/checkpoint_best.pt" \
-    --dict "$RUN/bin/dict.src.txt" --synonyms "$RUN/synonyms.txt" "${words[@]}"
+  tool wean-plot neighbours "${words[@]}" --checkpoint "$RUN/wean_lstm/checkpoint_best.pt" \
+    --dict "$RUN/bin/dict.src.txt" --synonyms "$RUN/synonyms.txt" --output "$RUN/neighbours"
   title "Parameters of the output layer at the sizes of the paper (its Table 5)"
-  tool -m wean_fairseq.evaluation.parameters
+  tool wean-evaluate parameters
   title "Training curve"
-  tool -m wean_fairseq.evaluation.curves WEAN="$RUN/wean_lstm/train.log" --metric loss bleu --training \
-    --output "$RUN/curve.png"
+  tool wean-plot curves WEAN="$RUN/wean_lstm/train.log" --metric loss bleu --training --output "$RUN/curve"
 }
 
 if [[ ! $RUN/report.txt -nt $RUN/wean_lstm/test.log ]]; then
@@ -88,6 +87,6 @@ if [[ ! $RUN/report.txt -nt $RUN/wean_lstm/test.log ]]; then
 fi
 cat "$RUN/report.txt"
 if [[ ! $RUN/report/report.html -nt $RUN/report.txt ]]; then
-  tool -m wean_fairseq.reporting.report_cli "$RUN" --output "$RUN/report" >"$RUN/report.log"
+  tool wean-report "$RUN" --output "$RUN/report" >"$RUN/report.log"
 fi
 say "the same as a page to look at: $RUN/report/report.html"

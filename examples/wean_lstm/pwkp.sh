@@ -27,7 +27,7 @@ validate_by_bleu "$EVALUATE" 50
 for system in $SYSTEMS; do
   train "$system" "$system" "${wean_optimisation[@]}" "${validation[@]}" --max-pair-length 50 --length-policy drop
   generate "$system" test --beam "$BEAM" --max-len-b 50
-  tool "$ROOT/preprocess/restore_entities.py" --entities "$RUN/text/test.entities" \
+  tool python "$ROOT/preprocess/restore_entities.py" --entities "$RUN/text/test.entities" \
     --generated "$RUN/$system/test.log" --output "$RUN/$system/names.txt"
 done
 samples names 20

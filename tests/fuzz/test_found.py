@@ -23,13 +23,13 @@ from wean_fairseq.data.pairs import check_text
 from wean_fairseq.data.typed_text import patch_interactive_reader, read_typed_lines
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.cli import main
-from wean_fairseq.evaluation.curves import read_history
 from wean_fairseq.evaluation.granularity import read_dump
 from wean_fairseq.evaluation.human.design import Design
 from wean_fairseq.evaluation.metrics.rouge import common_length
 from wean_fairseq.evaluation.output_reader import parse_log, read_generated
 from wean_fairseq.evaluation.report import markdown_row
 from wean_fairseq.evaluation.text_files import write_atomically
+from wean_fairseq.reporting.curves import read_history
 
 LINE = "H-{}\t-1\ta\n"
 

@@ -23,14 +23,12 @@ from tests.reliability import Reliability
 from wean_fairseq.checkpoints import writing
 from wean_fairseq.checkpoints.cli import main_average
 from wean_fairseq.errors import UserError
-from wean_fairseq.evaluation import curves
 from wean_fairseq.evaluation.cli import main as evaluate
 from wean_fairseq.generation.growing import GrowingFile
 from wean_fairseq.reporting.style import write_figure
 from wean_fairseq.search import OutputWriter
 
 LOG = "S-{n}\tthe cat\nT-{n}\ta cat\nH-{n}\t-1\ta cat\nD-{n}\t-1\ta cat\nH-{n}\t-2\tcat\nD-{n}\t-2\tcat\n"
-CURVE = '{"epoch": 1, "valid_loss": "8.0", "valid_bleu": "10.5", "valid_num_updates": "2"}\n'
 
 
 # --- what writes ----------------------------------------------------------------------------------------------------
@@ -78,7 +76,6 @@ TOOLS: dict[str, Callable[[Path, Path], tuple[int, str]]] = {
     "wean-evaluate --markdown": lambda folder, output: score(folder, "--markdown", output),
     "rerank --output": lambda folder, output: rerank(folder, "--output", output),
     "rerank --json": lambda folder, output: rerank(folder, "--output", folder / "reranked", "--json", output),
-    "curves": lambda folder, output: call(curves.main, f"A={folder / 'curve'}", "--output", output)[::2],
     "pictures": lambda _, output: in_python(
         lambda: write_figure(lambda: Figure(figsize=(1, 1)), output.with_suffix(""))
     ),
@@ -107,7 +104,6 @@ def folder(tmp_path: Path) -> Path:
     given.mkdir()
     (given / "text").write_text("a cat\na cat\n")
     (given / "log").write_text(LOG.format(n=0) + LOG.format(n=1))
-    (given / "curve").write_text(CURVE)
     (given / "entities").write_text("{}\n{}\n")
     (given / "manifest.json").write_text('{"files": {}, "options": {}}')
     for number in (1, 2):

@@ -16,7 +16,6 @@ NEED_TORCH = {
     "wean_fairseq.evaluation.layer_mixture",
     "wean_fairseq.evaluation.neighbours",
     "wean_fairseq.evaluation.scorers",
-    "wean_fairseq.reporting.plot_cli",
     "wean_fairseq.reporting.trace",
 }
 

@@ -33,6 +33,7 @@ other commands (each with --help):
   wean-evaluate tables     write the tables in documents from results/
   wean-evaluate rerank     choose search and entry of n-best lists on a tuning set
   wean-evaluate paper-tables   the papers' tables, published numbers beside ours
+  wean-evaluate parameters     parameters of the output layer, counted: WEAN's Table 5
 """
 
 
@@ -200,6 +201,7 @@ COMMANDS = {
     "tables": "results:tables",
     "rerank": "rerank:rerank",
     "paper-tables": "paper_tables:paper_tables",
+    "parameters": "parameters:parameters",
 }
 
 

@@ -1,5 +1,6 @@
 """Scores systems on a corpus: all metrics, confidence intervals, the copy-the-source row, paired tests, warnings."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -160,11 +161,16 @@ def _text(value: Any) -> str:
     return value
 
 
+def _score(value: Any) -> float:
+    """A score or a difference of two; JSON has no other way than ``null`` to write one that is no number."""
+    return math.nan if value is None else _number(value)
+
+
 def _cell_from_json(content: Mapping[str, Any]) -> Cell:
-    score, ends = _number(content["score"]), content.get("ci")
+    score, ends = _score(content["score"]), content.get("ci")
     low, high = map(_number, ends) if ends else (None, None)
     interval = None if low is None or high is None else (low, high)
-    return Cell(score, [_number(run) for run in content.get("runs", [score])], interval)
+    return Cell(score, [_score(run) for run in content.get("runs", [score])], interval)
 
 
 def _comparison_from_json(content: Mapping[str, Any]) -> Comparison:
@@ -173,7 +179,7 @@ def _comparison_from_json(content: Mapping[str, Any]) -> Comparison:
         raise ValueError("a paired test without p-values")
     corrected = {name: _number(value) for name, value in (content.get("corrected") or {}).items()}
     metric, baseline, system = (_text(content[name]) for name in ("metric", "baseline", "system"))
-    difference, differing = _number(content["difference"]), int(content.get("differing", 0))
+    difference, differing = _score(content["difference"]), int(content.get("differing", 0))
     return Comparison(metric, baseline, system, difference, differing, p_values, corrected or None)
 
 

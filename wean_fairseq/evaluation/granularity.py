@@ -1,25 +1,18 @@
-"""The granularities of a trained C-DNPG: pictures of z for some sentences (the paper's figure 2), and a number.
+"""The granularities that a trained C-DNPG gives to words: those of a dump, and their means in every layer.
 
-    fairseq-generate ... --granularity-dump z.jsonl
-    python -m wean_fairseq.evaluation.granularity z.jsonl --output z.png > z.tsv
-
-Draws a row a layer of the encoder for sentences spread over the file, and prints, tab-separated, the mean z of function
-words and of content words in every layer, with the standard error of their difference. Pieces of a word (``@@`` or
-``##``) are joined, and the word has their mean. A function word is one of a fixed list of English articles,
-prepositions, pronouns, auxiliaries, conjunctions and question words; numbers and punctuation are neither.
+``fairseq-generate --granularity-dump z.jsonl`` writes them down, ``wean-plot granularity`` draws them (the paper's
+figure 2) and keeps the means. Pieces of a word (``@@`` or ``##``) are joined, and the word has their mean. A function
+word is one of a fixed list of English articles, prepositions, pronouns, auxiliaries, conjunctions and question words;
+numbers and punctuation are neither.
 """
 
-import argparse
-import sys
 from collections.abc import Sequence
 from math import sqrt
 from statistics import mean, variance
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from ..console import exit_status, whole_number
 from ..errors import UserError
-from .pictures import new_figure, save
-from .text_files import check_outputs, read_described, read_table
+from .text_files import read_described, read_table
 
 #: English words that mean little by themselves.
 FUNCTION_WORDS = frozenset(" ".join(read_table("function_words.toml").values()).split())
@@ -116,53 +109,3 @@ def spread(items: Sequence[Item], number: int) -> list[Item]:
     """At most ``number`` of the items, spread evenly."""
     number = min(number, len(items))
     return [items[index * len(items) // number] for index in range(number)]
-
-
-def plot(sentences: Sequence[Sentence]) -> Any:
-    """A matplotlib figure of z, a sentence a panel and a layer a row, the lowest at the bottom."""
-    longest = max((len(sentence.words) for sentence in sentences), default=0)
-    size = (max(7.2, 1.5 + 0.32 * longest), 1.9 * len(sentences))  # readable at the width of a page
-    figure, axes = new_figure(len(sentences), 1, size)
-    image = None
-    for panel, sentence in zip(axes[:, 0], sentences, strict=True):
-        layers = sorted(sentence.granularity, key=int)
-        # One hue from white on reads the same for the colour-blind, and in grey; one scale for all panels.
-        values = [sentence.granularity[layer] for layer in layers]
-        image = panel.imshow(values, aspect="auto", origin="lower", cmap="Blues", vmin=0, vmax=1)
-        for row, of_layer in enumerate(values):
-            for place, z in enumerate(of_layer):
-                ink = "white" if z > 0.7 else "black"
-                panel.text(place, row, f"{z:.2f}", ha="center", va="center", color=ink, fontsize=6)
-        if sentence.number:
-            panel.set_title(f"sentence {sentence.number}", loc="left", fontsize="small")
-        panel.set_xticks(range(len(sentence.words)), sentence.words, rotation=40, ha="right", fontsize="small")
-        panel.set_yticks(range(len(layers)), layers, fontsize="small")
-        panel.set_ylabel("layer", fontsize="small")
-    if image is not None:
-        figure.colorbar(image, ax=axes, label="z: 0 = template, 1 = detail", shrink=0.6)
-    return figure
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m wean_fairseq.evaluation.granularity",
-        description="Draw and average the granularities that a trained C-DNPG gives to words.",
-    )
-    parser.add_argument("dump", help="file that --granularity-dump wrote")
-    parser.add_argument("--output", metavar="FILE.png", help="picture to write")
-    parser.add_argument("--sentences", type=whole_number(1), default=10, help="how many are drawn (default: 10)")
-    args = parser.parse_args(arguments)
-
-    def work() -> str:
-        check_outputs({"--output": args.output}, [args.dump])
-        sentences = read_dump(args.dump)
-        if args.output:
-            save(plot(spread(sentences, args.sentences)), args.output)
-        return "".join("\t".join(row) + "\n" for row in layer_table(sentences))
-
-    return exit_status("granularity", work)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,22 +1,11 @@
-"""Nearest neighbours of words in a trained embedding: WEAN's claim is that it learns what words mean.
+"""Nearest neighbours of words in a trained embedding: WEAN's claim is that it learns what words mean."""
 
-    python -m wean_fairseq.evaluation.neighbours --checkpoint checkpoint_best.pt --dict dict.src.txt build big quickly
-
-Prints for every word the most similar ones by cosine. With ``--synonyms`` (a file with a set of synonyms a line) it
-also counts how often a word's nearest neighbours hold one of its synonyms. ``--checkpoint`` is loaded with torch's
-safe loader.
-"""
-
-import argparse
-import logging
 import random
-import sys
 from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
-from ..console import exit_status
 from ..errors import UserError
 from .text_files import read_lines
 
@@ -133,44 +122,3 @@ def chance_baseline(words: Sequence[str], sets: Sequence[set[str]], number: int)
     """``synonyms_found`` of an embedding that knows nothing: the yardstick."""
     generator = torch.Generator().manual_seed(random.Random(1).getrandbits(32))
     return Neighbourhood(words, torch.randn(len(words), 64, generator=generator)).synonyms_found(sets, number)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m wean_fairseq.evaluation.neighbours",
-        description="Print the nearest neighbours of words in a trained embedding, by cosine.",
-    )
-    parser.add_argument("words", nargs="*", metavar="WORD", help="words to look up")
-    parser.add_argument("--checkpoint", required=True, help="checkpoint of fairseq-train")
-    parser.add_argument(
-        "--dict", required=True, dest="dictionary", help="its dictionary, dict.src.txt of the data directory"
-    )
-    parser.add_argument("--embedding", default=EMBEDDING, help="which matrix of the checkpoint (default: %(default)s)")
-    parser.add_argument("--number", type=int, default=5, help="neighbours a word (default: %(default)s)")
-    parser.add_argument("--synonyms", metavar="FILE", help="sets of synonyms, one a line: count how many are found")
-    args = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.WARNING)
-
-    def work() -> str:
-        near = load_embedding(args.checkpoint, args.dictionary, args.embedding)
-        width = max((len(word) for word in args.words), default=0)
-        lines = [
-            f"{word:<{width}}  " + "  ".join(f"{neighbour} {cosine:.2f}" for neighbour, cosine in others)
-            for word, others in near.look_up(args.words, args.number)
-        ]
-        if args.synonyms:
-            sets = [set(line.split()) for line in read_lines(args.synonyms)]
-            found, asked = near.synonyms_found(sets, args.number)
-            chance, _ = chance_baseline(near.words, sets, args.number)
-            lines.append(
-                f"{found} of {asked} words with synonyms have one of them among their {args.number} nearest neighbours "
-                f"({chance} in a random embedding)"
-            )
-        return "".join(f"{line}\n" for line in lines)
-
-    return exit_status("neighbours", work)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,14 +1,9 @@
-"""Parameters of the output layer, counted in layers that are really built: Table 5 of the WEAN paper.
+"""Parameters of the output layer, counted in layers that are really built: Table 5 of the WEAN paper."""
 
-python -m wean_fairseq.evaluation.parameters
-"""
-
-import argparse
-import logging
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..console import OneLineParser
 from .published import TABLES
 
 #: fairseq's special symbols come on top of the n most frequent words.
@@ -55,28 +50,15 @@ def count_rows() -> Iterator[tuple[str, list[tuple[str, str]]]]:
         yield label, list(zip(counted, printed, strict=True))
 
 
-def render_table() -> str:
-    """The table, counted beside published."""
+def parameters(argv: list[str]) -> str:
+    """Run ``wean-evaluate parameters``: the table, counted beside published."""
+    OneLineParser(
+        prog="wean-evaluate parameters",
+        description="Count the output layer's parameters at the sizes of the WEAN paper (its Table 5).",
+    ).parse_args(argv)
     rows = [HEADS]
     for label, cells in count_rows():
         rows.append([label, *(counted + (f" (paper: {printed})" if printed else "") for counted, printed in cells)])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join(lines) + "\n"
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m wean_fairseq.evaluation.parameters",
-        description="Count the output layer's parameters at the sizes of the WEAN paper (its Table 5).",
-    )
-    parser.parse_args(arguments)
-    logging.basicConfig(level=logging.WARNING)
-    print(render_table(), end="")
-    print(NOTE)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return "\n".join([*lines, NOTE]) + "\n"

@@ -32,8 +32,8 @@ def pad(text: str, width: int, right: bool) -> str:
 
 
 def format_score(score: float) -> str:
-    """Two decimals, as the papers print them."""
-    return f"{score:.2f}"
+    """Two decimals, as the papers print them; what is no number is a dash."""
+    return f"{score:.2f}" if math.isfinite(score) else "–"
 
 
 def format_cell(cell: Cell, intervals: bool = False) -> str:

@@ -23,7 +23,8 @@ from typing import Any
 from ..console import OneLineParser
 from ..errors import UserError
 from .corpus import describe_file
-from .report import markdown_row
+from .evaluate import Evaluation
+from .report import format_cell, markdown_row
 from .text_files import PathLike, check_outputs, parse_json, read_lines, read_text, write_atomically
 
 _BLOCK = re.compile(r"(<!-- results: ([\w.-]+)((?: [^\s>]+)*) -->\n).*?(<!-- /results -->)", re.DOTALL)
@@ -153,42 +154,34 @@ def fill(text: str, folder: PathLike, document: PathLike) -> str:
         path = Path(folder, f"{match.group(2)}.json")
         result = read_json(path, ("experiment", "command", "seed", "evaluation"))
         try:
-            return match.group(1) + render(result, match.group(3).split(), document) + match.group(4)
-        except (LookupError, TypeError, AttributeError, StopIteration) as error:
+            evaluation = Evaluation.from_json(result["evaluation"])
+            return match.group(1) + render(result, evaluation, match.group(3).split(), document) + match.group(4)
+        except UserError:
+            raise
+        except (LookupError, ValueError) as error:
             raise UserError(f"{path} holds no evaluation; give a file of wean-evaluate record.") from error
 
     return _BLOCK.sub(table, text)
 
 
-def render(result: dict[str, Any], metrics: list[str], document: PathLike) -> str:
-    """Return the Markdown of one result."""
-    evaluation = result["evaluation"]
-    systems: dict[str, dict[str, Any]] = evaluation["systems"]
-    available = list(next(iter(systems.values())))
-    unknown = [name for name in metrics if name not in available]
+def render(result: dict[str, Any], evaluation: Evaluation, metrics: list[str], document: PathLike) -> str:
+    """Return the Markdown of one result, with these metrics of its evaluation or all."""
+    unknown = [name for name in metrics if name not in evaluation.signatures]
     if unknown:
         raise UserError(
             f"{document}: {result['experiment']} has no metric {', '.join(unknown)}; "
-            f"choose from {', '.join(available)}."
+            f"choose from {', '.join(evaluation.signatures)}."
         )
-    shown = metrics or available
+    shown = metrics or list(evaluation.signatures)
     lines = [markdown_row(["system", *shown]), f"|---|{'--:|' * len(shown)}"]
-    for name, cells in systems.items():
-        lines.append(markdown_row([name, *(_cell(cells[metric]) for metric in shown)]))
-    data = evaluation["data"]
+    for name, cells in evaluation.cells.items():
+        lines.append(markdown_row([name, *(format_cell(cells[metric], intervals=True) for metric in shown)]))
+    data = evaluation.data
     facts = [f"{data['sentences']} sentences, {data['references']} reference(s)", f"seed {result['seed']}"]
     if result.get("commit", "unknown") != "unknown":
         commit, changes, _ = result["commit"].partition("-dirty")
         facts.append(f"commit {commit[:12]}" + (" with changes" if changes else ""))
     lines += ["", f"{', '.join(facts)}; with 95% bootstrap intervals. Command: `{result['command']}`."]
     lines += [result["note"]] if result.get("note") else []
-    first = next(iter(systems.values()))
-    lines += ["Signatures: " + "; ".join(f"{metric} `{first[metric]['signature']}`" for metric in shown) + "."]
+    lines += ["Signatures: " + "; ".join(f"{metric} `{evaluation.signatures[metric]}`" for metric in shown) + "."]
     return "\n".join(lines) + "\n"
-
-
-def _cell(cell: dict[str, Any]) -> str:
-    numbers = [cell["score"], cell.get("deviation"), *(cell["ci"] or [])]
-    score, deviation, *ends = ["–" if number is None else f"{number:.2f}" for number in numbers]
-    text = f"{score} ± {deviation}" if "deviation" in cell else score
-    return f"{text} [{', '.join(ends)}]" if ends else text

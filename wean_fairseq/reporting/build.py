@@ -7,10 +7,10 @@ from typing import Any
 
 from ..errors import UserError
 from ..evaluation.corpus import COPY_ROW
-from ..evaluation.curves import plot, summarise
 from ..evaluation.evaluate import SIGNIFICANT
 from ..evaluation.training_log import LOWER_IS_BETTER, TrainingLog
 from . import comparison, context, costs, figures, inside, overview, scores
+from .curves import plot, summarise
 from .document import Block, Document, FigureBlock, ListBlock, Section, slug
 from .runs import Run, ScoredSet
 from .samples import samples_block

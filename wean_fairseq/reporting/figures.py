@@ -1,17 +1,16 @@
 """The figures of the papers, drawn: attention, granularities, copying, topics, layers of BERT, neighbours.
 
 Each function returns a matplotlib figure; `style.write_figure` calls it within the project's style.
-Learning curves are drawn by `wean_fairseq.evaluation.curves.plot`.
+Learning curves are drawn by `curves.plot`.
 """
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..errors import UserError
-from ..evaluation.granularity import Sentence, plot
-from ..evaluation.pictures import new_figure
+from ..evaluation.granularity import Sentence
 from .dumps import END, Attention, Coverage, Provenance
-from .style import COLOURS, SHADES, printable
+from .style import COLOURS, SHADES, new_figure, printable
 
 _WORD = 0.34  # inches that a word takes
 _LONGEST = 24  # characters of a label
@@ -40,6 +39,14 @@ def _heat_map(
     return image
 
 
+def _write_numbers(panel: Any, values: list[list[float]], limits: tuple[float, float], size: float | str) -> None:
+    """Each number of a heat map in its cell, in an ink that is read on every shade."""
+    for row, numbers in enumerate(values):
+        for column, number in enumerate(numbers):
+            ink = "white" if number - limits[0] > 0.7 * (limits[1] - limits[0]) else "black"
+            panel.text(column, row, f"{number:.2f}", ha="center", va="center", color=ink, fontsize=size)
+
+
 def _size(rows: int, columns: int) -> tuple[float, float]:
     return max(3.6, 2.0 + _WORD * columns), max(1.9, 1.1 + 0.27 * rows)
 
@@ -59,8 +66,27 @@ def attention(sentences: Sequence[Attention]) -> Any:
 
 
 def granularity(sentences: Sequence[Sentence]) -> Any:
-    """z of the words, a sentence a panel: a layer a row."""
-    return plot([sentence._replace(words=labels(sentence.words)) for sentence in sentences])
+    """z of the words, a sentence a panel: a layer a row, the lowest at the bottom. Empty sentences are left out.
+
+    Raises:
+        UserError: if there are no others.
+    """
+    shown = [sentence for sentence in sentences if sentence.words and sentence.granularity]
+    if not shown:
+        raise UserError("the sentences have no words, so there is nothing to draw; choose other ones.")
+    longest = max(len(sentence.words) for sentence in shown)
+    figure, axes = new_figure(len(shown), 1, (max(7.2, 1.5 + _WORD * longest), 1.9 * len(shown)))
+    for panel, sentence in zip(axes[:, 0], shown, strict=True):
+        layers = sorted(sentence.granularity, key=int)
+        values = [sentence.granularity[layer] for layer in layers]
+        _heat_map(panel, values, layers, sentence.words)
+        _write_numbers(panel, values, (0.0, 1.0), 6)
+        panel.invert_yaxis()
+        panel.set_ylabel("layer")
+        if sentence.number:
+            panel.set_title(f"sentence {sentence.number}", loc="left", fontsize="small")
+    figure.colorbar(axes[0, 0].images[0], ax=axes, label="z: 0 = template, 1 = detail", shrink=0.6)
+    return figure
 
 
 def provenance(sentences: Sequence[Provenance]) -> Any:
@@ -127,10 +153,7 @@ def layer_weights(weights: list[list[float]]) -> Any:
     panel = axes[0, 0]
     limits = (min(0.0, *(min(row) for row in weights)), max(max(row) for row in weights))
     image = _heat_map(panel, weights, rows, columns, limits)
-    for row, values in enumerate(weights):
-        for column, value in enumerate(values):
-            colour = "white" if value - limits[0] > 0.55 * (limits[1] - limits[0]) else "black"
-            panel.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour, fontsize="small")
+    _write_numbers(panel, weights, limits, "small")
     panel.set_xticks(range(len(columns)), columns, rotation=0, ha="center", rotation_mode="default")
     panel.set_xlabel("layer of BERT")
     panel.set_ylabel("layer of the decoder")

@@ -1,45 +1,62 @@
-"""``wean-plot``: the papers' figures, from a checkpoint and text or from the dumps of ``fairseq-generate``."""
+"""``wean-plot``: the papers' figures, from a checkpoint and text, the dumps of ``fairseq-generate`` or logs."""
 
 import argparse
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..checkpoints.export import is_export
-from ..console import command_parser, configure_logging, exit_status, whole_number
+from ..console import command_parser, configure_logging, exit_status, split_name, whole_number
 from ..errors import UserError
 from ..evaluation import granularity as granularities
-from ..evaluation.layer_mixture import load_mixture
-from ..evaluation.neighbours import EMBEDDING, load_embedding
-from ..evaluation.text_files import decode_lines, read_lines
-from . import figures, trace
+from ..evaluation.system_arguments import paths_of
+from ..evaluation.text_files import check_outputs, decode_lines, read_lines, write_atomically
+from . import curves, figures
 from .dumps import kind_of_dump, read_provenance
 from .style import write_figure
 
 _EXAMPLES = """examples:
+  wean-plot curves WEAN=wean/train.log Seq2seq=seq2seq/train.log --output curves
   wean-plot attention --checkpoint checkpoint_best.pt --data RUN/bin --text sentences.txt --output attention
   wean-plot granularity --dump z.jsonl --output z             (of fairseq-generate --granularity-dump z.jsonl)
   wean-plot provenance --dump copied.jsonl --lines 1 5 --output copied      (of --copy-provenance copied.jsonl)
   wean-plot coverage --checkpoint mta/checkpoint_best.pt --data RUN/bin --text topics.txt --output coverage
   wean-plot layers checkpoint_best.pt --output layers
   wean-plot neighbours quickly build --checkpoint checkpoint_best.pt --dict RUN/bin/dict.src.txt --output near
-
-Every figure is written as OUTPUT.png and OUTPUT.svg. Text is what a checkpoint was trained on: tokenised, in its
-pieces. For a folder of wean-export it is running text.
+Every figure is written as OUTPUT.png and OUTPUT.svg, and the numbers of curves, granularity (means of function and
+content words), layers and neighbours as OUTPUT.tsv. Text is what a checkpoint was trained on: tokenised, in its pieces.
+For a folder of wean-export it is running text.
 """
 _CHECKPOINT = "checkpoint of fairseq-train, or folder of wean-export"
 
-#: Draws a matplotlib figure.
-Drawing = Callable[[], Any]
+
+class Drawing(NamedTuple):
+    """A figure, and what is told beside it.
+
+    Attributes:
+        draw: returns a matplotlib figure.
+        table: its numbers, a row each below the heads; empty = they are not kept.
+        notes: lines to print.
+    """
+
+    draw: Callable[[], Any]
+    table: Sequence[Sequence[str]] = ()
+    notes: Sequence[str] = ()
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command line."""
-    description = "Draw attention, granularities, copying, topic coverage, BERT's layers or neighbours of words."
+    description = (
+        "Draw curves, attention, granularities, copying, topic coverage, BERT's layers or neighbours of words."
+    )
     parser = command_parser("wean-plot", description, _EXAMPLES)
     commands = parser.add_subparsers(dest="figure", required=True, metavar="FIGURE")
+    logged = commands.add_parser("curves", help="validation curves of trainings")
+    logged.add_argument("logs", nargs="+", metavar="NAME=LOG", help="fairseq-train's --log-file of each system")
+    logged.add_argument("--metric", nargs="+", default=["bleu"], help="logged values to draw (default: bleu)")
+    logged.add_argument("--subset", default="valid", help="validation subset (default: valid)")
+    logged.add_argument("--training", action="store_true", help="draw the training's own values as a thin line, too")
     helps = {
         "attention": "what each output word attends to in the source",
         "granularity": "z of each word in every layer (C-DNPG)",
@@ -69,10 +86,13 @@ def build_parser() -> argparse.ArgumentParser:
     near.add_argument("words", nargs="+", metavar="WORD", help="words of the dictionary")
     near.add_argument("--checkpoint", required=True, metavar="FILE", help=_CHECKPOINT)
     near.add_argument("--dict", required=True, dest="dictionary", metavar="FILE", help="its dictionary, dict.src.txt")
-    near.add_argument("--embedding", default=EMBEDDING, help="which matrix of the checkpoint (default: %(default)s)")
+    near.add_argument("--embedding", metavar="NAME", help="which matrix of the checkpoint (default: the encoder's)")
     near.add_argument("--number", type=whole_number(1), default=5, help="neighbours a word (default: %(default)s)")
+    near.add_argument("--synonyms", metavar="FILE", help="sets of synonyms, one a line: count how many are found")
     for command in commands.choices.values():
-        command.add_argument("--output", required=True, metavar="STEM", help="writes STEM.png and STEM.svg")
+        command.add_argument(
+            "--output", required=True, metavar="STEM", help="writes STEM.png, STEM.svg and, of some, STEM.tsv"
+        )
     return parser
 
 
@@ -82,12 +102,45 @@ def drawing(args: argparse.Namespace) -> Drawing:
     Raises:
         UserError: if a file is missing or does not fit.
     """
+    if args.figure == "curves":
+        return _curves(args)
     if args.figure == "layers":
-        return partial(figures.layer_weights, load_mixture(args.checkpoint).tolist())
+        from ..evaluation import layer_mixture
+
+        weights = layer_mixture.load_mixture(args.checkpoint)
+        return Drawing(partial(figures.layer_weights, weights.tolist()), layer_mixture.table(weights))
     if args.figure == "neighbours":
-        near = load_embedding(args.checkpoint, args.dictionary, args.embedding)
-        return partial(figures.neighbours, near.look_up(args.words, args.number))
+        return _neighbours(args)
     return _drawing_of_dump(args) if getattr(args, "dump", None) else _drawing_of_checkpoint(args)
+
+
+def _curves(args: argparse.Namespace) -> Drawing:
+    logs = [split_name(argument, "", "LOG") for argument in args.logs]
+    histories = [curves.read_history(name, path, args.subset) for name, path in logs]
+    curves.check_metrics(histories, args.metric)
+    notes = [curves.summarise(history, metric) for metric in args.metric for history in histories]
+    draw = partial(curves.plot, histories, args.metric, training=args.training)
+    return Drawing(draw, curves.table(histories, args.metric), notes)
+
+
+def _neighbours(args: argparse.Namespace) -> Drawing:
+    from ..evaluation.neighbours import EMBEDDING, chance_baseline, load_embedding
+
+    near = load_embedding(args.checkpoint, args.dictionary, args.embedding or EMBEDDING)
+    found = near.look_up(args.words, args.number)
+    table = [["word", "neighbour", "cosine"]]
+    table += [[word, other, f"{cosine:.4f}"] for word, others in found for other, cosine in others]
+    width = max(map(len, args.words))
+    notes = ["  ".join([f"{word:<{width}}", *(f"{n} {cosine:.2f}" for n, cosine in others)]) for word, others in found]
+    if args.synonyms:
+        sets = [set(line.split()) for line in read_lines(args.synonyms)]
+        hits, asked = near.synonyms_found(sets, args.number)
+        chance, _ = chance_baseline(near.words, sets, args.number)
+        notes.append(
+            f"{hits} of {asked} words with synonyms have one of them among their {args.number} nearest neighbours "
+            f"({chance} in a random embedding)"
+        )
+    return Drawing(partial(figures.neighbours, found), table, notes)
 
 
 def _drawing_of_dump(args: argparse.Namespace) -> Drawing:
@@ -98,12 +151,17 @@ def _drawing_of_dump(args: argparse.Namespace) -> Drawing:
         flag = "--granularity-dump" if args.figure == "granularity" else "--copy-provenance"
         raise UserError(f"{args.dump} is not what {flag} writes, so there is no {args.figure} to draw.")
     if args.figure == "granularity":
-        return partial(figures.granularity, _select_lines(args, granularities.read_dump(args.dump)))
-    return partial(figures.provenance, _select_lines(args, list(read_provenance(args.dump).values())))
+        sentences = granularities.read_dump(args.dump)
+        shown = _select_lines(args, sentences)
+        return Drawing(partial(figures.granularity, shown), granularities.layer_table(sentences))
+    return Drawing(partial(figures.provenance, _select_lines(args, list(read_provenance(args.dump).values()))))
 
 
 def _drawing_of_checkpoint(args: argparse.Namespace) -> Drawing:
     """Figures of sentences that the checkpoint writes now."""
+    from ..checkpoints.export import is_export
+    from . import trace
+
     if not (args.checkpoint and args.text and (args.data or is_export(args.checkpoint))):
         raise UserError(f"{args.figure} needs --checkpoint FILE, --data DIR and --text FILE.")
     lines = decode_lines(sys.stdin.buffer.read(), "standard input") if args.text == "-" else read_lines(args.text)
@@ -114,12 +172,13 @@ def _drawing_of_checkpoint(args: argparse.Namespace) -> Drawing:
     model = trace.load(args.checkpoint, args.data, **options)
     if args.figure == "granularity":
         found = zip(numbered, trace.granularity(model, lines, args.beam), strict=True)
-        return partial(figures.granularity, [sentence._replace(number=number) for (number, _), sentence in found])
+        sentences = [sentence._replace(number=number) for (number, _), sentence in found]
+        return Drawing(partial(figures.granularity, sentences), granularities.layer_table(sentences))
     if args.figure == "provenance":
-        return partial(figures.provenance, trace.provenance(model, lines, args.beam))
+        return Drawing(partial(figures.provenance, trace.provenance(model, lines, args.beam)))
     if args.figure == "attention":
-        return partial(figures.attention, trace.attention(model, lines, args.beam))
-    return partial(figures.coverage, trace.coverage(model, lines, args.beam, length))
+        return Drawing(partial(figures.attention, trace.attention(model, lines, args.beam)))
+    return Drawing(partial(figures.coverage, trace.coverage(model, lines, args.beam, length)))
 
 
 def _select_lines(args: argparse.Namespace, items: Sequence[Any]) -> list[Any]:
@@ -132,15 +191,29 @@ def _select_lines(args: argparse.Namespace, items: Sequence[Any]) -> list[Any]:
     return [items[number - 1] for number in args.lines]
 
 
+def plot(args: argparse.Namespace) -> str:
+    """Draw a figure; the notes on it, and the files that were written, a line each.
+
+    Raises:
+        UserError: if something cannot be read, drawn or written.
+    """
+    stem = Path(args.output)
+    inputs = [getattr(args, name, None) for name in ("checkpoint", "dictionary", "dump", "synonyms", "text")]
+    inputs += paths_of(getattr(args, "logs", ()))
+    check_outputs({f"the {kind} of --output:": f"{stem}.{kind}" for kind in ("png", "svg", "tsv")}, inputs)
+    figure = drawing(args)
+    paths = write_figure(figure.draw, stem)
+    if figure.table:
+        paths.append(Path(f"{stem}.tsv"))
+        write_atomically(paths[-1], "".join("\t".join(row) + "\n" for row in figure.table))
+    return "".join(f"{line}\n" for line in [*figure.notes, *paths])
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status (0 fine, 2 a request that cannot be fulfilled)."""
     args = build_parser().parse_args(arguments)
     configure_logging("wean-plot")
-
-    def work() -> str:
-        return "".join(f"{path}\n" for path in write_figure(drawing(args), Path(args.output)))
-
-    return exit_status("wean-plot", work)
+    return exit_status("wean-plot", lambda: plot(args))
 
 
 if __name__ == "__main__":

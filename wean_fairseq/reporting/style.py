@@ -3,6 +3,7 @@
 Legends and sizes are meant for print at the width of a page's column: nothing is smaller than about 7 points there.
 """
 
+import io
 import logging
 import unicodedata
 import warnings
@@ -12,14 +13,22 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
-from ..evaluation.curves import STYLES
-from ..evaluation.pictures import save
 from ..evaluation.text_files import read_table
 from ..evaluation.tokenizers import has_chinese
+from ..storage.files import write_whole
 
 logger = logging.getLogger(__name__)
 
-#: Okabe and Ito's colours, which can be told apart by everybody.
+#: Okabe and Ito's colours, which can be told apart by everybody; a line's marks and dashes say the same again.
+STYLES = (
+    ("#0072B2", "o", "-"),
+    ("#D55E00", "s", "--"),
+    ("#009E73", "^", "-."),
+    ("#CC79A7", "D", ":"),
+    ("#E69F00", "v", "-"),
+    ("#56B4E9", "P", "--"),
+    ("#000000", "X", "-."),
+)
 COLOURS = tuple(colour for colour, _, _ in STYLES)
 #: One hue that reads the same for the colour-blind and in grey; dark = much.
 SHADES = "Blues"
@@ -34,6 +43,7 @@ _SETTINGS: dict[str, Any] = {
     "font.size": 10,
     "legend.frameon": False,
     "svg.fonttype": "path",  # the reader may not have the font
+    "svg.hashsalt": "wean_fairseq",  # ids are random without it, and the same figure is not the same file
     "text.parse_math": False,  # a word may hold dollar signs
 }
 #: Unicode's embeddings, overrides and isolates.
@@ -87,6 +97,22 @@ def _name_font(font: str | None) -> None:
     )
 
 
+def new_figure(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Any, Any]:
+    """A matplotlib figure of panels, which knows no window system.
+
+    Args:
+        size: width and height of the whole, in inches.
+        options: of ``Figure.subplots``.
+
+    Returns:
+        The figure, and the axes of its panels by row and column.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(size, layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
 def write_figure(draw: Callable[[], Any], stem: Path) -> list[Path]:
     """Draw a matplotlib figure in the project's style, and write it as ``stem.png`` and ``stem.svg``.
 
@@ -99,7 +125,7 @@ def write_figure(draw: Callable[[], Any], stem: Path) -> list[Path]:
     import matplotlib as mpl
     from matplotlib.text import Text
 
-    paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in ("png", "svg")]
+    paths = [Path(f"{stem}.{suffix}") for suffix in ("png", "svg")]
     font = chinese_font()
     settings: Any = {**_SETTINGS, "font.family": ["DejaVu Sans", *([font] if font else [])]}
     with mpl.rc_context(settings), warnings.catch_warnings():
@@ -111,8 +137,15 @@ def write_figure(draw: Callable[[], Any], stem: Path) -> list[Path]:
             _name_font(font)
         try:
             stem.parent.mkdir(parents=True, exist_ok=True)
+            for path in paths:
+                _save(figure, path)
         except OSError as error:
-            raise UserError(f"cannot make {stem.parent}: {error.strerror}.") from None
-        for path in paths:
-            save(figure, path, _RESOLUTION)
+            raise UserError(f"{stem} cannot be written ({error.strerror}); choose another place.") from error
     return paths
+
+
+def _save(figure: Any, path: Path) -> None:
+    """Write a figure in the format that the name ends with; the same one is the same file, whenever it is drawn."""
+    content, dates = io.BytesIO(), {"Date": None} if path.suffix == ".svg" else {}
+    figure.savefig(content, format=path.suffix[1:], dpi=_RESOLUTION, metadata=dates)
+    write_whole(path, lambda file: file.write(content.getbuffer()))

@@ -1,12 +1,15 @@
 """Pictures and means of z from a dump: pieces joined, kinds of words told apart, what is no dump refused."""
 
 import json
-import re
+from pathlib import Path
 
 import pytest
 from matplotlib.colors import to_rgb
 
+from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation import granularity
+from wean_fairseq.reporting import figures
+from wean_fairseq.reporting.plot_cli import main
 
 ENTRIES = [  # out of order, as batches are
     {"id": 1, "source": ["##ly", "##s", "7", "</s>"], "source_granularity": {"2": [0.5, 0.7, 0.0, 0.9]}},
@@ -33,10 +36,11 @@ def test_pieces_are_joined_and_special_symbols_left_out(dump):
     assert second.granularity == {"2": [pytest.approx(0.6), 0.0]}
 
 
-def test_means_are_of_function_and_content_words(dump, capsys):
+def test_a_picture_is_written_and_the_means_of_function_and_content_words(dump):
     """By hand: "is" and "in" are function words, "cat" is content, numbers and what is no word are neither."""
-    assert granularity.main([dump]) == 0
-    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert main(["granularity", "--dump", dump, "--number", "1", "--output", dump]) == 0
+    assert Path(f"{dump}.png").read_bytes().startswith(b"\x89PNG")
+    lines = [line.split("\t") for line in Path(f"{dump}.tsv").read_text(encoding="utf-8").splitlines()]
     assert lines[1] == ["1", "0.2000", "0.3000", "0.1000", "", "2", "1"]
     assert lines[2] == ["2", "0.1000", "0.7500", "0.6500", "", "2", "1"]
 
@@ -46,22 +50,25 @@ def test_the_standard_error_is_that_of_a_difference_of_means():
     assert granularity.standard_error([0.1, 0.3], [0.2, 0.6]) == pytest.approx(0.05**0.5)
 
 
-def test_a_picture_is_written(dump, tmp_path):
-    assert granularity.main([dump, "--output", str(tmp_path / "z.png")]) == 0
-    assert (tmp_path / "z.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_a_picture_names_its_sentences_and_says_its_numbers(dump):
-    figure = granularity.plot(granularity.read_dump(dump))
+    figure = figures.granularity(granularity.read_dump(dump))
     first, second, _ = figure.axes
     assert [panel.get_title(loc="left") for panel in (first, second)] == ["sentence 1", "sentence 2"]
     assert [text.get_text() for text in first.texts] == ["0.10", "0.30", "0.30", "0.00", "0.75", "0.20"]
+    assert first.get_ylim() == (-0.5, 1.5)  # the lowest layer at the bottom
+
+
+def test_sentences_without_words_are_not_drawn():
+    empty, full = granularity.Sentence([], {"1": []}), granularity.Sentence(["x"], {"1": [0.5]})
+    assert len(figures.granularity([empty, full]).axes) == 2  # a panel and the colours
+    with pytest.raises(UserError, match="the sentences have no words"):
+        figures.granularity([empty])
 
 
 def test_numbers_can_be_read_on_every_shade():
     """WCAG 2.2 wants a contrast of 4.5."""
     steps = [number / 40 for number in range(41)]
-    panel = granularity.plot([granularity.Sentence(["x"] * 41, {"1": steps})]).axes[0]
+    panel = figures.granularity([granularity.Sentence(["x"] * 41, {"1": steps})]).axes[0]
     for text, z in zip(panel.texts, steps, strict=True):
         shade, ink = (luminance(colour) for colour in (panel.images[0].to_rgba(z), to_rgb(text.get_color())))
         assert (max(shade, ink) + 0.05) / (min(shade, ink) + 0.05) >= 4.5
@@ -91,15 +98,8 @@ def test_sentences_are_spread_over_the_file():
         ('{"id": 0, "source": ["</s>"], "source_granularity": {"1": [0.5]}}\n', "has no words with granularities"),
     ],
 )
-def test_what_is_no_dump_is_refused(tmp_path, capsys, content, message):
+def test_what_is_no_dump_is_refused(tmp_path, content, message):
     path = tmp_path / "dump"
     path.write_text(content)
-    assert granularity.main([str(path)]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("granularity: error: ")
-    assert re.search(message, error)
-
-
-def test_a_picture_that_cannot_be_written_is_one_sentence(dump, tmp_path, capsys):
-    assert granularity.main([dump, "--output", str(tmp_path / "no" / "z.png")]) == 2
-    assert "cannot write" in capsys.readouterr().err
+    with pytest.raises(UserError, match=message):
+        granularity.read_dump(str(path))

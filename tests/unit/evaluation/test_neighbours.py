@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from wean_fairseq.errors import UserError
-from wean_fairseq.evaluation.neighbours import EMBEDDING, chance_baseline, load_embedding, main
+from wean_fairseq.evaluation.neighbours import EMBEDDING, chance_baseline, load_embedding
+from wean_fairseq.reporting.plot_cli import main
 
 WORDS = ["big", "large", "car", "automobile", "alone"]
 # Two pairs of near directions and one word by itself; rows are not of length 1 on purpose.
@@ -55,17 +56,20 @@ def test_command_line(files, tmp_path, capsys):
     synonyms.write_text("big large\ncar automobile\n", encoding="utf-8")
     checkpoint, dictionary = files
     arguments = ["--checkpoint", checkpoint, "--dict", dictionary, "--number", "1", "--synonyms", str(synonyms)]
-    assert main([*arguments, "big", "car"]) == 0
+    assert main(["neighbours", "big", "car", *arguments, "--output", str(tmp_path / "near")]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["big", "large", "0.99"]
     assert lines[1].split() == ["car", "automobile", "1.00"]
     assert lines[2].startswith("4 of 4 words with synonyms")
+    table = (tmp_path / "near.tsv").read_text(encoding="utf-8").splitlines()
+    assert table[:2] == ["word\tneighbour\tcosine", "big\tlarge\t0.9935"]  # 9 / sqrt(1.01 * 81.25)
 
 
-def test_an_unknown_word_is_named(files, capsys):
+def test_an_unknown_word_is_named(files, tmp_path, capsys):
     checkpoint, dictionary = files
-    assert main(["--checkpoint", checkpoint, "--dict", dictionary, "huge"]) == 2
-    assert capsys.readouterr().err == "neighbours: error: the dictionary does not have 'huge'; ask for words it has.\n"
+    arguments = ["--checkpoint", checkpoint, "--dict", dictionary, "--output", str(tmp_path / "near")]
+    assert main(["neighbours", "huge", *arguments]) == 2
+    assert capsys.readouterr().err == "wean-plot: error: the dictionary does not have 'huge'; ask for words it has.\n"
 
 
 def test_another_dictionary_is_refused(files, tmp_path):

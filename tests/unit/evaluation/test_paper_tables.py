@@ -142,7 +142,7 @@ def test_weights_are_counted(run: Run) -> None:
         ["Seq2seq", "ours", "12.85", "12.85", "2.05", "C1"],
         ["WEAN", "ours", "0.13", "0.13", "0.52", "C1"],
     ]
-    assert "`python -m wean_fairseq.evaluation.parameters`" in legend(text)["C1"]
+    assert "`wean-evaluate parameters`" in legend(text)["C1"]
 
 
 def test_unread_tables_have_no_numbers(run: Run) -> None:

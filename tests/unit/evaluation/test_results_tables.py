@@ -7,6 +7,7 @@ import pytest
 
 from wean_fairseq.evaluation import results
 from wean_fairseq.evaluation.cli import main
+from wean_fairseq.evaluation.evaluate import Evaluation
 
 EVALUATION = {
     "systems": {
@@ -65,9 +66,14 @@ def test_tables_are_generated_and_checked(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_cell_shows_runs_intervals_and_what_is_no_number() -> None:
-    cell = {"score": 12.345, "runs": [12.0, 12.69], "deviation": 0.488, "ci": [11.0, 13.0]}
-    assert results._cell(cell) == "12.35 ± 0.49 [11.00, 13.00]"
-    assert results._cell({"score": None, "ci": None}) == "–"
+    """By hand: the deviation of 12 and 12.69 is 0.69 over the root of 2."""
+    cells = {
+        "bleu": {"score": 12.345, "runs": [12.0, 12.69], "deviation": 0.488, "ci": [11.0, 13.0], "signature": "s"},
+        "d": {"score": None, "ci": None, "signature": "s"},
+    }
+    scored = Evaluation.from_json({"systems": {"X": cells}, "data": {"sentences": 1, "references": 1}})
+    text = results.render({"seed": 1, "command": "x"}, scored, [], "doc.md")
+    assert "| X | 12.35 ± 0.49 [11.00, 13.00] | – |" in text
 
 
 @pytest.mark.parametrize(

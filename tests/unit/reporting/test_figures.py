@@ -189,7 +189,8 @@ def test_layers_and_neighbours_are_drawn_from_checkpoints(tmp_path, capsys):
     near = ["neighbours", "one", "--checkpoint", str(words), "--dict", str(tmp_path / "dict.txt")]
     assert main([*near, "--output", str(tmp_path / "b")]) == 0
     printed = capsys.readouterr().out.splitlines()
-    assert printed == [str(tmp_path / f"{name}.{suffix}") for name in "ab" for suffix in ("png", "svg")]
+    files = {name: [str(tmp_path / f"{name}.{suffix}") for suffix in ("png", "svg", "tsv")] for name in "ab"}
+    assert printed == [*files["a"], "one  two 1.00  three 0.00", *files["b"]]
     assert (tmp_path / "b.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -1,11 +1,13 @@
 """Learning curves: reading fairseq's logs in each of its formats, and the picture."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from wean_fairseq.errors import UserError
-from wean_fairseq.evaluation.curves import check_metrics, main, read_history, render_table, summarise
+from wean_fairseq.reporting.curves import check_metrics, read_history, summarise, table
+from wean_fairseq.reporting.plot_cli import main
 
 # 4 updates an epoch, validated every 2; lines as fairseq 0.12 writes them to --log-file (without the time in front).
 SIMPLE = """\
@@ -104,40 +106,42 @@ def test_summary_knows_which_way_is_better(log):
 
 
 def test_table(log):
-    table = render_table([read_history("WEAN", log(SIMPLE))], ["bleu", "loss"])
-    assert table.splitlines()[:2] == ["system\tepoch\tupdates\tbleu\tloss", "WEAN\t0.500\t2\t10.5\t8"]
+    rows = table([read_history("WEAN", log(SIMPLE))], ["bleu", "loss"])
+    assert rows[:2] == [["system", "epoch", "updates", "bleu", "loss"], ["WEAN", "0.500", "2", "10.5", "8"]]
 
 
 def test_command_line_writes_picture_and_numbers(log, tmp_path, capsys):
-    output = tmp_path / "curves.png"
+    stem = tmp_path / "curves"
     logs = [f"WEAN={log(SIMPLE)}", f"Seq2seq={log(JSON, 'other.log')}"]
-    assert main([*logs, "--output", str(output), "--metric", "bleu", "loss", "--training", "--title", "Two"]) == 0
-    assert output.read_bytes().startswith(b"\x89PNG")
+    assert main(["curves", *logs, "--output", str(stem), "--metric", "bleu", "loss", "--training"]) == 0
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert len((tmp_path / "curves.tsv").read_text(encoding="utf-8").splitlines()) == 7
-    assert "Seq2seq: best bleu 20.25" in capsys.readouterr().out
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[1].startswith("Seq2seq: best bleu 20.25")
+    assert printed[-3:] == [f"{stem}.{kind}" for kind in ("png", "svg", "tsv")]
 
 
 def test_the_same_curves_are_the_same_file(log, tmp_path):
-    for name in ("one.svg", "two.svg"):
-        assert main([f"WEAN={log(SIMPLE)}", "--output", str(tmp_path / name)]) == 0
+    for name in ("one", "two"):
+        assert main(["curves", f"WEAN={log(SIMPLE)}", "--output", str(tmp_path / name)]) == 0
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train.log"], "NAME=FILE"),
+        (["train.log"], "NAME=LOG"),
         (["WEAN=/nowhere/train.log"], "/nowhere/train.log does not exist"),
     ],
 )
 def test_errors_are_one_sentence(arguments, message, tmp_path, capsys):
-    message = message.replace("FILE", "LOG")
-    assert main([*arguments, "--output", str(tmp_path / "x.png")]) == 2
+    assert main(["curves", *arguments, "--output", str(tmp_path / "x")]) == 2
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
 
 
 def test_an_output_that_cannot_be_written(log, capsys):
-    assert main([f"WEAN={log(SIMPLE)}", "--output", "/nowhere/x.png"]) == 2
-    assert "cannot write /nowhere/x.png" in capsys.readouterr().err
+    folder = Path(log(SIMPLE))
+    assert main(["curves", f"WEAN={folder}", "--output", str(folder / "x")]) == 2
+    assert f"{folder / 'x.png'} cannot be written (train.log is no folder)" in capsys.readouterr().err

@@ -1,33 +1,12 @@
-"""Validation curves of several trainings in one picture, from the logs that fairseq wrote.
+"""Validation curves of several trainings in one picture, from the logs that fairseq wrote in any of its formats."""
 
-    python -m wean_fairseq.evaluation.curves WEAN=a/train.log Seq2seq=b/train.log --output curves.png
-
-Reads ``--log-file`` in every log format of fairseq-train. The numbers go into a .tsv beside the picture.
-"""
-
-import argparse
-import logging
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from ..console import exit_status, split_name
 from ..errors import UserError
-from .pictures import new_figure, save
-from .text_files import check_outputs, write_atomically
-from .training_log import LOWER_IS_BETTER, NEAR_BEST, LogLine, TrainingLog, read_log
+from ..evaluation.training_log import LOWER_IS_BETTER, NEAR_BEST, LogLine, TrainingLog, read_log
+from .style import STYLES, new_figure
 
-# Okabe and Ito's colours can be told apart by everybody; shape and dashes say the same again.
-STYLES = (
-    ("#0072B2", "o", "-"),
-    ("#D55E00", "s", "--"),
-    ("#009E73", "^", "-."),
-    ("#CC79A7", "D", ":"),
-    ("#E69F00", "v", "-"),
-    ("#56B4E9", "P", "--"),
-    ("#000000", "X", "-."),
-)
 _LABELS = {"bleu": "BLEU", "loss": "loss (bits per token)", "nll_loss": "negative log-likelihood", "ppl": "perplexity"}
 
 
@@ -68,17 +47,17 @@ def summarise(history: TrainingLog, metric: str) -> str:
     return f"{text}, {NEAR_BEST:.0%} of it by epoch {history.near_best(metric).epoch:.2f}"
 
 
-def render_table(histories: list[TrainingLog], metrics: Sequence[str]) -> str:
-    """All validations as tab-separated values."""
-    rows = ["\t".join(("system", "epoch", "updates", *metrics))]
+def table(histories: list[TrainingLog], metrics: Sequence[str]) -> list[list[str]]:
+    """All validations, a row each below the heads."""
+    rows = [["system", "epoch", "updates", *metrics]]
     for history in histories:
         for point in history.valid:
             values = [f"{point.values[metric]:g}" if metric in point.values else "" for metric in metrics]
-            rows.append("\t".join((history.name, f"{point.epoch:.3f}", str(point.updates), *values)))
-    return "\n".join(rows) + "\n"
+            rows.append([history.name, f"{point.epoch:.3f}", str(point.updates), *values])
+    return rows
 
 
-def plot(histories: list[TrainingLog], metrics: Sequence[str], *, title: str = "", training: bool = False) -> Any:
+def plot(histories: list[TrainingLog], metrics: Sequence[str], *, training: bool = False) -> Any:
     """A matplotlib figure with a panel a metric; with ``training`` the training's own values too, in a thin line."""
     figure, axes = new_figure(1, len(metrics), (6.4 * len(metrics), 4.4))
     for panel, metric in zip(axes[0], metrics, strict=True):
@@ -88,11 +67,8 @@ def plot(histories: list[TrainingLog], metrics: Sequence[str], *, title: str = "
         panel.set_ylabel(f"validation {_LABELS.get(metric, metric)}" if not training else _LABELS.get(metric, metric))
         panel.set_xlim(left=0)
         panel.grid(color="0.9")
-        panel.spines[["right", "top"]].set_visible(False)
-        panel.legend(frameon=False)
+        panel.legend()
         _add_updates(panel, histories)
-    if title:
-        figure.suptitle(title)
     return figure
 
 
@@ -120,36 +96,3 @@ def _add_updates(panel: Any, histories: list[TrainingLog]) -> None:
     top = panel.secondary_xaxis("top", functions=(lambda epoch: epoch * rate, lambda updates: updates / rate))
     top.set_xlabel("updates", fontsize="small")
     top.tick_params(labelsize="small")
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m wean_fairseq.evaluation.curves",
-        description="Draw the validation curves of several trainings from fairseq's logs.",
-    )
-    parser.add_argument("logs", nargs="+", metavar="NAME=LOG", help="fairseq-train's --log-file of each system")
-    parser.add_argument("--output", required=True, metavar="FILE.png", help="picture to write; numbers go to FILE.tsv")
-    parser.add_argument("--metric", nargs="+", default=["bleu"], help="logged values to draw (default: bleu)")
-    parser.add_argument("--subset", default="valid", help="validation subset (default: valid)")
-    parser.add_argument("--training", action="store_true", help="draw the training's own values as a thin line, too")
-    parser.add_argument("--title", default="", help="text above the picture")
-    args = parser.parse_args(arguments)
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)
-
-    def work() -> str:
-        logs = [split_name(argument, "", "LOG") for argument in args.logs]
-        numbers = Path(args.output).with_suffix(".tsv")
-        check_outputs({"--output": args.output, "the numbers of --output:": numbers}, [path for _, path in logs])
-        histories = [read_history(name, path, args.subset) for name, path in logs]
-        check_metrics(histories, args.metric)
-        save(plot(histories, args.metric, title=args.title, training=args.training), args.output)
-        write_atomically(numbers, render_table(histories, args.metric))
-        lines = [summarise(history, metric) for metric in args.metric for history in histories]
-        return "".join(f"{line}\n" for line in [*lines, f"picture: {args.output}"])
-
-    return exit_status("curves", work)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
