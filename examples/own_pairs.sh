@@ -81,7 +81,7 @@ done
 without_pieces test
 samples test 20
 score test "$(read_text test)/test.tgt" -- --metric bleu sari rouge-l copy-rate length-ratio
-tool wean-report "$RUN" --output "$RUN/report" >"$RUN/report.log" || fail "the report" "$RUN/report.log"
+tool wean-report "$RUN" --output "$RUN/report" >"$RUN/report.log"
 
 if [[ ! -f $RUN/model/config.json ]]; then
   wean-export "$RUN/$ARCH/checkpoint_best.pt" --data "$(binary_data)" --text "$RUN/text" --output "$RUN/model" \

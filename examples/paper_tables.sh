@@ -13,8 +13,8 @@ set -euo pipefail
 ROOT=$(CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 : "${RESULTS:=$ROOT/results}" "${OUTPUT:=$ROOT/runs/paper_tables.md}" "${RELEASED:=}" "${TABLES:=}"
 export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
-command -v python >/dev/null || {
-  printf "paper_tables: error: python is not on PATH: run 'make setup' once, then 'source .venv/bin/activate'.\n" >&2
+command -v wean-evaluate >/dev/null || {
+  printf "paper_tables: error: wean-evaluate is not on PATH: run 'make setup' once, then 'source .venv/bin/activate'.\n" >&2
   exit 1
 }
 

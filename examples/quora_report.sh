@@ -20,8 +20,9 @@ suffix=$([[ $SMOKE != 1 ]] || echo -smoke)
 export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
 die() { printf 'quora_report: error: %s\n' "$*" >&2; exit 1; }
 
-command -v fairseq-train >/dev/null ||
-  die "fairseq-train is not on PATH: run 'make setup' once, then 'source .venv/bin/activate'."
+for name in fairseq-train wean-report; do
+  command -v "$name" >/dev/null || die "$name is not on PATH: run 'make setup' once, then 'source .venv/bin/activate'."
+done
 for family in $FAMILIES; do
   [[ -f $ROOT/examples/$family/quora.sh ]] || die "there is no recipe examples/$family/quora.sh."
 done

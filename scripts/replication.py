@@ -122,7 +122,7 @@ def are_complete(result: dict[str, Any], systems: set[str]) -> bool:
 
 
 def compare_words(check: dict[str, Any]) -> Outcome:
-    """Mean granularities of two kinds of words, layer by layer, from what ``evaluation.granularity`` printed."""
+    """Mean granularities of two kinds of words, layer by layer, from the table of ``wean-plot granularity``."""
     table = ROOT / "results" / f"{check['result']}.{check['granularity']}.granularity.tsv"
     texts, there = [], []
     for row in csv.DictReader(table.open(encoding="utf-8"), delimiter="\t"):

@@ -6,8 +6,7 @@
 #
 # Four steps; each leaves a stamp in .venv/.setup when it is complete, keyed by a checksum of what it depends on, so
 # that a second run starts at once. While a step changes .venv there is a file .venv/.setup/unfinished: if it is found
-# at the start, that step did not end, and .venv is made anew. Building fairseq-fixed, the long step, changes nothing
-# but its own folder and can be interrupted without losing the rest.
+# at the start, that step did not end, and .venv is made anew.
 set -euo pipefail
 # Ctrl-C must not let the script go on with a half-done step; what is unfinished is seen by the next run.
 trap 'exit 130' INT
@@ -18,7 +17,7 @@ cd -- "$ROOT"
 readonly ROOT
 readonly VENV=.venv
 readonly STATE=$VENV/.setup
-readonly LOG=$VENV/setup.log
+LOG=$VENV/setup.log
 readonly VENV_PYTHON=$VENV/bin/python
 readonly EXTRAS=dev,meteor,zh,stats,bert,vectors,inspect,fkgl,tensorboard
 readonly SUPPORTED="3.11 3.12 3.13"
@@ -216,9 +215,8 @@ fast_build() {
 }
 
 build_fairseq() {
-  STEP=3
-  if is_done fairseq "$PINS"; then return; fi
-  say "building fairseq-fixed from source (about a minute, once; log: $LOG)"
+  local LOG=$VENV/build.log
+  : >"$LOG"
   rm -rf -- "$STATE/wheels"
   fast_build
   # No build isolation: it would fetch the newest torch with all CUDA packages only to build. No CUDA_HOME: with it the
@@ -226,6 +224,35 @@ build_fairseq() {
   run "building fairseq-fixed" env -u CUDA_HOME PATH="$PWD/$STATE/build:$PATH" \
     CFLAGS="$BUILD_FLAGS ${CFLAGS:-}" CXXFLAGS="$BUILD_FLAGS ${CXXFLAGS:-}" DIST_EXTRA_CONFIG="$PWD/$STATE/build/setup.cfg" \
     "$VENV_PYTHON" -m pip wheel --no-deps --no-build-isolation -c constraints.txt -w "$STATE/wheels" fairseq-fixed
+}
+
+# Writes down what setup.py asks for, a line each, but for fairseq-fixed.
+readonly LIST_LIBRARIES='
+import sys
+import setuptools
+from distutils.core import run_setup
+from pathlib import Path
+
+project, extras = run_setup("setup.py", stop_after="init"), sys.argv[1].split(",")
+needed = [*project.install_requires, *(name for extra in extras for name in project.extras_require[extra])]
+Path(sys.argv[2]).write_text("".join(f"{name}\n" for name in needed if not name.startswith("fairseq-fixed")))
+'
+
+# The build leaves a processor idle half of its time. It is a process group of its own, and ends with this script.
+build_and_install_libraries() {
+  STEP=3
+  if is_done fairseq "$PINS"; then return; fi
+  say "building fairseq-fixed from source and installing all libraries meanwhile (two minutes; logs: $LOG, $VENV/build.log)"
+  local build
+  set -m
+  build_fairseq &
+  build=$!
+  set +m
+  trap 'kill -- -'"$build"' 2>/dev/null || true' EXIT
+  run "reading setup.py" "$VENV_PYTHON" -W ignore -c "$LIST_LIBRARIES" "$EXTRAS" "$STATE/libraries"
+  pip_install "installing the libraries" --no-build-isolation -r "$STATE/libraries"
+  wait "$build" || exit 1 # it has said why
+  trap - EXIT
   mark_done fairseq "$PINS"
 }
 
@@ -253,7 +280,7 @@ import wean_fairseq.models, wean_fairseq.tasks, wean_fairseq.evaluation.cli, wea
 install_plugin() {
   STEP=4
   if is_done plugin "$FULL"; then return; fi
-  say "installing wean_fairseq in development mode, its dependencies and the test tools (about a minute; log: $LOG)"
+  say "installing fairseq-fixed, and wean_fairseq in development mode (half a minute; log: $LOG)"
   pip_install "installing wean_fairseq" --no-build-isolation --find-links "$STATE/wheels" -e ".[$EXTRAS]"
   run "linking wean_fairseq" "$VENV_PYTHON" -I -c "$LINK_PLUGIN" "$ROOT/wean_fairseq"
   # Leaves the bytecode of what commands import, where the environment says that no program is to write any, too.
@@ -276,7 +303,7 @@ main() {
   if is_done plugin "$FULL"; then return; fi
   make_venv
   install_torch
-  build_fairseq
+  build_and_install_libraries
   install_plugin
   STEP=""
   say "ready after $((SECONDS - started)) s"

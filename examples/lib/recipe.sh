@@ -151,10 +151,13 @@ refuse_limits() {
   [[ -z ${LIMIT:-}${TEST_LIMIT:-} ]] || die "the data is generated here: give its size by $1, not by LIMIT."
 }
 
-# need_tools: the plugin must be installed where fairseq-train is.
+# need_tools: fairseq and the plugin must be installed.
 need_tools() {
-  command -v fairseq-train >/dev/null ||
-    die "fairseq-train is not on PATH: run 'make setup' once, then 'source .venv/bin/activate'."
+  local name
+  for name in fairseq-train wean-evaluate; do
+    command -v "$name" >/dev/null ||
+      die "$name is not on PATH: run 'make setup' once, then 'source .venv/bin/activate'."
+  done
 }
 
 # remember NAME=VALUE...: what the files in $RUN were made from; other values later would give a mixture.

@@ -32,7 +32,6 @@ from tests.fuzz.wrong_types import wrong_members
 from wean_fairseq.checkpoints import cli as checkpoints_cli
 from wean_fairseq.checkpoints import options as checkpoint_options
 from wean_fairseq.errors import UserError, sentence_of
-from wean_fairseq.evaluation import layer_mixture, neighbours
 from wean_fairseq.generation import cli as generation_cli
 from wean_fairseq.inspection import cli as inspection_cli
 from wean_fairseq.reporting import plot_cli, report_cli
@@ -226,10 +225,6 @@ TOOLS: dict[str, Callable[[Path, Path], int]] = {
     "wean-plot attention": _plot("attention", "--checkpoint", "{path}", "--data", "{data}", "--text", "{data}/text"),
     "wean-plot neighbours": _plot("neighbours", "w1", "--checkpoint", "{path}", "--dict", "{data}/dict.src.txt"),
     "wean-plot layers": _plot("layers", "{path}"),
-    "layer_mixture": lambda path, _: layer_mixture.main([str(path)]),
-    "neighbours": lambda path, data: neighbours.main(
-        ["w1", "--checkpoint", str(path), "--dict", str(data / "dict.src.txt")]
-    ),
     "wean-inspect": _inspect,
 }
 
@@ -273,13 +268,12 @@ def control(watch: Watch) -> dict[str, list[str]]:
 
 
 def checkpoints(given: Namespace, state: dict[str, Any], tool: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A change of a checkpoint, and the content that it has then."""
+    """A change of a checkpoint, and the content that it has then; ``share`` tools take turns with the variants."""
     if given.kind == "types":
         yield from wrong_members(state, given.number, f"{given.seed} {tool}")  # others for each tool
         return
-    for variant in variants(
-        state["cfg"], given.number, given.seed, tuple(CONTAINERS) if given.kind == "options" else PLAIN
-    ):
+    made = variants(state["cfg"], given.number, given.seed, tuple(CONTAINERS) if given.kind == "options" else PLAIN)
+    for variant in made[given.tools.index(tool) % given.share :: given.share]:
         yield variant.name, {**state, "cfg": variant.cfg, "args": variant.args}
 
 

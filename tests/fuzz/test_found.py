@@ -169,7 +169,8 @@ def test_file_names_that_are_no_utf8_stay_readable(tmp_path):
     given_files = files(tmp_path)
     place = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
     (tmp_path / "out").rename(place)
-    line = [sys.executable, "-m", "wean_fairseq.evaluation", "--hyp", f"中={place}", *map(str, given_files)]
+    command = "import sys; from wean_fairseq.evaluation.cli import main; sys.exit(main())"
+    line = [sys.executable, "-c", command, "--hyp", f"中={place}", *map(str, given_files)]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run([*line, "--json", str(tmp_path / "json")], env=environment, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr

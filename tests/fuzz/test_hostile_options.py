@@ -35,27 +35,35 @@ def checkpoint(data: Path) -> Path:
     return data / "saved" / "checkpoint_last.pt"
 
 
-def audited(data: Path, checkpoint: Path, folder: Path, tools: list[str], number: int, kind: str = "options") -> dict:
-    """Findings of ``audited.py``; with every kind of event where Python's own ``eval`` was given the expressions."""
+def audited(
+    data: Path, checkpoint: Path, folder: Path, tools: list[str], number: int, kind: str = "options", share: int = 1
+) -> dict:
+    """Findings of ``audited.py``; with every kind of event where Python's own ``eval`` was given the expressions.
+
+    Args:
+        number: of variants; each tool gets one in ``share`` of them.
+    """
     given = {
         "checkpoint": str(checkpoint),
         "data": str(data),
         "folder": str(folder),
         "tools": tools,
         "kind": kind,
+        "share": share,
     }
     command = json.dumps({**given, "number": number, "seed": number})
     status, said, errors = warm.run(["audited"], command, ROOT, ENVIRONMENT, 1200)
     assert status == 0, said[-2000:] + errors[-4000:]
     found = json.loads(said.splitlines()[-1])
     assert all(found["control"].values()) and len(found["control"]) > len(ACTIONS) + len(WITHOUT_CALLS) // 2
-    assert len(found["results"]) == len(tools) * number
+    assert len(found["results"]) == len(tools) * number // share
     return found
 
 
 @budgets(len(CONTAINERS), 60)
 def test_hostile_configurations_are_refused_and_nothing_is_evaluated(data, checkpoint, tmp_path, examples, reliability):
-    found = audited(data, checkpoint, tmp_path, [*TOOLS], examples)
+    share = 4 if examples == len(CONTAINERS) else 1  # few: four tools get each variant, and each tool seven
+    found = audited(data, checkpoint, tmp_path, [*TOOLS], examples, share=share)
     assert not found["marks"]
     assert [result for result in found["results"] if result["seen"]] == []
     assert [result for result in found["results"] if result["ended"] != "refused"] == []

@@ -268,7 +268,7 @@ def test_dots_stand_for_what_is_left_out():
         ("SYSTEMS=wean_lstm RATES_none=1 bash examples/wean_lstm/quora.sh", "does not read these variables"),
         ("bash examples/wean_lstm/none.sh", "no such script"),
         ("python preprocess/quora.py --colour red", "unknown option"),
-        ("python -m wean_fairseq.evaluation --colour red", "unknown option"),
+        ("wean-evaluate --colour red", "unknown option"),
         ("wean-evaluate rerank --colour red", "unknown option"),
         ("wean-evaluate nothing", "no such subcommand"),
         ("wean-none x", "no such command"),

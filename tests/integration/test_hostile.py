@@ -19,7 +19,6 @@ from tests.integration.commands import ENVIRONMENT, TASK, USER_DIR, Result, gene
 from tests.integration.test_bad_input import assert_one_sentence
 from tests.unit.reporting.run_folder import make_run
 from wean_fairseq.checkpoints import cli as checkpoints_cli
-from wean_fairseq.evaluation import layer_mixture, neighbours
 from wean_fairseq.reporting import plot_cli, report_cli
 
 
@@ -140,10 +139,6 @@ OWN: dict[str, Command] = {
     "wean-plot layers": plot("layers"),
     "wean-plot neighbours": plot("neighbours"),
     "wean-plot attention": plot("attention"),
-    "layer_mixture": lambda path, *_: layer_mixture.main([str(path)]),
-    "neighbours": lambda path, data, _: neighbours.main(
-        ["kept1", "--checkpoint", str(path), "--dict", str(data / "dict.src.txt")]
-    ),
 }
 
 

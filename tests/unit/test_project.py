@@ -13,6 +13,8 @@ import re
 import shutil
 import subprocess
 import sys
+import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -354,13 +356,15 @@ def project(tmp_path) -> Project:
     return project
 
 
-def test_setup_installs_torch_then_builds_fairseq_then_the_plugin(project):
+def test_setup_installs_torch_then_builds_fairseq_beside_the_libraries_then_the_plugin(project):
     result = project.setup()
     assert result.returncode == 0, result.stderr
-    pip, torch, fairseq, plugin = project.calls()
+    pip, torch, *middle, plugin = project.calls()
+    libraries, fairseq = sorted(middle)  # side by side
     assert pip == "install --no-compile -c constraints.txt pip"
     assert torch.startswith("install --no-compile -c constraints.txt") and " torch " in torch
     assert fairseq.startswith("wheel --no-deps --no-build-isolation -c constraints.txt")
+    assert libraries.endswith(" --no-build-isolation -r .venv/.setup/libraries")
     assert plugin.startswith("install --no-compile -c constraints.txt --no-build-isolation") and " -e .[" in plugin
     steps = [line.split("]")[0] for line in result.stdout.splitlines()]
     assert steps == ["[setup 1/4", "[setup 2/4", "[setup 3/4", "[setup 4/4", "[setup"]
@@ -387,7 +391,7 @@ def test_setup_builds_side_by_side_without_optimisation_and_keeps_the_users_flag
 def test_setup_takes_its_own_folder_whatever_cdpath_says(project):
     """``cd`` prints where it goes if CDPATH has led it there: twice the path, which is no folder."""
     result = project.setup(CDPATH=f"{project.root}:{project.root.parent}")
-    assert (result.returncode, result.stderr, len(project.calls())) == (0, "", 4)
+    assert (result.returncode, result.stderr, len(project.calls())) == (0, "", 5)
 
 
 def test_no_script_asks_cdpath_where_it_is():
@@ -410,7 +414,7 @@ def test_setup_starts_what_was_installed_and_leaves_its_bytecode(project):
     project.add_tool("python3.11", f"{script}\n{look}\n")
     (project.tools / "wc").symlink_to(shutil.which("wc"))
     assert project.setup(PYTHONDONTWRITEBYTECODE="1").returncode == 0
-    assert (project.root / "started").read_text() == "unset after 4\n"
+    assert (project.root / "started").read_text() == "unset after 5\n"
 
 
 def test_what_cannot_be_started_is_said(project):
@@ -447,7 +451,7 @@ def test_changed_torch_repeats_its_installation_and_the_build(project):
     constraints = project.root / "constraints.txt"
     constraints.write_text(re.sub(r"torch==.*", "torch==9.9.9", constraints.read_text()))
     assert project.setup().returncode == 0
-    assert [call.split()[0] for call in project.calls()] == ["install", "install", "wheel", "install"]
+    assert Counter(call.split()[0] for call in project.calls()) == {"install": 4, "wheel": 1}
 
 
 @pytest.mark.parametrize("step", ["-m venv", " torch ", "-e ."], ids=["venv", "torch", "plugin"])
@@ -457,25 +461,43 @@ def test_interrupted_installation_is_never_taken_as_good(project, step):
     result = project.setup()
     assert result.returncode == 0, result.stderr
     assert "making .venv anew: an earlier set-up was interrupted" in result.stdout
-    assert [call.split()[0] for call in project.calls()] == ["install", "install", "wheel", "install"]
+    assert Counter(call.split()[0] for call in project.calls()) == {"install": 4, "wheel": 1}
 
 
-def test_interrupted_build_keeps_torch(project):
-    assert project.setup(FAKE_FAIL="pip wheel", FAKE_KILL="1").returncode == -9
+def test_failed_build_names_its_log_and_is_repeated(project):
+    message = project.error(FAKE_FAIL="pip wheel", FAKE_SAYS="error: command 'g++' failed")
+    assert message.startswith("building fairseq-fixed failed; the reason is in .venv/build.log.")
+    assert "command 'g++' failed" in (project.root / ".venv/build.log").read_text()
     project.calls()
     result = project.setup()
-    assert result.returncode == 0, result.stderr
-    assert "anew" not in result.stdout
-    assert [call.split()[0] for call in project.calls()] == ["wheel", "install"]
+    assert result.returncode == 0 and "anew" not in result.stdout
+    assert Counter(call.split()[0] for call in project.calls()) == {"install": 2, "wheel": 1}
 
 
-def test_failed_build_names_the_log_and_is_repeated(project):
-    message = project.error(FAKE_FAIL="pip wheel", FAKE_SAYS="error: command 'g++' failed")
-    assert message.startswith("building fairseq-fixed failed; the reason is in .venv/setup.log.")
-    assert "command 'g++' failed" in (project.root / ".venv/setup.log").read_text()
-    project.calls()
-    assert project.setup().returncode == 0
-    assert [call.split()[0] for call in project.calls()] == ["wheel", "install"]
+def test_a_build_ends_with_the_set_up(project):
+    """Where the libraries cannot be installed, it would go on for minutes."""
+    script = FAKE_PYTHON.format(bash=shutil.which("bash"))
+    slow = 'if [[ $3 == wheel ]]; then trap "echo >ended; exit" TERM; echo >begun; for ((;;)); do :; done; fi'
+    fails = "if [[ $* == *.setup/libraries && $2 == pip ]]; then while [[ ! -s begun ]]; do :; done; exit 1; fi"
+    project.add_tool("python3.11", f"{script}\n{slow}\n{fails}\n")
+    assert project.error().startswith("installing the libraries failed; the reason is in .venv/setup.log.")
+    until = time.monotonic() + 10
+    while not (project.root / "ended").exists():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_libraries_are_all_that_the_package_asks_for_but_what_is_built(tmp_path):
+    """The program of the set-up, on the real setup.py, compared with the names that are in it."""
+    script = (ROOT / "scripts/setup.sh").read_text(encoding="utf-8")
+    program = re.search(r"readonly LIST_LIBRARIES='(.*?)'", script, re.DOTALL)[1]
+    command = [sys.executable, "-W", "ignore", "-c", program, "bert,dev", tmp_path / "libraries"]
+    subprocess.run(command, cwd=ROOT, check=True)
+    keywords = setup_keywords()
+    extras = ast.literal_eval(keywords["extras_require"])
+    wanted = [*ast.literal_eval(keywords["install_requires"]), *extras["bert"], *extras["dev"]]
+    assert wanted.pop(0).startswith("fairseq-fixed==")
+    assert (tmp_path / "libraries").read_text().splitlines() == wanted
 
 
 def test_no_network_is_one_sentence(project):
@@ -521,7 +543,7 @@ def test_environment_made_by_hand_is_kept(project):
     (project.root / ".venv/mine").touch()
     assert project.setup().returncode == 0
     assert (project.root / ".venv/mine").exists()
-    assert len(project.calls()) == 4
+    assert len(project.calls()) == 5
 
 
 def test_foreign_folder_is_refused_and_kept(project):

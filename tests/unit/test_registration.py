@@ -160,7 +160,6 @@ def test_text_is_scored_and_reported_without_torch_and_fairseq() -> None:
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         for folder in ("evaluation", "reporting")
         for path in sorted((PACKAGE / folder).rglob("*.py"))
-        if path.stem != "__main__"
     ]
     assert set(names) > NEED_TORCH
     imports = "\n".join(f"import {name}" for name in names if name not in NEED_TORCH)
@@ -168,14 +167,22 @@ def test_text_is_scored_and_reported_without_torch_and_fairseq() -> None:
     assert run(f"{imports}\n{check}", ROOT).strip() == "[]"
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--hyp", "A=hyp", "--ref", "ref", "--src", "ref", "--quiet"]])
-def test_the_command_imports_neither_torch_nor_fairseq(tmp_path: Path, arguments: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        ("evaluation.cli", ["--help"]),
+        ("evaluation.cli", ["--hyp", "A=hyp", "--ref", "ref", "--src", "ref", "--quiet"]),
+        ("reporting.plot_cli", ["curves", "A=log", "--metric", "loss", "--output", "curves"]),
+    ],
+)
+def test_the_command_imports_neither_torch_nor_fairseq(tmp_path: Path, module: str, arguments: list[str]) -> None:
     for name in ("hyp", "ref"):
         (tmp_path / name).write_text("a line of text\n", encoding="utf-8")
+    (tmp_path / "log").write_text("epoch 001 | valid on 'valid' subset | loss 8.0 | num_updates 2\n", encoding="utf-8")
     code = (
-        f"import os, runpy, sys\nos.chdir({str(tmp_path)!r})\nsys.argv = ['wean-evaluate', *{arguments!r}]\n"
-        "try:\n    runpy.run_module('wean_fairseq.evaluation', run_name='__main__')\n"
-        "except SystemExit as stopped:\n    print(stopped.code, [n for n in ('torch', 'fairseq') if n in sys.modules])"
+        f"import os, sys\nfrom wean_fairseq.{module} import main\nos.chdir({str(tmp_path)!r})\n"
+        f"try:\n    status = main({arguments!r})\nexcept SystemExit as stopped:\n    status = stopped.code\n"
+        "print(status, [n for n in ('torch', 'fairseq') if n in sys.modules])"
     )
     assert run(code, ROOT).splitlines()[-1] == "0 []"
 

@@ -93,6 +93,11 @@ class Comparison:
         return self.corrected or self.p_values
 
     @property
+    def shown_difference(self) -> str:
+        """The difference as tables print it; of what is no number a dash."""
+        return f"{self.difference:+.2f}" if math.isfinite(self.difference) else "–"
+
+    @property
     def shown_p(self) -> str:
         """Those p-values as tables print them."""
         return "/".join(f"{p_value:.4f}" for p_value in self.decisive.values())
@@ -142,11 +147,12 @@ class Evaluation:
             _number(data["sentences"])
             for entry in (entry for part in data.get("files", {}).values() for entry in part):
                 _text(entry["name"]), _text(entry["sha256"]), _number(entry.get("lines", 0))
+            warnings = [str(text) for text in data.get("warnings", [])]
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError("these are no scores of wean-evaluate") from error
         if not signatures:
             raise ValueError("there are no scores")
-        return cls([], cells, signatures, comparisons, [str(text) for text in data.get("warnings", [])], data)
+        return cls([], cells, signatures, comparisons, warnings, data)
 
 
 def _number(value: Any) -> float:
@@ -162,14 +168,14 @@ def _text(value: Any) -> str:
 
 
 def _score(value: Any) -> float:
-    """A score or a difference of two; JSON has no other way than ``null`` to write one that is no number."""
+    """A score, or a difference of two; ``null`` is one that is no number, which JSON cannot write."""
     return math.nan if value is None else _number(value)
 
 
 def _cell_from_json(content: Mapping[str, Any]) -> Cell:
     score, ends = _score(content["score"]), content.get("ci")
-    low, high = map(_number, ends) if ends else (None, None)
-    interval = None if low is None or high is None else (low, high)
+    low, high = map(_score, ends) if ends else (math.nan, math.nan)
+    interval = (low, high) if ends else None
     return Cell(score, [_score(run) for run in content.get("runs", [score])], interval)
 
 

@@ -19,15 +19,17 @@ from typing import Any
 from ..console import OneLineParser
 from ..errors import UserError
 from .corpus import COPY_ROW
+from .evaluate import Evaluation
 from .parameters import SETTINGS, count_parameters
 from .published import LEFT_OUT, SCORERS, TABLES, Row, Table, fits
 from .released import read_released
+from .report import format_score
 from .results import read_json
 from .text_files import PathLike, check_outputs, write_atomically
 
 #: The tables whose numbers are counted, not measured.
 COUNTED = "wean-table5"
-#: What is kept of each result, by its name.
+#: What is kept of each result, by its name; ``evaluation`` is an `Evaluation`.
 Results = Mapping[str, dict[str, Any]]
 _ABSENT = "–"
 
@@ -83,8 +85,12 @@ def read_results(folder: PathLike) -> Results:
     keys = ("experiment", "command", "seed", "evaluation")
     results = {path.stem: read_json(path, keys) for path in sorted(Path(folder).glob("*.json"))}
     for name, result in results.items():
-        if not isinstance(result["evaluation"], dict) or "systems" not in result["evaluation"]:
-            raise UserError(f"{name}.json in {folder} has no systems; keep it with wean-evaluate record again.")
+        try:
+            result["evaluation"] = Evaluation.from_json(result["evaluation"])
+        except (TypeError, ValueError):
+            raise UserError(
+                f"{name}.json in {folder} has no scores; keep it with wean-evaluate record again."
+            ) from None
     return results
 
 
@@ -123,13 +129,14 @@ def _measured_lines(
     """Return a line for every result that has one of ``systems`` with a column; equal lines are one."""
     origins: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for result in results.values():
-        measured: dict[str, dict[str, Any]] = result["evaluation"]["systems"]
-        for system in (system for system in systems if system in measured):
-            used = [column.key_in(measured[system]) for column in (*table.columns, *table.beside)]
+        evaluation: Evaluation = result["evaluation"]
+        for system in (system for system in systems if system in evaluation.cells):
+            measured = evaluation.cells[system]
+            used = [column.key_in(measured) for column in (*table.columns, *table.beside)]
             if not any(used[: len(table.columns)]):
                 continue
-            cells = tuple(f"{measured[system][key]['score']:.2f}" if key else "not scored" for key in used)
-            signatures = dict.fromkeys(measured[system][key].get("signature", "unknown") for key in used if key)
+            cells = tuple(format_score(measured[key].score) if key else "not scored" for key in used)
+            signatures = dict.fromkeys(evaluation.signatures[key] for key in used if key)
             shown = f"ours (`{system}`)" if kind == "ours" else kind
             mark = legend.mark("R", _describe(result, list(signatures)))
             origins.setdefault((shown, cells), []).append(mark)
@@ -138,9 +145,9 @@ def _measured_lines(
 
 def _describe(result: Mapping[str, Any], signatures: Sequence[str]) -> str:
     """Say where a measured number comes from: file, data, seed, commit, command, signatures, note."""
-    data = result["evaluation"].get("data", {})
+    data = result["evaluation"].data
     facts = [str(result["where"])] if "where" in result else [f"results/{result['experiment']}.json"]
-    facts += [f"{data['sentences']} sentences", f"{data['references']} reference(s)"] if data else []
+    facts += [f"{data['sentences']} sentences", f"{data['references']} reference(s)"]
     if "where" not in result:
         facts.append(f"seed {result['seed']}")
         facts.append(f"commit {result.get('commit', 'unknown')[:12]}")

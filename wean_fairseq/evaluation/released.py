@@ -12,7 +12,6 @@ from .metrics.registry import Settings
 from .output_reader import read_plain
 from .presets import columns_for
 from .published import TABLES, Table
-from .report import as_json
 
 #: What the releases call references and source: DRESS, then TurkCorpus.
 REFERENCES = ("Reference*", "test*.turk.*")
@@ -23,7 +22,7 @@ def read_released(arguments: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Score the outputs of every ``SET=FOLDER``.
 
     Returns:
-        Data set -> what a result file holds, with ``where`` in the place of its name.
+        Data set -> what a result file holds, as ``paper_tables.Results``, with ``where`` in the place of its name.
 
     Raises:
         UserError: if a set has no released outputs, or a folder has no output, no reference or no source.
@@ -59,7 +58,7 @@ def score_released(data: str, folder: Path, table: Table) -> dict[str, Any]:
     return {
         "where": f"released outputs of {data} scored now",
         "command": f"wean-evaluate paper-tables --released {data}=...",
-        "evaluation": as_json(evaluation),
+        "evaluation": evaluation,
         "note": "Files: " + ", ".join(f"{file['name']} {file['sha256'][:8]}" for file in files) + ".",
     }
 

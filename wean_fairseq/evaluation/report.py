@@ -115,7 +115,7 @@ def comparison_lines(evaluation: Evaluation) -> list[str]:
     lines: dict[str, list[str]] = {}
     for item in evaluation.comparisons:
         if item.metric in quality:
-            number = f"{item.difference:+.2f} ({item.shown_p}){'*' if item.is_significant else ''}"
+            number = f"{item.shown_difference} ({item.shown_p}){'*' if item.is_significant else ''}"
             lines.setdefault(f"{item.system} vs {item.baseline}", []).append(f"{item.metric} {number}")
     return [f"{pair}: {', '.join(numbers)}" for pair, numbers in lines.items()]
 

@@ -158,7 +158,7 @@ def fill(text: str, folder: PathLike, document: PathLike) -> str:
             return match.group(1) + render(result, evaluation, match.group(3).split(), document) + match.group(4)
         except UserError:
             raise
-        except (LookupError, ValueError) as error:
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
             raise UserError(f"{path} holds no evaluation; give a file of wean-evaluate record.") from error
 
     return _BLOCK.sub(table, text)

@@ -24,11 +24,13 @@ _EXAMPLES = """examples:
   wean-plot coverage --checkpoint mta/checkpoint_best.pt --data RUN/bin --text topics.txt --output coverage
   wean-plot layers checkpoint_best.pt --output layers
   wean-plot neighbours quickly build --checkpoint checkpoint_best.pt --dict RUN/bin/dict.src.txt --output near
+
 Every figure is written as OUTPUT.png and OUTPUT.svg, and the numbers of curves, granularity (means of function and
-content words), layers and neighbours as OUTPUT.tsv. Text is what a checkpoint was trained on: tokenised, in its pieces.
-For a folder of wean-export it is running text.
+content words, over the whole dump or the sentences drawn), layers and neighbours as OUTPUT.tsv. Text is what a
+checkpoint was trained on: tokenised, in its pieces. For a folder of wean-export it is running text.
 """
 _CHECKPOINT = "checkpoint of fairseq-train, or folder of wean-export"
+_WITH_TABLE = ("curves", "granularity", "layers", "neighbours")
 
 
 class Drawing(NamedTuple):
@@ -89,10 +91,9 @@ def build_parser() -> argparse.ArgumentParser:
     near.add_argument("--embedding", metavar="NAME", help="which matrix of the checkpoint (default: the encoder's)")
     near.add_argument("--number", type=whole_number(1), default=5, help="neighbours a word (default: %(default)s)")
     near.add_argument("--synonyms", metavar="FILE", help="sets of synonyms, one a line: count how many are found")
-    for command in commands.choices.values():
-        command.add_argument(
-            "--output", required=True, metavar="STEM", help="writes STEM.png, STEM.svg and, of some, STEM.tsv"
-        )
+    for name, command in commands.choices.items():
+        files = "STEM.png, STEM.svg and STEM.tsv" if name in _WITH_TABLE else "STEM.png and STEM.svg"
+        command.add_argument("--output", required=True, metavar="STEM", help=f"writes {files}")
     return parser
 
 
@@ -200,7 +201,8 @@ def plot(args: argparse.Namespace) -> str:
     stem = Path(args.output)
     inputs = [getattr(args, name, None) for name in ("checkpoint", "dictionary", "dump", "synonyms", "text")]
     inputs += paths_of(getattr(args, "logs", ()))
-    check_outputs({f"the {kind} of --output:": f"{stem}.{kind}" for kind in ("png", "svg", "tsv")}, inputs)
+    kinds = ("png", "svg", *(["tsv"] if args.figure in _WITH_TABLE else []))
+    check_outputs({f"the {kind} of --output:": f"{stem}.{kind}" for kind in kinds}, inputs)
     figure = drawing(args)
     paths = write_figure(figure.draw, stem)
     if figure.table:

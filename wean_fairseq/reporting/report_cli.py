@@ -75,7 +75,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return f"{folder / 'report.html'}\n{folder / 'report.md'}\n"
 
     return exit_status("wean-report", work)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,5 +1,6 @@
 """Scores of several runs put together: means over seeds, significance, what the copy row beats, published numbers."""
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 from ..errors import UserError
 from ..evaluation.corpus import COPY_ROW
 from ..evaluation.evaluate import SIGNIFICANT
+from ..evaluation.evaluate import Cell as Score
 from ..evaluation.metrics.registry import METRICS, Settings, build_metric
 from ..evaluation.presets import PRESETS, STANDARD
 from ..evaluation.report import format_score
@@ -127,21 +129,25 @@ def _identity(run: Run) -> tuple[Any, ...]:
 
 
 def mean_of(tests: Sequence[ScoredSet], system: str, key: str) -> float | None:
-    """Mean of a score over seeds; ``None`` where nobody has it."""
+    """Mean of a score over seeds; ``None`` where none is a number."""
     found = _values(tests, system, key)
     return statistics.mean(found) if found else None
 
 
 def _values(tests: Sequence[ScoredSet], system: str, key: str) -> list[float]:
+    return [cell.score for cell in _cells(tests, system, key) if math.isfinite(cell.score)]
+
+
+def _cells(tests: Sequence[ScoredSet], system: str, key: str) -> list[Score]:
     cells = (test.evaluation.cells.get(system, {}).get(key) for test in tests)
-    return [cell.score for cell in cells if cell is not None]
+    return [cell for cell in cells if cell is not None]
 
 
 def score_cell(tests: Sequence[ScoredSet], system: str, key: str) -> Cell:
     """Mean and deviation over seeds, or the one score with its interval; starred where it differs from the baseline."""
     found = _values(tests, system, key)
-    if not found:
-        return Cell("not run")
+    if not found:  # what was scored is no number
+        return Cell("–" if _cells(tests, system, key) else "not run")
     mark = "copy" if system == COPY_ROW else ""
     copied = mean_of(tests, COPY_ROW, key)
     if not mark and copied is not None and metric_of(key).higher_is_better and copied > statistics.mean(found):
@@ -159,10 +165,10 @@ def score_cell(tests: Sequence[ScoredSet], system: str, key: str) -> Cell:
 
 def interval_of(tests: Sequence[ScoredSet], system: str, key: str) -> tuple[float, float] | None:
     """The bootstrap interval of one seed, or the least and the most of several."""
-    cells = [test.evaluation.cells[system][key] for test in tests if key in test.evaluation.cells.get(system, {})]
     if len(tests) > 1:
-        found = [cell.score for cell in cells]
+        found = _values(tests, system, key)
         return (min(found), max(found)) if len(found) > 1 else None
+    cells = _cells(tests, system, key)
     return cells[0].interval if cells else None
 
 
@@ -234,7 +240,7 @@ def significance_table(tests: Sequence[ScoredSet]) -> Iterator[TableBlock]:
     for test in tests:
         for item in test.evaluation.comparisons:
             if metric_of(item.metric).higher_is_better:
-                text = f"{item.difference:+.2f}{'*' if item.is_significant else ''} ({item.shown_p})"
+                text = f"{item.shown_difference}{'*' if item.is_significant else ''} ({item.shown_p})"
                 pair = f"{item.system} − {item.baseline}"
                 pairs.setdefault(pair, {}).setdefault(item.metric, []).append(text)
     if not pairs:

@@ -135,12 +135,8 @@ def write_figure(draw: Callable[[], Any], stem: Path) -> list[Path]:
             raise UserError("the sentences are too long or too many to draw; choose fewer and shorter ones.")
         if any(has_chinese(label.get_text()) for label in figure.findobj(Text)):
             _name_font(font)
-        try:
-            stem.parent.mkdir(parents=True, exist_ok=True)
-            for path in paths:
-                _save(figure, path)
-        except OSError as error:
-            raise UserError(f"{stem} cannot be written ({error.strerror}); choose another place.") from error
+        for path in paths:
+            _save(figure, path)
     return paths
 
 
@@ -148,4 +144,8 @@ def _save(figure: Any, path: Path) -> None:
     """Write a figure in the format that the name ends with; the same one is the same file, whenever it is drawn."""
     content, dates = io.BytesIO(), {"Date": None} if path.suffix == ".svg" else {}
     figure.savefig(content, format=path.suffix[1:], dpi=_RESOLUTION, metadata=dates)
-    write_whole(path, lambda file: file.write(content.getbuffer()))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, lambda file: file.write(content.getbuffer()))
+    except OSError as error:
+        raise UserError(f"{path} cannot be written ({error.strerror}); choose another place.") from error

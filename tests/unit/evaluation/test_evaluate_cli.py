@@ -301,7 +301,9 @@ def test_json_has_no_nan(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     run("--hyp", "X=hyp", "Y=other", "--ref", "ref", "--metric", "length-ratio", "--json", "out.json")
     text = Path("out.json").read_text(encoding="utf-8")
     assert "NaN" not in text
-    assert json.loads(text)["systems"]["X"]["length-ratio"]["score"] is None
+    content = json.loads(text)
+    assert content["systems"]["X"]["length-ratio"]["score"] is None
+    assert as_json(Evaluation.from_json(content)) == content
 
 
 def test_a_pipe_is_hashed_as_it_is_read(run: Run) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,6 +75,26 @@ def test_a_cell_shows_runs_intervals_and_what_is_no_number() -> None:
     scored = Evaluation.from_json({"systems": {"X": cells}, "data": {"sentences": 1, "references": 1}})
     text = results.render({"seed": 1, "command": "x"}, scored, [], "doc.md")
     assert "| X | 12.35 ± 0.49 [11.00, 13.00] | – |" in text
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"commit": None},
+        {"note": 3},
+        {"evaluation": {**EVALUATION, "data": {"sentences": 7}}},
+        {"evaluation": {**EVALUATION, "data": {**EVALUATION["data"], "warnings": None}}},
+        {"evaluation": {"systems": {"X": EVALUATION["systems"]["X"], "Y": {}}, "data": EVALUATION["data"]}},
+        {"evaluation": []},
+    ],
+)
+def test_a_broken_result_is_one_sentence(broken: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path("results/demo.json")
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | broken), encoding="utf-8")
+    assert main(["tables", "doc.md"]) == 2
+    said = "wean-evaluate: error: results/demo.json holds no evaluation; give a file of wean-evaluate record.\n"
+    assert capsys.readouterr().err == said
+    assert Path("doc.md").read_text(encoding="utf-8") == DOCUMENT
 
 
 @pytest.mark.parametrize(

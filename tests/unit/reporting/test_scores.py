@@ -30,6 +30,24 @@ def test_mean_and_sample_deviation_over_seeds():
     assert scores.score_cell(tests[:1], "a", "bleu") == Cell("20.00", "19.00 to 21.00")
 
 
+def test_a_score_that_is_no_number_is_a_dash_and_beats_nothing():
+    """JSON has ``null`` for it; of two seeds, one of which has a number, that is the score."""
+    none = {"score": None, "signature": "s", "ci": [None, None]}
+    one = {"score": 12.0, "signature": "s", "ci": None}
+    test = {"metric": "bleu", "baseline": "a", "system": "b", "difference": None, "p_values": {"bootstrap": 1.0}}
+    systems = {"copy-source": {"bleu": one}, "a": {"bleu": none}, "b": {"bleu": none}}
+    content = {"systems": systems, "pairwise": [test], "data": {"sentences": 4}}
+    lacking = ScoredSet("test", Evaluation.from_json(content))
+    assert scores.score_cell([lacking], "a", "bleu") == Cell("–")
+    assert scores.interval_of([lacking, lacking], "a", "bleu") is None
+    assert scores.copy_win([[lacking]], "bleu") == ""
+    (table,) = scores.significance_table([lacking])
+    assert table.rows[0][1].text == "– (1.0000)"
+    both = [lacking, scored({"a": 23.0})]
+    assert scores.score_cell(both, "a", "bleu") == Cell("23.00", "1 seed")
+    assert scores.mean_of(both, "a", "bleu") == 23.0
+
+
 def test_a_star_needs_both_tests_with_every_seed():
     both, one = scored({"a": 1.0, "b": 2.0}, p=0.04), scored({"a": 1.0, "b": 2.0}, p=0.06)
     assert scores.is_significant([both, both], "b", "bleu")
