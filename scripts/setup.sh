@@ -6,7 +6,7 @@
 #
 # Four steps; each leaves a stamp in .venv/.setup when it is complete, keyed by a checksum of what it depends on, so
 # that a second run starts at once. While a step changes .venv there is a file .venv/.setup/unfinished: if it is found
-# at the start, that step did not end, and .venv is made anew.
+# at the start, that step did not end, and .venv is made anew: torch has to be fetched again.
 set -euo pipefail
 # Ctrl-C must not let the script go on with a half-done step; what is unfinished is seen by the next run.
 trap 'exit 130' INT
@@ -238,19 +238,21 @@ needed = [*project.install_requires, *(name for extra in extras for name in proj
 Path(sys.argv[2]).write_text("".join(f"{name}\n" for name in needed if not name.startswith("fairseq-fixed")))
 '
 
-# The build leaves a processor idle half of its time. It is a process group of its own, and ends with this script.
+# The build leaves a processor idle half of its time. It is a process group of its own, and ends with this script, unless
+# that is killed with -9: then the build keeps the lock to its end, and the next set-up waits for it.
 build_and_install_libraries() {
   STEP=3
   if is_done fairseq "$PINS"; then return; fi
-  say "building fairseq-fixed from source and installing all libraries meanwhile (two minutes; logs: $LOG, $VENV/build.log)"
+  say "building fairseq-fixed from source and installing libraries meanwhile (two minutes; logs: $LOG, $VENV/build.log)"
   local build
   set -m
-  build_fairseq &
+  build_fairseq </dev/null &
   build=$!
   set +m
   trap 'kill -- -'"$build"' 2>/dev/null || true' EXIT
   run "reading setup.py" "$VENV_PYTHON" -W ignore -c "$LIST_LIBRARIES" "$EXTRAS" "$STATE/libraries"
   pip_install "installing the libraries" --no-build-isolation -r "$STATE/libraries"
+  say "waiting for the build"
   wait "$build" || exit 1 # it has said why
   trap - EXIT
   mark_done fairseq "$PINS"
@@ -280,7 +282,7 @@ import wean_fairseq.models, wean_fairseq.tasks, wean_fairseq.evaluation.cli, wea
 install_plugin() {
   STEP=4
   if is_done plugin "$FULL"; then return; fi
-  say "installing fairseq-fixed, and wean_fairseq in development mode (half a minute; log: $LOG)"
+  say "installing fairseq-fixed with what it needs, and wean_fairseq in development mode (half a minute; log: $LOG)"
   pip_install "installing wean_fairseq" --no-build-isolation --find-links "$STATE/wheels" -e ".[$EXTRAS]"
   run "linking wean_fairseq" "$VENV_PYTHON" -I -c "$LINK_PLUGIN" "$ROOT/wean_fairseq"
   # Leaves the bytecode of what commands import, where the environment says that no program is to write any, too.
@@ -296,7 +298,7 @@ main() {
     say "waiting for another set-up to finish"
     flock 9
   fi
-  export PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1
+  export PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
   PINS=$(pins_key)
   FULL=$(full_key)
   discard_unusable_venv

@@ -62,7 +62,7 @@ def audited(
 
 @budgets(len(CONTAINERS), 60)
 def test_hostile_configurations_are_refused_and_nothing_is_evaluated(data, checkpoint, tmp_path, examples, reliability):
-    share = 4 if examples == len(CONTAINERS) else 1  # few: four tools get each variant, and each tool seven
+    share = 4 if examples == len(CONTAINERS) else 1  # few: each tool gets always the same seven, and four tools each
     found = audited(data, checkpoint, tmp_path, [*TOOLS], examples, share=share)
     assert not found["marks"]
     assert [result for result in found["results"] if result["seen"]] == []

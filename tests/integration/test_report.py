@@ -38,17 +38,7 @@ def recipe(text: Path, raw_data: Path, data: Path, tmp_path_factory: pytest.Temp
     (system / "test.err").write_text(result.err, encoding="utf-8")
     source, reference = folder / "text" / "test.src", folder / "text" / "test.tgt"
     scored = ["--generated", f"copy_transformer={system / 'test.log'}", "--src", source, "--ref", reference]
-    run(
-        "python",
-        "-m",
-        "wean_fairseq.evaluation",
-        *scored,
-        "--metric",
-        "bleu",
-        "--json",
-        folder / "test.json",
-        "--quiet",
-    )
+    run("wean-evaluate", *scored, "--metric", "bleu", "--json", folder / "test.json", "--quiet")
     return folder
 
 

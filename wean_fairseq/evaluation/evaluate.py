@@ -104,8 +104,8 @@ class Comparison:
 
     @property
     def is_significant(self) -> bool:
-        """Whether all tests say so."""
-        return max(self.decisive.values()) < SIGNIFICANT
+        """Whether all tests say so; of what is no number, none does."""
+        return math.isfinite(self.difference) and max(self.decisive.values()) < SIGNIFICANT
 
 
 @dataclass
@@ -173,9 +173,9 @@ def _score(value: Any) -> float:
 
 
 def _cell_from_json(content: Mapping[str, Any]) -> Cell:
-    score, ends = _score(content["score"]), content.get("ci")
-    low, high = map(_score, ends) if ends else (math.nan, math.nan)
-    interval = (low, high) if ends else None
+    score = _score(content["score"])
+    low, high = map(_score, content.get("ci") or (None, None))
+    interval = (low, high) if math.isfinite(low) and math.isfinite(high) else None
     return Cell(score, [_score(run) for run in content.get("runs", [score])], interval)
 
 

@@ -87,10 +87,10 @@ def read_results(folder: PathLike) -> Results:
     for name, result in results.items():
         try:
             result["evaluation"] = Evaluation.from_json(result["evaluation"])
-        except (TypeError, ValueError):
+        except ValueError as error:
             raise UserError(
                 f"{name}.json in {folder} has no scores; keep it with wean-evaluate record again."
-            ) from None
+            ) from error
     return results
 
 
@@ -147,10 +147,11 @@ def _describe(result: Mapping[str, Any], signatures: Sequence[str]) -> str:
     """Say where a measured number comes from: file, data, seed, commit, command, signatures, note."""
     data = result["evaluation"].data
     facts = [str(result["where"])] if "where" in result else [f"results/{result['experiment']}.json"]
-    facts += [f"{data['sentences']} sentences", f"{data['references']} reference(s)"]
+    facts.append(f"{data['sentences']} sentences")
+    facts += [f"{data['references']} reference(s)"] if "references" in data else []
     if "where" not in result:
         facts.append(f"seed {result['seed']}")
-        facts.append(f"commit {result.get('commit', 'unknown')[:12]}")
+        facts.append(f"commit {str(result.get('commit') or 'unknown')[:12]}")
     parts = [", ".join(facts) + f", `{result['command']}`"]
     parts += ["signature " + ", ".join(f"`{signature}`" for signature in signatures)]
     return "; ".join(parts) + "." + (f" {result['note']}" if result.get("note") else "")

@@ -199,7 +199,7 @@ def render_csv(evaluations: Mapping[str, Evaluation]) -> str:
                 test = found.get((system, key))
                 p_values = {} if test is None else test.decisive
                 numbers = [cell.score, len(cell.runs), cell.deviation, *(cell.interval or (None, None))]
-                against = [first, test.difference] if test else [None, None]
+                against = [first, _finite(test.difference)] if test else [None, None]
                 writer.writerow(
                     [name, system, key, *map(_finite, numbers), *against, *(p_values.get(kind) for kind in tests)]
                     + [evaluation.data["correction"] if test else None, evaluation.signatures[key]]
@@ -217,7 +217,7 @@ def cell_json(cell: Cell, signature: str, sentences: bool) -> dict[str, Any]:
     result: dict[str, Any] = {
         "score": _finite(cell.score),
         "signature": signature,
-        "ci": None if cell.interval is None else [_finite(end) for end in cell.interval],
+        "ci": list(cell.interval) if cell.interval is not None and all(map(math.isfinite, cell.interval)) else None,
     }
     if cell.deviation is not None:
         result |= {"runs": [_finite(score) for score in cell.runs], "deviation": _finite(cell.deviation)}

@@ -104,7 +104,12 @@ def confidence_interval(scores: FloatArray) -> Interval:
 
 
 def p_value(statistics: FloatArray, observed: float) -> float:
-    """Share of statistics that are at least the observed difference, which itself is one of them (so it is never 0)."""
+    """Share of statistics that are at least the observed difference, which itself is one of them (so it is never 0).
+
+    1 where that is no number: nothing was observed.
+    """
+    if not np.isfinite(observed):
+        return 1.0
     return float((np.sum(statistics >= observed - _TIE) + 1) / (len(statistics) + 1))
 
 

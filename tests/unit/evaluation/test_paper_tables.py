@@ -122,6 +122,18 @@ def test_a_number_of_the_other_preset_stands_in_only_where_it_is_the_same(run: R
     assert "SYSTEMS='residual_lstm pointer_generator copy_transformer dnpg fset cdnpg_r" in text
 
 
+def test_a_result_of_which_little_is_known_says_no_more(run: Run) -> None:
+    keep("my_pwkp", {"wean_lstm": {PWKP: 36.394}}, commit=None)
+    path = Path("results/my_pwkp.json")
+    result = json.loads(path.read_text(encoding="utf-8"))
+    result["evaluation"]["data"] = {"sentences": 7}
+    result["evaluation"]["systems"]["wean_lstm"][PWKP]["score"] = None
+    path.write_text(json.dumps(result), encoding="utf-8")
+    _, text, _ = run("--table", "wean-table1")
+    assert ["WEAN", "ours (`wean_lstm`)", "–", "not scored", "R1"] in lines(text)
+    assert legend(text)["R1"].startswith("results/my_pwkp.json, 7 sentences, seed 3, commit unknown, `make it`;")
+
+
 def test_a_row_may_have_results_of_its_own(run: Run) -> None:
     """WEAN's Table 4 has RNNs by words and by characters: each is looked up in the results of its unit."""
     rouge = {f"paper:wean-lcsts/ROUGE-{kind}": 20.0 for kind in "12L"}

@@ -122,6 +122,7 @@ def test_a_system_does_not_differ_from_itself(corpus: Corpus) -> None:
 def test_p_value_counts_by_hand() -> None:
     """Three of four statistics are at least 0.5, one of them equal: (3 + 1) / (4 + 1)."""
     assert p_value(np.array([0.1, 0.5, 0.6, 0.9]), 0.5) == pytest.approx(4 / 5)
+    assert p_value(np.array([0.1]), float("nan")) == 1.0  # nothing was observed
 
 
 def test_bootstrap_p_by_hand() -> None:

@@ -34,7 +34,7 @@ def test_a_score_that_is_no_number_is_a_dash_and_beats_nothing():
     """JSON has ``null`` for it; of two seeds, one of which has a number, that is the score."""
     none = {"score": None, "signature": "s", "ci": [None, None]}
     one = {"score": 12.0, "signature": "s", "ci": None}
-    test = {"metric": "bleu", "baseline": "a", "system": "b", "difference": None, "p_values": {"bootstrap": 1.0}}
+    test = {"metric": "bleu", "baseline": "a", "system": "b", "difference": None, "p_values": {"bootstrap": 0.001}}
     systems = {"copy-source": {"bleu": one}, "a": {"bleu": none}, "b": {"bleu": none}}
     content = {"systems": systems, "pairwise": [test], "data": {"sentences": 4}}
     lacking = ScoredSet("test", Evaluation.from_json(content))
@@ -42,7 +42,9 @@ def test_a_score_that_is_no_number_is_a_dash_and_beats_nothing():
     assert scores.interval_of([lacking, lacking], "a", "bleu") is None
     assert scores.copy_win([[lacking]], "bleu") == ""
     (table,) = scores.significance_table([lacking])
-    assert table.rows[0][1].text == "– (1.0000)"
+    assert table.rows[0][1].text == "– (0.0010)"  # no star
+    beside_none = ScoredSet("test", Evaluation.from_json({**content, "systems": {**systems, "b": {"bleu": one}}}))
+    assert scores.score_cell([beside_none], "b", "bleu").text == "12.00"
     both = [lacking, scored({"a": 23.0})]
     assert scores.score_cell(both, "a", "bleu") == Cell("23.00", "1 seed")
     assert scores.mean_of(both, "a", "bleu") == 23.0
