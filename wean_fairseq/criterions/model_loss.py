@@ -46,33 +46,19 @@ class ModelLossConfig(FairseqDataclass):
 class ModelLossCriterion(FairseqCriterion):
     """Sums over tokens come out; the division happens once, in ``reduce_metrics``.
 
-    Args:
-        label_smoothing: in [0, 1).
-        sentence_avg: divide gradients by sentences instead of tokens.
-        bf16_output: see ``modules.output_matmul.bf16_products``; validation rounds too. Additive
-            scores stay as they are, and with label smoothing those of ``dnpg``.
-        skip_first_target: train as C-DNPG's release, which cuts [CLS] off its targets and so never trains P(y_1);
-            validation leaves it out too.
+    ``bf16_output`` (see ``modules.output_matmul.bf16_products``) rounds in validation too. Additive scores stay as they
+    are, and with label smoothing those of ``dnpg``. ``skip_first_target`` trains as C-DNPG's release, which cuts [CLS]
+    off its targets and so never trains P(y_1); validation leaves it out too.
 
     Raises:
-        UserError: if ``label_smoothing`` is out of range.
+        UserError: if ``label_smoothing`` is not in [0, 1).
     """
 
-    def __init__(
-        self,
-        task: FairseqTask,
-        label_smoothing: float,
-        sentence_avg: bool,
-        bf16_output: bool = False,
-        skip_first_target: bool = False,
-    ) -> None:
+    def __init__(self, task: FairseqTask, cfg: ModelLossConfig) -> None:
         super().__init__(task)
-        if not 0.0 <= label_smoothing < 1.0:
-            raise UserError(f"--label-smoothing must be at least 0 and below 1, but is {label_smoothing}.")
-        self.label_smoothing = label_smoothing
-        self.sentence_avg = sentence_avg
-        self.bf16_output = bf16_output
-        self.skip_first_target = skip_first_target
+        if not 0.0 <= cfg.label_smoothing < 1.0:
+            raise UserError(f"--label-smoothing must be at least 0 and below 1, but is {cfg.label_smoothing}.")
+        self.options = cfg
 
     def forward(
         self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
@@ -91,11 +77,11 @@ class ModelLossCriterion(FairseqCriterion):
         """
         if not reduce:
             raise NotImplementedError("this criterion keeps no per-token losses: use cross_entropy for reduce=False.")
-        if self.skip_first_target:
+        if self.options.skip_first_target:
             sample = self._without_first_target(sample)
-        with bf16_products(self.bf16_output):
+        with bf16_products(self.options.bf16_output):
             sums = self._sums(model, sample)
-        sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
+        sample_size = sample["target"].size(0) if self.options.sentence_avg else sample["ntokens"]
         logging_output = {
             "loss": sums.loss.detach(),
             "nll_loss": sums.nll_loss.detach(),
@@ -117,7 +103,7 @@ class ModelLossCriterion(FairseqCriterion):
                 f"criterion model_loss is for models that compute their own loss, and {type(model).__name__} does not: "
                 "use --criterion cross_entropy or label_smoothed_cross_entropy."
             )
-        sums = model(**sample["net_input"], target=sample["target"], label_smoothing=self.label_smoothing)
+        sums = model(**sample["net_input"], target=sample["target"], label_smoothing=self.options.label_smoothing)
         return LossSums(*sums)  # a wrapper for distributed training may return a plain tuple
 
     @staticmethod

@@ -24,7 +24,7 @@ from ..fields import check_values, option
 from ..models.base import StepDecoder
 from ..modules.policy_gradient import given_words, mean_of_others, policy_loss
 from ..precision import set_tf32
-from .model_loss import ModelLossCriterion
+from .model_loss import ModelLossConfig, ModelLossCriterion
 from .rewards import AutoEncoder, LanguageModel, Sentences, simplicity
 
 _LONGEST = 1.2  # of what is drawn, in lengths of the longest target; about what the authors' release takes
@@ -77,7 +77,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
     """
 
     def __init__(self, task: FairseqTask, cfg: PolicyGradientConfig) -> None:
-        super().__init__(task, label_smoothing=0.0, sentence_avg=False)
+        super().__init__(task, ModelLossConfig(sentence_avg=False))
         check_values(PolicyGradientConfig, cfg)
         if cfg.sari_forward > 1:
             raise UserError(f"--sari-forward is a share, 1 at most, but is {cfg.sari_forward}.")

@@ -38,4 +38,5 @@ class QueryEmbeddingCriterion(ModelLossCriterion):
         target = sample["target"]
         keep = target.ne(self.padding_idx)
         bias = getattr(projection, "bias", None)
-        return product_cross_entropy(features[keep], projection.weight, bias, target[keep], self.label_smoothing)
+        smoothing = self.options.label_smoothing
+        return product_cross_entropy(features[keep], projection.weight, bias, target[keep], smoothing)

@@ -15,6 +15,7 @@ from fairseq.models.lstm import base_architecture as lstm_architecture
 from fairseq.models.transformer import TransformerModel, tiny_architecture
 
 from tests.model_contract import PAD, build_model, collate, make_batch, make_dictionary, make_task, unpad
+from wean_fairseq.criterions.model_loss import ModelLossConfig
 from wean_fairseq.criterions.query_embedding import QueryEmbeddingCriterion
 from wean_fairseq.errors import UserError
 
@@ -26,6 +27,11 @@ def make_sample(batch=None):
     batch = batch or make_batch()
     net_input = {name: tensor for name, tensor in batch.items() if name != "target"}
     return {"net_input": net_input, "target": batch["target"], "ntokens": int(batch["target"].ne(PAD).sum())}
+
+
+def make_criterion(label_smoothing=0.0, **options):
+    cfg = ModelLossConfig(label_smoothing=label_smoothing, **{"sentence_avg": False} | options)
+    return QueryEmbeddingCriterion(TASK, cfg)
 
 
 def make_transformer(**options):
@@ -56,7 +62,7 @@ def test_equals_fairseqs_criterions(kind, eps):
     gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
 
-    loss, size, log = QueryEmbeddingCriterion(TASK, eps, False)(model, sample)
+    loss, size, log = make_criterion(eps)(model, sample)
     loss.backward()
     assert size == expected_size == sample["ntokens"]
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
@@ -71,7 +77,7 @@ def test_equals_fairseqs_criterions(kind, eps):
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_a_padded_batch_equals_the_sum_of_its_sentences(kind):
-    model, criterion = make_model(kind), QueryEmbeddingCriterion(TASK, 0.1, False)
+    model, criterion = make_model(kind), make_criterion(0.1)
     batch = make_batch()
     together = criterion(model, make_sample(batch))[0]
     singles = sum(
@@ -83,7 +89,7 @@ def test_a_padded_batch_equals_the_sum_of_its_sentences(kind):
 
 def test_validation_without_gradients_gives_the_same_sums():
     model, sample = make_model("wean_lstm"), make_sample()
-    criterion = QueryEmbeddingCriterion(TASK, 0.1, False)
+    criterion = make_criterion(0.1)
     with_grad = criterion(model, sample)
     with torch.no_grad():
         without = criterion(model, sample)
@@ -93,7 +99,7 @@ def test_validation_without_gradients_gives_the_same_sums():
 
 
 def test_sentence_average_counts_sentences():
-    _, size, log = QueryEmbeddingCriterion(TASK, 0.0, True)(make_model("wean_lstm"), make_sample())
+    _, size, log = make_criterion(sentence_avg=True)(make_model("wean_lstm"), make_sample())
     assert (size, log["sample_size"], log["nsentences"]) == (3, 3, 3)
 
 
@@ -119,7 +125,7 @@ def test_reduction_divides_the_sums_of_all_workers_once(sizes, loss):
 def test_bf16_output_rounds_the_products_of_this_loss_alone(kind):
     """That the errors keep their bounds is shown in tests/unit/modules/test_output_matmul.py."""
     model, sample = make_model(kind), make_sample()
-    exact, rounded, again = (QueryEmbeddingCriterion(TASK, 0.1, False, bf16)(model, sample)[0] for bf16 in (0, 1, 0))
+    exact, rounded, again = (make_criterion(0.1, bf16_output=bf16)(model, sample)[0] for bf16 in (0, 1, 0))
     assert exact == again
     assert rounded != exact
     torch.testing.assert_close(rounded, exact, rtol=0.02, atol=0.0)
@@ -131,7 +137,7 @@ def test_the_first_target_word_may_be_left_out(kind):
     model, sample = make_model(kind), make_sample()
     theirs = LabelSmoothedCrossEntropyCriterion(TASK, False, 0.1, ignore_prefix_size=1)
     expected, _, expected_log = theirs(model, sample)
-    loss, size, log = QueryEmbeddingCriterion(TASK, 0.1, False, skip_first_target=True)(model, sample)
+    loss, size, log = make_criterion(0.1, skip_first_target=True)(model, sample)
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(log["nll_loss"], expected_log["nll_loss"], rtol=1e-5, atol=1e-5)
     assert size == log["ntokens"] == int(sample["target"][:, 1:].ne(PAD).sum())
@@ -142,13 +148,13 @@ def test_bf16_output_is_an_option_of_the_command_line():
     for more in ([], ["--bf16-output"]):
         args = options.parse_args_and_arch(options.get_training_parser(), input_args=[*words, *more])
         cfg = convert_namespace_to_omegaconf(args)
-        assert criterions.build_criterion(cfg.criterion, TASK).bf16_output == bool(more)
+        assert criterions.build_criterion(cfg.criterion, TASK).options.bf16_output == bool(more)
 
 
 @pytest.mark.parametrize("eps", [-0.1, 1.0, 1.5])
 def test_impossible_smoothing_is_refused(eps):
     with pytest.raises(UserError, match="--label-smoothing must be at least 0 and below 1"):
-        QueryEmbeddingCriterion(TASK, eps, False)
+        make_criterion(eps)
 
 
 def test_a_model_without_a_known_output_layer_is_refused():
@@ -156,4 +162,4 @@ def test_a_model_without_a_known_output_layer_is_refused():
     lstm_architecture(args)
     model = LSTMModel.build_model(args, TASK)
     with pytest.raises(UserError, match="LSTMDecoder has neither: use --criterion cross_entropy"):
-        QueryEmbeddingCriterion(TASK, 0.0, False)(model, make_sample())
+        make_criterion()(model, make_sample())

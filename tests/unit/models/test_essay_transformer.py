@@ -9,6 +9,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_l
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
 from tests.model_contract import PAD, log_probs, make_batch, make_task
+from wean_fairseq.criterions.model_loss import ModelLossConfig
 from wean_fairseq.criterions.query_embedding import QueryEmbeddingCriterion
 
 SIZES = {"essay_transformer": (768, 3072, 6, 8), "essay_transformer_small": (128, 512, 2, 4)}
@@ -52,7 +53,7 @@ def test_it_trains_with_the_criterion_query_embedding():
     model, batch = build("essay_transformer_small"), make_batch()
     target = batch.pop("target")
     task = Namespace(**vars(make_task()))
-    criterion = QueryEmbeddingCriterion(task, label_smoothing=0.1, sentence_avg=False)
+    criterion = QueryEmbeddingCriterion(task, ModelLossConfig(label_smoothing=0.1, sentence_avg=False))
     sample = {"net_input": batch, "target": target, "ntokens": int(target.ne(PAD).sum())}
     loss = criterion(model, sample)[0]
     expected = label_smoothed_nll_loss(log_probs(model, batch).flatten(0, 1), target.flatten(), 0.1, ignore_index=PAD)
