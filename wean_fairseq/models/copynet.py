@@ -24,7 +24,6 @@ from ..fields import option
 from ..modules import (
     AdditiveAttention,
     Copying,
-    QueryEmbedding,
     State,
     Step,
     attention_weights,
@@ -32,7 +31,6 @@ from ..modules import (
     fold_hypotheses,
     masked_softmax,
     repeat_for_hypotheses,
-    run_over_words,
     weighted_sum,
 )
 from ..modules.gates import LoopedCell
@@ -110,40 +108,35 @@ class CopyNetState(State):
 class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
     """Attentive read, selective read, state update, and scores for generating and copying.
 
-    Args:
-        cell: recurrent cell; input E, then M for the selective read, then M for the context, as far as there are any.
+    The input of the cell is E, then M for the selective read, then M for the context, as far as there are any. Dropout
+    falls on embeddings and readout.
+
+    Attributes:
         attention: over the source memory; ``None`` = Enc-Dec.
         copy_proj: W_c of eq. 8, M -> H; ``None`` = no copying.
         full_readout: read out context, last word and selective read besides the state.
         coverage_weight: weight of a position's coverage in its attention score; ``None`` = not used.
         oov_embedding: what is read for a copied word outside the vocabulary, (E,); ``None`` = ``<unk>``.
-        dropout: on embeddings and readout.
     """
 
-    def __init__(
-        self,
-        dictionary: Dictionary,
-        embed_tokens: nn.Embedding,
-        cell: nn.GRUCell | nn.LSTMCell,
-        attention: AdditiveAttention | None,
-        copy_proj: nn.Linear | None,
-        output: QueryEmbedding,
-        full_readout: bool,
-        coverage_weight: nn.Parameter | None,
-        oov_embedding: nn.Parameter | None,
-        dropout: float,
-    ) -> None:
+    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: CopyNetConfig) -> None:
         super().__init__(dictionary)
+        hidden, attends = cfg.hidden_size, str(cfg.system) != "enc_dec"
+        self.copies = str(cfg.system) == "copynet"
+        self.full_readout = str(cfg.readout) == "full"
+        memory_dim = 2 * hidden + cfg.location_width if attends else hidden
+        input_dim = cfg.embed_dim + memory_dim * (2 if self.copies else 1)
+        cell = nn.LSTMCell if str(cfg.cell) == "lstm" else nn.GRUCell
         self.embed_tokens = embed_tokens
-        self.cell = cell
-        self.attention = attention
-        self.copy_proj = copy_proj
-        self.copies = copy_proj is not None
-        self.output = output
-        self.full_readout = full_readout
-        self.coverage_weight = coverage_weight
-        self.oov_embedding = oov_embedding
-        self.dropout = nn.Dropout(dropout)
+        self.cell = cell(input_dim, hidden)
+        self.attention = AdditiveAttention(hidden, memory_dim, cfg.attention_dim or hidden) if attends else None
+        self.copy_proj = nn.Linear(memory_dim, hidden, bias=False) if self.copies else None
+        readout_dim = hidden + input_dim if self.full_readout else hidden
+        self.output = build_output_layer(cfg, readout_dim, cfg.embed_dim, dictionary)
+        self.coverage_weight = nn.Parameter(torch.zeros(1)) if cfg.attention_coverage else None
+        reads_copies = self.copies and str(cfg.oov_input) == "copy"
+        self.oov_embedding = nn.Parameter(torch.randn(cfg.embed_dim)) if reads_copies else None
+        self.dropout = nn.Dropout(cfg.dropout)
 
     def remember(self, encoder_out: dict[str, Tensor]) -> CopyNetMemory:
         source, states, start = encoder_out["src_tokens"], encoder_out["encoder_out"], encoder_out["start_state"]
@@ -214,32 +207,25 @@ class CopyNetEncoder(GruEncoder):
     Positions are one-hot of ``location_width``; 0 = none.
     """
 
-    def __init__(
-        self, dictionary: Dictionary, embed_tokens: nn.Embedding, hidden_size: int, location_width: int, dropout: float
-    ) -> None:
-        super().__init__(dictionary, embed_tokens, hidden_size, dropout)
-        self.start_proj = nn.Linear(2 * hidden_size, hidden_size)
-        self.location_width = location_width
-        self.memory_dim = 2 * hidden_size + location_width
+    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: CopyNetConfig) -> None:
+        super().__init__(dictionary, embed_tokens, cfg.hidden_size, cfg.dropout)
+        self.start_proj = nn.Linear(2 * cfg.hidden_size, cfg.hidden_size)
+        self.location_width = cfg.location_width
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
         """Encode a batch: ``encoder_out`` (B, S, M), ``encoder_padding_mask`` (B, S), ``src_tokens`` as given.
 
         ``start_state`` is tanh(W [forward h_S; backward h_1]), (B, H).
         """
-        padding_mask = src_tokens.eq(self.padding_idx)
-        outputs, final = run_over_words(self.gru, self.embed(src_tokens), padding_mask)  # (B, S, 2H), (2, B, H)
+        encoded, final = self.read(self.gru, src_tokens)  # final: (2, B, H)
         if self.location_width:
-            position = (padding_mask.logical_not().cumsum(dim=1) - 1).clamp(0, self.location_width - 1)
+            outputs = encoded["encoder_out"]  # (B, S, 2H)
+            position = encoded["encoder_padding_mask"].logical_not().cumsum(dim=1) - 1
+            position = position.clamp(0, self.location_width - 1)
             location = nn.functional.one_hot(position, self.location_width).to(outputs.dtype)
-            outputs = torch.cat([outputs, location], dim=-1)
+            encoded["encoder_out"] = torch.cat([outputs, location], dim=-1)
         start = torch.tanh(self.start_proj(torch.cat([final[0], final[1]], dim=-1)))
-        return {
-            "encoder_out": outputs,
-            "encoder_padding_mask": padding_mask,
-            "start_state": start,
-            "src_tokens": src_tokens,
-        }
+        return encoded | {"start_state": start, "src_tokens": src_tokens}
 
 
 @register_family("copynet", CopyNetConfig, PRESETS)
@@ -252,27 +238,9 @@ class CopyNetModel(LossModel):
 
     @classmethod
     def build(cls, cfg: CopyNetConfig, task: FairseqTask) -> "CopyNetModel":
-        system = str(cfg.system)
-        if system == "enc_dec" and (cfg.attention_coverage or cfg.location_width):
+        if str(cfg.system) == "enc_dec" and (cfg.attention_coverage or cfg.location_width):
             raise UserError("enc_dec has no attention: leave --attention-coverage and --location-width out.")
-        dictionary, hidden = task.source_dictionary, cfg.hidden_size
-        copies, attends = system == "copynet", system != "enc_dec"
+        dictionary = task.source_dictionary
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)
-        encoder = CopyNetEncoder(dictionary, embed_tokens, hidden, cfg.location_width, cfg.dropout)
-        memory_dim = encoder.memory_dim if attends else hidden
-        input_dim = cfg.embed_dim + memory_dim * (2 if copies else 1)
-        full = str(cfg.readout) == "full"
-        cell = nn.LSTMCell if str(cfg.cell) == "lstm" else nn.GRUCell
-        decoder = CopyNetDecoder(
-            dictionary,
-            embed_tokens,
-            cell=cell(input_dim, hidden),
-            attention=AdditiveAttention(hidden, memory_dim, cfg.attention_dim or hidden) if attends else None,
-            copy_proj=nn.Linear(memory_dim, hidden, bias=False) if copies else None,
-            output=build_output_layer(cfg, hidden + input_dim if full else hidden, cfg.embed_dim, dictionary),
-            full_readout=full,
-            coverage_weight=nn.Parameter(torch.zeros(1)) if cfg.attention_coverage else None,
-            oov_embedding=nn.Parameter(torch.randn(cfg.embed_dim)) if copies and str(cfg.oov_input) == "copy" else None,
-            dropout=cfg.dropout,
-        )
-        return cls(encoder, decoder)
+        encoder = CopyNetEncoder(dictionary, embed_tokens, cfg)
+        return cls(encoder, CopyNetDecoder(dictionary, embed_tokens, cfg))

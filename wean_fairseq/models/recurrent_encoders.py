@@ -8,7 +8,7 @@ from typing import Any
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
-from ..modules import GatedLstm, run_over_words
+from ..modules import GatedLstm, ResidualLstm, run_over_words
 from .base import SourceEncoder
 
 
@@ -20,10 +20,22 @@ class WordEncoder(SourceEncoder):
         self.embed_tokens = embed_tokens
         self.dropout = nn.Dropout(dropout)
 
-    def embed(self, tokens: Tensor) -> Tensor:
-        """Look words up, slots as ``<unk>``: (B, S) -> (B, S, E)."""
-        dropped: Tensor = self.dropout(self.embed_tokens(self.known_words(tokens)))
-        return dropped
+    def read(
+        self, network: nn.LSTM | nn.GRU | GatedLstm | ResidualLstm, src_tokens: Tensor
+    ) -> tuple[dict[str, Tensor], Any]:
+        """Let a network read the words (B, S) of each sentence, slots as ``<unk>`` and padding on either side never.
+
+        Returns:
+            Its outputs ``encoder_out`` (B, S, D * H), zero at padding unless it is a ``ResidualLstm``, in the order of
+            ``src_tokens``, with ``encoder_padding_mask`` (B, S); and its final state.
+        """
+        padding_mask = src_tokens.eq(self.padding_idx)
+        words = self.dropout(self.embed_tokens(self.known_words(src_tokens)))  # (B, S, E)
+        if isinstance(network, nn.RNNBase):
+            outputs, final = run_over_words(network, words, padding_mask)
+        else:
+            outputs, final = network(words, padding_mask=padding_mask)
+        return {"encoder_out": outputs, "encoder_padding_mask": padding_mask}, final
 
 
 class GruEncoder(WordEncoder):
@@ -35,17 +47,11 @@ class GruEncoder(WordEncoder):
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
         """Encode a batch (B, S): ``encoder_out`` (B, S, 2 H), zero at padding, and ``encoder_padding_mask`` (B, S)."""
-        padding_mask = src_tokens.eq(self.padding_idx)
-        outputs, _ = run_over_words(self.gru, self.embed(src_tokens), padding_mask)
-        return {"encoder_out": outputs, "encoder_padding_mask": padding_mask}
+        return self.read(self.gru, src_tokens)[0]
 
 
 class LstmEncoder(WordEncoder):
-    """An LSTM over the words of each sentence, so that padding on either side is never read.
-
-    Args:
-        lstm: ``batch_first``, E -> H.
-    """
+    """An LSTM over the words of each sentence; ``lstm`` is ``batch_first``, E -> H."""
 
     def __init__(
         self, dictionary: Dictionary, embed_tokens: nn.Embedding, lstm: nn.LSTM | GatedLstm, dropout: float = 0.0
@@ -54,20 +60,6 @@ class LstmEncoder(WordEncoder):
         self.lstm = lstm
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch, see ``SourceEncoder``.
-
-        Returns:
-            ``encoder_out`` (B, S, D * H), zero at padding, in the order of ``src_tokens``; ``encoder_padding_mask``
-            (B, S); ``final_hidden`` and ``final_cell`` of every layer, each (L * D, B, H).
-        """
-        padding_mask = src_tokens.eq(self.padding_idx)
-        if isinstance(self.lstm, GatedLstm):
-            outputs, (hidden, cell) = self.lstm(self.embed(src_tokens), padding_mask)
-        else:
-            outputs, (hidden, cell) = run_over_words(self.lstm, self.embed(src_tokens), padding_mask)
-        return {
-            "encoder_out": outputs,
-            "encoder_padding_mask": padding_mask,
-            "final_hidden": hidden,
-            "final_cell": cell,
-        }
+        """Encode a batch as ``read`` does, with ``final_hidden`` and ``final_cell`` of every layer, (L * D, B, H)."""
+        encoded, (hidden, cell) = self.read(self.lstm, src_tokens)
+        return encoded | {"final_hidden": hidden, "final_cell": cell}

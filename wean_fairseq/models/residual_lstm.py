@@ -56,8 +56,7 @@ class ResidualLstmEncoder(WordEncoder):
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
         """Encode a batch: ``final_hidden`` and ``final_cell`` of every layer, (L, B, H) each."""
-        padding_mask = src_tokens.eq(self.padding_idx)
-        _, (hidden, cell) = self.stack(self.embed(src_tokens), padding_mask=padding_mask)
+        _, (hidden, cell) = self.read(self.stack, src_tokens)
         return {"final_hidden": hidden, "final_cell": cell}
 
 
