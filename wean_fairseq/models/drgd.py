@@ -19,7 +19,6 @@ from ..fields import option
 from ..modules import (
     AdditiveAttention,
     LossSums,
-    QueryEmbedding,
     RecurrentLatent,
     State,
     Step,
@@ -62,30 +61,22 @@ class DrgdDecoder(GruAttentionDecoder[DrgdState]):
     from e(y_{t-1}), h^d1_{t-1} and z_{t-1}, see ``RecurrentLatent``. Dropout falls on embeddings and features.
     """
 
-    def __init__(
-        self,
-        dictionary: Dictionary,
-        embed_tokens: nn.Embedding,
-        hidden_size: int,
-        latent_dim: int,
-        attention: AdditiveAttention,
-        output: QueryEmbedding,
-        dropout: float,
-        kl_weight: float,
-        kl_anneal_updates: int,
-    ) -> None:
-        super().__init__(dictionary, embed_tokens, hidden_size)
-        embed_dim = embed_tokens.embedding_dim
-        self.first_gru = nn.GRU(embed_dim, hidden_size, batch_first=True)
+    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: DrgdConfig) -> None:
+        hidden, embed_dim, latent_dim = cfg.hidden_size, cfg.embed_dim, cfg.latent_dim or cfg.hidden_size
+        # Made before the other parts, so that a seed goes on starting the same weights.
+        attention = AdditiveAttention(hidden, 2 * hidden, cfg.attention_dim or hidden, query_bias=True)
+        output = build_output_layer(cfg, hidden, embed_dim, dictionary)
+        super().__init__(dictionary, embed_tokens, hidden)
+        self.first_gru = nn.GRU(embed_dim, hidden, batch_first=True)
         self.attention = attention
-        self.second_gru = nn.GRU(embed_dim + 2 * hidden_size, hidden_size, batch_first=True)
-        self.latent = RecurrentLatent(embed_dim + hidden_size, hidden_size, latent_dim)
-        self.combine = nn.Linear(latent_dim + hidden_size, hidden_size)  # W_z, W_h, b
+        self.second_gru = nn.GRU(embed_dim + 2 * hidden, hidden, batch_first=True)
+        self.latent = RecurrentLatent(embed_dim + hidden, hidden, latent_dim)
+        self.combine = nn.Linear(latent_dim + hidden, hidden)  # W_z, W_h, b
         self.output = output
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(cfg.dropout)
         self.latent_dim = latent_dim
-        self.kl_weight = kl_weight
-        self.kl_anneal_updates = kl_anneal_updates
+        self.kl_weight = cfg.kl_weight
+        self.kl_anneal_updates = cfg.kl_anneal_updates
         self.set_num_updates(0)
 
     def set_num_updates(self, updates: int) -> None:
@@ -129,17 +120,7 @@ class DrgdModel(LossModel):
 
     @classmethod
     def build(cls, cfg: DrgdConfig, task: FairseqTask) -> "DrgdModel":
-        dictionary, hidden = task.source_dictionary, cfg.hidden_size
+        dictionary = task.source_dictionary
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)
-        decoder = DrgdDecoder(
-            dictionary,
-            embed_tokens,
-            hidden,
-            cfg.latent_dim or hidden,
-            attention=AdditiveAttention(hidden, 2 * hidden, cfg.attention_dim or hidden, query_bias=True),
-            output=build_output_layer(cfg, hidden, cfg.embed_dim, dictionary),
-            dropout=cfg.dropout,
-            kl_weight=cfg.kl_weight,
-            kl_anneal_updates=cfg.kl_anneal_updates,
-        )
-        return cls(GruEncoder(dictionary, embed_tokens, hidden, cfg.dropout), decoder)
+        decoder = DrgdDecoder(dictionary, embed_tokens, cfg)
+        return cls(GruEncoder(dictionary, embed_tokens, cfg.hidden_size, cfg.dropout), decoder)

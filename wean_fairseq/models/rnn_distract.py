@@ -5,7 +5,6 @@ source memory, ``H`` hidden width, ``E`` embedding width, ``A`` attention width,
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from fairseq.data import Dictionary
@@ -16,7 +15,6 @@ from ..fields import option
 from ..modules import (
     AdditiveAttention,
     ContentDistraction,
-    QueryEmbedding,
     State,
     Step,
     attention_weights,
@@ -46,14 +44,6 @@ class RnnDistractConfig(GruAttentionConfig):
     )
 
 
-class SearchWeights(NamedTuple):
-    """Weights of the distances in beam search; 0 = not counted."""
-
-    attention: float
-    content: float
-    state: float
-
-
 @dataclass(frozen=True)
 class ReadBefore(State):
     """The earlier steps of each hypothesis of a search that prefers distraction."""
@@ -77,34 +67,25 @@ class DistractState(State):
 class RnnDistractDecoder(GruAttentionDecoder[DistractState]):
     """s'_t = GRU(e(y_{t-1}), s_{t-1}); distracted attention from s'_t to c_t; s_t = GRU(c_t, s'_t).
 
-    Args:
-        attention: with the coverage that distracts it.
-        output: scores words from the readout, E wide.
-        dropout: on embeddings and readout.
-        search_weights: of the distances in beam search.
+    The attention has the coverage that distracts it. Words are scored from the readout, E wide. Dropout falls on
+    embeddings and readout.
     """
 
-    def __init__(
-        self,
-        dictionary: Dictionary,
-        embed_tokens: nn.Embedding,
-        hidden_size: int,
-        attention: AdditiveAttention,
-        output: QueryEmbedding,
-        dropout: float,
-        search_weights: SearchWeights,
-    ) -> None:
-        super().__init__(dictionary, embed_tokens, hidden_size)
-        embed_dim, memory_dim = embed_tokens.embedding_dim, 2 * hidden_size
-        self.word_cell = nn.GRUCell(embed_dim, hidden_size)
+    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: RnnDistractConfig) -> None:
+        hidden, embed_dim, memory_dim = cfg.hidden_size, cfg.embed_dim, 2 * cfg.hidden_size
+        # Made before the other parts, so that a seed goes on starting the same weights.
+        attention = AdditiveAttention(hidden, memory_dim, cfg.attention_dim or hidden, coverage=True, query_bias=True)
+        output = build_output_layer(cfg, embed_dim, embed_dim, dictionary)
+        super().__init__(dictionary, embed_tokens, hidden)
+        self.word_cell = nn.GRUCell(embed_dim, hidden)
         self.attention = attention
         self.content_distraction = ContentDistraction(memory_dim)
-        self.content_cell = nn.GRUCell(memory_dim, hidden_size)
-        self.readout = nn.Linear(hidden_size + embed_dim + memory_dim, embed_dim)
+        self.content_cell = nn.GRUCell(memory_dim, hidden)
+        self.readout = nn.Linear(hidden + embed_dim + memory_dim, embed_dim)
         self.output = output
-        self.dropout = nn.Dropout(dropout)
-        self.search_weights = search_weights
-        self.ranks_hypotheses = any(search_weights)
+        self.dropout = nn.Dropout(cfg.dropout)
+        self.distances = cfg.distract_attention, cfg.distract_content, cfg.distract_state  # their weights in a search
+        self.ranks_hypotheses = any(self.distances)
 
     def begin(self, memory: GruMemory) -> DistractState:
         sentences, length, width = memory.states.shape
@@ -145,10 +126,11 @@ class RnnDistractDecoder(GruAttentionDecoder[DistractState]):
         """Add a step, and weigh its distances to those before; it replaces the weighing of the last one."""
         preference = torch.zeros_like(before.preference)
         if before.hidden.size(1):
+            of_attention, of_content, of_state = self.distances
             preference = (
-                self.search_weights.attention * least_divergence(attention, before.attention)
-                - self.search_weights.content * greatest_likeness(content, before.content)
-                - self.search_weights.state * greatest_likeness(hidden, before.hidden)
+                of_attention * least_divergence(attention, before.attention)
+                - of_content * greatest_likeness(content, before.content)
+                - of_state * greatest_likeness(hidden, before.hidden)
             )
         attentions, contents, states = (
             torch.cat([old, new.unsqueeze(1)], dim=1)
@@ -166,16 +148,7 @@ class RnnDistractModel(LossModel):
 
     @classmethod
     def build(cls, cfg: RnnDistractConfig, task: FairseqTask) -> "RnnDistractModel":
-        dictionary, hidden = task.source_dictionary, cfg.hidden_size
-        attention_dim = cfg.attention_dim or hidden
+        dictionary = task.source_dictionary
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)
-        decoder = RnnDistractDecoder(
-            dictionary,
-            embed_tokens,
-            hidden,
-            attention=AdditiveAttention(hidden, 2 * hidden, attention_dim, coverage=True, query_bias=True),
-            output=build_output_layer(cfg, cfg.embed_dim, cfg.embed_dim, dictionary),
-            dropout=cfg.dropout,
-            search_weights=SearchWeights(cfg.distract_attention, cfg.distract_content, cfg.distract_state),
-        )
-        return cls(GruEncoder(dictionary, embed_tokens, hidden, cfg.dropout), decoder)
+        decoder = RnnDistractDecoder(dictionary, embed_tokens, cfg)
+        return cls(GruEncoder(dictionary, embed_tokens, cfg.hidden_size, cfg.dropout), decoder)
