@@ -78,11 +78,13 @@ class TopicAverageDecoder(TopicDecoder[LstmStart, LstmState]):
     The LSTM is ``batch_first``, E -> H; dropout falls on the words read and on the outputs.
     """
 
-    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, lstm: nn.LSTM, dropout: float) -> None:
-        super().__init__(dictionary, embed_tokens, lstm.hidden_size)
+    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: MtaLstmConfig) -> None:
+        # Made before the output layer, so that a seed goes on starting the same weights.
+        lstm = stacked_lstm(cfg.embed_dim, cfg.hidden_size, cfg.num_layers, cfg.dropout)
+        super().__init__(dictionary, embed_tokens, cfg.hidden_size)
         self.lstm = lstm
-        self.start_proj = nn.Linear(embed_tokens.embedding_dim, 2 * lstm.num_layers * lstm.hidden_size)
-        self.dropout = nn.Dropout(dropout)
+        self.start_proj = nn.Linear(cfg.embed_dim, 2 * cfg.num_layers * cfg.hidden_size)
+        self.dropout = nn.Dropout(cfg.dropout)
 
     def remember(self, encoder_out: dict[str, Tensor]) -> LstmStart:
         """See ``StepDecoder``: h_0 and c_0 of every layer, tanh of a linear map of the mean topic."""
@@ -122,29 +124,20 @@ class TopicState(State):
 class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
     """MTA-LSTM, and without coverage TAT-LSTM: attention over the topics, whose mean is read beside each word.
 
-    Where the encoder gives phi, the coverage multiplies the attention's scores.
-
-    Args:
-        lstm: holds the weights of the layers; reads a word and the topics' mean, 2E -> H.
-        attention: from the top layer's last output to the topics.
-        coverage_loss_weight: of the loss that brings each topic's attention to phi; 0 = without.
-        dropout: on the words read and on the output of every layer.
+    Where the encoder gives phi, the coverage multiplies the attention's scores. The attention is from the top layer's
+    last output. Dropout falls on the words read and on the output of every layer.
     """
 
-    def __init__(
-        self,
-        dictionary: Dictionary,
-        embed_tokens: nn.Embedding,
-        lstm: nn.LSTM,
-        attention: AdditiveAttention,
-        coverage_loss_weight: float,
-        dropout: float,
-    ) -> None:
-        super().__init__(dictionary, embed_tokens, lstm.hidden_size)
+    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: MtaLstmConfig) -> None:
+        hidden, embed_dim = cfg.hidden_size, cfg.embed_dim
+        # Made before the output layer, so that a seed goes on starting the same weights.
+        lstm = nn.LSTM(2 * embed_dim, hidden, cfg.num_layers, batch_first=True)  # of a word and the topics' mean
+        attention = AdditiveAttention(hidden, embed_dim, cfg.attention_dim or hidden, query_bias=True)
+        super().__init__(dictionary, embed_tokens, hidden)
         self.lstm = lstm
         self.attention = attention
-        self.coverage_loss_weight = coverage_loss_weight
-        self.dropout = nn.Dropout(dropout)
+        self.coverage_loss_weight = cfg.coverage_loss_weight
+        self.dropout = nn.Dropout(cfg.dropout)
 
     def remember(self, encoder_out: dict[str, Tensor]) -> TopicMemory:
         topics = encoder_out["topics"]
@@ -201,24 +194,14 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
 
 
 class MtaLstmEncoder(SourceEncoder):
-    """Looks up the topics; nothing is computed from their order but phi.
+    """Looks up the topics; nothing is computed from their order but phi, where there is coverage."""
 
-    Args:
-        num_slots: ``k``; ``None`` = any number.
-        importance: phi; ``None`` where there is no coverage.
-    """
-
-    def __init__(
-        self,
-        dictionary: Dictionary,
-        embed_tokens: nn.Embedding,
-        num_slots: int | None,
-        importance: TopicImportance | None,
-    ) -> None:
+    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: MtaLstmConfig) -> None:
         super().__init__(dictionary)
+        covers = str(cfg.topic_mode) == "mta"
         self.embed_tokens = embed_tokens
-        self.num_slots = num_slots
-        self.importance = importance
+        self.num_slots = cfg.topic_slots if covers else None  # k; None = any number
+        self.importance = TopicImportance(cfg.topic_slots, cfg.embed_dim) if covers else None  # phi
 
     def forward(
         self,
@@ -273,24 +256,8 @@ class MtaLstmModel(LossModel):
     def build(cls, cfg: MtaLstmConfig, task: FairseqTask) -> "MtaLstmModel":
         dictionary = task.source_dictionary
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)
-        covers = str(cfg.topic_mode) == "mta"
-        importance = TopicImportance(cfg.topic_slots, cfg.embed_dim) if covers else None
-        encoder = MtaLstmEncoder(dictionary, embed_tokens, cfg.topic_slots if covers else None, importance)
-        model = cls(encoder, _build_decoder(cfg, task, embed_tokens))
+        encoder = MtaLstmEncoder(dictionary, embed_tokens, cfg)
+        decoder = TopicAverageDecoder if str(cfg.topic_mode) == "tav" else TopicAttentionDecoder
+        model = cls(encoder, decoder(dictionary, embed_tokens, cfg))
         initialise(model, cfg)
         return model
-
-
-def _build_decoder(cfg: MtaLstmConfig, task: FairseqTask, embed_tokens: nn.Embedding) -> TopicDecoder[Any, Any]:
-    dictionary, embed_dim, hidden = task.target_dictionary, cfg.embed_dim, cfg.hidden_size
-    if str(cfg.topic_mode) == "tav":
-        lstm = stacked_lstm(embed_dim, hidden, cfg.num_layers, cfg.dropout)
-        return TopicAverageDecoder(dictionary, embed_tokens, lstm, cfg.dropout)
-    return TopicAttentionDecoder(
-        dictionary,
-        embed_tokens,
-        lstm=nn.LSTM(2 * embed_dim, hidden, cfg.num_layers, batch_first=True),
-        attention=AdditiveAttention(hidden, embed_dim, cfg.attention_dim or hidden, query_bias=True),
-        coverage_loss_weight=cfg.coverage_loss_weight,
-        dropout=cfg.dropout,
-    )

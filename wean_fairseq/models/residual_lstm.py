@@ -14,7 +14,7 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ..fields import option
-from ..modules import LstmStart, LstmState, QueryEmbedding, ResidualLstm, Step
+from ..modules import LstmStart, LstmState, ResidualLstm, Step
 from .base import LossModel, StepDecoder, init_uniform_, register_family
 from .recurrent_encoders import WordEncoder
 from .word_layers import OutputLayerConfig, build_output_layer, word_embedding
@@ -47,12 +47,17 @@ class ResidualLstmConfig(OutputLayerConfig):
 PRESETS = {"stacked_lstm": {"residual_every": 0}}
 
 
+def _build_stack(cfg: ResidualLstmConfig) -> ResidualLstm:
+    sizes = (cfg.embed_dim, cfg.hidden_size, cfg.num_layers, cfg.residual_every, cfg.dropout)
+    return ResidualLstm(*sizes, recurrent=cfg.residual_recurrent)
+
+
 class ResidualLstmEncoder(WordEncoder):
     """A residual LSTM, E -> H, over the words of the source."""
 
-    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, stack: ResidualLstm) -> None:
+    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: ResidualLstmConfig) -> None:
         super().__init__(dictionary, embed_tokens)
-        self.stack = stack
+        self.stack = _build_stack(cfg)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
         """Encode a batch: ``final_hidden`` and ``final_cell`` of every layer, (L, B, H) each."""
@@ -63,13 +68,11 @@ class ResidualLstmEncoder(WordEncoder):
 class ResidualLstmDecoder(StepDecoder[LstmStart, LstmState]):
     """A residual LSTM, E -> H, over the words written so far; words are scored from the top layer's output."""
 
-    def __init__(
-        self, dictionary: Dictionary, embed_tokens: nn.Embedding, stack: ResidualLstm, output: QueryEmbedding
-    ) -> None:
+    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: ResidualLstmConfig) -> None:
         super().__init__(dictionary)
         self.embed_tokens = embed_tokens
-        self.output = output
-        self.stack = stack
+        self.output = build_output_layer(cfg, cfg.hidden_size, cfg.embed_dim, dictionary)
+        self.stack = _build_stack(cfg)
 
     def remember(self, encoder_out: dict[str, Tensor]) -> LstmStart:
         return LstmStart(LstmState(encoder_out["final_hidden"], encoder_out["final_cell"]))
@@ -90,14 +93,9 @@ class ResidualLstmModel(LossModel):
     @classmethod
     def build(cls, cfg: ResidualLstmConfig, task: FairseqTask) -> "ResidualLstmModel":
         dictionary = task.source_dictionary
-        sizes = (cfg.embed_dim, cfg.hidden_size, cfg.num_layers, cfg.residual_every, cfg.dropout)
-        recurrent = cfg.residual_recurrent
         source_words = word_embedding(dictionary, cfg.embed_dim)
         target_words = source_words if cfg.share_embeddings else word_embedding(dictionary, cfg.embed_dim)
-        encoder = ResidualLstmEncoder(dictionary, source_words, ResidualLstm(*sizes, recurrent=recurrent))
-        output = build_output_layer(cfg, cfg.hidden_size, cfg.embed_dim, dictionary)
-        stack = ResidualLstm(*sizes, recurrent=recurrent)
-        decoder = ResidualLstmDecoder(dictionary, target_words, stack, output)
-        model = cls(encoder, decoder)
+        encoder = ResidualLstmEncoder(dictionary, source_words, cfg)
+        model = cls(encoder, ResidualLstmDecoder(dictionary, target_words, cfg))
         init_uniform_(model, cfg.init_range)
         return model

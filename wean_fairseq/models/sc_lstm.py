@@ -73,27 +73,18 @@ class KeywordState(State):
 class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
     """LSTM layers to whose cells the keywords are added; words are scored from all layers.
 
-    Args:
-        lstm: holds the weights of the layers, E -> H.
-        gate: reads the keywords.
-        control_loss_weight: of the losses of Wen et al.; 0 = without.
-        dropout: on the words read and on the output of every layer.
+    ``lstm`` holds the weights of the layers, E -> H. Dropout falls on the words read and on the output of every layer.
     """
 
-    def __init__(
-        self,
-        dictionary: Dictionary,
-        embed_tokens: nn.Embedding,
-        lstm: nn.LSTM,
-        gate: KeywordGate,
-        control_loss_weight: float,
-        dropout: float,
-    ) -> None:
-        super().__init__(dictionary, embed_tokens, lstm.num_layers * lstm.hidden_size)
+    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: ScLstmConfig) -> None:
+        # Made before the output layer, so that a seed goes on starting the same weights.
+        lstm = nn.LSTM(cfg.embed_dim, cfg.hidden_size, cfg.num_layers, batch_first=True)
+        gate = KeywordGate(embed_tokens.num_embeddings, cfg.embed_dim, cfg.num_layers, cfg.hidden_size)
+        super().__init__(dictionary, embed_tokens, cfg.num_layers * cfg.hidden_size)
         self.lstm = lstm
         self.gate = gate
-        self.control_loss_weight = control_loss_weight
-        self.dropout = nn.Dropout(dropout)
+        self.control_loss_weight = cfg.control_loss_weight
+        self.dropout = nn.Dropout(cfg.dropout)
 
     def remember(self, encoder_out: dict[str, Tensor]) -> KeywordMemory:
         return KeywordMemory(self.gate.pick(encoder_out["topic_tokens"]), encoder_out["first_keywords"])
@@ -151,14 +142,6 @@ class ScLstmModel(LossModel):
     def build(cls, cfg: ScLstmConfig, task: FairseqTask) -> "ScLstmModel":
         dictionary = task.source_dictionary
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)
-        decoder = ScLstmDecoder(
-            dictionary,
-            embed_tokens,
-            lstm=nn.LSTM(cfg.embed_dim, cfg.hidden_size, cfg.num_layers, batch_first=True),
-            gate=KeywordGate(embed_tokens.num_embeddings, cfg.embed_dim, cfg.num_layers, cfg.hidden_size),
-            control_loss_weight=cfg.control_loss_weight,
-            dropout=cfg.dropout,
-        )
-        model = cls(ScLstmEncoder(dictionary), decoder)
+        model = cls(ScLstmEncoder(dictionary), ScLstmDecoder(dictionary, embed_tokens, cfg))
         initialise(model, cfg)
         return model
