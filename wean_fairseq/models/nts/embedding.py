@@ -8,6 +8,7 @@ from fairseq.data import Dictionary
 from torch import Tensor, nn
 
 from ...data import load_word_vectors
+from .config import NtsConfig
 
 
 class WordEmbedding(nn.Embedding):
@@ -35,36 +36,24 @@ class WordEmbedding(nn.Embedding):
 
 
 @torch.no_grad()
-def start_from_files(
-    words: WordEmbedding,
-    dictionary: Dictionary,
-    shared: str | None,
-    local: str | None,
-    *,
-    local_dim: int,
-    missing_std: float,
-) -> None:
-    """Let words start from vectors; where words can be kept, those with a shared vector are.
+def start_from_files(words: WordEmbedding, dictionary: Dictionary, cfg: NtsConfig, local: str | None) -> None:
+    """Let words start from the options' vectors; where words can be kept, those with a global vector are.
 
-    Args:
-        shared: file of vectors that fill the first E - ``local_dim`` numbers of a word (NTS: "global"); or none.
-        local: file of vectors that fill the last ``local_dim`` numbers; or none.
-        local_dim: width of the local vectors.
-        missing_std: words without a shared vector are drawn from N(0, this); 0 = they stay as they are.
+    Global vectors fill the first E - ``--local-dim`` numbers of a word, those of the file ``local`` the last ones.
 
     Raises:
         UserError: if the vectors cannot be used.
     """
-    shared_dim = words.embedding_dim - local_dim
-    if shared:
-        vectors, found = load_word_vectors(shared, dictionary, shared_dim)
-        if missing_std:
-            drawn = torch.randn(int((~found).sum()), shared_dim) * missing_std
-            words.weight[~found, :shared_dim] = drawn.to(words.weight)
-        words.weight[found, :shared_dim] = vectors[found].to(words.weight)
+    global_dim = words.embedding_dim - cfg.local_dim
+    if cfg.global_vectors:
+        vectors, found = load_word_vectors(cfg.global_vectors, dictionary, global_dim)
+        if cfg.missing_vector_std:
+            drawn = torch.randn(int((~found).sum()), global_dim) * cfg.missing_vector_std
+            words.weight[~found, :global_dim] = drawn.to(words.weight)
+        words.weight[found, :global_dim] = vectors[found].to(words.weight)
         words.weight[dictionary.pad()].zero_()
         if words.kept is not None:
             words.kept.copy_(found)
     if local:
-        vectors, found = load_word_vectors(local, dictionary, local_dim)
-        words.weight[found, shared_dim:] = vectors[found].to(words.weight)
+        vectors, found = load_word_vectors(local, dictionary, cfg.local_dim)
+        words.weight[found, global_dim:] = vectors[found].to(words.weight)

@@ -13,7 +13,7 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ...errors import UserError
-from ...modules import LossSums, Memory, QueryEmbedding, Step, fold_hypotheses, stacked_lstm
+from ...modules import LossSums, Memory, Step, fold_hypotheses, stacked_lstm
 from ...modules.input_feeding import AttentionMemory, FedState, GlobalAttention, InputFeedingLstm
 from ...modules.log_linear import LogLinearOutput
 from ..base import LossModel, StepDecoder, init_uniform_, register_family
@@ -36,19 +36,19 @@ class NtsMemory(Memory):
 class NtsDecoder(StepDecoder[NtsMemory, FedState]):
     """An LSTM that is fed its last attentional state, from which words are scored; dropout falls on the words read."""
 
-    def __init__(
-        self,
-        dictionary: Dictionary,
-        embed_tokens: nn.Embedding,
-        stack: InputFeedingLstm,
-        output: QueryEmbedding,
-        dropout: float,
-    ) -> None:
+    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: NtsConfig) -> None:
         super().__init__(dictionary)
+        width, hidden = cfg.embed_dim, cfg.hidden_size
+        attention = GlobalAttention(str(cfg.attention_score), hidden)
+        stack = InputFeedingLstm(width, hidden, cfg.num_layers, attention, cfg.dropout, dropout_input=cfg.dropout_input)
         self.embed_tokens = embed_tokens
-        self.output = output
+        if cfg.lexical_dim:
+            share, unk = cfg.lexical_share, dictionary.unk()
+            self.output = LogLinearOutput(hidden, cfg.lexical_dim, len(dictionary), share=share, unk_index=unk)
+        else:
+            self.output = build_output_layer(cfg, hidden, width, dictionary)
         self.stack = stack
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(cfg.dropout if cfg.dropout_input else 0.0)
 
     def remember(self, encoder_out: dict[str, Tensor]) -> NtsMemory:
         source = self.stack.attention.remember(encoder_out["encoder_out"], encoder_out["encoder_padding_mask"])
@@ -65,19 +65,17 @@ class NtsDecoder(StepDecoder[NtsMemory, FedState]):
 class LexicalDecoder(NtsDecoder):
     """The same beside a lexical model, which reads the source by the attention of this decoder.
 
-    Args:
-        output: scores words from the features of both.
-        share: of the lexical model from the second word on; the first one is not predictable from words (release).
-        parts: those of ``NtsDecoder``.
+    Words are scored from the features of both. Its share counts from the second word on; the first one is not
+    predictable from words (release).
     """
 
     output: LogLinearOutput
     learns_lexical_alone = False  # the loss is that of the lexical model
 
-    def __init__(self, *, output: LogLinearOutput, share: float, lexical_dropout: float, **parts: Any) -> None:
-        super().__init__(output=output, **parts)
-        self.share = share
-        self.lexical_dropout = nn.Dropout(lexical_dropout)
+    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: NtsConfig) -> None:
+        super().__init__(dictionary, embed_tokens, cfg)
+        self.share = cfg.lexical_share
+        self.lexical_dropout = nn.Dropout(cfg.dropout)
 
     def step(self, words: Tensor, memory: NtsMemory, state: FedState) -> tuple[Step, FedState]:
         """The features are attentional states, sums a_ti r_i of lexical states, and the share, (N, T, H + X + 1)."""
@@ -108,9 +106,7 @@ class NtsEncoder(LstmEncoder):
     """An LSTM encoder that may read backwards, beside that of a lexical model.
 
     Args:
-        lstm: ``batch_first``, E -> H.
-        dropout: on the words.
-        reverse: read from the end of the sentence to its start.
+        hidden_size: units of every layer.
         lexical: the encoder of a lexical model beside this one.
     """
 
@@ -118,13 +114,13 @@ class NtsEncoder(LstmEncoder):
         self,
         dictionary: Dictionary,
         embed_tokens: nn.Embedding,
-        lstm: nn.LSTM,
-        dropout: float,
-        reverse: bool,
+        hidden_size: int,
+        cfg: NtsConfig,
         lexical: "NtsEncoder | None" = None,
     ) -> None:
-        super().__init__(dictionary, embed_tokens, lstm, dropout)
-        self.reverse = reverse
+        lstm = stacked_lstm(embed_tokens.embedding_dim, hidden_size, cfg.num_layers, cfg.dropout)
+        super().__init__(dictionary, embed_tokens, lstm, cfg.dropout if cfg.dropout_input else 0.0)
+        self.reverse = cfg.reverse_source
         self.lexical = lexical
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
@@ -151,18 +147,17 @@ class NtsModel(LossModel):
     def build(cls, cfg: NtsConfig, task: FairseqTask) -> "NtsModel":
         _check_vectors(cfg)
         _check_lexical(cfg)
-        model = _build(cls, cfg, task)
+        dictionary, keeps = task.source_dictionary, cfg.freeze_vectors
+        source_words, target_words = (WordEmbedding(dictionary, cfg.embed_dim, keeps_words=keeps) for _ in range(2))
+        lexical = None
+        if cfg.lexical_dim:
+            lexical = NtsEncoder(dictionary, WordEmbedding(dictionary, cfg.lexical_dim), cfg.lexical_dim, cfg)
+        encoder = NtsEncoder(dictionary, source_words, cfg.hidden_size, cfg, lexical)
+        decoder = LexicalDecoder if cfg.lexical_dim else NtsDecoder
+        model = cls(encoder, decoder(dictionary, target_words, cfg))
         init_uniform_(model, cfg.init_range)
-        sides = (
-            (model.encoder.embed_tokens, cfg.local_source_vectors),
-            (model.decoder.embed_tokens, cfg.local_target_vectors),
-        )
-        for words, local in sides:
-            assert isinstance(words, WordEmbedding)
-            shared, dictionary = cfg.global_vectors, task.source_dictionary
-            start_from_files(
-                words, dictionary, shared, local, local_dim=cfg.local_dim, missing_std=cfg.missing_vector_std
-            )
+        start_from_files(source_words, dictionary, cfg, cfg.local_source_vectors)
+        start_from_files(target_words, dictionary, cfg, cfg.local_target_vectors)
         if cfg.base_checkpoint:
             load_base(model, cfg, task)
             model.freeze_base()
@@ -214,35 +209,3 @@ def _check_vectors(cfg: NtsConfig) -> None:
             "--freeze-vectors keeps words as they are, but --output-layer query_embedding trains them: "
             "use one of the two."
         )
-
-
-def _build(cls: type[NtsModel], cfg: NtsConfig, task: FairseqTask) -> NtsModel:
-    dictionary, width, hidden = task.source_dictionary, cfg.embed_dim, cfg.hidden_size
-    on_input = cfg.dropout if cfg.dropout_input else 0.0
-    source_words, target_words = (WordEmbedding(dictionary, width, keeps_words=cfg.freeze_vectors) for _ in range(2))
-    lexical = None
-    if cfg.lexical_dim:
-        lexical = _encoder(cfg, dictionary, WordEmbedding(dictionary, cfg.lexical_dim), cfg.lexical_dim)
-    encoder = _encoder(cfg, dictionary, source_words, hidden, lexical)
-    attention = GlobalAttention(str(cfg.attention_score), hidden)
-    stack = InputFeedingLstm(width, hidden, cfg.num_layers, attention, cfg.dropout, dropout_input=cfg.dropout_input)
-    parts: dict[str, Any] = {"embed_tokens": target_words, "stack": stack, "dropout": on_input}
-    if not cfg.lexical_dim:
-        return cls(encoder, NtsDecoder(dictionary, output=build_output_layer(cfg, hidden, width, dictionary), **parts))
-    share, unk = cfg.lexical_share, dictionary.unk()
-    output = LogLinearOutput(hidden, cfg.lexical_dim, len(dictionary), share=share, unk_index=unk)
-    mixed: dict[str, Any] = {"output": output, "share": share, "lexical_dropout": cfg.dropout}
-    return cls(encoder, LexicalDecoder(dictionary=dictionary, **mixed, **parts))
-
-
-def _encoder(
-    cfg: NtsConfig, dictionary: Dictionary, words: WordEmbedding, hidden: int, lexical: NtsEncoder | None = None
-) -> NtsEncoder:
-    return NtsEncoder(
-        dictionary,
-        words,
-        lstm=stacked_lstm(words.embedding_dim, hidden, cfg.num_layers, cfg.dropout),
-        dropout=cfg.dropout if cfg.dropout_input else 0.0,
-        reverse=cfg.reverse_source,
-        lexical=lexical,
-    )
