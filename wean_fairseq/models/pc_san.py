@@ -11,7 +11,7 @@ model, ``M`` width of what the decoder reads, ``P`` its positions: S, or 2 S, ``
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Optional, Protocol
+from typing import Any, Optional
 
 import torch
 from fairseq.data import Dictionary
@@ -19,6 +19,7 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
+from ..data import TopicBert
 from ..data.topics import topic_positions
 from ..errors import UserError
 from ..fields import option
@@ -85,21 +86,12 @@ class PcSanConfig(FairseqDataclass):
 PRESETS = {"pc_san_small": {"embed_dim": 128, "ffn_dim": 512, "decoder_layers": 2, "attention_heads": 4}}
 
 
-class Bert(Protocol):
-    """The BERT whose states are in the batches, as the task knows it."""
-
-    num_layers: int
-    dim: int
-    digest: str  # SHA-256 of the weights, hexadecimal
-    path: str
-
-
 class BertStates(nn.Module):
     """B_j joined with G to H_j for all j (eq. 2, 3)."""
 
     digest: Tensor
 
-    def __init__(self, mixture: LayerMixture | LastLayer, fusion: TopicFusion, bert: Bert) -> None:
+    def __init__(self, mixture: LayerMixture | LastLayer, fusion: TopicFusion, bert: TopicBert) -> None:
         super().__init__()
         self.mixture = mixture
         self.fusion = fusion
@@ -240,7 +232,7 @@ def _check(cfg: PcSanConfig, task: FairseqTask) -> None:
         raise UserError(f"--context-inclusive belongs to --context target, but the context is {cfg.context}.")
 
 
-def _build_bert_states(cfg: PcSanConfig, bert: Bert) -> BertStates:
+def _build_bert_states(cfg: PcSanConfig, bert: TopicBert) -> BertStates:
     mixtures = cfg.decoder_layers if str(cfg.bert_layers) == "dynamic" else 1
     if str(cfg.bert_layers) == "last":
         mixture: LayerMixture | LastLayer = LastLayer()
