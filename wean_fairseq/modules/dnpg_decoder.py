@@ -26,8 +26,8 @@ from .dnpg_levels import (
     LEVELS,
     PHRASE,
     SENTENCE,
+    EmbeddedLevel,
     Labels,
-    Level,
     both_labels,
     even_labels,
     label_bias,
@@ -36,7 +36,6 @@ from .dnpg_levels import (
     stack_labels,
 )
 from .query_embedding import OutputLayer
-from .sinusoidal_positions import FractionalEmbedding
 from .steps import Memory, State, fold_hypotheses
 from .transformer import causal_bias
 from .transformer_decoder import Decoded, LayerState, SourceMemory, decode, remember
@@ -96,19 +95,11 @@ class LevelsDecoder(nn.Module):
     """
 
     def __init__(
-        self,
-        phrase_embedding: FractionalEmbedding,
-        phrase: Level,
-        sentence_embedding: FractionalEmbedding,
-        sentence: Level,
-        aggregator: LevelAggregator,
-        window: int,
+        self, phrase: EmbeddedLevel, sentence: EmbeddedLevel, aggregator: LevelAggregator, window: int
     ) -> None:
         super().__init__()
-        self.phrase_embedding = phrase_embedding
-        self.phrase = phrase
-        self.sentence_embedding = sentence_embedding
-        self.sentence = sentence
+        self.phrase_embedding, self.phrase = phrase
+        self.sentence_embedding, self.sentence = sentence
         self.aggregator = aggregator
         self.window = window
 

@@ -13,8 +13,8 @@ from torch.nn import functional
 from .dnpg_levels import (
     LEVELS,
     SENTENCE,
+    EmbeddedLevel,
     Labels,
-    Level,
     both_labels,
     even_labels,
     neighbour_bias,
@@ -22,7 +22,6 @@ from .dnpg_levels import (
     stack_labels,
 )
 from .recurrent import run_over_words
-from .sinusoidal_positions import FractionalEmbedding
 
 NO_LABEL = -1  # at padding
 
@@ -94,21 +93,11 @@ class EncodedLevels(NamedTuple):
 class LevelsEncoder(nn.Module):
     """Labels the words, then encodes them twice; the phrase level reads words that are less than ``window`` apart."""
 
-    def __init__(
-        self,
-        separator: LevelSeparator,
-        phrase_embedding: FractionalEmbedding,
-        phrase: Level,
-        sentence_embedding: FractionalEmbedding,
-        sentence: Level,
-        window: int,
-    ) -> None:
+    def __init__(self, separator: LevelSeparator, phrase: EmbeddedLevel, sentence: EmbeddedLevel, window: int) -> None:
         super().__init__()
         self.separator = separator
-        self.phrase_embedding = phrase_embedding
-        self.phrase = phrase
-        self.sentence_embedding = sentence_embedding
-        self.sentence = sentence
+        self.phrase_embedding, self.phrase = phrase
+        self.sentence_embedding, self.sentence = sentence
         self.window = window
 
     def forward(

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from .sinusoidal_positions import FractionalEmbedding
 from .transformer import EncoderLayer, padding_bias
 from .transformer_decoder import DecoderLayer
 
@@ -78,6 +79,13 @@ class Level(nn.Module):
         for layer in self.layers:
             states = layer(states, bias)
         return states
+
+
+class EmbeddedLevel(NamedTuple):
+    """A level with the embedding of its words."""
+
+    embedding: FractionalEmbedding
+    level: Level
 
 
 def label_bias(log_probs: Tensor) -> Tensor:

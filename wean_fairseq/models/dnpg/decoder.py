@@ -20,7 +20,6 @@ from ...modules import (
     LevelOutputs,
     LevelsDecoder,
     LossSums,
-    QueryEmbedding,
     Step,
     base_ids,
     init_transformer,
@@ -33,7 +32,9 @@ from ...modules.copying import CopyMixture, mix
 from ...modules.dnpg_decoder import LevelsMemory, LevelsState, mix_levels
 from ...modules.dnpg_levels import PHRASE, SENTENCE
 from ..copying import CopyingDecoder, CopyMemory, no_copy_mask
+from ..word_layers import build_output_layer
 from .annealing import Annealing
+from .config import DnpgConfig
 
 
 @dataclass(frozen=True)
@@ -47,27 +48,18 @@ class DnpgMemory(CopyMemory):
 class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
     """Both levels' decoders, their output layers, and the aggregator.
 
-    Args:
-        annealing: temperature and noise of the labels, weight of their loss.
-        reads_weak_labels: in training the sentence level reads the weak labels, not the aggregator's.
+    ``annealing`` has temperature and noise of the labels, and the weight of their loss. Where ``reads_weak_labels``,
+    the sentence level reads the weak labels in training, not the aggregator's.
     """
 
-    def __init__(
-        self,
-        dictionary: Dictionary,
-        network: LevelsDecoder,
-        phrase_output: QueryEmbedding,
-        sentence_output: QueryEmbedding,
-        annealing: Annealing,
-        reads_weak_labels: bool,
-    ) -> None:
+    def __init__(self, dictionary: Dictionary, network: LevelsDecoder, annealing: Annealing, cfg: DnpgConfig) -> None:
         super().__init__(dictionary)
         self.network = network
-        self.phrase_output = phrase_output
-        self.sentence_output = sentence_output
+        self.phrase_output = build_output_layer(cfg, cfg.phrase_dim, cfg.phrase_dim, dictionary)
+        self.sentence_output = build_output_layer(cfg, cfg.sentence_dim, cfg.sentence_dim, dictionary)
         self.annealing = annealing
-        self.reads_weak_labels = reads_weak_labels
-        self.copy_gate = CopyGate(network.phrase_embedding.words.embedding_dim)
+        self.reads_weak_labels = str(cfg.decoder_labels) == "weak"
+        self.copy_gate = CopyGate(cfg.phrase_dim)
         init_transformer(self.copy_gate)
 
     @property

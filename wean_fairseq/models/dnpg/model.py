@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ...modules import (
     DecoderLayer,
+    EmbeddedLevel,
     EncoderLayer,
     FractionalEmbedding,
     Level,
@@ -22,7 +23,7 @@ from ...modules import (
     init_transformer,
 )
 from ..base import LossModel, SourceEncoder, register_family
-from ..word_layers import build_output_layer, word_embedding
+from ..word_layers import word_embedding
 from .annealing import Annealing
 from .config import DnpgConfig
 from .decoder import DnpgDecoder
@@ -85,44 +86,19 @@ class DnpgModel(LossModel):
 
     @classmethod
     def build(cls, cfg: DnpgConfig, task: FairseqTask) -> "DnpgModel":
-        annealing = Annealing(cfg)
+        dictionary, annealing = task.source_dictionary, Annealing(cfg)
+        levels = _build_levels(cfg, EncoderLayer, cfg.encoder_layers)
+        separator = LevelSeparator(word_embedding(dictionary, cfg.separator_dim), cfg.separator_dim)
+        phrase, sentence = _embed(levels, cfg, dictionary)
+        encoder = LevelsEncoder(separator, phrase, sentence, cfg.window)
+        levels = _build_levels(cfg, DecoderLayer, cfg.decoder_layers)
+        phrase, sentence = _embed(levels, cfg, dictionary)
+        aggregator = LevelAggregator(2 * cfg.phrase_dim + cfg.sentence_dim, cfg.aggregator_dim)
+        decoder = LevelsDecoder(phrase, sentence, aggregator, cfg.window)
         return cls(
-            _build_encoder(cfg, task.source_dictionary, annealing),
-            _build_decoder(cfg, task.source_dictionary, annealing),
+            DnpgEncoder(dictionary, encoder, annealing),
+            DnpgDecoder(dictionary, decoder, annealing, cfg),
         )
-
-
-def _build_encoder(cfg: DnpgConfig, dictionary: Dictionary, annealing: Annealing) -> DnpgEncoder:
-    phrase, sentence = _build_levels(cfg, EncoderLayer, cfg.encoder_layers)
-    network = LevelsEncoder(
-        LevelSeparator(word_embedding(dictionary, cfg.separator_dim), cfg.separator_dim),
-        FractionalEmbedding(word_embedding(dictionary, cfg.phrase_dim), cfg.dropout),
-        phrase,
-        FractionalEmbedding(word_embedding(dictionary, cfg.sentence_dim), cfg.dropout),
-        sentence,
-        cfg.window,
-    )
-    return DnpgEncoder(dictionary, network, annealing)
-
-
-def _build_decoder(cfg: DnpgConfig, dictionary: Dictionary, annealing: Annealing) -> DnpgDecoder:
-    phrase, sentence = _build_levels(cfg, DecoderLayer, cfg.decoder_layers)
-    network = LevelsDecoder(
-        FractionalEmbedding(word_embedding(dictionary, cfg.phrase_dim), cfg.dropout),
-        phrase,
-        FractionalEmbedding(word_embedding(dictionary, cfg.sentence_dim), cfg.dropout),
-        sentence,
-        LevelAggregator(2 * cfg.phrase_dim + cfg.sentence_dim, cfg.aggregator_dim),
-        cfg.window,
-    )
-    return DnpgDecoder(
-        dictionary,
-        network,
-        build_output_layer(cfg, cfg.phrase_dim, cfg.phrase_dim, dictionary),
-        build_output_layer(cfg, cfg.sentence_dim, cfg.sentence_dim, dictionary),
-        annealing,
-        reads_weak_labels=str(cfg.decoder_labels) == "weak",
-    )
 
 
 def _build_levels(cfg: DnpgConfig, layer: type[EncoderLayer | DecoderLayer], count: int) -> list[Level]:
@@ -133,3 +109,10 @@ def _build_levels(cfg: DnpgConfig, layer: type[EncoderLayer | DecoderLayer], cou
     for level in levels:
         init_transformer(level)
     return levels
+
+
+def _embed(levels: list[Level], cfg: DnpgConfig, dictionary: Dictionary) -> list[EmbeddedLevel]:
+    return [
+        EmbeddedLevel(FractionalEmbedding(word_embedding(dictionary, dim), cfg.dropout), level)
+        for level, dim in zip(levels, (cfg.phrase_dim, cfg.sentence_dim), strict=True)
+    ]
