@@ -166,7 +166,7 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
             weights.append(attended)
             # The mean of what the topics add to the gates is what the topics' mean adds.
             given = gates + weighted_sum(attended.to(gates.dtype), memory.gates)
-            layers.advance(given, None, (hidden, cell), self.dropout)
+            layers.advance(given, (hidden, cell), self.dropout)
             outputs.append(self.dropout(hidden[-1]))
         state = TopicState(torch.stack(hidden, dim=1), torch.stack(cell, dim=1), outputs[-1], coverage)
         topic_weights = torch.stack(weights, dim=1)  # (N, T, k)

@@ -105,7 +105,7 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
             left, added = self.gate.step(keywords[-1], read_part, outputs[-1], memory.rows)
             keywords.append(left)
             parts = added.chunk(self.lstm.num_layers, dim=-1)
-            lower = layers.advance(gates, None, (hidden, cell), self.dropout, parts)
+            lower = layers.advance(gates, (hidden, cell), self.dropout, parts)
             outputs.append(torch.cat([*lower, self.dropout(hidden[-1])], dim=-1))
         state = KeywordState(torch.stack(hidden, dim=1), torch.stack(cell, dim=1), outputs[-1], keywords[-1])
         extra = {"keywords": torch.stack(keywords[1:], dim=1)}

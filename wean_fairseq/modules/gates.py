@@ -3,7 +3,7 @@
 The gates have PyTorch's order, so that the weights can be those of ``nn.LSTM`` and ``nn.GRUCell``. On a GPU a step is
 the one kernel that PyTorch's cells have there for the same; a CPU has none.
 
-Legend: ``B`` batch, ``T`` steps, ``E`` width of words, ``F`` width of what is fed beside the word, ``H`` hidden width.
+Legend: ``B`` batch, ``T`` steps, ``E`` width of words, ``H`` hidden width.
 """
 
 from collections.abc import Callable, Sequence
@@ -80,15 +80,10 @@ class LoopedCell:
 
 
 class LstmLayers:
-    """The layers of an LSTM for a loop over steps whose input is known in parts only.
+    """The layers of an LSTM, which holds their weights, for a loop over steps whose input is known in parts only."""
 
-    ``lstm`` holds the weights; the last F units of its input, maybe none, are fed at each step.
-    """
-
-    def __init__(self, lstm: nn.LSTM, fed_dim: int = 0) -> None:
-        first, *upper = lstm.all_weights
-        self.first = first
-        self.of_fed = LoopedLinear(first[0][:, -fed_dim:]) if fed_dim else None
+    def __init__(self, lstm: nn.LSTM) -> None:
+        self.first, *upper = lstm.all_weights
         self.of_below = [LoopedLinear(one[0], one[2] + one[3]) for one in upper]
         self.of_hidden = [LoopedLinear(one[1]) for one in lstm.all_weights]
 
@@ -100,7 +95,6 @@ class LstmLayers:
     def advance(
         self,
         given: Tensor,
-        fed: Tensor | None,
         state: tuple[list[Tensor], list[Tensor]],
         dropout: Callable[[Tensor], Tensor],
         added: Sequence[Tensor | None] | None = None,
@@ -108,8 +102,7 @@ class LstmLayers:
         """Take a step; returns what was read of the layers below the top one, (B, H) each.
 
         Args:
-            given: the known part of the first layer's gates, (B, 4H), see ``given``.
-            fed: (B, F).
+            given: the input's part of the first layer's gates, (B, 4H), see ``given``.
             state: h and c of each layer, (B, H) each, which are replaced.
             dropout: on the output of each layer that another one reads.
             added: to the cells of each layer, (B, H) each.
@@ -121,8 +114,6 @@ class LstmLayers:
             if layer:
                 outputs.append(dropout(hidden[layer - 1]))
                 gates = self.of_below[layer - 1](outputs[-1])
-            elif self.of_fed is not None and fed is not None:
-                gates = given + self.of_fed(fed)
             more = None if added is None else added[layer]
             hidden[layer], cell[layer] = lstm_update(gates, cell[layer], more, of_hidden(hidden[layer]))
         return outputs

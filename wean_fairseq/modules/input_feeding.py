@@ -119,10 +119,12 @@ class InputFeedingLstm(nn.Module):
             What words are scored from, (N, T, H), attention weights (N, T, S), and the state after the last step.
         """
         hidden, cell, fed = list(state.layers.hidden.unbind()), list(state.layers.cell.unbind()), state.fed
-        layers, attend = LstmLayers(self.lstm, fed.size(-1)), self.attention.over(memory)
+        layers, attend = LstmLayers(self.lstm), self.attention.over(memory)
+        of_fed = LoopedLinear(layers.first[0][:, words.size(-1) :])
         outputs, weights = [], []
         for gates in layers.given(words).unbind(dim=1):
-            layers.advance(gates, self.dropout(fed) if self.dropout_input else fed, (hidden, cell), self.dropout)
+            given = gates + of_fed(self.dropout(fed) if self.dropout_input else fed)
+            layers.advance(given, (hidden, cell), self.dropout)
             attended, attention = attend(hidden[-1].unsqueeze(1))
             output = self.dropout(attended.squeeze(1))
             fed = attended.squeeze(1) if self.dropout_input else output

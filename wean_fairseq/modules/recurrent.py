@@ -3,6 +3,8 @@
 Legend: ``B`` batch, ``S`` source length, ``E`` input width, ``H`` hidden width, ``L`` layers, ``D`` directions.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -16,9 +18,7 @@ def stacked_lstm(
     return nn.LSTM(input_dim, hidden_size, layers, batch_first=True, dropout=between, bidirectional=bidirectional)
 
 
-def run_over_words(
-    rnn: nn.LSTM | nn.GRU, inputs: Tensor, padding_mask: Tensor
-) -> tuple[Tensor, Tensor | tuple[Tensor, Tensor]]:
+def run_over_words(rnn: nn.LSTM | nn.GRU, inputs: Tensor, padding_mask: Tensor) -> tuple[Tensor, Any]:
     """Run ``rnn`` over the words of each sentence, as if the sentence stood alone.
 
     Args:

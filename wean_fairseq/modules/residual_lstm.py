@@ -72,22 +72,14 @@ class ResidualLstm(nn.Module):
                 residual = functional.pad(inputs, (0, block.hidden_size - inputs.size(-1)))  # (B, T, H)
             if residual is not None and self.recurrent:
                 outputs, final = _run_with_sums(block, inputs, residual, state, padding_mask)
+            elif padding_mask is None:
+                outputs, final = block(inputs, state)
             else:
-                outputs, final = _run(block, inputs, state, padding_mask)
+                outputs, final = run_over_words(block, inputs, padding_mask)
             inputs = self.dropout(outputs) if residual is None else self.dropout(outputs) + residual
             hidden.append(final[0])
             cell.append(final[1])
         return inputs, (torch.cat(hidden), torch.cat(cell))
-
-
-def _run(
-    block: nn.LSTM, inputs: Tensor, start: LstmState | None, padding_mask: Tensor | None
-) -> tuple[Tensor, LstmState]:
-    if padding_mask is None:
-        outputs, final = block(inputs, start)
-    else:
-        outputs, final = run_over_words(block, inputs, padding_mask)
-    return outputs, final
 
 
 def _run_with_sums(
