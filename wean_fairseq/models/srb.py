@@ -7,9 +7,9 @@ Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length,
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
+from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
@@ -44,9 +44,18 @@ class SrbDecoder(AttentiveLstmDecoder):
     ``relevance_weight`` is lambda of sec. 3.4.
     """
 
-    def __init__(self, *, relevance_weight: float, **parts: Any) -> None:
-        super().__init__(bridge=None, **parts)
-        self.relevance_weight = relevance_weight
+    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: SrbConfig) -> None:
+        super().__init__(
+            dictionary,
+            embed_tokens,
+            lstm=nn.LSTM(cfg.embed_dim, cfg.hidden_size, batch_first=True),
+            bridge=None,
+            attention=BilinearAttention(cfg.hidden_size, cfg.hidden_size, tanh=True, project_keys=True),
+            output=build_output_layer(cfg, cfg.hidden_size, cfg.embed_dim, dictionary),
+            dropout=cfg.dropout,
+            dropout_input=cfg.dropout,
+        )
+        self.relevance_weight = cfg.relevance_weight
 
     def attend(self, states: Tensor, memory: AttentiveMemory) -> Step:
         """``extra`` has the decoder states, ``states`` (N, T, H)."""
@@ -76,14 +85,5 @@ class SrbModel(LossModel):
         dictionary = task.source_dictionary
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)
         lstm = GatedLstm(cfg.embed_dim, cfg.hidden_size, str(cfg.gate_input))
-        decoder = SrbDecoder(
-            dictionary=dictionary,
-            embed_tokens=embed_tokens,
-            lstm=nn.LSTM(cfg.embed_dim, cfg.hidden_size, batch_first=True),
-            attention=BilinearAttention(cfg.hidden_size, cfg.hidden_size, tanh=True, project_keys=True),
-            output=build_output_layer(cfg, cfg.hidden_size, cfg.embed_dim, dictionary),
-            dropout=cfg.dropout,
-            dropout_input=cfg.dropout,
-            relevance_weight=cfg.relevance_weight,
-        )
+        decoder = SrbDecoder(dictionary, embed_tokens, cfg)
         return cls(LstmEncoder(dictionary, embed_tokens, lstm, cfg.dropout), decoder)

@@ -85,13 +85,10 @@ def additive_cross_entropy(
         candidate_part: projected candidates, shape (V, H).
         vector: shape (H,).
     """
-
     factors = query_part, candidate_part, vector
-
-    def make_scorer(wanted: list[bool], _chunk: int) -> AdditiveScorer:
-        return build_scorer(*factors, any(wanted))
-
-    return _cross_entropy(make_scorer, factors, target, label_smoothing, chunk_size)
+    return _cross_entropy(
+        lambda wanted, _chunk: build_scorer(*factors, any(wanted)), factors, target, label_smoothing, chunk_size
+    )
 
 
 class Readings(NamedTuple):
