@@ -180,15 +180,11 @@ class PcSanDecoder(TransformerTargetDecoder):
     There are two where a topic's vector and its BERT states are one after the other.
     """
 
-    def __init__(self, *parts: Any, positions_a_topic: int) -> None:
-        super().__init__(*parts)
-        self.positions_a_topic = positions_a_topic
-
     def step(self, words: Tensor, memory: TransformerMemory, state: DecoderState) -> tuple[Step, DecoderState]:
         """See ``StepDecoder``; ``attention`` (R, T, S) is a topic's share of it, wherever it was read."""
         step, state = super().step(words, memory, state)
         assert step.attention is not None
-        shares = step.attention.unflatten(2, (self.positions_a_topic, -1)).sum(dim=2)  # type: ignore[no-untyped-call]
+        shares = step.attention.unflatten(2, (-1, memory.source.size(1))).sum(dim=2)  # type: ignore[no-untyped-call]
         return replace(step, attention=shares), state
 
 
@@ -261,8 +257,7 @@ def _build_decoder(
     network = TransformerDecoder(SinusoidalEmbedding(words, cfg.max_positions, cfg.dropout), layers)
     # Scores are the products with the embeddings, and nothing else.
     output_layer = QueryEmbedding("dot", cfg.embed_dim, cfg.embed_dim, len(dictionary), unk_index=dictionary.unk())
-    in_sequence = bert_states is not None and bert_states.fusion.kind == "sequence"
-    return PcSanDecoder(dictionary, network, output_layer, positions_a_topic=1 + in_sequence)
+    return PcSanDecoder(dictionary, network, output_layer)
 
 
 def _build_context(cfg: PcSanConfig) -> TargetContext | SourceContext | None:
