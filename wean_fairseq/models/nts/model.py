@@ -65,8 +65,8 @@ class NtsDecoder(StepDecoder[NtsMemory, FedState]):
 class LexicalDecoder(NtsDecoder):
     """The same beside a lexical model, which reads the source by the attention of this decoder.
 
-    Words are scored from the features of both. Its share counts from the second word on; the first one is not
-    predictable from words (release).
+    Words are scored from the features of both. The lexical model has its share from the second word on; the first one
+    is not predictable from words (release).
     """
 
     output: LogLinearOutput
