@@ -76,12 +76,13 @@ def print_text(text: str) -> None:
     sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
-def exit_status(program: str, work: Callable[[], str]) -> int:
-    """Run ``work`` and print the text that it returns; a user's error is one sentence, and status 2."""
+def exit_status(program: str, work: Callable[[], str | None]) -> int:
+    """Run ``work`` and print the text that it returns, if any; a user's error is one sentence, and status 2."""
     try:
         text = work()
     except UserError as error:
         print_message(program, f"error: {error}")
         return 2
-    print_text(text)
+    if text:
+        print_text(text)
     return 0

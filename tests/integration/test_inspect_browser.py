@@ -154,9 +154,7 @@ def address(text_data: Path, prepared: Path, checkpoints: dict[str, Path]) -> It
     """The page of the real command; Ctrl-C ends it well."""
     pytest.importorskip("uvicorn", reason="the extra inspect is not installed")
     named = [f"{name}={path}" for name, path in checkpoints.items()]
-    line = command_line(
-        "python", "-m", "wean_fairseq.inspection.cli", *named, "--data", text_data, "--port", 0, "--text", prepared
-    )
+    line = command_line("wean-inspect", *named, "--data", text_data, "--port", 0, "--text", prepared)
     with subprocess.Popen(line, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as command:
         found = command.stdout.readline().strip()
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", found), command.stderr.read()

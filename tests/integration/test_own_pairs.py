@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import markdown
-from tests.integration.commands import BIN, ENVIRONMENT, ROOT, TIMEOUT, USER_DIR, run
+from tests.integration.commands import BIN, ENVIRONMENT, ROOT, TIMEOUT, USER_DIR, command_line, run
 from tests.integration.test_docs_run import bash, copy_project, document
 from wean_fairseq.text import Text, read_text_settings
 
@@ -92,7 +92,7 @@ def test_text_is_the_same_at_training_and_at_use(recipe: Path):
 def test_a_file_a_pipe_and_python_write_the_same(recipe: Path, tmp_path: Path):
     lines = [PAIRS[0][0], "", "Zoë's “new” café?", PAIRS[30][0]]
     (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    command = [sys.executable, "-m", "wean_fairseq.generation.cli", "--model", recipe / "model"]
+    command = command_line("wean-generate", "--model", recipe / "model")
     call(*command, "--input", tmp_path / "in.txt", "--output", tmp_path / "out.txt")
     written = (tmp_path / "out.txt").read_text("utf-8").split("\n")
     assert len(written) == 5
@@ -118,7 +118,7 @@ def test_fairseq_reads_the_folder_and_searches_the_same(recipe: Path):
     assert {f"H-{number}": text for number, text in found.hypotheses.items()} == expected
     tokens = (recipe / "text" / "test.src").read_text("utf-8").splitlines()
     raw = {Text(read_text_settings(recipe / "text"), recipe / "text").prepare(source): source for source, _ in PAIRS}
-    command = [sys.executable, "-m", "wean_fairseq.generation.cli", "--model", model]
+    command = command_line("wean-generate", "--model", model)
     written = call(*command, stdin="".join(f"{raw[line]}\n" for line in tokens)).splitlines()
     text = Text(read_text_settings(recipe / "text"), recipe / "text")
     assert written == [text.restore(expected[f"H-{number}"]) for number in range(len(tokens))]

@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from ..checkpoints.export import WEIGHTS, is_export
 from ..checkpoints.search import PRESETS, kept_search
-from ..console import command_parser, configure_logging, print_message, whole_number
+from ..console import command_parser, configure_logging, exit_status, print_message, whole_number
 from ..data.typed_text import read_typed_lines
 from ..errors import UserError
 from ..storage.files import sha256_of
@@ -129,14 +129,11 @@ def _count(given: str) -> int | None:
 
 def _line(args: argparse.Namespace, number: int, found: Generated) -> str:
     if args.jsonl:
-        return json.dumps(_entry(number, found), ensure_ascii=False, allow_nan=False)
+        entry = {"line": number, "source": found.source, "known": found.known, **_granularity(found)}
+        entry["outputs"] = [_output(output) for output in found.outputs]
+        return json.dumps(entry, ensure_ascii=False, allow_nan=False)
     cells = [[f"{output.score:.4f}"] * args.scores + [output.text] for output in found.outputs]
     return "\t".join(part for cell in cells for part in cell)
-
-
-def _entry(number: int, found: Generated) -> dict[str, Any]:
-    outputs = [_output(output) for output in found.outputs]
-    return {"line": number, "source": found.source, "known": found.known, **_granularity(found), "outputs": outputs}
 
 
 def _output(output: Output) -> dict[str, Any]:
@@ -172,17 +169,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(arguments)
     configure_logging("wean-generate")
     try:
-        rewrite(args)
-    except UserError as error:
-        print_message("wean-generate", f"error: {error}")
-        return 2
+        return exit_status("wean-generate", lambda: rewrite(args))
     except BrokenPipeError:  # whoever reads has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
         return 130
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..checkpoints.search import PRESETS
-from ..console import command_parser, configure_logging, print_message, split_name
+from ..console import command_parser, configure_logging, exit_status, print_message, split_name
 from ..errors import UserError
 from ..generation import load
 from .jobs import Jobs
@@ -125,19 +125,29 @@ def open_port(port: int) -> socket.socket:
         raise UserError(f"port {port} cannot be opened ({error.strerror}): give another one with --port.") from error
 
 
-def serve(listener: socket.socket, systems: Sequence[System]) -> None:
-    """Answer the page until Ctrl-C."""
-    import uvicorn
+def serve(args: argparse.Namespace) -> None:
+    """Load the checkpoints, print the address of the page, and answer it until Ctrl-C.
 
-    from .server import configure, create_app
+    Raises:
+        UserError: if the server is not installed, the port is taken, or a checkpoint cannot be loaded.
+    """
+    require_extra()
+    with open_port(args.port) as listener:
+        systems = load_systems(args)
+        sys.stdout.write(f"http://{HOST}:{listener.getsockname()[1]}/\n")
+        sys.stdout.flush()
+        print_message("wean-inspect", "open this address in a browser; Ctrl-C ends it")
+        import uvicorn
 
-    jobs = Jobs(worker(systems))
-    config = configure(create_app(jobs, [system.describe() for system in systems]))
-    try:
-        uvicorn.Server(config).run(sockets=[listener])
-    finally:
-        if jobs.running:  # no thread can be stopped inside torch, and Python aborts where one goes on at its end
-            os._exit(0)
+        from .server import configure, create_app
+
+        jobs = Jobs(worker(systems))
+        config = configure(create_app(jobs, [system.describe() for system in systems]))
+        try:
+            uvicorn.Server(config).run(sockets=[listener])
+        finally:
+            if jobs.running:  # no thread can be stopped inside torch, and Python aborts where one goes on at its end
+                os._exit(0)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -145,20 +155,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(arguments)
     configure_logging("wean-inspect")
     try:
-        require_extra()
-        with open_port(args.port) as listener:
-            systems = load_systems(args)
-            sys.stdout.write(f"http://{HOST}:{listener.getsockname()[1]}/\n")
-            sys.stdout.flush()
-            print_message("wean-inspect", "open this address in a browser; Ctrl-C ends it")
-            serve(listener, systems)
-    except UserError as error:
-        print_message("wean-inspect", f"error: {error}")
-        return 2
+        return exit_status("wean-inspect", lambda: serve(args))
     except KeyboardInterrupt:
         return 0
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -216,7 +216,7 @@ def test_no_line_is_lost_or_shifted_whatever_is_in_it(model: TextModel, tmp_path
 
 def test_the_command_answers_a_pipe(tmp_path: Path):
     done = subprocess.run(
-        [sys.executable, "-m", "wean_fairseq.generation.cli", "--model", str(tmp_path)],
+        [Path(sys.executable).parent / "wean-generate", "--model", str(tmp_path)],
         input="a\n",
         capture_output=True,
         text=True,
