@@ -20,7 +20,6 @@ from ..storage.files import sha256_of
 from ..storage.manifest import NAME as CHECKSUMS
 from .growing import GrowingFile
 from .loading import load
-from .model import TextModel
 from .outputs import FloatArray, Generated, Output, rounded
 
 _BUFFER = 2000  # lines that are sorted by length together
@@ -67,11 +66,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def rewrite(args: argparse.Namespace) -> None:
-    """Do what the command line asks for.
-
-    Raises:
-        UserError: if it cannot be done.
-    """
+    """Do what the command line asks for; raises ``UserError`` if it cannot be done."""
     if args.input != "-" and not Path(args.input).exists():
         raise UserError(f"there is no file {args.input}: give --input a file of text.")
     output = GrowingFile(args.output, _output_options(args), overwrite=args.overwrite)
@@ -107,7 +102,14 @@ def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
             output.write(lines, [_line(args, number, item) for number, item in enumerate(found, first)])
             cut += [number for number, item in enumerate(found, first) if item.cut]
             bar.update(len(lines))
-    _print_summary(model, output.done - begun, time.monotonic() - started, cut)
+    number, seconds = output.done - begun, time.monotonic() - started
+    rate = f" ({number / seconds:,.1f} a second)" if seconds > 0 else ""
+    print_message("wean-generate", f"{number:,} line{'' if number == 1 else 's'} in {seconds:,.1f} s{rate}")
+    if cut:
+        print_message(
+            "wean-generate",
+            f"lines cut to the {model.longest:,} words that the model reads: {len(cut):,}, first line {cut[0]:,}",
+        )
 
 
 def _output_options(args: argparse.Namespace) -> dict[str, Any]:
@@ -152,16 +154,6 @@ def _to_list(values: FloatArray) -> list[Any]:
     if values.ndim > 1:
         return [_to_list(row) for row in values]
     return [rounded(value) for value in values.tolist()]
-
-
-def _print_summary(model: TextModel, lines: int, seconds: float, cut: list[int]) -> None:
-    rate = f" ({lines / seconds:,.1f} a second)" if seconds > 0 else ""
-    print_message("wean-generate", f"{lines:,} line{'' if lines == 1 else 's'} in {seconds:,.1f} s{rate}")
-    if cut:
-        print_message(
-            "wean-generate",
-            f"lines cut to the {model.longest:,} words that the model reads: {len(cut):,}, first line {cut[0]:,}",
-        )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

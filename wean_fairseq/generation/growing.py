@@ -37,6 +37,7 @@ class GrowingFile:
 
     def __init__(self, given: str, asked: dict[str, Any], *, overwrite: bool = False) -> None:
         self.path: Path | None = None
+        self._part = self._state_file = Path()  # beside ``path``
         self._given = given
         self._asked = asked
         self._overwrite = overwrite
@@ -61,19 +62,20 @@ class GrowingFile:
     def _resume(self, path: Path) -> None:
         if path.exists() and not self._overwrite:
             raise UserError(f"{path} exists already: choose another --output, or pass --overwrite to replace it.")
-        part, state_file = self._parts(path)
-        file = part.open("ab")
+        self._part = path.with_name(f"{path.name}.part")
+        self._state_file = path.with_name(f"{path.name}.part.json")
+        file = self._part.open("ab")
         try:
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             file.close()
             raise UserError(f"{path} is being written by another run: wait for it to end.") from error
         self._file = file
-        if self._overwrite or (not state_file.exists() and not os.fstat(file.fileno()).st_size):
+        if self._overwrite or (not self._state_file.exists() and not os.fstat(file.fileno()).st_size):
             file.truncate(0)
             self._write_state(0)
         try:
-            state = json.loads(state_file.read_text(encoding="utf-8"))
+            state = json.loads(self._state_file.read_text(encoding="utf-8"))
             asked, size = state["asked"], int(state["bytes"])
             self.done, self._expected = int(state["lines"]), str(state["input"])
         except (OSError, ValueError, LookupError, TypeError) as error:
@@ -136,34 +138,25 @@ class GrowingFile:
         if self._file is None or self._given == "-":
             return
         if error is None and self.path is not None:
-            part, state_file = self._parts(self.path)
-            os.replace(part, self.path)
-            state_file.unlink(missing_ok=True)
+            os.replace(self._part, self.path)
+            self._state_file.unlink(missing_ok=True)
         elif self.path is not None and not self.done:
-            for path in self._parts(self.path):
+            for path in (self._part, self._state_file):
                 path.unlink(missing_ok=True)
         with nullcontext() if error is None else suppress(OSError):  # what could not be written is tried once more
             self._file.close()
 
     def _write_state(self, size: int) -> None:
-        assert self.path is not None
         state = {"asked": self._asked, "lines": self.done, "bytes": size, "input": self._input.hexdigest()}
-        write_text(self._parts(self.path)[1], json.dumps(state))
+        write_text(self._state_file, json.dumps(state))
 
     def _hash_lines(self, lines: Sequence[str]) -> None:
         for line in lines:
             self._input.update(line.encode("utf-8", "surrogatepass") + b"\n")
 
-    @staticmethod
-    def _parts(path: Path) -> tuple[Path, Path]:
-        part = path.with_name(f"{path.name}.part")
-        return part, part.with_name(f"{part.name}.json")
-
     def _mismatch(self, what: str) -> UserError:
-        assert self.path is not None
         return UserError(
-            f"{self._parts(self.path)[0]} was begun with {what}: choose another --output, or pass --overwrite to begin "
-            "anew."
+            f"{self._part} was begun with {what}: choose another --output, or pass --overwrite to begin anew."
         )
 
     def _unwritable(self, error: OSError) -> UserError:

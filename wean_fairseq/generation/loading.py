@@ -64,8 +64,7 @@ def load(
             "loaded to use them: give it to fairseq-generate."
         )
     generation: Any = state["cfg"].get("generation")
-    search = OmegaConf.to_container(generation) if generation else vars(GenerationConfig())
-    assert isinstance(search, dict)
+    search: Any = OmegaConf.to_container(generation) if generation else vars(GenerationConfig())
     read: Text | None
     if isinstance(text, TextSettings):
         read = Text(text)
@@ -74,5 +73,4 @@ def load(
     else:
         read = prepared_text(Path(str(task.cfg.data).split(":")[0]), text)
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    search = {str(name): value for name, value in search.items()} | kept
-    return TextModel(models[0].eval().to(device), task, read or Text(TOKENS), search)
+    return TextModel(models[0].eval().to(device), task, read or Text(TOKENS), search | kept)

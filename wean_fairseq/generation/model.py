@@ -46,13 +46,10 @@ def quiet() -> Iterator[None]:
 
 
 def _sentences(text: object) -> list[str]:
-    if isinstance(text, str):
-        return [text]
-    sentences: list[str] = []
-    for sentence in text if isinstance(text, Iterable) and not isinstance(text, bytes) else [text]:
+    sentences: list[Any] = list(text) if isinstance(text, Iterable) and not isinstance(text, str | bytes) else [text]
+    for sentence in sentences:
         if not isinstance(sentence, str):
             raise UserError(f"the text is {sentence!r:.40}: give a string, or a list of strings.")
-        sentences.append(sentence)
     return sentences
 
 

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ..errors import UserError
@@ -97,7 +98,14 @@ class Jobs:
                 self._changed.wait_for(lambda: bool(self._queue))
                 job = self._queue.popleft()
                 job.state, job.started = "running", time.monotonic()
-            state, answer = self._answer(job)
+            state = "done"
+            answer: dict[str, Any] = {}
+            try:
+                answer["results"] = self._work(job.question, partial(setattr, job, "done"))
+            except Exception:
+                logger.exception("decoding failed")
+                state = "failed"
+                answer["error"] = "decoding failed for a reason that the terminal of wean-inspect tells."
             size = len(json.dumps(answer))
             with self._changed:
                 job.state, job.answer, job.size = state, answer, size
@@ -109,13 +117,3 @@ class Jobs:
         size = sum(job.size for job in self._jobs.values())
         while ended and (len(ended) + (last is not None) > most or size > self._most_characters):
             size -= self._jobs.pop(ended.pop(0)).size
-
-    def _answer(self, job: _Job) -> tuple[str, dict[str, Any]]:
-        def count(done: int) -> None:
-            job.done = done
-
-        try:
-            return "done", {"results": self._work(job.question, count)}
-        except Exception:
-            logger.exception("decoding failed")
-            return "failed", {"error": "decoding failed for a reason that the terminal of wean-inspect tells."}

@@ -8,6 +8,7 @@ seconds (against connections that are held open). No request names a file.
 import asyncio
 import re
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import h11
@@ -27,15 +28,9 @@ from .question import LIMITS, read_question
 
 _HOST = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 CONNECTIONS = 512  # at a time; each holds at most a body, see Limits
-_FILES = {
-    "/": ("index.html", "text/html"),
-    "/page.css": ("page.css", "text/css"),
-    "/page.js": ("page.js", "text/javascript"),
-    "/outputs.js": ("outputs.js", "text/javascript"),
-    "/about.js": ("about.js", "text/javascript"),
-    "/dom.js": ("dom.js", "text/javascript"),
-    "/icon.svg": ("icon.svg", "image/svg+xml"),
-}
+_PAGE = "index.html"  # the answer to /; the others are at their names
+_FILES = (_PAGE, "page.css", "page.js", "outputs.js", "about.js", "dom.js", "icon.svg")
+_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -142,7 +137,7 @@ def create_app(jobs: Jobs, systems: list[dict[str, Any]]) -> ASGIApp:
         return JSONResponse(found)
 
     routes = [
-        *(Route(path, _static(*file)) for path, file in _FILES.items()),
+        *(Route("/" if name == _PAGE else f"/{name}", _static(name)) for name in _FILES),
         Route("/api/systems", list_systems),
         Route("/api/jobs", submit, methods=["POST"]),
         Route("/api/jobs/{job}", status),
@@ -167,12 +162,12 @@ def configure(app: ASGIApp) -> uvicorn.Config:
     )
 
 
-def _static(name: str, media_type: str) -> Any:
+def _static(name: str) -> Any:
     """A function that answers with a file of ours, which is read once."""
     content = resources.files(__package__).joinpath("static", name).read_bytes()
 
     async def answer(_request: Request) -> Response:
-        return Response(content, media_type=media_type)
+        return Response(content, media_type=_TYPES[Path(name).suffix])
 
     return answer
 
