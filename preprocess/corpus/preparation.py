@@ -5,6 +5,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -132,7 +133,7 @@ class Preparation:
                 learnt.map_file(path, step, self.cleaner.guard)
         if self.options.wordpiece_vocab is not None and WORDPIECES in self.text.settings.files:
             shutil.copyfile(self.options.wordpiece_vocab, self.output.folder / WORDPIECES)
-        self.output.facts["text"] = self.text.settings.as_dict()
+        self.output.facts["text"] = asdict(self.text.settings)
         self.output.facts["left_out"] = dict(sorted((+self.left_out).items()))
         self.output.facts["cleaning"] = dict(sorted(self.cleaner.counts.items()))
         self.output.facts["leaks"] = self.leaks.report()

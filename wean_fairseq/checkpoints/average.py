@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from ..errors import UserError
 from ..fields import start_files
@@ -59,17 +58,15 @@ def _check_same(first: dict[str, Any], other: dict[str, Any], name: str, other_n
     dictionaries, other_words = ((state.get("task_state") or {}).get("dictionaries") for state in (first, other))
     if None not in (dictionaries, other_words) and dictionaries != other_words:
         raise UserError(f"{name} and {other_name} cannot be averaged: they were trained with different dictionaries.")
-    shapes, others = (_shapes(state["model"]) for state in (first, other))
+    shapes, others = (
+        {key: (tensor.shape, tensor.dtype) for key, tensor in state["model"].items()} for state in (first, other)
+    )
     differing = sorted(key for key in {*shapes, *others} if shapes.get(key) != others.get(key))
     if differing:
         raise UserError(
             f"{name} and {other_name} cannot be averaged: they differ in {differing[0]}; average checkpoints of "
             "one arch."
         )
-
-
-def _shapes(model: dict[str, Tensor]) -> dict[str, tuple[torch.Size, torch.dtype]]:
-    return {name: (tensor.shape, tensor.dtype) for name, tensor in model.items()}
 
 
 def newest(folder: str | Path, number: int) -> list[Path]:

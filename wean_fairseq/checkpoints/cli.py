@@ -5,6 +5,7 @@ What reads checkpoints is imported where it is called: it needs fairseq, and che
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from ..console import exit_status
 from ..errors import UserError
@@ -46,9 +47,9 @@ def main_export(arguments: list[str] | None = None) -> int:
         help="write FOLDER/ctranslate2 too, in which CTranslate2 finds a Transformer that copies nothing",
     )
     parser.add_argument("--no-example", action="store_true", help="leave out example.txt, a sentence of your data")
-    names = add_search_options(parser)
+    add_search_options(parser)
     args = parser.parse_args(arguments)
-    return exit_status(parser.prog, lambda: _export(args, names))
+    return exit_status(parser.prog, lambda: _export(**vars(args)))
 
 
 def main_checksum(arguments: list[str] | None = None) -> int:
@@ -75,20 +76,18 @@ def _average(args: argparse.Namespace) -> str:
     return f"{args.output} is the average of {', '.join(str(path) for path in paths)}\n"
 
 
-def _export(args: argparse.Namespace, names: list[str]) -> str:
+def _export(
+    checkpoint: str, output: str, data: str | None, text: str | None, ctranslate2: bool, no_example: bool, **search: Any
+) -> str:
     from .export import export
-    from .search import given_search
 
-    search = given_search(args, names)
-    example = not args.no_example
-    knows_text = export(args.checkpoint, args.output, args.data, args.text, search, args.ctranslate2, example)
-    text = f"{args.output} holds the model of {args.checkpoint}: wean-generate --model {args.output} --input FILE\n"
-    if not knows_text:
-        text += (
+    said = f"{output} holds the model of {checkpoint}: wean-generate --model {output} --input FILE\n"
+    if not export(checkpoint, output, data, text, search, ctranslate2, not no_example):
+        said += (
             "how text becomes its tokens is not known, so it takes words between spaces: give the directory that a "
             "script of preprocess/ wrote with --text, if there is one\n"
         )
-    return text
+    return said
 
 
 def _checksum(path: Path) -> str:

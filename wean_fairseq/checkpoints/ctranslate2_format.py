@@ -37,7 +37,10 @@ def convert(model: Any, task: Any, folder: Path) -> None:
     library = import_optional("ctranslate2")
     names = library.converters.fairseq
     if type(model).__module__.startswith("fairseq."):
-        spec, encoder, decoder = _fairseq_spec(names, model.args), model.encoder, model.decoder
+        try:
+            spec, encoder, decoder = names._get_model_spec(model.args), model.encoder, model.decoder
+        except ValueError as error:
+            raise _not_there(f"lacks something ({' '.join(str(error).split())})") from error
     else:
         spec, (encoder, decoder) = _own_spec(library.specs, model), _under_fairseqs_names(model)
     names.set_transformer_encoder(spec.encoder, encoder)
@@ -56,13 +59,6 @@ def _vocabulary(dictionary: Any, embedding: nn.Embedding) -> list[str]:
     """The words that have embeddings, padding by CTranslate2's name for it."""
     words = dictionary.symbols[: embedding.num_embeddings]
     return ["<blank>" if number == dictionary.pad() else word for number, word in enumerate(words)]
-
-
-def _fairseq_spec(names: Any, args: Any) -> Any:
-    try:
-        return names._get_model_spec(args)
-    except ValueError as error:
-        raise _not_there(f"lacks something ({' '.join(str(error).split())})") from error
 
 
 def _own_spec(specs: Any, model: Any) -> Any:

@@ -13,6 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fairseq import checkpoint_utils
+from fairseq.data import data_utils
+from fairseq.dataclass.configs import GenerationConfig
+
 from ..errors import UserError
 from ..storage.files import copy_into, read_regular, sha256_of, write_text, write_whole
 from ..storage.manifest import Damaged, Manifest, check_file
@@ -29,10 +33,6 @@ _KEPT = ("task", "model", "criterion", "generation")  # of the configuration: th
 def is_export(path: str | Path) -> bool:
     """Whether ``path`` is meant to be a folder that ``export`` wrote, or the weights in it."""
     return str(path).endswith(".safetensors") or (Path(path) / WEIGHTS).is_file()
-
-
-def _folder_of(path: str | Path) -> Path:
-    return Path(path) if Path(path).is_dir() else Path(path).parent
 
 
 def export(
@@ -78,12 +78,16 @@ def export(
     task_cfg |= _sides(task_cfg, data)
     sources = _dictionary_files(task_cfg, data, state, str(checkpoint))
     prepared = prepared_text(data, text)
-    _set_search(cfg, kept_search(checkpoint) | (search or {}))
+    search = kept_search(checkpoint) | (search or {})
+    if "search_preset" in search:  # an option of the task
+        task_cfg["search_preset"] = search.pop("search_preset")
+    if search:
+        cfg["generation"] = {**(cfg.get("generation") or asdict(GenerationConfig())), **search}
     try:
         partial.mkdir(parents=True, exist_ok=True)
         if prepared is not None:
             sources += prepared.files
-            write_text(partial / TEXT, json.dumps(prepared.settings.as_dict(), indent=2, ensure_ascii=False) + "\n")
+            write_text(partial / TEXT, json.dumps(asdict(prepared.settings), indent=2, ensure_ascii=False) + "\n")
             if example and prepared.example:
                 write_text(partial / EXAMPLE, f"{prepared.example}\n")
         _write(state, sources, partial)
@@ -95,16 +99,6 @@ def export(
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return prepared is not None
-
-
-def _set_search(cfg: dict[str, Any], search: dict[str, Any]) -> None:
-    from fairseq.dataclass.configs import GenerationConfig
-
-    given = dict(search)
-    if "search_preset" in given:
-        cfg["task"]["search_preset"] = given.pop("search_preset")
-    if given:
-        cfg["generation"] = {**(cfg.get("generation") or asdict(GenerationConfig())), **given}
 
 
 def _write(state: dict[str, Any], files: list[Path], folder: Path) -> None:
@@ -136,8 +130,6 @@ def _record_checksums(folder: Path) -> None:
 
 
 def _convert(folder: Path) -> None:
-    from fairseq import checkpoint_utils
-
     from .ctranslate2_format import convert
 
     models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(folder)])
@@ -154,8 +146,6 @@ def _options_of_old_arch(cfg: dict[str, Any]) -> dict[str, Any]:
 
 def _sides(cfg: dict[str, Any], folder: Path) -> dict[str, str]:
     """The names of the two sides, which end the names of their dictionaries."""
-    from fairseq.data import data_utils
-
     source, target = cfg.get("source_lang"), cfg.get("target_lang")
     if not (source and target) and folder.is_dir():
         source, target = data_utils.infer_language_pair(str(folder))
@@ -191,7 +181,7 @@ def read_model(path: str | Path) -> dict[str, Any]:
 
 def read_exported_text(path: str | Path) -> Text | None:
     """The steps from text to tokens of an export, ``None`` where nobody knows; raises ``UserError`` if damaged."""
-    folder = _folder_of(path)
+    folder = Path(path) if Path(path).is_dir() else Path(path).parent
     if not (folder / TEXT).is_file():
         return None
     check_file(folder / TEXT, _ADVICE)
@@ -218,7 +208,7 @@ def read_export(path: str | Path) -> dict[str, Any]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    weights = _folder_of(path) / (WEIGHTS if Path(path).is_dir() else Path(path).name)
+    weights = Path(path) / WEIGHTS if Path(path).is_dir() else Path(path)
     config_file = weights.with_name(CONFIG)
     for file in (weights, config_file):
         if not file.is_file():

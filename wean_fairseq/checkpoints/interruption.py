@@ -15,6 +15,7 @@ from typing import Any
 
 from fairseq import checkpoint_utils
 
+from ..console import print_message
 from .resume import LAST
 
 _LOOP = "validate_and_save"  # what fairseq's training calls after every update
@@ -34,7 +35,7 @@ class _Watch:
     def _ask(self, _number: int, _frame: FrameType | None) -> None:
         self.stop()
         self.asked = True
-        _tell("stopping after this update; Ctrl-C again stops at once")
+        print_message("wean_fairseq", "stopping after this update; Ctrl-C again stops at once.")
 
     def stop(self) -> None:
         """Let Ctrl-C be what it was."""
@@ -54,9 +55,8 @@ def ends_well(cfg: Any, main: Callable[..., Any]) -> Iterator[None]:
     except (KeyboardInterrupt, Exception) as error:
         if not _came_of_an_interrupt(error):
             raise
-        _tell(
-            "stopped at once" + ("; the same command goes on from the last checkpoint, if there is one" if loop else "")
-        )
+        goes_on = "; the same command goes on from the last checkpoint, if there is one" if loop else ""
+        print_message("wean_fairseq", f"stopped at once{goes_on}.")
         sys.exit(_STATUS)
     finally:
         watch.stop()
@@ -86,7 +86,8 @@ def _watching(watch: _Watch, loop: Callable[..., Any]) -> Callable[..., Any]:
             return result
         if not end_of_epoch:
             checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
-        _tell(f"stopped after update {trainer.get_num_updates()}; {_what_is_kept(cfg.checkpoint)}")
+        done = f"stopped after update {trainer.get_num_updates()}"
+        print_message("wean_fairseq", f"{done}; {_what_is_kept(cfg.checkpoint)}.")
         sys.exit(_STATUS)
 
     return validate_and_save
@@ -96,8 +97,3 @@ def _what_is_kept(cfg: Any) -> str:
     if cfg.no_save or cfg.no_last_checkpoints:
         return f"nothing of it is kept, as {'--no-save' if cfg.no_save else '--no-last-checkpoints'} asks"
     return f"the same command goes on from {Path(cfg.save_dir) / LAST}"
-
-
-def _tell(text: str) -> None:
-    sys.stderr.write(f"wean_fairseq: {text}.\n")
-    sys.stderr.flush()

@@ -16,30 +16,25 @@ NAME = "search.txt"
 PRESETS = ("fairseq", "wean", "copynet", "cdnpg-sampling")
 
 
-def add_search_options(parser: argparse.ArgumentParser) -> list[str]:
-    """Let a command take the search of a model; the names of the options."""
-    group = parser.add_argument_group("search", "how the model is to search (default: as the checkpoint says)")
-    added = [
-        group.add_argument("--search-preset", choices=PRESETS),
-        group.add_argument("--beam", type=int, metavar="N"),
-        group.add_argument("--max-len-a", type=float, metavar="A", help="longest output: A words a source word, and B"),
-        group.add_argument("--max-len-b", type=int, metavar="B"),
-        group.add_argument("--min-len", type=int, metavar="N"),
-        group.add_argument("--lenpen", type=float, metavar="X"),
-        group.add_argument("--unkpen", type=float, metavar="X", help="taken off the score of <unk>"),
-        group.add_argument("--no-repeat-ngram-size", type=int, metavar="N"),
-        group.add_argument(
-            "--replace-unk",
-            action=argparse.BooleanOptionalAction,
-            help="put the source word with most attention in the place of <unk> (default: unless the model copies)",
-        ),
-    ]
-    return [action.dest for action in added]
-
-
-def given_search(parsed: argparse.Namespace, names: list[str]) -> dict[str, Any]:
-    """Those of the options that were given, by name."""
-    return {name: value for name in names if (value := getattr(parsed, name)) is not None}
+def add_search_options(parser: argparse.ArgumentParser) -> None:
+    """Let a command take the search of a model; what is parsed has those of the options that were given."""
+    group = parser.add_argument_group(
+        "search", "how the model is to search (default: as the checkpoint says)", argument_default=argparse.SUPPRESS
+    )
+    add = group.add_argument
+    add("--search-preset", choices=PRESETS)
+    add("--beam", type=int, metavar="N")
+    add("--max-len-a", type=float, metavar="A", help="longest output: A words a source word, and B")
+    add("--max-len-b", type=int, metavar="B")
+    add("--min-len", type=int, metavar="N")
+    add("--lenpen", type=float, metavar="X")
+    add("--unkpen", type=float, metavar="X", help="taken off the score of <unk>")
+    add("--no-repeat-ngram-size", type=int, metavar="N")
+    add(
+        "--replace-unk",
+        action=argparse.BooleanOptionalAction,
+        help="put the source word with most attention in the place of <unk> (default: unless the model copies)",
+    )
 
 
 def kept_search(checkpoint: str | Path) -> dict[str, Any]:
@@ -50,11 +45,11 @@ def kept_search(checkpoint: str | Path) -> dict[str, Any]:
     """
     file = Path(checkpoint).parent / NAME
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    names = add_search_options(parser)
+    add_search_options(parser)
     try:
         found, _ = parser.parse_known_args(shlex.split(read_regular(file).decode("utf-8")))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, argparse.ArgumentError) as error:
         raise UserError(f"{file} does not hold options of fairseq-generate ({error}): mend or delete it.") from error
-    return given_search(found, names)
+    return vars(found)

@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -53,11 +53,7 @@ class TextSettings:
     unknown: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse a language that is none: its name becomes that of a file.
-
-        Raises:
-            UserError: naming it.
-        """
+        """Refuse a language that is none: its name becomes that of a file; raises ``UserError``, naming it."""
         if not re.fullmatch("[a-z]{2,3}", self.language):
             raise UserError(f"{self.language!r} is no language: give two letters such as en, de or fr.")
 
@@ -69,12 +65,9 @@ class TextSettings:
     def describe(self) -> str:
         """In words, such as "Moses tokens (en), lower-cased"."""
         names = {"words": "words between spaces", "moses": f"Moses tokens ({self.language})", "jieba": "jieba's words"}
+        names["wordpiece"] = "word pieces"
         steps_taken = {"lower-cased": self.lowercase, "true-cased": self.truecase, "in BPE pieces": self.bpe}
-        units = names.get(self.unit, {"wordpiece": "word pieces"}.get(self.unit, self.unit))
-        return ", ".join([units, *(name for name, taken in steps_taken.items() if taken)])
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return ", ".join([names.get(self.unit, self.unit), *(name for name, taken in steps_taken.items() if taken)])
 
 
 #: Of text that is in tokens already, whoever made them.

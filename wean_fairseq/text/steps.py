@@ -35,18 +35,14 @@ def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> 
     if unit == "characters":
         return lambda line: " ".join(line.replace(" ", ""))
     if unit == "moses":
-        return _moses(language)
+        tokenizer = import_optional("sacremoses").MosesTokenizer(lang=language)
+        # Characters stay what they are (no ``&apos;``); the tokenizer's own string ends in a space after .'
+        return lambda line: " ".join(tokenizer.tokenize(line, escape=False))
     if unit == "jieba":
         return _jieba()
     if unit == "wordpiece":
         return _wordpiece(wordpiece)
     return str
-
-
-def _moses(language: str) -> Step:
-    """Moses tokens; characters stay what they are (no ``&apos;``)."""
-    tokenizer = import_optional("sacremoses").MosesTokenizer(lang=language)
-    return lambda line: " ".join(tokenizer.tokenize(line, escape=False))  # its own string ends in a space after .'
 
 
 def _jieba() -> Step:
@@ -101,11 +97,7 @@ def library_versions(unit: str, *, truecase: bool, bpe: bool) -> dict[str, str]:
 
 @contextmanager
 def _read(path: Path) -> Iterator[None]:
-    """Say in a sentence that a library cannot read a file of what was learnt.
-
-    Raises:
-        UserError: likewise.
-    """
+    """Raise a ``UserError`` where a library cannot read a file of what was learnt."""
     try:
         with redirect_stderr(io.StringIO()):  # where subword-nmt says two lines before it ends the process
             yield
