@@ -119,13 +119,12 @@ def _refusal(path: Path) -> UserError:
 def _named_globals(path: Path) -> list[str]:
     """The functions and types that the pickles of a file name, without loading them."""
     found: list[str] = []
-    with contextlib.suppress(OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError):
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                for name in archive.namelist():
-                    if name.endswith(".pkl"):
-                        with archive.open(name) as file:
-                            _add_globals(file, found)
+    wrong = (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError)
+    with contextlib.suppress(*wrong), zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            if name.endswith(".pkl"):
+                with archive.open(name) as file:
+                    _add_globals(file, found)
     # torch goes by the beginning of a file, not by its end.
     with contextlib.suppress(OSError, RuntimeError, ValueError), path.open("rb") as file:
         if file.read(4) != b"PK\x03\x04":

@@ -64,7 +64,8 @@ class TopicBert:
         config = _read_config(Path(path, "config.json"))
         self.num_layers = int(config["num_hidden_layers"])
         self.dim = int(config["hidden_size"])
-        self.digest = _digest(files)
+        listed = "".join(f"{file.name} {sha256_of(file)}\n" for file in files)
+        self.digest = hashlib.sha256(listed.encode()).hexdigest()
         self._tokenizer: Any = None
         self._model: Any = None
 
@@ -112,7 +113,9 @@ class TopicBert:
         for word in words:
             if places and self.separator:
                 ids.append(tokenizer.convert_tokens_to_ids(self.separator))
-            pieces = [] if word == UNKNOWN_WORD else _pieces(tokenizer, word)
+            pieces: list[int] = []
+            if word != UNKNOWN_WORD:  # a word that is spelt like a special token is a word
+                pieces = tokenizer(word, add_special_tokens=False, split_special_tokens=True).input_ids
             pieces = pieces or [tokenizer.unk_token_id]  # BERT leaves control characters out
             places.append(slice(len(ids), len(ids) + len(pieces)))
             ids += pieces
@@ -145,11 +148,6 @@ class TopicBert:
         return rows
 
 
-def _pieces(tokenizer: Any, word: str) -> list[int]:
-    """Ids of the pieces of a word; a word that is spelt like a special token is a word."""
-    return list(tokenizer(word, add_special_tokens=False, split_special_tokens=True).input_ids)
-
-
 def _model_files(folder: Path) -> list[Path]:
     """Config, weights and tokenizer files of a directory; the weights last."""
     if not folder.is_dir():
@@ -176,11 +174,6 @@ def _read_config(path: Path) -> dict[str, Any]:
     raise UserError(
         f"{path} does not describe a BERT: num_hidden_layers, hidden_size and vocab_size must be there and above 0."
     )
-
-
-def _digest(files: list[Path]) -> str:
-    listed = "".join(f"{path.name} {sha256_of(path)}\n" for path in files)
-    return hashlib.sha256(listed.encode()).hexdigest()
 
 
 def _load_bert(path: str) -> tuple[Any, Any]:

@@ -53,9 +53,12 @@ def check_binary(prefix: Path, size: int) -> None:
         UserError: naming the file.
     """
     index_file, binary_file = prefix.with_name(f"{prefix.name}.idx"), prefix.with_name(f"{prefix.name}.bin")
-    if not (index_file.is_file() and binary_file.is_file()) or not _is_mapped(index_file):
+    if not (index_file.is_file() and binary_file.is_file()):
         return
-    dtype, sentences, words = _read_index(index_file)
+    index = index_file.read_bytes()
+    if not index.startswith(MMapIndexedDataset.Index._HDR_MAGIC):
+        return
+    dtype, sentences, words = _read_index(index, index_file)
     actual, expected = binary_file.stat().st_size, words * dtype.itemsize
     if actual != expected:
         raise UserError(f"{binary_file} has {actual} bytes, but its index tells of {expected}: {_ADVICE}.")
@@ -86,19 +89,13 @@ def _check_symbols(content: np.ndarray, sentences: int, binary_file: Path) -> No
         )
 
 
-def _read_index(index_file: Path) -> tuple[np.dtype, int, int]:
+def _read_index(content: bytes, index_file: Path) -> tuple[np.dtype, int, int]:
     """The type of the words and the numbers of sentences and words, as fairseq's index of mapped data has them."""
-    content = index_file.read_bytes()
     code, sentences = content[_HEADER - 9 : _HEADER - 8], int.from_bytes(content[_HEADER - 8 : _HEADER], "little")
     if len(content) != _HEADER + sentences * 12 or not code or code[0] not in _code_to_dtype:
         raise UserError(f"{index_file} is cut off or damaged: {_ADVICE}.")
     sizes = np.frombuffer(content, dtype=np.int32, count=sentences, offset=_HEADER)
     return np.dtype(_code_to_dtype[code[0]]), sentences, int(sizes.sum(dtype=np.int64))
-
-
-def _is_mapped(index_file: Path) -> bool:
-    with index_file.open("rb") as file:
-        return bool(file.read(9) == MMapIndexedDataset.Index._HDR_MAGIC)
 
 
 def record_once(folder: Path) -> None:

@@ -165,20 +165,17 @@ class _CacheFile:
         shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed: the lock is ours now
         try:
             partial.mkdir()
-            self._fill(partial, starts)
+            features = np.lib.format.open_memmap(partial / "features.npy", mode="w+", dtype=STORED, shape=self.shape)
+            for number, rows in self.bert.features(self.topics):
+                features[starts[number] : starts[number + 1]] = rows
+            features.flush()
+            del features
+            manifest = {**self.manifest, "crc32": _checksum(partial / "features.npy")}
+            (partial / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
             shutil.rmtree(self.path, ignore_errors=True)
             os.replace(partial, self.path)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
-
-    def _fill(self, folder: Path, starts: np.ndarray) -> None:
-        features = np.lib.format.open_memmap(folder / "features.npy", mode="w+", dtype=STORED, shape=self.shape)
-        for number, rows in self.bert.features(self.topics):
-            features[starts[number] : starts[number + 1]] = rows
-        features.flush()
-        del features
-        manifest = {**self.manifest, "crc32": _checksum(folder / "features.npy")}
-        (folder / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
 
 def _checksum(path: Path) -> int:

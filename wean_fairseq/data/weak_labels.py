@@ -25,10 +25,16 @@ class _SideLabels(NamedTuple):
     labels: NDArray[np.int8]
     starts: NDArray[np.int64]
 
-    def sentence(self, sentence: int, length: int) -> list[int]:
-        """Labels of the first ``length`` - 1 words of a sentence, and of its end symbol."""
-        first = int(self.starts[sentence])
-        return [*self.labels[first : first + length - 1].tolist(), SENTENCE_LEVEL]
+    def scatter(self, ids: list[int], tokens: Tensor, padding_idx: int) -> Tensor:
+        """The labels of sentences ``ids`` where their words are in ``tokens`` (B, S), padded on either side: (B, S)."""
+        words = tokens.ne(padding_idx)
+        found: list[int] = []
+        for sentence, length in zip(ids, words.sum(dim=1).tolist(), strict=True):
+            first = int(self.starts[sentence])
+            found += [*self.labels[first : first + length - 1].tolist(), SENTENCE_LEVEL]
+        labels = torch.full_like(tokens, NO_LABEL)
+        labels[words] = torch.tensor(found)
+        return labels
 
 
 class LabelledPairs(BaseWrapperDataset):
@@ -47,10 +53,9 @@ class LabelledPairs(BaseWrapperDataset):
         batch: dict[str, Any] = self.dataset.collater(samples, **layout)
         if batch:
             ids, net_input = batch["id"].tolist(), batch["net_input"]
-            net_input["source_labels"] = _scatter_labels(
-                self.source, ids, net_input["src_tokens"], self.dataset.src_dict.pad()
-            )
-            net_input["target_labels"] = _scatter_labels(self.target, ids, batch["target"], self.dataset.tgt_dict.pad())
+            source_pad, target_pad = self.dataset.src_dict.pad(), self.dataset.tgt_dict.pad()
+            net_input["source_labels"] = self.source.scatter(ids, net_input["src_tokens"], source_pad)
+            net_input["target_labels"] = self.target.scatter(ids, batch["target"], target_pad)
         return batch
 
 
@@ -62,15 +67,6 @@ def fill_missing_labels(batch: dict[str, Any]) -> dict[str, Any]:
         "target_labels": torch.full_like(batch["target"], NO_LABEL),
     }
     return {**batch, "net_input": {**none, **net_input}}
-
-
-def _scatter_labels(side: _SideLabels, ids: list[int], tokens: Tensor, padding_idx: int) -> Tensor:
-    """The labels of sentences ``ids`` where their words stand in ``tokens`` (B, S), padded on either side: (B, S)."""
-    words = tokens.ne(padding_idx)
-    labels = torch.full_like(tokens, NO_LABEL)
-    rows = zip(ids, words.sum(dim=1).tolist(), strict=True)
-    labels[words] = torch.tensor([label for number, length in rows for label in side.sentence(number, length)])
-    return labels
 
 
 def label_pairs(
