@@ -87,12 +87,6 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         """Whether ``models`` is one model that this class can search with."""
         return len(models) == 1 and isinstance(getattr(models[0], "decoder", None), StepDecoder)
 
-    def _is_plain(self) -> bool:
-        """Whether the options ask for nothing that needs the log-probabilities of all words."""
-        plain = type(self.search) in (BeamSearch, TopAwareBeamSearch)
-        others = (self.repeat_ngram_blocker, self.lm_model, self.token_indices_to_suppress)
-        return plain and all(other is None for other in others) and not self.match_source_len
-
     def _generate(
         self,
         sample: dict[str, Any],
@@ -116,15 +110,9 @@ class FastSequenceGenerator(PaperSequenceGenerator):
             laid_out = LaidOut(*wanted)
         memory = laid_out.decoder.remember(encoder_out)
         special = torch.tensor([[self.pad, self.unk, self.eos]], device=source.device)
-        change = [[NEVER, -self.unk_penalty, NEVER], [NEVER, -self.unk_penalty, 0.0]]
-        search = _Search(
-            laid_out.decoder,
-            laid_out.scores,
-            max_len,
-            special,
-            torch.tensor(change, device=source.device),
-            [[] for _ in source],
-        )
+        never, unknown = NEVER, -self.unk_penalty
+        change = torch.tensor([[never, unknown, never], [never, unknown, 0.0]], device=source.device)
+        search = _Search(laid_out.decoder, laid_out.scores, max_len, special, change, [[] for _ in source])
         first = source.new_full((source.size(0), 1), self.eos if bos_token is None else bos_token)
         beams: _Beams | None = _Beams(first, None, memory, search.decoder.begin(memory), list(range(source.size(0))))
         for step in range(max_len + 1):
@@ -139,7 +127,10 @@ class FastSequenceGenerator(PaperSequenceGenerator):
     def _fast_decoder(self) -> StepDecoder[Any, Any] | None:
         """The decoder that is searched here; ``None`` where that is left to fairseq's loop."""
         models = list(self.model.models)
-        if not self.supports(models) or not self._is_plain():
+        # Options that need the log-probabilities of all words.
+        others = (self.repeat_ngram_blocker, self.lm_model, self.token_indices_to_suppress)
+        plain = all(other is None for other in others) and not self.match_source_len
+        if not (plain and self.supports(models) and type(self.search) in (BeamSearch, TopAwareBeamSearch)):
             return None
         decoder = models[0].decoder
         if decoder.normalises and self.temperature != 1.0:

@@ -76,8 +76,12 @@ class HashedFile:
         return self._sha256.hexdigest()
 
     def close(self) -> None:
-        """Close it, whatever state it is in."""
-        self._file.close()
+        """Close it, whatever state it is in; a full disk may refuse what its buffer still holds."""
+        try:
+            self._file.close()
+        except OSError as error:
+            self.error = self.error or error
+            raise
 
 
 def write_whole(
@@ -112,14 +116,17 @@ def write_whole(
         if not special:
             os.replace(partial, path)
     except BaseException:
-        _close_quietly(file)
+        with contextlib.suppress(OSError):
+            file.close()
         if not special:
             partial.unlink(missing_ok=True)
         if file.error is not None:
             raise file.error from None
         raise
     if not special:
-        _sync_folder(path.parent)
+        # Let the new name survive a power cut, where folders can be synchronised.
+        with contextlib.suppress(OSError), _opened(path.parent) as descriptor:
+            os.fsync(descriptor)
     return digest
 
 
@@ -216,20 +223,6 @@ def _has_path(file: BinaryIO, path: Path) -> bool:
 def write_text(path: Path, text: str) -> None:
     """Write ``text`` as UTF-8, whole or not at all; bytes of a file's name that are no UTF-8 are escaped."""
     write_whole(path, lambda file: file.write(text.encode(errors="backslashreplace")))
-
-
-def _close_quietly(file: HashedFile) -> None:
-    """Close a file that is given up; a full disk may refuse what its buffer still holds."""
-    try:
-        file.close()
-    except OSError as error:
-        file.error = file.error or error
-
-
-def _sync_folder(folder: Path) -> None:
-    """Let the new name survive a power cut, where folders can be synchronised."""
-    with contextlib.suppress(OSError), _opened(folder) as descriptor:
-        os.fsync(descriptor)
 
 
 @contextlib.contextmanager
