@@ -14,15 +14,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["criterions", "load", "models", "optim", "scorers", "tasks"]
 
-#: Where the names are that are imported when first asked for: a module, or ``module:name``.
-_PLACES = {
-    "criterions": "criterions",
-    "load": "generation:load",
-    "models": "models",
-    "optim": "optim",
-    "scorers": "evaluation.scorers",
-    "tasks": "tasks",
-}
+#: Where those of these names are that are no modules here: a module, or ``module:name``.
+_PLACES = {"load": "generation:load", "scorers": "evaluation.scorers"}
 
 errors.install_error_reports()
 registration.register_before_use()
@@ -30,6 +23,6 @@ registration.register_before_use()
 
 def __getattr__(name: str) -> Any:
     """Import a part of the package when it is first asked for (PEP 562)."""
-    if name in _PLACES:
-        return resolve_name(f"{__name__}.{_PLACES[name]}")
+    if name in __all__:
+        return resolve_name(f"{__name__}.{_PLACES.get(name, name)}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

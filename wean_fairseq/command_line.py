@@ -68,20 +68,16 @@ def _check(parser: ArgumentParser, named: Namespace) -> None:
     registries |= {"arch": ARCH_MODEL_REGISTRY} if trains else {}
     registries |= {"criterion": REGISTRIES["criterion"]["registry"]}
     for option, registry in registries.items():
-        _check_name(option, getattr(named, option), registry)
+        name = getattr(named, option)
+        if name is not None and name not in registry:
+            near = difflib.get_close_matches(name, _ours(registry), n=1)
+            raise UserError(
+                f"there is no --{option} {name}: " + (f"did you mean {near[0]}?" if near else f"{_list(registry)}.")
+            )
     if "path" in actions and named.task is None:
         _check_task(parser.prog, named.path, parser.get_default("task"))
     if trains and named.arch is not None:
         check_pairing(named.arch, named.criterion or REGISTRIES["criterion"]["default"])
-
-
-def _check_name(option: str, name: str | None, registry: Mapping[str, Any]) -> None:
-    if name is None or name in registry:
-        return
-    near = difflib.get_close_matches(name, _ours(registry), n=1)
-    raise UserError(
-        f"there is no --{option} {name}: " + (f"did you mean {near[0]}?" if near else f"{_list(registry)}.")
-    )
 
 
 def _check_task(command: str, path: str | None, default: str | None) -> None:

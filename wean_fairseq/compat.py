@@ -76,7 +76,6 @@ _NOISE = (
 _EVALUATING = ("fairseq", "fairseq_cli")  # packages
 
 _call_main = distributed_utils.call_main
-
 _infer_init_method = distributed_utils.infer_init_method
 _infer_slurm_init = distributed_utils._infer_slurm_init
 _load_align_dict = utils.load_align_dict
@@ -98,7 +97,13 @@ def install() -> None:
     progress_bar.progress_bar = _progress_bar_with_one_log
     _install_literals()
     FastaDataset._build_index = _refuse_fasta
-    _install_checkpoints()
+    checkpoint_utils.torch_persistent_save = host.torch_persistent_save
+    checkpoint_utils.PathManager = host.WholeFiles
+    checkpoint_utils.verify_checkpoint_directory = host.verify_checkpoint_directory
+    checkpoint_utils.load_checkpoint = host.load_checkpoint
+    checkpoint_utils.load_checkpoint_to_cpu = host.load_checkpoint_to_cpu
+    checkpoint_utils.load_model_ensemble_and_task = host.load_model_ensemble_and_task
+    Trainer.train_step = _train_step_that_names_batches
     iterators.GroupedIterator = WholeGroups
     if not hasattr(np, "compat"):  # gone from newer NumPy; fairseq's sentences for language models ask it
         vars(np)["compat"] = SimpleNamespace(long=int)
@@ -158,16 +163,6 @@ def _install_literals() -> None:
 
 def _refuse_fasta(dataset: FastaDataset, path: str) -> typing.NoReturn:
     raise UserError(f"{path}.fasta cannot be read: fairseq would give its name to a shell; prepare it as text.")
-
-
-def _install_checkpoints() -> None:
-    checkpoint_utils.torch_persistent_save = host.torch_persistent_save
-    checkpoint_utils.PathManager = host.WholeFiles
-    checkpoint_utils.verify_checkpoint_directory = host.verify_checkpoint_directory
-    checkpoint_utils.load_checkpoint = host.load_checkpoint
-    checkpoint_utils.load_checkpoint_to_cpu = host.load_checkpoint_to_cpu
-    checkpoint_utils.load_model_ensemble_and_task = host.load_model_ensemble_and_task
-    Trainer.train_step = _train_step_that_names_batches
 
 
 @functools.wraps(_train_step)

@@ -13,16 +13,11 @@ _EXTRAS = {"jieba": "zh", "tokenizers": "bert", "ctranslate2": "ctranslate2"}
 
 
 def import_optional(module: str) -> Any:
-    """Import a library.
-
-    Raises:
-        UserError: saying how to get it.
-    """
+    """Import a library; raises ``UserError``, saying how to get it, where it is missing."""
     try:
-        found = import_module(module)
+        return import_module(module)
     except ImportError as error:
         raise missing_library(module.partition(".")[0].replace("_", "-")) from error
-    return found
 
 
 def missing_library(library: str) -> UserError:

@@ -52,11 +52,7 @@ def check_training(cfg: Any) -> None:
 
 
 def check_model(cfg: Any) -> None:
-    """Refuse negative sizes, which torch names by a traceback or takes for none.
-
-    Raises:
-        UserError: naming the option.
-    """
+    """Refuse negative sizes, which torch names by a traceback or takes for none; raises ``UserError``, naming one."""
     options = cfg if isinstance(cfg, DictConfig) else vars(cfg)
     for name in options:
         value = options[name]
@@ -65,11 +61,7 @@ def check_model(cfg: Any) -> None:
 
 
 def check_batches(given: dict[str, Any]) -> None:
-    """Refuse what no batches can be made with: arguments of ``get_batch_iterator``.
-
-    Raises:
-        UserError: naming the option.
-    """
+    """Refuse arguments of ``get_batch_iterator`` that make no batches; raises ``UserError``, naming the option."""
     for name, (option, least) in _OF_BATCHES.items():
         _check(option, _values(given.get(name)), least)
     shards, number = given.get("num_shards", 1), given.get("shard_id", 0)

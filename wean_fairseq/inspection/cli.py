@@ -49,11 +49,7 @@ def _port(text: str) -> int:
 
 
 def require_extra() -> None:
-    """Say how to get the server, if it is not installed.
-
-    Raises:
-        UserError: naming what is missing.
-    """
+    """Refuse to go on without the libraries of the server; raises ``UserError``, naming those that are missing."""
     missing = [name for name in _EXTRA if importlib.util.find_spec(name) is None]
     if missing:
         raise UserError(
@@ -63,11 +59,7 @@ def require_extra() -> None:
 
 
 def load_systems(args: argparse.Namespace) -> list[System]:
-    """Load all checkpoints.
-
-    Raises:
-        UserError: if one cannot be loaded, or the arguments do not go together.
-    """
+    """Load all checkpoints; raises ``UserError`` if one cannot be loaded, or the arguments do not go together."""
     named = [split_name(argument, "", "MODEL") for argument in args.checkpoints]
     names = [name for name, _ in named]
     if not all(name.strip() and name.isprintable() for name in names):
@@ -114,11 +106,7 @@ def worker(systems: Sequence[System]) -> Callable[[Question, Callable[[int], Non
 
 
 def open_port(port: int) -> socket.socket:
-    """Listen on this computer alone.
-
-    Raises:
-        UserError: if something else does already.
-    """
+    """Listen on this computer alone; raises ``UserError`` if something else does already."""
     try:
         return socket.create_server((HOST, port))
     except OSError as error:
