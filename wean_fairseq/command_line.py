@@ -23,7 +23,6 @@ from .errors import UserError
 _PACKAGE = __name__.partition(".")[0]
 _STOCK_CRITERIONS = ("cross_entropy", "label_smoothed_cross_entropy")  # fairseq's, that can train any model here
 _OUR_CRITERIONS = ("model_loss", "policy_gradient", "query_embedding")
-_HELP = ("-h", "--help")
 _parse = options.parse_args_and_arch
 
 
@@ -48,7 +47,7 @@ def _names(arguments: Iterable[str]) -> Namespace:
     for option in ("--task", "--criterion", "--path"):
         reader.add_argument(option)
     reader.add_argument("--arch", "-a")
-    reader.add_argument(*_HELP, action="store_true")
+    reader.add_argument("-h", "--help", action="store_true")
     try:
         return reader.parse_known_args(list(arguments))[0]
     except argparse.ArgumentError:  # a name without its value, which fairseq's parser says

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..evaluation.neighbours import Neighbourhood
-from ..generation import Generated, Output
+from ..generation import Output
 from ..generation.outputs import FloatArray, rounded
 from ..search.output_writer import SMALLEST_SHARE
 from .question import LIMITS, Question
@@ -31,7 +31,12 @@ def decode(system: System, question: Question) -> dict[str, Any]:
     beam = question.beam or min(model.beam, LIMITS.beam)
     length = question.length if model.needs_length else None
     [found] = model.explain(question.text, min(question.outputs, beam), beam=beam, length=length)
-    source = _source(found)
+    source: list[dict[str, Any]] = [
+        {"word": word, "known": known} for word, known in zip(found.source, found.known, strict=True)
+    ]
+    if found.granularity:
+        for place, entry in enumerate(source):
+            entry["granularity"] = {str(layer): rounded(z[place]) for layer, z in found.granularity.items()}
     outputs = [_output(output) for output in found.outputs]
     return {
         "system": system.name,
@@ -47,14 +52,6 @@ def decode(system: System, question: Question) -> dict[str, Any]:
             "target": _neighbour_lists(system.near.target, [word for output in outputs for word in output["words"]]),
         },
     }
-
-
-def _source(found: Generated) -> list[dict[str, Any]]:
-    words = [{"word": word, "known": known} for word, known in zip(found.source, found.known, strict=True)]
-    for place, word in enumerate(words):
-        if found.granularity:
-            word["granularity"] = {str(layer): rounded(z[place]) for layer, z in found.granularity.items()}
-    return words
 
 
 def _output(output: Output) -> dict[str, Any]:
