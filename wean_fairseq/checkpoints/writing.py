@@ -14,7 +14,7 @@ CRASH_REPORT = "crash.pt"  # what fairseq writes when a training has failed, for
 
 
 def save(state: dict[str, Any], path: Path) -> None:
-    """Write a checkpoint; raises ``UserError`` if it cannot be written, or a parameter is not a finite number."""
+    """Write a checkpoint; raises ``UserError`` if it is no file, cannot be written, or a parameter is not finite."""
     if path.name != CRASH_REPORT:
         _check_parameters(state, path)
     _write(path, lambda file: torch.save(state, cast("IO[bytes]", file)))
