@@ -7,12 +7,12 @@ from typing import Any
 
 from ..errors import UserError
 from ..evaluation.corpus import COPY_ROW
-from ..evaluation.evaluate import SIGNIFICANT
+from ..evaluation.evaluate import SIGNIFICANT, Evaluation
 from ..evaluation.training_log import LOWER_IS_BETTER, TrainingLog
 from . import comparison, context, costs, figures, inside, overview, scores
 from .curves import plot, summarise
 from .document import Block, Document, FigureBlock, ListBlock, Section, slug
-from .runs import Run, ScoredSet
+from .runs import Run
 from .samples import samples_block
 from .scores import Entry, Experiment
 from .style import write_figure
@@ -68,8 +68,8 @@ class Report:
     def _experiment(self, experiment: Experiment) -> Iterator[Section]:
         opening = Section(experiment.title, [])
         yield opening
-        for name in experiment.sets:
-            yield Section(f"{experiment.title}: scores on {name}", [*self._scores(experiment, name)], level=3)
+        for entry in experiment.sets.values():
+            yield Section(f"{experiment.title}: scores on {entry.name}", [*self._scores(entry)], level=3)
         for title, found in (
             ("learning curves", self._curves(experiment)),
             ("size and speed", _costs(experiment)),
@@ -91,30 +91,26 @@ class Report:
             *context.settings(experiment),
         ]
 
-    def _scores(self, experiment: Experiment, name: str) -> Iterator[Block]:
-        tests = experiment.tests(name)
-        copied = scores.copy_warnings(tests)
+    def _scores(self, entry: Entry) -> Iterator[Block]:
+        evaluation = entry.evaluation
+        copied = scores.copy_warnings(entry)
         if copied:
             yield ListBlock(scores.COPY_WINS, copied, "warning")
-        yield ListBlock("How to read the tables", [*_reading_notes(tests)])
-        if (experiment.title, name) not in self._compared:
-            yield from comparison.published_tables([Entry(experiment, name)])
-        yield from self._score_figure(experiment, name)
-        yield from scores.score_tables(tests)
-        yield from scores.significance_table(tests)
-        yield ListBlock("Signatures", scores.signatures(tests), folded=True)
-        scorer = list(dict.fromkeys(text for test in tests for text in test.evaluation.warnings))
-        if scorer:
-            yield ListBlock("Warnings of the scorer, in full", scorer, "warning", folded=True)
-
-    def _score_figure(self, experiment: Experiment, name: str) -> Iterator[FigureBlock]:
-        tests = experiment.tests(name)
-        panels = overview.panels([Entry(experiment, name)], scores.metrics_to_draw(tests))
+        yield ListBlock("How to read the tables", [*_reading_notes(entry)])
+        if (entry.experiment.title, entry.name) not in self._compared:
+            yield from comparison.published_tables([entry])
+        panels = overview.panels([entry], scores.metrics_to_draw(evaluation))
         if panels:
-            spans = f"mean, least and most of {len(tests)} seeds" if len(tests) > 1 else "with bootstrap intervals"
-            spans = spans if _has_intervals(tests) or len(tests) > 1 else "without intervals"
-            title = f"{experiment.title} {name} scores"
-            yield self._write_figure(partial(figures.scores, panels), title, f"Scores on {name}, {spans}")
+            spans = "with bootstrap intervals" if _has_intervals(evaluation) else "without intervals"
+            spans = f"mean, least and most of {entry.seeds} seeds" if entry.seeds > 1 else spans
+            title = f"{entry.experiment.title} {entry.name} scores"
+            yield self._write_figure(partial(figures.scores, panels), title, f"Scores on {entry.name}, {spans}")
+        yield from scores.score_tables(entry)
+        yield from scores.significance_table(evaluation)
+        signatures = [f"{key}: {signature}" for key, signature in evaluation.signatures.items()]
+        yield ListBlock("Signatures", signatures, folded=True)
+        if evaluation.warnings:
+            yield ListBlock("Warnings of the scorer, in full", evaluation.warnings, "warning", folded=True)
 
     def _curves(self, experiment: Experiment) -> Iterator[Block]:
         for run in experiment.runs:
@@ -149,8 +145,8 @@ class Report:
         return FigureBlock(png, svg, caption)
 
 
-def _has_intervals(tests: Sequence[ScoredSet]) -> bool:
-    return any(cell.interval for test in tests for cells in test.evaluation.cells.values() for cell in cells.values())
+def _has_intervals(evaluation: Evaluation) -> bool:
+    return any(cell.interval for cells in evaluation.cells.values() for cell in cells.values())
 
 
 def _seed_suffix(experiment: Experiment, run: Run) -> str:
@@ -170,15 +166,14 @@ def _costs(experiment: Experiment) -> Iterator[Block]:
         yield costs.output_layer_table()
 
 
-def _reading_notes(tests: Sequence[ScoredSet]) -> Iterator[str]:
-    baseline = scores.baseline_of(tests[0])
-    if any(test.evaluation.comparisons for test in tests):
-        seeds = ", the same way with every seed" if len(tests) > 1 else ""
-        yield f"* = differs from {baseline} in both paired tests (p < {SIGNIFICANT}){seeds}."
-    if any(COPY_ROW in test.evaluation.cells for test in tests):
+def _reading_notes(entry: Entry) -> Iterator[str]:
+    if entry.evaluation.comparisons:
+        seeds = ", the same way with every seed" if entry.seeds > 1 else ""
+        yield f"* = differs from {entry.baseline} in both paired tests (p < {SIGNIFICANT}){seeds}."
+    if COPY_ROW in entry.evaluation.cells:
         copied = f"{COPY_ROW} is the source, scored as if a system had written it."
         yield f"{copied} ▽ = less than that, where more is better."
-    if len(tests) > 1:
+    if entry.seeds > 1:
         yield "Mean ± sample standard deviation over seeds."
-    elif _has_intervals(tests):
+    elif _has_intervals(entry.evaluation):
         yield "In small: 95% interval of bootstrap resamples of the test set."

@@ -6,8 +6,7 @@ from pathlib import Path
 from ..evaluation.corpus import COPY_ROW
 from ..evaluation.published import TABLES, Row, Table, fits
 from .document import Cell, TableBlock
-from .runs import ScoredSet
-from .scores import OTHERWISE, Entry, keys_of, name_of_keys, names_of, score_cell, signature_of, systems_of
+from .scores import OTHERWISE, Entry, name_of_keys, score_cell
 
 _ABSENT = "not scored"
 
@@ -26,16 +25,14 @@ def published_tables(entries: Sequence[Entry]) -> Iterator[TableBlock]:
 
 def _keys(table: Table, entry: Entry) -> list[str]:
     """Of each column the score of ours that it is compared with, or nothing."""
-    known = keys_of(entry.tests)
-    return [column.key_in(known) for column in table.columns]
+    return [column.key_in(entry.evaluation.signatures) for column in table.columns]
 
 
 def _experiment_names(entry: Entry) -> list[str]:
     """Names of the experiment and its data, as patterns of a published table may say them."""
     run = entry.experiment.runs[0]
-    test = run.sets.get(entry.name) or entry.tests[0]
     path = run.path.resolve()
-    script = str(test.manifest.get("script", ""))
+    script = str(entry.manifest.get("script", ""))
     kind = script.split("_", maxsplit=1)[0]
     names = [script, entry.name, entry.experiment.title, f"{path.parent.name}_{path.name}", f"{kind}_{entry.name}"]
     return [_pattern_name(name) for name in names]
@@ -70,7 +67,7 @@ def _pattern_name(name: str) -> str:
 
 def _comparison_table(table: Table, data: str, entries: Sequence[Entry]) -> TableBlock:
     rows = _copy_row(table, entries)
-    left = [(entry, system) for entry in entries for system in systems_of(entry.tests)]
+    left = [(entry, system) for entry in entries for system in entry.systems]
     for label, row in table.rows[data].items():
         shown = (column.shown(score, "–") for score, column in zip(row.scores, table.columns, strict=True))
         rows.append([Cell(label), *(Cell(text, mark="published") for text in ("published", *shown))])
@@ -85,8 +82,7 @@ def _comparison_table(table: Table, data: str, entries: Sequence[Entry]) -> Tabl
     ]
     notes = [table.note] if table.note else []
     scored = name_of_keys([key for entry in entries for key in _keys(table, entry) if key])
-    test = entries[0].tests[0]
-    notes.append(f"Ours: {_our_data(test)}, {scored}; a published number was computed by its own paper's scorer.")
+    notes.append(f"Ours: {_our_data(entries[0])}, {scored}; a published number was computed by its own paper's scorer.")
     head = ["system", "numbers", *(column.head for column in table.columns)]
     return TableBlock(f"{table.source}: {table.title}, {data}", head, rows, notes)
 
@@ -105,15 +101,15 @@ def _score(table: Table, place: int, entry: Entry, system: str, entries: Sequenc
     key = _keys(table, entry)[place]
     if not key:
         return Cell(_ABSENT)
-    first = next(signature_of(other.tests, found) for other in entries if (found := _keys(table, other)[place]))
-    if signature_of(entry.tests, key) != first:
+    first = next(other.evaluation.signatures[found] for other in entries if (found := _keys(table, other)[place]))
+    if entry.evaluation.signatures[key] != first:
         return Cell(OTHERWISE, f"see {entry.experiment.title}")
-    return score_cell(entry.tests, system, key)
+    return score_cell(entry, system, key)
 
 
 def _copy_row(table: Table, entries: Sequence[Entry]) -> list[list[Cell]]:
     """The source, scored; of several experiments each column from one that has it, as the text is the same."""
-    having = [entry for entry in entries if COPY_ROW in names_of(entry.tests)]
+    having = [entry for entry in entries if COPY_ROW in entry.evaluation.cells]
     rows = [_our_row(table, entry, COPY_ROW, "ours", entries) for entry in having]
     if not rows:
         return []
@@ -122,13 +118,13 @@ def _copy_row(table: Table, entries: Sequence[Entry]) -> list[list[Cell]]:
     return [[next((cell for cell in column if cell.text not in missing), column[0]) for column in columns]]
 
 
-def _our_data(test: ScoredSet) -> str:
-    script = test.manifest.get("script")
-    size = f"{test.evaluation.data['sentences']:,} sentences of {test.name}"
+def _our_data(entry: Entry) -> str:
+    script = entry.manifest.get("script")
+    size = f"{entry.evaluation.data['sentences']:,} sentences of {entry.name}"
     return f"{size}, prepared by preprocess/{script}.py" if script else size
 
 
 def _runs_of(row: Row, entry: Entry) -> list[str]:
     if row.experiments and not any(fits(name, row.experiments) for name in _experiment_names(entry)):
         return []
-    return [system for system in row.runs if system in names_of(entry.tests)]
+    return [system for system in row.runs if system in entry.evaluation.cells]

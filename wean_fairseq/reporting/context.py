@@ -97,8 +97,8 @@ def data_table(experiment: Experiment) -> TableBlock:
         splits = _part(run.manifest, "splits")
         for split in splits:
             rows.append([Cell(f"{split} split"), Cell(_number(_part(splits, split).get("kept", "–"))), Cell("–")])
-    for name in experiment.sets:
-        for role, entries in experiment.tests(name)[0].evaluation.data.get("files", {}).items():
+    for name, scored in experiment.sets.items():
+        for role, entries in scored.evaluation.data.get("files", {}).items():
             for entry in entries if role in ("source", "references") else []:
                 label = f"{name}: {role}, {Path(str(entry['name'])).name}"
                 rows.append([Cell(label), Cell(_number(entry.get("lines", "–"))), Cell(entry["sha256"][:16])])

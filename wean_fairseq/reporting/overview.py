@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..evaluation.corpus import COPY_ROW
 from ..evaluation.evaluate import SIGNIFICANT
@@ -23,57 +24,53 @@ def shared_tests(experiments: Sequence[Experiment]) -> list[list[Entry]]:
     """Test sets with the same source and references, by their hashes, that several experiments were scored on."""
     groups: dict[tuple[str, ...], list[Entry]] = {}
     for experiment in experiments:
-        for name in experiment.sets:
-            files = experiment.tests(name)[0].evaluation.data.get("files", {})
-            parts = [entry for role in ("source", "references") for entry in files.get(role, [])]
-            if parts:
-                identity = tuple(str(part["sha256"]) for part in parts)
-                groups.setdefault(identity, []).append(Entry(experiment, name))
+        for entry in experiment.sets.values():
+            files = entry.evaluation.data.get("files", {})
+            identity = tuple(str(file["sha256"]) for role in ("source", "references") for file in files.get(role, []))
+            if identity:
+                groups.setdefault(identity, []).append(entry)
     return [found for found in groups.values() if len({entry.experiment.title for entry in found}) > 1]
 
 
 def title_of(entries: Sequence[Entry]) -> str:
     """The title of a group."""
-    number = entries[0].tests[0].evaluation.data["sentences"]
+    number = entries[0].evaluation.data["sentences"]
     return f"All systems on the same {number:,} sentences"
 
 
 def reading(entries: Sequence[Entry]) -> ListBlock:
     """Notes on reading the group's table."""
     items = [_CAUTION, "Ranges and paired tests are in the experiments' own sections. – = not scored, or not known."]
-    if any(test.evaluation.comparisons for entry in entries for test in entry.tests):
+    if any(entry.evaluation.comparisons for entry in entries):
         differs = "differs from the first system of its own experiment in both paired tests"
         items.append(f"* = {differs} (p < {SIGNIFICANT}).")
-    if any(COPY_ROW in scores.names_of(entry.tests) for entry in entries):
+    if any(COPY_ROW in entry.evaluation.cells for entry in entries):
         items.append(f"{COPY_ROW} is the source, scored as if a system had written it. ▽ = less than that.")
     return ListBlock("How to read the table", items)
 
 
 def copy_warning(entries: Sequence[Entry]) -> ListBlock | None:
     """Say on which metrics of the table the source beats every system; ``None`` where on none."""
-    alike = {key: [entry.tests for entry in _comparable_entries(entries, key)] for key in _KEYS}
-    wins = [scores.copy_win(groups, key) for key, groups in alike.items()]
+    wins = [scores.copy_win(_comparable_entries(entries, key), key) for key in _KEYS]
     beaten = [f"{win} of the best system." for win in wins if win]
     return ListBlock(scores.COPY_WINS, beaten, "warning") if beaten else None
 
 
 def table(entries: Sequence[Entry]) -> TableBlock:
     """Every system of every experiment in a row, with its size and the length of its training."""
-    found = {key for entry in entries for key in scores.keys_of(entry.tests)}
+    found = {key for entry in entries for key in entry.evaluation.signatures}
     keys = [key for key in _KEYS if key in found] or sorted(found)[: len(_KEYS)]
     rows = []
-    if any(COPY_ROW in scores.names_of(entry.tests) for entry in entries):
+    if any(COPY_ROW in entry.evaluation.cells for entry in entries):
         rows.append([Cell(COPY_ROW), *[Cell("–")] * 3, *(_copy_cell(key, entries) for key in keys)])
     for entry in entries:
-        rows += [_row(entry, system, keys, entries) for system in scores.systems_of(entry.tests)]
+        rows += [_row(entry, system, keys, entries) for system in entry.systems]
     head = ["system", "experiment", "parameters", "updates", *(scores.metric_of(key).label for key in keys)]
     return TableBlock("Scores, sizes and training", head, rows)
 
 
 def _copy_cell(key: str, entries: Sequence[Entry]) -> Cell:
-    having = [
-        entry for entry in _comparable_entries(entries, key) if scores.mean_of(entry.tests, COPY_ROW, key) is not None
-    ]
+    having = [entry for entry in _comparable_entries(entries, key) if entry.score(COPY_ROW, key) is not None]
     return _score(having[0], COPY_ROW, key, entries) if having else Cell("–")
 
 
@@ -92,38 +89,40 @@ def _row(entry: Entry, system: str, keys: Sequence[str], entries: Sequence[Entry
 
 def _score(entry: Entry, system: str, key: str, entries: Sequence[Entry]) -> Cell:
     """A score, unless it was computed otherwise than the others."""
-    if scores.mean_of(entry.tests, system, key) is None:
+    if entry.score(system, key) is None:
         return Cell("–")
     if not _is_comparable(entry, key, entries):
         return Cell(scores.OTHERWISE, f"see {entry.experiment.title}")
-    cell = scores.score_cell(entry.tests, system, key)
-    return Cell(cell.text, cell.detail if len(entry.tests) > 1 else "", cell.mark)
+    cell = scores.score_cell(entry, system, key)
+    return cell if entry.seeds > 1 else replace(cell, detail="")
 
 
 def _is_comparable(entry: Entry, key: str, entries: Sequence[Entry]) -> bool:
     """Whether a metric was computed as in the first experiment that has it."""
-    first = next((found for other in entries if (found := scores.signature_of(other.tests, key))), "")
-    return scores.signature_of(entry.tests, key) == first
+    signatures = (other.evaluation.signatures for other in entries)
+    first = next((found[key] for found in signatures if key in found), None)
+    return entry.evaluation.signatures.get(key) == first
 
 
 def _comparable_entries(entries: Sequence[Entry], key: str) -> list[Entry]:
-    return [entry for entry in entries if scores.signature_of(entry.tests, key) and _is_comparable(entry, key, entries)]
+    having = [entry for entry in entries if key in entry.evaluation.signatures]
+    return [entry for entry in having if _is_comparable(entry, key, entries)]
 
 
 def panels(entries: Sequence[Entry], keys: Sequence[str] = _DRAWN) -> list[ScorePanel]:
     """Some metrics of all systems, to be drawn; those that no system has are left out."""
-    counts = Counter(system for entry in entries for system in scores.names_of(entry.tests))
+    counts = Counter(system for entry in entries for system in entry.evaluation.cells)
     drawn = []
     for key in keys:
         found = []
         alike = _comparable_entries(entries, key)
         for entry in alike:
-            for system in scores.systems_of(entry.tests):
-                score = scores.mean_of(entry.tests, system, key)
+            for system in entry.systems:
+                score = entry.score(system, key)
                 if score is not None:
                     name = f"{system} ({entry.experiment.title})" if counts[system] > 1 else system
-                    found.append((name, score, scores.interval_of(entry.tests, system, key)))
+                    found.append((name, score, entry.evaluation.cells[system][key].interval))
         if found:
-            copied = scores.copied_score([entry.tests for entry in alike], key)
+            copied = scores.copied_score(alike, key)
             drawn.append(ScorePanel(scores.metric_of(key).label, found, copied))
     return drawn

@@ -5,17 +5,17 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import UserError
 from ..evaluation.corpus import COPY_ROW
-from ..evaluation.evaluate import SIGNIFICANT
+from ..evaluation.evaluate import SIGNIFICANT, Evaluation
 from ..evaluation.evaluate import Cell as Score
 from ..evaluation.metrics.registry import METRICS, Settings, build_metric
 from ..evaluation.presets import PRESETS, STANDARD
-from ..evaluation.report import format_score
+from ..evaluation.report import format_cell, format_score
 from .document import Cell, TableBlock
 from .runs import Run, ScoredSet, is_seed_folder
 
@@ -40,26 +40,87 @@ class Experiment:
     runs: list[Run]
 
     @property
-    def sets(self) -> list[str]:
-        return list(dict.fromkeys(name for run in self.runs for name in run.sets))
-
-    def tests(self, name: str) -> list[ScoredSet]:
-        return [run.sets[name] for run in self.runs if name in run.sets]
-
-    @property
     def seeds(self) -> list[str]:
         return [run.seed for run in self.runs if run.seed]
 
+    @cached_property
+    def sets(self) -> dict[str, "Entry"]:
+        """The test sets by name, each with the scores of all seeds that have it."""
+        tests: dict[str, list[ScoredSet]] = {}
+        for run in self.runs:
+            for name, test in run.sets.items():
+                tests.setdefault(name, []).append(test)
+        return {
+            name: Entry(self, name, found[0].manifest, together([test.evaluation for test in found]), len(found))
+            for name, found in tests.items()
+        }
 
-class Entry(NamedTuple):
-    """An experiment and one of its test sets."""
+
+@dataclass
+class Entry:
+    """An experiment's scores on one test set, those of its seeds put together.
+
+    Attributes:
+        manifest: what is known of the data.
+        seeds: how many have the test set.
+    """
 
     experiment: Experiment
     name: str
+    manifest: dict[str, Any]
+    evaluation: Evaluation
+    seeds: int
 
     @property
-    def tests(self) -> list[ScoredSet]:
-        return self.experiment.tests(self.name)
+    def systems(self) -> list[str]:
+        """Those of all seeds, without the copy row."""
+        return [name for name in self.evaluation.cells if name != COPY_ROW]
+
+    @property
+    def baseline(self) -> str:
+        """The system that the others are tested against: the first one."""
+        return next(iter(self.systems), "")
+
+    def score(self, system: str, key: str) -> float | None:
+        """Mean of a score over seeds; ``None`` where none is a number."""
+        cell = self.evaluation.cells.get(system, {}).get(key)
+        return cell.score if cell is not None and math.isfinite(cell.score) else None
+
+
+def together(seeds: Sequence[Evaluation]) -> Evaluation:
+    """Evaluations of the same systems with other seeds as one, in which a seed is a run; the copy row comes first.
+
+    A score is the mean of those that are numbers. Its interval is that of the only seed, or the least and the most of
+    several. Where seeds have other signatures, theirs is all of them.
+    """
+    found: dict[str, dict[str, list[Score]]] = {}
+    signatures: dict[str, dict[str, None]] = {}
+    for seed in seeds:
+        for system, cells in seed.cells.items():
+            scored = found.setdefault(system, {})
+            for key, cell in cells.items():
+                scored.setdefault(key, []).append(cell)
+        for key, signature in seed.signatures.items():
+            signatures.setdefault(key, {})[signature] = None
+    return Evaluation(
+        columns=[],
+        cells={
+            system: {key: _mean(cells, len(seeds) > 1) for key, cells in found[system].items()}
+            for system in sorted(found, key=lambda name: name != COPY_ROW)
+        },
+        signatures={key: " or ".join(names) for key, names in signatures.items()},
+        comparisons=[item for seed in seeds for item in seed.comparisons],
+        warnings=list(dict.fromkeys(text for seed in seeds for text in seed.warnings)),
+        data=seeds[0].data,
+    )
+
+
+def _mean(cells: Sequence[Score], several: bool) -> Score:
+    numbers = [cell.score for cell in cells if math.isfinite(cell.score)]
+    interval = cells[0].interval
+    if several:
+        interval = (min(numbers), max(numbers)) if len(numbers) > 1 else None
+    return Score(statistics.mean(numbers) if numbers else math.nan, numbers, interval)
 
 
 @dataclass(frozen=True)
@@ -128,87 +189,29 @@ def _identity(run: Run) -> tuple[Any, ...]:
     return (settings, references) if settings and run.seed and references else (place,)
 
 
-def mean_of(tests: Sequence[ScoredSet], system: str, key: str) -> float | None:
-    """Mean of a score over seeds; ``None`` where none is a number."""
-    found = _values(tests, system, key)
-    return statistics.mean(found) if found else None
-
-
-def _values(tests: Sequence[ScoredSet], system: str, key: str) -> list[float]:
-    return [cell.score for cell in _cells(tests, system, key) if math.isfinite(cell.score)]
-
-
-def _cells(tests: Sequence[ScoredSet], system: str, key: str) -> list[Score]:
-    cells = (test.evaluation.cells.get(system, {}).get(key) for test in tests)
-    return [cell for cell in cells if cell is not None]
-
-
-def score_cell(tests: Sequence[ScoredSet], system: str, key: str) -> Cell:
+def score_cell(entry: Entry, system: str, key: str) -> Cell:
     """Mean and deviation over seeds, or the one score with its interval; starred where it differs from the baseline."""
-    found = _values(tests, system, key)
-    if not found:  # what was scored is no number
-        return Cell("–" if _cells(tests, system, key) else "not run")
-    mark = "copy" if system == COPY_ROW else ""
-    copied = mean_of(tests, COPY_ROW, key)
-    if not mark and copied is not None and metric_of(key).higher_is_better and copied > statistics.mean(found):
+    score = entry.score(system, key)
+    if score is None:  # what was scored is no number
+        return Cell("–" if key in entry.evaluation.cells.get(system, {}) else "not run")
+    mark, copied = "copy" if system == COPY_ROW else "", entry.score(COPY_ROW, key)
+    if not mark and copied is not None and metric_of(key).higher_is_better and copied > score:
         mark = "beaten"
-    star = "*" if is_significant(tests, system, key) else ""
-    if len(found) > 1:
-        text = f"{format_score(statistics.mean(found))} ± {format_score(statistics.stdev(found))}"
-        return Cell(text + star, f"{len(found)} seeds", mark)
-    if len(tests) > 1:
-        return Cell(format_score(found[0]) + star, "1 seed", mark)
-    interval = tests[0].evaluation.cells[system][key].interval
-    detail = " to ".join(map(format_score, interval)) if interval else ""
-    return Cell(format_score(found[0]) + star, detail, mark)
+    cell = entry.evaluation.cells[system][key]
+    detail = " to ".join(map(format_score, cell.interval or ()))
+    if entry.seeds > 1:
+        detail = f"{len(cell.runs)} seed{'s' if len(cell.runs) > 1 else ''}"
+    return Cell(format_cell(cell) + ("*" if is_significant(entry, system, key) else ""), detail, mark)
 
 
-def interval_of(tests: Sequence[ScoredSet], system: str, key: str) -> tuple[float, float] | None:
-    """The bootstrap interval of one seed, or the least and the most of several."""
-    if len(tests) > 1:
-        found = _values(tests, system, key)
-        return (min(found), max(found)) if len(found) > 1 else None
-    cells = _cells(tests, system, key)
-    return cells[0].interval if cells else None
-
-
-def is_significant(tests: Sequence[ScoredSet], system: str, key: str) -> bool:
+def is_significant(entry: Entry, system: str, key: str) -> bool:
     """Whether all paired tests tell a system from the baseline, the same way with every seed that has the tests."""
     items = [
         item
-        for test in tests
-        for item in test.evaluation.comparisons
-        if item.system == system and item.metric == key and item.baseline == baseline_of(test)
+        for item in entry.evaluation.comparisons
+        if (item.metric, item.baseline, item.system) == (key, entry.baseline, system)
     ]
-    if not all(item.is_significant for item in items):
-        return False
-    return len({item.difference > 0 for item in items}) == 1
-
-
-def baseline_of(test: ScoredSet) -> str:
-    """The system that the others are tested against: the first one."""
-    return next((name for name in test.evaluation.cells if name != COPY_ROW), "")
-
-
-def names_of(tests: Sequence[ScoredSet]) -> list[str]:
-    """The systems of all seeds, the copy row first."""
-    names = dict.fromkeys(name for test in tests for name in test.evaluation.cells)
-    return sorted(names, key=lambda name: name != COPY_ROW)
-
-
-def systems_of(tests: Sequence[ScoredSet]) -> list[str]:
-    """The systems of all seeds, without the copy row."""
-    return [name for name in names_of(tests) if name != COPY_ROW]
-
-
-def keys_of(tests: Sequence[ScoredSet]) -> list[str]:
-    """The metrics of all seeds, in their order."""
-    return list(dict.fromkeys(key for test in tests for cells in test.evaluation.cells.values() for key in cells))
-
-
-def signature_of(tests: Sequence[ScoredSet], key: str) -> str:
-    """The signature of a metric; nothing where it was not computed."""
-    return next((test.evaluation.signatures[key] for test in tests if key in test.evaluation.signatures), "")
+    return all(item.is_significant for item in items) and len({item.difference > 0 for item in items}) == 1
 
 
 def name_of_keys(keys: Sequence[str]) -> str:
@@ -219,14 +222,14 @@ def name_of_keys(keys: Sequence[str]) -> str:
     return "; ".join(f"{group} {', '.join(labels)}" for group, labels in groups.items())
 
 
-def score_tables(tests: Sequence[ScoredSet]) -> Iterator[TableBlock]:
+def score_tables(entry: Entry) -> Iterator[TableBlock]:
     """A table for each preset: a metric a row, a system a column."""
-    systems = names_of(tests)
+    systems = list(entry.evaluation.cells)
     groups: dict[str, list[str]] = {}
-    for key in keys_of(tests):
+    for key in entry.evaluation.signatures:
         groups.setdefault(metric_of(key).group, []).append(key)
     for group, keys in groups.items():
-        rows = [[Cell(metric_of(key).label), *(score_cell(tests, system, key) for system in systems)] for key in keys]
+        rows = [[Cell(metric_of(key).label), *(score_cell(entry, system, key) for system in systems)] for key in keys]
         note = PRESETS[group].note if group in PRESETS else ""
         notes = [f"{note[0].upper()}{note[1:]}."] if note else []
         source = PRESETS[group].source if group in PRESETS else "" if group == STANDARD else "chosen metrics"
@@ -234,22 +237,20 @@ def score_tables(tests: Sequence[ScoredSet]) -> Iterator[TableBlock]:
         yield TableBlock(caption, ["metric", *systems], rows, notes)
 
 
-def significance_table(tests: Sequence[ScoredSet]) -> Iterator[TableBlock]:
+def significance_table(evaluation: Evaluation) -> Iterator[TableBlock]:
     """The paired tests of quality metrics, if there are some: a metric a row, a pair of systems a column."""
     pairs: dict[str, dict[str, list[str]]] = {}
-    for test in tests:
-        for item in test.evaluation.comparisons:
-            if metric_of(item.metric).higher_is_better:
-                text = f"{item.shown_difference}{'*' if item.is_significant else ''} ({item.shown_p})"
-                pair = f"{item.system} − {item.baseline}"
-                pairs.setdefault(pair, {}).setdefault(item.metric, []).append(text)
+    for item in evaluation.comparisons:
+        if metric_of(item.metric).higher_is_better:
+            text = f"{item.shown_difference}{'*' if item.is_significant else ''} ({item.shown_p})"
+            pairs.setdefault(f"{item.system} − {item.baseline}", {}).setdefault(item.metric, []).append(text)
     if not pairs:
         return
     keys = dict.fromkeys(key for found in pairs.values() for key in found)
     rows = [
         [Cell(name_of_keys([key])), *(Cell("; ".join(found.get(key, []))) for found in pairs.values())] for key in keys
     ]
-    data = tests[0].evaluation.data
+    data = evaluation.data
     note = (
         f"Difference of scores (p of the paired bootstrap with {data.get('resamples')} resamples / of approximate "
         f"randomisation with {data.get('trials')} trials; of several runs in one evaluation: of the t test), one for "
@@ -258,27 +259,27 @@ def significance_table(tests: Sequence[ScoredSet]) -> Iterator[TableBlock]:
     yield TableBlock("Paired tests", ["metric", *pairs], rows, [note])
 
 
-def copied_score(groups: Sequence[Sequence[ScoredSet]], key: str) -> float | None:
-    """The score of a copy of the source: the same in every group of tests that has it, as the text is the same."""
-    found = (mean_of(tests, COPY_ROW, key) for tests in groups)
+def copied_score(entries: Sequence[Entry], key: str) -> float | None:
+    """The score of a copy of the source: the same in every experiment that has it, as the text is the same."""
+    found = (entry.score(COPY_ROW, key) for entry in entries)
     return next((score for score in found if score is not None), None)
 
 
-def copy_win(groups: Sequence[Sequence[ScoredSet]], key: str) -> str:
+def copy_win(entries: Sequence[Entry], key: str) -> str:
     """The metric and both scores, where a copy of the source beats every system; else nothing."""
-    copied, metric = copied_score(groups, key), metric_of(key)
-    found = [mean_of(tests, name, key) for tests in groups for name in systems_of(tests)]
+    copied, metric = copied_score(entries, key), metric_of(key)
+    found = [entry.score(name, key) for entry in entries for name in entry.systems]
     best = max((score for score in found if score is not None), default=None)
     if copied is None or best is None or copied <= best or not metric.higher_is_better:
         return ""
     return f"{metric.label} {format_score(copied)} against {format_score(best)}"
 
 
-def copy_warnings(tests: Sequence[ScoredSet]) -> list[str]:
+def copy_warnings(entry: Entry) -> list[str]:
     """Say on which metrics a copy of the source beats every system, a sentence a preset; none where on none."""
     beaten: dict[str, list[str]] = {}
-    for key in keys_of(tests):
-        if win := copy_win([tests], key):
+    for key in entry.evaluation.signatures:
+        if win := copy_win([entry], key):
             beaten.setdefault(metric_of(key).group, []).append(win)
     if not beaten:
         return []
@@ -288,17 +289,8 @@ def copy_warnings(tests: Sequence[ScoredSet]) -> list[str]:
     ]
 
 
-def signatures(tests: Sequence[ScoredSet]) -> list[str]:
-    """Every metric with its signature; where seeds differ, all of them."""
-    found: dict[str, dict[str, None]] = {}
-    for test in tests:
-        for key, signature in test.evaluation.signatures.items():
-            found.setdefault(key, {})[signature] = None
-    return [f"{key}: {' or '.join(names)}" for key, names in found.items()]
-
-
-def metrics_to_draw(tests: Sequence[ScoredSet]) -> list[str]:
+def metrics_to_draw(evaluation: Evaluation) -> list[str]:
     """A few metrics worth a picture: those of the paper's preset first, but quality alone."""
-    quality = [key for key in keys_of(tests) if metric_of(key).higher_is_better and "[" not in key]
+    quality = [key for key in evaluation.signatures if metric_of(key).higher_is_better and "[" not in key]
     standard = [key for key in _SHOWN_FIRST if key in quality]
     return (standard or quality)[:4]

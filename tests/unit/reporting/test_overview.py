@@ -40,13 +40,13 @@ def test_every_system_has_a_row_with_its_experiment_and_size(entries):
         ["copy_transformer", "copying/quora", "3,586,984", "200"],
         ["transformer", "plain/quora", "3,586,984", "200"],
     ]
-    bleu = [test.evaluation.cells["transformer"]["bleu"].score for entry in entries for test in entry.tests]
+    bleu = [entry.evaluation.cells["transformer"]["bleu"].score for entry in entries]
     assert [table.rows[row][4].text.rstrip("*") for row in (1, 3)] == [f"{score:.2f}" for score in bleu]
     assert table.rows[2][4].text.rstrip("*") == table.rows[3][4].text
 
 
 def test_a_metric_that_was_computed_otherwise_is_not_compared(entries):
-    other = entries[1].tests[0].evaluation
+    other = entries[1].evaluation
     other.signatures["bleu"] = "of another scorer"
     del other.signatures["ibleu"]
     for cells in other.cells.values():
@@ -54,7 +54,7 @@ def test_a_metric_that_was_computed_otherwise_is_not_compared(entries):
     row = overview.table(entries).rows[3]
     assert [(cell.text, cell.detail) for cell in row[4:6]] == [("scored otherwise", "see plain/quora"), ("–", "")]
     copied = overview.table(entries).rows[0]
-    assert copied[4].text == f"{entries[0].tests[0].evaluation.cells['copy-source']['bleu'].score:.2f}"
+    assert copied[4].text == f"{entries[0].evaluation.cells['copy-source']['bleu'].score:.2f}"
     drawn = {panel.metric: [name for name, _, _ in panel.systems] for panel in overview.panels(entries)}
     assert drawn["BLEU"] == ["transformer (copying/quora)", "copy_transformer"]
     assert len(drawn["ROUGE-L"]) == 3
@@ -64,7 +64,7 @@ def test_a_copy_that_beats_every_system_is_said_first(entries):
     warning = overview.copy_warning(entries)
     assert warning is None or all("BLEU 0" not in item for item in warning.items)
     for entry in entries:
-        for name, cells in entry.tests[0].evaluation.cells.items():
+        for name, cells in entry.evaluation.cells.items():
             cells["bleu"].score = 50.0 if name == "copy-source" else 20.0
     warning = overview.copy_warning(entries)
     assert warning is not None
@@ -74,29 +74,29 @@ def test_a_copy_that_beats_every_system_is_said_first(entries):
 def test_the_copy_beats_nobody_who_was_scored_otherwise(entries):
     """Another scorer's 90 is no answer to this scorer's 50."""
     for score, signature, entry in zip((20.0, 90.0), ("a", "b"), entries, strict=True):
-        entry.tests[0].evaluation.signatures["bleu"] = signature
-        for name, cells in entry.tests[0].evaluation.cells.items():
+        entry.evaluation.signatures["bleu"] = signature
+        for name, cells in entry.evaluation.cells.items():
             cells["bleu"].score = 50.0 if name == "copy-source" else score
     assert overview.copy_warning(entries).items[0] == "BLEU 50.00 against 20.00 of the best system."
 
 
 def test_the_copy_row_has_every_metric_that_some_experiment_has(entries):
-    del entries[0].tests[0].evaluation.signatures["sari"]
-    for cells in entries[0].tests[0].evaluation.cells.values():
+    del entries[0].evaluation.signatures["sari"]
+    for cells in entries[0].evaluation.cells.values():
         del cells["sari"]
     table = overview.table(entries)
     place = table.head.index("SARI")
-    expected = entries[1].tests[0].evaluation.cells["copy-source"]["sari"].score
+    expected = entries[1].evaluation.cells["copy-source"]["sari"].score
     assert [row[place].text for row in table.rows[:2]] == [f"{expected:.2f}", "–"]
 
 
 def test_a_published_column_holds_one_scorer_of_ours(entries):
-    entries[1].tests[0].evaluation.signatures["bleu"] = "of another scorer"
+    entries[1].evaluation.signatures["bleu"] = "of another scorer"
     (table,) = comparison.published_tables(entries)
     found = {row[1].text: (row[2].text, row[2].detail) for row in table.rows if row[0].text == "transformer"}
     assert found["ours, plain/quora"] == ("scored otherwise", "see plain/quora")
     assert found["ours, copying/quora"][0] != "scored otherwise"
-    assert table.rows[0][2].text == f"{entries[0].tests[0].evaluation.cells['copy-source']['bleu'].score:.2f}"
+    assert table.rows[0][2].text == f"{entries[0].evaluation.cells['copy-source']['bleu'].score:.2f}"
 
 
 def test_rows_of_every_experiment_stand_below_the_published_ones(entries):

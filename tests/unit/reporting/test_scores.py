@@ -1,5 +1,7 @@
 """Scores over seeds: means, significance, the copy row, and the papers' numbers beside ours."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.unit.reporting.run_folder import make_run
@@ -8,6 +10,12 @@ from wean_fairseq.evaluation.published import TABLES
 from wean_fairseq.reporting import comparison, scores
 from wean_fairseq.reporting.document import Cell, TableBlock
 from wean_fairseq.reporting.runs import Run, ScoredSet, read_run
+
+
+def entry_of(*tests: ScoredSet) -> scores.Entry:
+    """Test sets of one experiment's seeds."""
+    runs = [Run(Path("quora"), sets={"test": test}) for test in tests]
+    return scores.Experiment("quora", runs).sets["test"]
 
 
 def scored(values: dict[str, float], key: str = "bleu", p: float | None = None, difference: float = 1.0) -> ScoredSet:
@@ -25,9 +33,22 @@ def scored(values: dict[str, float], key: str = "bleu", p: float | None = None, 
 def test_mean_and_sample_deviation_over_seeds():
     """By hand: 20, 23 and 26 have the mean 23 and the sample deviation 3."""
     tests = [scored({"a": value}) for value in (20.0, 23.0, 26.0)]
-    assert scores.score_cell(tests, "a", "bleu") == Cell("23.00 ± 3.00", "3 seeds")
-    assert scores.score_cell(tests, "b", "bleu") == Cell("not run")
-    assert scores.score_cell(tests[:1], "a", "bleu") == Cell("20.00", "19.00 to 21.00")
+    entry = entry_of(*tests)
+    assert scores.score_cell(entry, "a", "bleu") == Cell("23.00 ± 3.00", "3 seeds")
+    assert scores.score_cell(entry, "b", "bleu") == Cell("not run")
+    assert entry.evaluation.cells["a"]["bleu"].interval == (20.0, 26.0)
+    assert scores.score_cell(entry_of(tests[0]), "a", "bleu") == Cell("20.00", "19.00 to 21.00")
+
+
+def test_seeds_have_the_systems_and_signatures_of_all():
+    """Where seeds were scored otherwise, both signatures are told; the copy row comes first, wherever it stood."""
+    first, second = scored({"a": 20.0, "copy-source": 1.0}), scored({"a": 22.0, "b": 3.0})
+    second.evaluation.signatures["bleu"] = "t"
+    entry = entry_of(first, second)
+    assert list(entry.evaluation.cells) == ["copy-source", "a", "b"]
+    assert (entry.systems, entry.baseline, entry.seeds) == (["a", "b"], "a", 2)
+    assert entry.evaluation.signatures == {"bleu": "s or t"}
+    assert scores.score_cell(entry, "b", "bleu") == Cell("3.00", "1 seed")
 
 
 def test_a_score_that_is_no_number_is_a_dash_and_beats_nothing():
@@ -38,34 +59,35 @@ def test_a_score_that_is_no_number_is_a_dash_and_beats_nothing():
     systems = {"copy-source": {"bleu": one}, "a": {"bleu": none}, "b": {"bleu": none}}
     content = {"systems": systems, "pairwise": [test], "data": {"sentences": 4}}
     lacking = ScoredSet("test", Evaluation.from_json(content))
-    assert scores.score_cell([lacking], "a", "bleu") == Cell("–")
-    assert scores.interval_of([lacking, lacking], "a", "bleu") is None
-    assert scores.copy_win([[lacking]], "bleu") == ""
-    (table,) = scores.significance_table([lacking])
+    assert scores.score_cell(entry_of(lacking), "a", "bleu") == Cell("–")
+    assert entry_of(lacking, lacking).evaluation.cells["a"]["bleu"].interval is None
+    assert scores.copy_win([entry_of(lacking)], "bleu") == ""
+    (table,) = scores.significance_table(lacking.evaluation)
     assert table.rows[0][1].text == "– (0.0010)"  # no star
     beside_none = ScoredSet("test", Evaluation.from_json({**content, "systems": {**systems, "b": {"bleu": one}}}))
-    assert scores.score_cell([beside_none], "b", "bleu").text == "12.00"
-    both = [lacking, scored({"a": 23.0})]
+    assert scores.score_cell(entry_of(beside_none), "b", "bleu").text == "12.00"
+    both = entry_of(lacking, scored({"a": 23.0}))
     assert scores.score_cell(both, "a", "bleu") == Cell("23.00", "1 seed")
-    assert scores.mean_of(both, "a", "bleu") == 23.0
+    assert both.score("a", "bleu") == 23.0
 
 
 def test_a_star_needs_both_tests_with_every_seed():
     both, one = scored({"a": 1.0, "b": 2.0}, p=0.04), scored({"a": 1.0, "b": 2.0}, p=0.06)
-    assert scores.is_significant([both, both], "b", "bleu")
-    assert not scores.is_significant([both, one], "b", "bleu")
-    assert not scores.is_significant([both, scored({"a": 1.0, "b": 0.5}, p=0.04, difference=-0.5)], "b", "bleu")
-    assert not scores.is_significant([scored({"a": 1.0, "b": 2.0})], "b", "bleu")  # not tested
-    assert scores.score_cell([both], "b", "bleu").text == "2.00*"
+    opposite = scored({"a": 1.0, "b": 0.5}, p=0.04, difference=-0.5)
+    assert scores.is_significant(entry_of(both, both), "b", "bleu")
+    assert not scores.is_significant(entry_of(both, one), "b", "bleu")
+    assert not scores.is_significant(entry_of(both, opposite), "b", "bleu")
+    assert not scores.is_significant(entry_of(scored({"a": 1.0, "b": 2.0})), "b", "bleu")  # not tested
+    assert scores.score_cell(entry_of(both), "b", "bleu").text == "2.00*"
 
 
 def test_what_the_copy_row_beats_is_marked_where_more_is_better():
-    tests = [scored({"copy-source": 5.0, "a": 4.0, "b": 6.0})]
+    tests = entry_of(scored({"copy-source": 5.0, "a": 4.0, "b": 6.0}))
     assert [scores.score_cell(tests, name, "bleu").mark for name in ("copy-source", "a", "b")] == ["copy", "beaten", ""]
     assert scores.copy_warnings(tests) == []
-    lost = [scored({"copy-source": 5.0, "a": 4.0, "b": 3.0})]
+    lost = entry_of(scored({"copy-source": 5.0, "a": 4.0, "b": 3.0}))
     assert scores.copy_warnings(lost)[0] == "standard: BLEU 5.00 against 4.00 of the best system."
-    copying = [scored({"copy-source": 100.0, "a": 4.0}, key="copy-rate")]
+    copying = entry_of(scored({"copy-source": 100.0, "a": 4.0}, key="copy-rate"))
     assert scores.score_cell(copying, "a", "copy-rate").mark == ""
     assert scores.copy_warnings(copying) == []
 
@@ -116,7 +138,7 @@ def test_the_same_seed_twice_is_no_other_seed(tmp_path):
 
 def table_of(key: str, experiment: scores.Experiment) -> TableBlock:
     """Our version of a published table."""
-    tables = comparison.published_tables([scores.Entry(experiment, "test")])
+    tables = comparison.published_tables([experiment.sets["test"]])
     return next(table for table in tables if table.caption.startswith(TABLES[key].source))
 
 
@@ -151,23 +173,21 @@ def test_one_script_prepares_both_sets_of_essays(tmp_path, recipe, data):
     test = scored({"mta_lstm": 1.5}, key=key)
     test.manifest["script"] = "essay"
     run = Run(tmp_path / recipe, sets={"test": test}, settings={"DATA": f"some/{data}"})
-    captions = [
-        table.caption for table in comparison.published_tables([scores.Entry(scores.Experiment(recipe, [run]), "test")])
-    ]
+    captions = [table.caption for table in comparison.published_tables([scores.Experiment(recipe, [run]).sets["test"]])]
     assert captions
     assert all(caption.endswith(f", {data}") for caption in captions)
 
 
 def test_data_that_no_published_table_has_is_compared_with_none(tmp_path):
     (experiment,) = scores.group_runs([read_run(make_run(tmp_path / "run", script="my_own"))])
-    assert list(comparison.published_tables([scores.Entry(experiment, "test")])) == []
+    assert list(comparison.published_tables([experiment.sets["test"]])) == []
 
 
 def test_groups_of_a_metric_meet_their_published_columns(tmp_path):
     """CopyNet's Table 1 has the types of rules as columns."""
     key = "paper:copynet-synthetic/exact@1[x-to-x]"
     run = Run(tmp_path, sets={"test": scored({"copynet": 98.42}, key=key)})
-    (table,) = comparison.published_tables([scores.Entry(scores.Experiment("rules", [run]), "test")])
+    (table,) = comparison.published_tables([scores.Experiment("rules", [run]).sets["test"]])
     rows = {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
     assert rows["CopyNet"] == ["published", "97.3", "93.7", "98.3", "68.2", "77.5"]
     assert rows["copynet"] == ["ours", "not scored", "98.42", *["not scored"] * 3]
