@@ -131,14 +131,17 @@ class Report:
     def _inside_blocks(self, experiment: Experiment) -> Iterator[Block]:
         """Dumps and checkpoints of the first run's systems."""
         run = experiment.runs[0]
-        seed = _seed_suffix(experiment, run)
+
+        def write(draw: Callable[[], Any], name: str, caption: str) -> FigureBlock:
+            return self._write_figure(draw, f"{experiment.title} {name}", f"{caption}{_seed_suffix(experiment, run)}")
+
         for system in run.systems.values():
             try:
-                yield from inside.from_dumps(f"{experiment.title} {system.name}", system, seed, self._write_figure)
+                yield from inside.from_dumps(system, write)
             except UserError as error:
                 run.problems.append(f"{system.name}: {error}")
         if self.checkpoints:
-            yield from inside.from_checkpoints(experiment.title, run, seed, self._write_figure)
+            yield from inside.from_checkpoints(run, write)
 
     def _write_figure(self, draw: Callable[[], Any], name: str, caption: str) -> FigureBlock:
         png, svg = write_figure(draw, self.folder / slug(name, self._drawn))

@@ -30,7 +30,7 @@ _FREQUENT = 300  # the most frequent words, of which those are
 _DICTIONARY = "dict.src.txt"
 
 
-def from_dumps(stem: str, system: System, seed: str, write: Write) -> Iterator[Block]:
+def from_dumps(system: System, write: Write) -> Iterator[Block]:
     """Figures of the dumps of a system's decoding.
 
     Raises:
@@ -40,35 +40,29 @@ def from_dumps(stem: str, system: System, seed: str, write: Write) -> Iterator[B
         sentences = granularity.read_dump(str(system.dumps["granularity"]))
         short = [sentence for sentence in sentences if 0 < len(sentence.words) <= _LONGEST]
         shown = granularity.spread(short, _SENTENCES)
-        caption = f"{system.name}: granularity z of source words by layer{seed}"
+        caption = f"{system.name}: granularity z of source words by layer"
         if shown:
-            yield write(partial(figures.granularity, shown), f"{stem} granularity", caption)
-        yield _granularity_table(system, sentences)
+            yield write(partial(figures.granularity, shown), f"{system.name} granularity", caption)
+        head, *lines = ([text.replace("_", " ") for text in line] for line in granularity.layer_table(sentences))
+        rows = [[Cell(text or "–") for text in line] for line in lines]
+        yield TableBlock(f"{system.name}: mean z of function and content words", head, rows)
     if "provenance" in system.dumps:
         written = [item for item in read_provenance(system.dumps["provenance"]).values() if item.words]
         small = [item for item in written if max(len(item.source), len(item.output)) <= _LONGEST]
         copied = granularity.spread(small, _SENTENCES // 2)
-        caption = f"{system.name}: where the words of some outputs came from{seed}"
+        caption = f"{system.name}: where the words of some outputs came from"
         if copied:
-            yield write(partial(figures.provenance, copied), f"{stem} provenance", caption)
+            yield write(partial(figures.provenance, copied), f"{system.name} provenance", caption)
 
 
-def _granularity_table(system: System, sentences: Sequence[granularity.Sentence]) -> TableBlock:
-    head, *lines = granularity.layer_table(sentences)
-    rows = [[Cell(text or "–") for text in line] for line in lines]
-    return TableBlock(
-        f"{system.name}: mean z of function and content words", [text.replace("_", " ") for text in head], rows
-    )
-
-
-def from_checkpoints(title: str, run: Run, seed: str, write: Write) -> Iterator[Block]:
+def from_checkpoints(run: Run, write: Write) -> Iterator[Block]:
     """Figures of the checkpoints of a run: layers of BERT, attention on one sentence, neighbours of some words."""
     checkpoints = {system.name: file for system in run.systems.values() if (file := system.checkpoint) is not None}
     for name, file in checkpoints.items():
         weights = _mixture(str(file))
         if weights:
-            caption = f"{name}: weights of BERT's layers{seed}"
-            yield write(partial(figures.layer_weights, weights), f"{title} {name} layers", caption)
+            caption = f"{name}: weights of BERT's layers"
+            yield write(partial(figures.layer_weights, weights), f"{name} layers", caption)
     if not checkpoints:
         return
     missing: list[str] = []
@@ -78,8 +72,8 @@ def from_checkpoints(title: str, run: Run, seed: str, write: Write) -> Iterator[
     else:
         data, line = example
         if line:
-            yield from _attention(title, checkpoints, data, line, seed, write, missing)
-        yield from _neighbours(run, checkpoints, data / _DICTIONARY, seed, missing)
+            yield from _attention(checkpoints, data, line, write, missing)
+        yield from _neighbours(run, checkpoints, data / _DICTIONARY, missing)
     if missing:
         yield ListBlock("Not shown", missing, folded=True)
 
@@ -89,9 +83,10 @@ def _mixture(checkpoint: str) -> list[list[float]]:
     from ..evaluation.layer_mixture import load_mixture
 
     try:
-        return [[float(value) for value in row] for row in load_mixture(checkpoint).tolist()]
+        weights: list[list[float]] = load_mixture(checkpoint).tolist()
     except UserError:
         return []
+    return weights
 
 
 def find_example(run: Run) -> tuple[Path, str] | None:
@@ -116,7 +111,7 @@ def find_example(run: Run) -> tuple[Path, str] | None:
 
 
 def _attention(
-    title: str, checkpoints: dict[str, Path], data: Path, line: str, seed: str, write: Write, missing: list[str]
+    checkpoints: dict[str, Path], data: Path, line: str, write: Write, missing: list[str]
 ) -> Iterator[Block]:
     from . import trace
 
@@ -131,13 +126,11 @@ def _attention(
         else:
             first = Attention(found.source, found.output[:_ATTENDING], found.weights[:_ATTENDING])
             cut = f" by the first {_ATTENDING} words" if len(found.output) > _ATTENDING else ""
-            caption = f"{name}: attention on one sentence of the test set{cut}{seed}"
-            yield write(partial(figures.attention, [first]), f"{title} {name} attention", caption)
+            caption = f"{name}: attention on one sentence of the test set{cut}"
+            yield write(partial(figures.attention, [first]), f"{name} attention", caption)
 
 
-def _neighbours(
-    run: Run, checkpoints: dict[str, Path], dictionary: Path, seed: str, missing: list[str]
-) -> Iterator[TableBlock]:
+def _neighbours(run: Run, checkpoints: dict[str, Path], dictionary: Path, missing: list[str]) -> Iterator[TableBlock]:
     from ..evaluation.neighbours import load_embedding
 
     columns: dict[str, list[str]] = {}
@@ -153,7 +146,7 @@ def _neighbours(
         columns[name] = [", ".join(f"{other} {cosine:.2f}" for other, cosine in others) for _, others in found]
     if asked:
         rows = [[Cell(word), *(Cell(column[row]) for column in columns.values())] for row, word in enumerate(asked)]
-        caption = f"Nearest neighbours of some frequent words in the embedding, with their cosines{seed}"
+        caption = "Nearest neighbours of some frequent words in the embedding, with their cosines"
         yield TableBlock(caption, ["word", *columns], rows, numbers=False)
 
 

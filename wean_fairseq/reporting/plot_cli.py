@@ -29,8 +29,10 @@ Every figure is written as OUTPUT.png and OUTPUT.svg, and the numbers of curves,
 content words, over the whole dump or the sentences drawn), layers and neighbours as OUTPUT.tsv. Text is what a
 checkpoint was trained on: tokenised, in its pieces. For a folder of wean-export it is running text.
 """
-_CHECKPOINT = "checkpoint of fairseq-train, or folder of wean-export"
+#: Figures that fairseq-generate can have dumped -> its option.
+_DUMPS = {"granularity": "--granularity-dump", "provenance": "--copy-provenance"}
 _WITH_TABLE = ("curves", "granularity", "layers", "neighbours")
+_CHECKPOINT = "checkpoint of fairseq-train, or folder of wean-export"
 
 
 class Drawing(NamedTuple):
@@ -55,6 +57,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = command_parser("wean-plot", description, _EXAMPLES)
     commands = parser.add_subparsers(dest="figure", required=True, metavar="FIGURE")
     logged = commands.add_parser("curves", help="validation curves of trainings")
+    logged.set_defaults(read=_curves)
     logged.add_argument("logs", nargs="+", metavar="NAME=LOG", help="fairseq-train's --log-file of each system")
     logged.add_argument("--metric", nargs="+", default=["bleu"], help="logged values to draw (default: bleu)")
     logged.add_argument("--subset", default="valid", help="validation subset (default: valid)")
@@ -67,7 +70,8 @@ def build_parser() -> argparse.ArgumentParser:
     }
     for name, text in helps.items():
         command = commands.add_parser(name, help=text, description=f"Draw {text}.")
-        if name in ("granularity", "provenance"):
+        command.set_defaults(read=_sentences, dump=None, bert=None)
+        if name in _DUMPS:
             command.add_argument("--dump", metavar="FILE", help="what fairseq-generate dumped, instead of a checkpoint")
         command.add_argument("--checkpoint", metavar="FILE", help=_CHECKPOINT)
         command.add_argument("--data", metavar="DIR", help="a checkpoint's data directory, with the dictionaries")
@@ -83,8 +87,10 @@ def build_parser() -> argparse.ArgumentParser:
             )
             command.add_argument("--bert", metavar="DIR", help="the BERT of the training, if it has moved")
     layers = commands.add_parser("layers", help="which layers of BERT each decoder layer reads (PC-SAN)")
+    layers.set_defaults(read=_layers)
     layers.add_argument("checkpoint", help=_CHECKPOINT)
     near = commands.add_parser("neighbours", help="nearest neighbours of words in the embedding (WEAN)")
+    near.set_defaults(read=_neighbours)
     near.add_argument("words", nargs="+", metavar="WORD", help="words of the dictionary")
     near.add_argument("--checkpoint", required=True, metavar="FILE", help=_CHECKPOINT)
     near.add_argument("--dict", required=True, dest="dictionary", metavar="FILE", help="its dictionary, dict.src.txt")
@@ -97,24 +103,6 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def drawing(args: argparse.Namespace) -> Drawing:
-    """Read or compute what the command line asks for.
-
-    Raises:
-        UserError: if a file is missing or does not fit.
-    """
-    if args.figure == "curves":
-        return _curves(args)
-    if args.figure == "layers":
-        from ..evaluation import layer_mixture
-
-        weights = layer_mixture.load_mixture(args.checkpoint)
-        return Drawing(partial(figures.layer_weights, weights.tolist()), layer_mixture.table(weights))
-    if args.figure == "neighbours":
-        return _neighbours(args)
-    return _drawing_of_dump(args) if getattr(args, "dump", None) else _drawing_of_checkpoint(args)
-
-
 def _curves(args: argparse.Namespace) -> Drawing:
     logs = [split_name(argument, "", "LOG") for argument in args.logs]
     histories = [curves.read_history(name, path, args.subset) for name, path in logs]
@@ -122,6 +110,13 @@ def _curves(args: argparse.Namespace) -> Drawing:
     notes = [curves.summarise(history, metric) for metric in args.metric for history in histories]
     draw = partial(curves.plot, histories, args.metric, training=args.training)
     return Drawing(draw, curves.table(histories, args.metric), notes)
+
+
+def _layers(args: argparse.Namespace) -> Drawing:
+    from ..evaluation import layer_mixture
+
+    weights = layer_mixture.load_mixture(args.checkpoint)
+    return Drawing(partial(figures.layer_weights, weights.tolist()), layer_mixture.table(weights))
 
 
 def _neighbours(args: argparse.Namespace) -> Drawing:
@@ -144,22 +139,26 @@ def _neighbours(args: argparse.Namespace) -> Drawing:
     return Drawing(partial(figures.neighbours, found), table, notes)
 
 
-def _drawing_of_dump(args: argparse.Namespace) -> Drawing:
-    """Figures of sentences that fairseq-generate described."""
+def _sentences(args: argparse.Namespace) -> Drawing:
+    """Figures of sentences that fairseq-generate described, or that the checkpoint writes now."""
+    found = _read_dump(args) if args.dump else _trace(args)
+    shown = _select_lines(args, found) if args.dump else found
+    table = granularities.layer_table(found) if args.figure == "granularity" else ()
+    return Drawing(partial(getattr(figures, args.figure), shown), table)
+
+
+def _read_dump(args: argparse.Namespace) -> list[Any]:
     if args.checkpoint or args.text:
         raise UserError("give either --dump, or --checkpoint with --data and --text, not both.")
     if kind_of_dump(args.dump) != args.figure:
-        flag = "--granularity-dump" if args.figure == "granularity" else "--copy-provenance"
-        raise UserError(f"{args.dump} is not what {flag} writes, so there is no {args.figure} to draw.")
+        raise UserError(f"{args.dump} is not what {_DUMPS[args.figure]} writes, so there is no {args.figure} to draw.")
     if args.figure == "granularity":
-        sentences = granularities.read_dump(args.dump)
-        shown = _select_lines(args, sentences)
-        return Drawing(partial(figures.granularity, shown), granularities.layer_table(sentences))
-    return Drawing(partial(figures.provenance, _select_lines(args, list(read_provenance(args.dump).values()))))
+        return granularities.read_dump(args.dump)
+    return list(read_provenance(args.dump).values())
 
 
-def _drawing_of_checkpoint(args: argparse.Namespace) -> Drawing:
-    """Figures of sentences that the checkpoint writes now."""
+def _trace(args: argparse.Namespace) -> list[Any]:
+    """What ``trace`` keeps of the chosen lines, by the function that is called as the figure is."""
     from ..checkpoints.export import is_export
     from . import trace
 
@@ -168,18 +167,13 @@ def _drawing_of_checkpoint(args: argparse.Namespace) -> Drawing:
     lines = decode_lines(sys.stdin.buffer.read(), "standard input") if args.text == "-" else read_lines(args.text)
     numbered = _select_lines(args, list(enumerate(lines, start=1)))
     lines = [line for _, line in numbered]
-    options = {name: getattr(args, name) for name in ("essay_length", "bert") if getattr(args, name, None)}
-    length = options.pop("essay_length", None)
-    model = trace.load(args.checkpoint, args.data, **options)
+    model = trace.load(args.checkpoint, args.data, **({"bert": args.bert} if args.bert else {}))
+    if args.figure == "coverage":
+        return trace.coverage(model, lines, args.beam, args.essay_length)
+    found: list[Any] = getattr(trace, args.figure)(model, lines, args.beam)
     if args.figure == "granularity":
-        found = zip(numbered, trace.granularity(model, lines, args.beam), strict=True)
-        sentences = [sentence._replace(number=number) for (number, _), sentence in found]
-        return Drawing(partial(figures.granularity, sentences), granularities.layer_table(sentences))
-    if args.figure == "provenance":
-        return Drawing(partial(figures.provenance, trace.provenance(model, lines, args.beam)))
-    if args.figure == "attention":
-        return Drawing(partial(figures.attention, trace.attention(model, lines, args.beam)))
-    return Drawing(partial(figures.coverage, trace.coverage(model, lines, args.beam, length)))
+        return [sentence._replace(number=number) for (number, _), sentence in zip(numbered, found, strict=True)]
+    return found
 
 
 def _select_lines(args: argparse.Namespace, items: Sequence[Any]) -> list[Any]:
@@ -203,7 +197,7 @@ def plot(args: argparse.Namespace) -> str:
     inputs += paths_of(getattr(args, "logs", ()))
     kinds = ("png", "svg", *(["tsv"] if args.figure in _WITH_TABLE else []))
     check_outputs({f"the {kind} of --output:": f"{stem}.{kind}" for kind in kinds}, inputs)
-    figure = drawing(args)
+    figure: Drawing = args.read(args)
     paths = write_figure(figure.draw, stem)
     if figure.table:
         paths.append(Path(f"{stem}.tsv"))

@@ -38,7 +38,7 @@ def blocks(folder, monkeypatch, attention=None):
         drawn.append((name, draw))
         return FigureBlock(folder / "a.png", folder / "a.svg", caption)
 
-    return list(inside.from_checkpoints("title", read_run(folder), "", write)), drawn
+    return list(inside.from_checkpoints(read_run(folder), write)), drawn
 
 
 def test_neighbours_of_content_words_stand_in_a_table(folder, monkeypatch):
@@ -68,7 +68,7 @@ def test_attention_is_drawn_of_the_sentence_the_models_read(folder, monkeypatch)
         return [Attention(["a"], ["b"] * 99, [[1.0]] * 99)]  # an output without end is cut
 
     found, drawn = blocks(folder, monkeypatch, attention)
-    assert [name for name, _ in drawn] == ["title transformer attention", "title copy_transformer attention"]
+    assert [name for name, _ in drawn] == ["transformer attention", "copy_transformer attention"]
     assert all(len(draw.args[0][0].output) == 30 for _, draw in drawn)
     assert set(asked) == {"how do i learn the piano"}  # the nearest to ten words
     assert any(isinstance(block, FigureBlock) for block in found)
