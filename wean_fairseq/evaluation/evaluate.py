@@ -297,8 +297,7 @@ def _score_column(
         if len(drawn) == 1:
             cell.interval = significance.confidence_interval(drawn[0])
         else:
-            error = significance.run_error(drawn.mean(axis=0), [significance.run_variance(cell.runs, drawn)])
-            cell.interval = significance.runs_interval(cell.score, *error)
+            cell.interval = significance.runs_interval(cell.score, *significance.run_error([(cell.runs, drawn)]))
     if draws.trials > 0:
         evaluation.comparisons += _compare(column, rows, resampled, draws, resampling, evaluation)
 
@@ -328,12 +327,8 @@ def _compare(
                 "randomization": significance.randomization_p(column.metric, totals[baseline, system], abs(difference)),
             }
         elif min(len(first.runs), len(second.runs)) > 1:
-            variances = [
-                significance.run_variance(cell.runs, resampled[name])
-                for name, cell in ((baseline, first), (system, second))
-            ]
-            means = resampled[system].mean(axis=0) - resampled[baseline].mean(axis=0)
-            p_values = {"runs": significance.runs_p(difference, *significance.run_error(means, variances))}
+            error = significance.run_error([(second.runs, resampled[system]), (first.runs, resampled[baseline])])
+            p_values = {"runs": significance.runs_p(difference, *error)}
         else:
             continue  # one run alone does not show how much its system varies: `run_warnings` says so
         apart = np.any(sum(rows[baseline]) * len(rows[system]) != sum(rows[system]) * len(rows[baseline]), axis=1)

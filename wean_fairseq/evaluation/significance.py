@@ -18,8 +18,7 @@ Ties count as evidence for the null hypothesis, since with few differing sentenc
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from functools import cached_property, reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -132,34 +131,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-class RunVariance(NamedTuple):
-    """Variance of a mean over the runs of a system: other runs would have other scores.
-
-    Attributes:
-        spread: variance of the mean as the spread of the runs' scores shows it.
-        excess: what of it is more than the noise of a test set of this size explains.
-        freedom: degrees of freedom of both.
-    """
-
-    spread: float
-    excess: float
-    freedom: int
-
-
-def run_variance(scores: Sequence[float], resampled: FloatArray) -> RunVariance:
-    """Estimate it from the scores of two or more runs.
-
-    Args:
-        scores: of the runs on the test set.
-        resampled: on the same resamples of its sentences, shape (runs, resamples).
-    """
-    runs = len(scores)
-    spread = float(np.var(scores, ddof=1)) / runs
-    noise = float(np.var(resampled - resampled.mean(axis=0), axis=1).mean()) / (runs - 1)
-    return RunVariance(spread, max(0.0, spread - noise), runs - 1)
-
-
-def run_error(resampled: FloatArray, systems: Sequence[RunVariance]) -> tuple[float, float]:
+def run_error(systems: Sequence[tuple[Sequence[float], FloatArray]]) -> tuple[float, float]:
     """Return standard error and degrees of freedom of a mean over runs, or of the difference of two.
 
     The variance over test sets (of the resampled means) and that over runs are added. Sentences and runs are crossed:
@@ -167,11 +139,17 @@ def run_error(resampled: FloatArray, systems: Sequence[RunVariance]) -> tuple[fl
     degrees of freedom are Satterthwaite's (1946): few runs do not tell their variance well.
 
     Args:
-        resampled: means over runs, or their difference, on each resample of sentences, shape (resamples,).
-        systems: those whose runs are in it.
+        systems: the one system, or both: scores of two or more runs on the test set, and on the same resamples of its
+            sentences, shape (runs, resamples).
     """
-    variance = float(np.var(resampled)) + sum(system.excess for system in systems)
-    doubt = sum(system.spread**2 / system.freedom for system in systems)
+    variance = float(np.var(reduce(np.subtract, [resampled.mean(axis=0) for _, resampled in systems])))
+    doubt = 0.0
+    for scores, resampled in systems:
+        freedom = len(scores) - 1
+        spread = float(np.var(scores, ddof=1)) / len(scores)  # variance of the mean, as the runs show it
+        noise = float(np.var(resampled - resampled.mean(axis=0), axis=1).mean()) / freedom
+        variance += max(0.0, spread - noise)  # what is more than a test set of this size explains
+        doubt += spread**2 / freedom
     return variance**0.5, min(variance**2 / doubt, _NORMAL) if doubt else _NORMAL
 
 

@@ -21,7 +21,6 @@ from wean_fairseq.evaluation.significance import (
     p_value,
     randomization_p,
     run_error,
-    run_variance,
     runs_interval,
     runs_p,
 )
@@ -230,8 +229,7 @@ def test_the_test_of_several_runs_holds_its_level(runs: int, of_runs: float, of_
             resampled.append(np.array([total[:, 0] / sentences for total in draws.bootstrap(list(parts[-1]))]))
             scores.append(parts[-1].mean(axis=(1, 2)))
         difference = float(scores[1].mean() - scores[0].mean())
-        variances = [run_variance(list(score), drawn) for score, drawn in zip(scores, resampled, strict=True)]
-        error = run_error(resampled[1].mean(axis=0) - resampled[0].mean(axis=0), variances)
+        error = run_error([(list(score), drawn) for score, drawn in zip(scores, resampled, strict=True)])
         found += runs_p(difference, *error) < 0.05
         naive += bootstrap_p(resampled[0][0], resampled[1][0], scores[1][0] - scores[0][0]) < 0.05
     assert found <= most_rejections(300)
@@ -243,9 +241,7 @@ def test_run_error_by_hand() -> None:
 
     Variance of the resampled means 1, plus 1 from the runs; degrees of freedom (1 + 1)^2 / (1^2 / 1).
     """
-    variance = run_variance([1.0, 3.0], np.array([[0.0, 2.0], [2.0, 4.0]]))
-    assert variance == (1.0, 1.0, 1)
-    assert run_error(np.array([1.0, 3.0]), [variance]) == pytest.approx((2**0.5, 4.0))
+    assert run_error([([1.0, 3.0], np.array([[0.0, 2.0], [2.0, 4.0]]))]) == pytest.approx((2**0.5, 4.0))
     assert runs_p(2**0.5 * 2.776445, 2**0.5, 4.0) == pytest.approx(0.05, abs=1e-6)  # t table: 0.975, 4
     interval = runs_interval(2.0, 2**0.5, 4.0)
     assert interval == pytest.approx((2 - 2**0.5 * 2.776445, 2 + 2**0.5 * 2.776445), abs=1e-5)
@@ -256,8 +252,10 @@ def test_run_error_counts_what_one_run_does_to_one_sentence_once() -> None:
     generator = np.random.default_rng(3)
     rows = generator.normal(size=(40, 500, 1))
     resampled = np.array([total[:, 0] / 500 for total in Draws(500, 400, 0).bootstrap(list(rows))])
-    variance = run_variance(list(rows.mean(axis=(1, 2))), resampled)
-    assert variance.excess < 0.3 * variance.spread
+    scores = rows.mean(axis=(1, 2))
+    error, _ = run_error([(list(scores), resampled)])
+    excess = error**2 - float(np.var(resampled.mean(axis=0)))
+    assert excess < 0.3 * float(np.var(scores, ddof=1)) / 40
 
 
 @pytest.mark.parametrize("p_values", [[0.04], [0.01, 0.04, 0.03], [0.5, 0.001, 0.001, 0.9], [0.02, 0.02, 0.6, 0.03]])
