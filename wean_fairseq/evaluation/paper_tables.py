@@ -24,7 +24,7 @@ from .parameters import SETTINGS, count_parameters
 from .published import LEFT_OUT, SCORERS, TABLES, Row, Table, fits
 from .released import read_released
 from .report import format_score
-from .results import read_json
+from .results import read_result
 from .text_files import PathLike, check_outputs, write_atomically
 
 #: The tables whose numbers are counted, not measured.
@@ -82,16 +82,7 @@ def read_results(folder: PathLike) -> Results:
     """Return all results that are kept in a folder, by name."""
     if not Path(folder).is_dir():
         raise UserError(f"{folder} is no folder with results; give the one that wean-evaluate record writes.")
-    keys = ("experiment", "command", "seed", "evaluation")
-    results = {path.stem: read_json(path, keys) for path in sorted(Path(folder).glob("*.json"))}
-    for name, result in results.items():
-        try:
-            result["evaluation"] = Evaluation.from_json(result["evaluation"])
-        except ValueError as error:
-            raise UserError(
-                f"{name}.json in {folder} has no scores; keep it with wean-evaluate record again."
-            ) from error
-    return results
+    return {path.stem: read_result(path) for path in sorted(Path(folder).glob("*.json"))}
 
 
 def lines_of(table: Table, data: str, results: Results, legend: Legend, counted: bool = False) -> Iterator[Line]:

@@ -30,6 +30,7 @@ from .text_files import PathLike, check_outputs, parse_json, read_lines, read_te
 _BLOCK = re.compile(r"(<!-- results: ([\w.-]+)((?: [^\s>]+)*) -->\n).*?(<!-- /results -->)", re.DOTALL)
 _OPENING = re.compile(r"<!-- results: ")
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
+_NO_RESULT = "{} holds no evaluation; give a file of wean-evaluate record."
 _PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "rouge-score", "numpy")
 
 
@@ -44,6 +45,19 @@ def read_json(path: PathLike, keys: tuple[str, ...]) -> dict[str, Any]:
     if missing:
         raise UserError(f"{path} has no {', '.join(missing)}; give a file written by wean-evaluate.")
     return dict(content)
+
+
+def read_result(path: PathLike) -> dict[str, Any]:
+    """Read what ``wean-evaluate record`` keeps; its ``evaluation`` is an `Evaluation`.
+
+    Raises:
+        UserError: if the file is something else.
+    """
+    result = read_json(path, ("experiment", "command", "seed", "evaluation"))
+    try:
+        return result | {"evaluation": Evaluation.from_json(result["evaluation"])}
+    except ValueError as error:
+        raise UserError(_NO_RESULT.format(path)) from error
 
 
 def commit() -> str:
@@ -152,20 +166,18 @@ def fill(text: str, folder: PathLike, document: PathLike) -> str:
 
     def table(match: re.Match[str]) -> str:
         path = Path(folder, f"{match.group(2)}.json")
-        result = read_json(path, ("experiment", "command", "seed", "evaluation"))
+        result = read_result(path)
         try:
-            evaluation = Evaluation.from_json(result["evaluation"])
-            return match.group(1) + render(result, evaluation, match.group(3).split(), document) + match.group(4)
-        except UserError:
-            raise
-        except (LookupError, TypeError, AttributeError, ValueError) as error:
-            raise UserError(f"{path} holds no evaluation; give a file of wean-evaluate record.") from error
+            return match.group(1) + render(result, match.group(3).split(), document) + match.group(4)
+        except (LookupError, TypeError, AttributeError) as error:
+            raise UserError(_NO_RESULT.format(path)) from error
 
     return _BLOCK.sub(table, text)
 
 
-def render(result: dict[str, Any], evaluation: Evaluation, metrics: list[str], document: PathLike) -> str:
+def render(result: dict[str, Any], metrics: list[str], document: PathLike) -> str:
     """Return the Markdown of one result, with these metrics of its evaluation or all."""
+    evaluation: Evaluation = result["evaluation"]
     unknown = [name for name in metrics if name not in evaluation.signatures]
     if unknown:
         raise UserError(

@@ -17,7 +17,7 @@ from ..errors import UserError
 from ..evaluation.corpus import COPY_ROW
 from ..evaluation.evaluate import Evaluation
 from ..evaluation.output_reader import read_generated, read_plain
-from ..evaluation.results import read_json
+from ..evaluation.results import read_json, read_result
 from ..evaluation.text_files import read_bytes, read_lines
 from ..evaluation.training_log import TrainingLog, read_log
 from ..storage.files import read_regular, sha256_of
@@ -139,7 +139,7 @@ def _find_runs_below(folder: Path, depth: int) -> list[Path]:
 def _is_evaluation(path: Path) -> bool:
     try:
         read_json(path, ("systems", "data"))
-    except (UserError, ValueError, RecursionError):
+    except UserError:
         return False
     return True
 
@@ -216,7 +216,7 @@ def decoding_speed(path: Path) -> float | None:
 def _read_scores(run: Run, file: Path) -> None:
     try:
         content = read_json(file, ())
-    except (UserError, ValueError, TypeError, RecursionError):
+    except (UserError, TypeError, ValueError):
         run.problems.append(f"{file.name} cannot be read as JSON: score again if it should hold scores.")
         return
     if not {"systems", "data"} <= content.keys():
@@ -295,14 +295,9 @@ def read_recorded(path: Path) -> Run:
     Raises:
         UserError: if it is no such file.
     """
-    try:
-        content = read_json(path, ("experiment", "evaluation"))
-        evaluation = Evaluation.from_json(content["evaluation"])
-    except (UserError, ValueError, TypeError, RecursionError):
-        raise UserError(
-            f"{path} is not what wean-evaluate record writes; give that, or the run directory of a recipe."
-        ) from None
-    run = Run(path.with_suffix(""), seed=str(content.get("seed", "")))
+    content = read_result(path)
+    evaluation: Evaluation = content["evaluation"]
+    run = Run(path.with_suffix(""), seed=str(content["seed"]))
     run.settings = {name: _in_one_line(content[name]) for name in _FACTS if name in content}
     references = evaluation.data.get("files", {}).get("references", [])
     name = Path(str(references[0]["name"])).stem if references else str(content["experiment"])

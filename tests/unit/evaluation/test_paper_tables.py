@@ -229,7 +229,7 @@ def test_output_is_written_and_the_overview_printed(run: Run) -> None:
         ),
         (("--released", "pwkp=short"), "system Hybrid (short/Hybrid) has 1 lines but the reference has 2"),
         (("--results", "broken"), "x is not JSON; give a file written by wean-evaluate."),
-        (("--results", "empty"), "y.json in empty has no scores; keep it with wean-evaluate record again."),
+        (("--results", "empty"), "empty/y.json holds no evaluation; give a file of wean-evaluate record."),
     ],
 )
 def test_errors_are_one_sentence_and_write_nothing(run: Run, arguments: tuple[str, ...], message: str) -> None:

@@ -73,7 +73,7 @@ def test_a_cell_shows_runs_intervals_and_what_is_no_number() -> None:
         "d": {"score": None, "ci": None, "signature": "s"},
     }
     scored = Evaluation.from_json({"systems": {"X": cells}, "data": {"sentences": 1, "references": 1}})
-    text = results.render({"seed": 1, "command": "x"}, scored, [], "doc.md")
+    text = results.render({"seed": 1, "command": "x", "evaluation": scored}, [], "doc.md")
     assert "| X | 12.35 ± 0.49 [11.00, 13.00] | – |" in text
 
 

@@ -144,7 +144,7 @@ def test_recorded_scores_are_a_run_without_the_rest(tmp_path):
 )
 def test_a_file_that_is_no_record_is_refused(tmp_path, content):
     (tmp_path / "x.json").write_text(content)
-    with pytest.raises(UserError, match="is not what wean-evaluate record writes; give that"):
+    with pytest.raises(UserError, match=r"x\.json (is not JSON|has no|holds no evaluation).*; give a file"):
         read_recorded(tmp_path / "x.json")
 
 
