@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar, Union
 
 from ..errors import UserError
-from ..storage.files import read_regular, write_text
+from ..storage.files import read_regular, write_whole
 
 PathLike = Union[str, "os.PathLike[str]"]
 Item = TypeVar("Item")
@@ -163,15 +163,16 @@ def _check_place(path: Path) -> None:
         raise UserError(f"{path} cannot be written ({reason}); choose another place.")
 
 
-def write_atomically(path: PathLike, text: str) -> None:
-    """Write ``text`` whole or not at all.
+def write_atomically(path: PathLike, content: str | bytes) -> None:
+    """Write a file whole or not at all.
 
-    Bytes of a file's name that are no UTF-8 are escaped, in JSON as JSON wants it.
+    Bytes of a file's name that are no UTF-8 are escaped in text, in JSON as JSON wants it.
     """
+    written = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     target = Path(path)
     _check_place(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_text(target, text)
+        write_whole(target, lambda file: file.write(written))
     except OSError as error:
         raise UserError(f"{path} cannot be written ({error.strerror}); choose another place.") from None

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
-from ..evaluation.text_files import read_table
+from ..evaluation.text_files import read_table, write_atomically
 from ..evaluation.tokenizers import has_chinese
-from ..storage.files import write_whole
 
 logger = logging.getLogger(__name__)
 
@@ -136,16 +135,8 @@ def write_figure(draw: Callable[[], Any], stem: Path) -> list[Path]:
         if any(has_chinese(label.get_text()) for label in figure.findobj(Text)):
             _name_font(font)
         for path in paths:
-            _save(figure, path)
+            # Without a date the same figure is the same file, whenever it is drawn.
+            content, dates = io.BytesIO(), {"Date": None} if path.suffix == ".svg" else {}
+            figure.savefig(content, format=path.suffix[1:], dpi=_RESOLUTION, metadata=dates)
+            write_atomically(path, content.getvalue())
     return paths
-
-
-def _save(figure: Any, path: Path) -> None:
-    """Write a figure in the format that the name ends with; the same one is the same file, whenever it is drawn."""
-    content, dates = io.BytesIO(), {"Date": None} if path.suffix == ".svg" else {}
-    figure.savefig(content, format=path.suffix[1:], dpi=_RESOLUTION, metadata=dates)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, lambda file: file.write(content.getbuffer()))
-    except OSError as error:
-        raise UserError(f"{path} cannot be written ({error.strerror}); choose another place.") from error
