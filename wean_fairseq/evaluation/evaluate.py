@@ -218,7 +218,7 @@ def evaluate(
     draws_of = cache(lambda size: significance.Draws(size, resampling.resamples, resampling.trials, resampling.seed))
     for column in tqdm(usable, "scoring", leave=False, disable=quiet or None):
         column.metric.quiet = quiet
-        members = members_of(column, corpus)
+        members = np.flatnonzero([column.only in ("", name) for name in corpus.groups or [""] * len(corpus)])
         _score_column(column, outputs, corpus, members, draws_of(len(members)), resampling, evaluation)
         column.metric.forget_references()
     evaluation.warnings += [
@@ -256,12 +256,6 @@ def add_groups(columns: Sequence[Column], corpus: Corpus) -> list[Column]:
         for name in groups if column.metric.additive else ():
             expanded.append(replace(column, key=f"{column.key}[{name}]", label=f"{column.label}[{name}]", only=name))
     return expanded
-
-
-def members_of(column: Column, corpus: Corpus) -> npt.NDArray[np.intp]:
-    """Return the places of the sentences that a column is about."""
-    groups = corpus.groups or [""] * len(corpus)
-    return np.flatnonzero([column.only in ("", name) for name in groups])
 
 
 def _score_column(

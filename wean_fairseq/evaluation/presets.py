@@ -5,7 +5,7 @@ settings are; the standard numbers beside it follow the user's settings. The pre
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ..errors import UserError
@@ -19,38 +19,30 @@ CHOSEN = "chosen"
 
 
 @dataclass(frozen=True)
-class PresetMetric:
-    """One column of a preset: metric name, label in the table, and the settings it fixes."""
-
-    name: str
-    label: str
-    fixed: Mapping[str, object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Preset:
     """A paper's protocol.
 
     Attributes:
         source: the table it reproduces.
+        metrics: label in the table -> name of the metric, and the settings that it fixes.
         beside: the standard metrics that are printed next to it.
     """
 
     source: str
-    metrics: tuple[PresetMetric, ...]
+    metrics: Mapping[str, tuple[str, Mapping[str, Any]]]
     beside: Sequence[str]
     note: str = ""
 
 
 def _read_preset(content: dict[str, Any]) -> Preset:
     """A preset from its TOML, SARI's operations by themselves added where it asks for them."""
-    metrics = []
+    metrics = {}
     for fixed in content.pop("metrics"):
         name, label, parts = fixed.pop("name"), fixed.pop("label"), fixed.pop("operations", False)
-        metrics.append(PresetMetric(name, label, fixed))
+        metrics[label] = name, fixed
         for operation in OPERATIONS if parts else ():
-            metrics.append(PresetMetric(name, f"{label}-{operation}", {**fixed, "operation": operation}))
-    return Preset(metrics=tuple(metrics), **content)
+            metrics[f"{label}-{operation}"] = name, {**fixed, "operation": operation}
+    return Preset(metrics=metrics, **content)
 
 
 PRESETS: dict[str, Preset] = {name: _read_preset(content) for name, content in read_table("presets.toml").items()}
@@ -83,9 +75,9 @@ def columns_for(presets: list[str], metrics: list[str], settings: Settings) -> l
             continue
         if name not in PRESETS:
             raise UserError(f"unknown preset {name!r}; choose from {', '.join([STANDARD, *PRESETS])}.")
-        for item in PRESETS[name].metrics:
-            key = f"{name}/{item.label}"
-            columns.append(Column(key, name, item.label, build_metric(item.name, settings, key, **dict(item.fixed))))
+        for label, (kind, fixed) in PRESETS[name].metrics.items():
+            key = f"{name}/{label}"
+            columns.append(Column(key, name, label, build_metric(kind, settings, key, **fixed)))
         standard += PRESETS[name].beside
     single = dict.fromkeys(metrics, CHOSEN)
     for name in METRICS:

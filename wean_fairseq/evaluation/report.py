@@ -25,12 +25,6 @@ def display_width(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
-def pad(text: str, width: int, right: bool) -> str:
-    """Pad a string to a display width."""
-    blank = " " * (width - display_width(text))
-    return blank + text if right else text + blank
-
-
 def format_score(score: float) -> str:
     """Two decimals, as the papers print them; what is no number is a dash."""
     return f"{score:.2f}" if math.isfinite(score) else "–"
@@ -64,9 +58,10 @@ def text_table(evaluation: Evaluation, intervals: bool = False) -> str:
             heading = heading.ljust(start) + f"[{column.group}] "
         previous = column.group
     lines = [heading.rstrip()] if heading else []
-    lines += [
-        "  ".join(pad(cell, widths[place], place > 0) for place, cell in enumerate(line)).rstrip() for line in body
-    ]
+    for line in body:
+        blanks = [" " * (width - display_width(cell)) for width, cell in zip(widths, line, strict=True)]
+        numbers = ["  " + blank + cell for blank, cell in zip(blanks[1:], line[1:], strict=True)]
+        lines.append("".join([line[0], blanks[0], *numbers]).rstrip())
     return "\n".join(lines)
 
 
@@ -141,12 +136,8 @@ def render_markdown(evaluation: Evaluation, intervals: bool = False) -> str:
     lines += ["", f"{size_of(evaluation)}. Signatures:", ""]
     lines += [f"- {column.key}: `{evaluation.signatures[column.key]}`" for column in evaluation.columns]
     if evaluation.comparisons:
-        lines += [
-            "",
-            comparison_heading(evaluation).capitalize(),
-            "",
-            *(f"- {line}" for line in comparison_lines(evaluation)),
-        ]
+        lines += ["", comparison_heading(evaluation).capitalize(), ""]
+        lines += [f"- {line}" for line in comparison_lines(evaluation)]
     lines += [f"\nNote: {note}" for note in notes(evaluation)]
     lines += [f"\nWarning: {warning}" for warning in evaluation.warnings]
     return "\n".join(lines) + "\n"

@@ -91,22 +91,16 @@ def _score(entry: Entry, system: str, key: str, entries: Sequence[Entry]) -> Cel
     """A score, unless it was computed otherwise than the others."""
     if entry.score(system, key) is None:
         return Cell("–")
-    if not _is_comparable(entry, key, entries):
+    if entry not in _comparable_entries(entries, key):
         return Cell(scores.OTHERWISE, f"see {entry.experiment.title}")
     cell = scores.score_cell(entry, system, key)
     return cell if entry.seeds > 1 else replace(cell, detail="")
 
 
-def _is_comparable(entry: Entry, key: str, entries: Sequence[Entry]) -> bool:
-    """Whether a metric was computed as in the first experiment that has it."""
-    signatures = (other.evaluation.signatures for other in entries)
-    first = next((found[key] for found in signatures if key in found), None)
-    return entry.evaluation.signatures.get(key) == first
-
-
 def _comparable_entries(entries: Sequence[Entry], key: str) -> list[Entry]:
+    """Those that have a metric, computed as the first of them has it."""
     having = [entry for entry in entries if key in entry.evaluation.signatures]
-    return [entry for entry in having if _is_comparable(entry, key, entries)]
+    return [entry for entry in having if entry.evaluation.signatures[key] == having[0].evaluation.signatures[key]]
 
 
 def panels(entries: Sequence[Entry], keys: Sequence[str] = _DRAWN) -> list[ScorePanel]:

@@ -137,11 +137,9 @@ def _find_runs_below(folder: Path, depth: int) -> list[Path]:
 
 
 def _is_evaluation(path: Path) -> bool:
-    try:
-        read_json(path, ("systems", "data"))
-    except UserError:
-        return False
-    return True
+    with suppress(UserError):
+        return bool(read_json(path, ("systems", "data")))
+    return False
 
 
 def read_run(path: Path) -> Run:

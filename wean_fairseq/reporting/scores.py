@@ -56,7 +56,7 @@ class Experiment:
         }
 
 
-@dataclass
+@dataclass(eq=False)
 class Entry:
     """An experiment's scores on one test set, those of its seeds put together.
 
@@ -137,12 +137,8 @@ def metric_of(key: str) -> Metric:
     """Describe a key such as ``bleu``, ``paper:cdnpg-compat/iBLEU`` or ``exact@1[copied]``."""
     plain, bracket, part = key.partition("[")
     preset, slash, label = plain.rpartition("/")
-    name, fixed = plain, {}
-    if slash and preset in PRESETS:
-        found = [item for item in PRESETS[preset].metrics if item.label == label]
-        if found:
-            name, fixed = found[0].name, dict(found[0].fixed)
-    elif plain in METRICS:
+    name, fixed = PRESETS[preset].metrics.get(label, (plain, {})) if preset in PRESETS else (plain, {})
+    if plain in METRICS:
         label = METRICS[plain].label
     try:
         higher = bool(build_metric(name, Settings(), plain, **fixed).higher_is_better)

@@ -123,19 +123,13 @@ class Sari(_SariMetric):
 
 def kept_and_deleted_counts(source: Ngrams, output: Ngrams, reference: Ngrams, num_refs: int) -> list[float]:
     """Right, proposed and wanted keeps, then the same for deletions, of one order (source counts times r)."""
-    keep = [0, 0, 0]
-    delete = [0, 0, 0]
+    rows = [(0, 0, 0, 0, 0, 0)]
     for ngram, count in source.items():
         in_source, in_output, in_reference = num_refs * count, num_refs * output[ngram], reference[ngram]
         kept, keepable = min(in_source, in_output), min(in_source, in_reference)
-        keep[0] += min(kept, keepable)
-        keep[1] += kept
-        keep[2] += keepable
         deleted, deletable = max(in_source - in_output, 0), max(in_source - in_reference, 0)
-        delete[0] += min(deleted, deletable)
-        delete[1] += deleted
-        delete[2] += deletable
-    return [float(value) for value in keep + delete]
+        rows.append((min(kept, keepable), kept, keepable, min(deleted, deletable), deleted, deletable))
+    return [float(sum(column)) for column in zip(*rows, strict=True)]
 
 
 class SentenceSari(_SariMetric):
