@@ -6,7 +6,7 @@ from pathlib import Path
 from ..evaluation.corpus import COPY_ROW
 from ..evaluation.published import TABLES, Row, Table, fits
 from .document import Cell, TableBlock
-from .scores import OTHERWISE, Entry, name_of_keys, score_cell
+from .scores import Entry, cell_beside, copy_cell, name_of_keys
 
 _ABSENT = "not scored"
 
@@ -66,56 +66,31 @@ def _pattern_name(name: str) -> str:
 
 
 def _comparison_table(table: Table, data: str, entries: Sequence[Entry]) -> TableBlock:
-    rows = _copy_row(table, entries)
+    found = [
+        {entry: key for entry in entries if (key := _keys(table, entry)[place])} for place in range(len(table.columns))
+    ]
+
+    def ours(entry: Entry, system: str, origin: str) -> list[Cell]:
+        named = f"{origin}, {entry.experiment.title}" if len(entries) > 1 else origin
+        return [Cell(system), Cell(named), *(cell_beside(entry, system, keys, _ABSENT) for keys in found)]
+
+    rows = []
+    if any(COPY_ROW in entry.evaluation.cells for entry in entries):
+        rows.append([Cell(COPY_ROW), Cell("ours"), *(copy_cell(keys, _ABSENT) for keys in found)])
     left = [(entry, system) for entry in entries for system in entry.systems]
     for label, row in table.rows[data].items():
         shown = (column.shown(score, "–") for score, column in zip(row.scores, table.columns, strict=True))
         rows.append([Cell(label), *(Cell(text, mark="published") for text in ("published", *shown))])
         for entry in entries:
             for system in _runs_of(row, entry):
-                rows.append(_our_row(table, entry, system, f"ours{_experiment_suffix(entry, entries)}", entries))
+                rows.append(ours(entry, system, "ours"))
                 left = [other for other in left if other != (entry, system)]
-    origin = "ours, not in the paper"
-    rows += [
-        _our_row(table, entry, system, f"{origin}{_experiment_suffix(entry, entries)}", entries)
-        for entry, system in left
-    ]
+    rows += [ours(entry, system, "ours, not in the paper") for entry, system in left]
     notes = [table.note] if table.note else []
     scored = name_of_keys([key for entry in entries for key in _keys(table, entry) if key])
     notes.append(f"Ours: {_our_data(entries[0])}, {scored}; a published number was computed by its own paper's scorer.")
     head = ["system", "numbers", *(column.head for column in table.columns)]
     return TableBlock(f"{table.source}: {table.title}, {data}", head, rows, notes)
-
-
-def _experiment_suffix(entry: Entry, entries: Sequence[Entry]) -> str:
-    return f", {entry.experiment.title}" if len(entries) > 1 else ""
-
-
-def _our_row(table: Table, entry: Entry, system: str, origin: str, entries: Sequence[Entry]) -> list[Cell]:
-    scores = (_score(table, place, entry, system, entries) for place in range(len(table.columns)))
-    return [Cell(system), Cell(origin), *scores]
-
-
-def _score(table: Table, place: int, entry: Entry, system: str, entries: Sequence[Entry]) -> Cell:
-    """A score of a column, unless it was computed otherwise than that of the first experiment that has it."""
-    key = _keys(table, entry)[place]
-    if not key:
-        return Cell(_ABSENT)
-    first = next(other.evaluation.signatures[found] for other in entries if (found := _keys(table, other)[place]))
-    if entry.evaluation.signatures[key] != first:
-        return Cell(OTHERWISE, f"see {entry.experiment.title}")
-    return score_cell(entry, system, key)
-
-
-def _copy_row(table: Table, entries: Sequence[Entry]) -> list[list[Cell]]:
-    """The source, scored; of several experiments each column from one that has it, as the text is the same."""
-    having = [entry for entry in entries if COPY_ROW in entry.evaluation.cells]
-    rows = [_our_row(table, entry, COPY_ROW, "ours", entries) for entry in having]
-    if not rows:
-        return []
-    missing = (_ABSENT, OTHERWISE)
-    columns = zip(*rows, strict=True)
-    return [[next((cell for cell in column if cell.text not in missing), column[0]) for column in columns]]
 
 
 def _our_data(entry: Entry) -> str:

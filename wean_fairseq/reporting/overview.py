@@ -1,8 +1,7 @@
 """Experiments that were scored on the same sentences, side by side."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 from ..evaluation.corpus import COPY_ROW
 from ..evaluation.evaluate import SIGNIFICANT
@@ -51,7 +50,7 @@ def reading(entries: Sequence[Entry]) -> ListBlock:
 
 def copy_warning(entries: Sequence[Entry]) -> ListBlock | None:
     """Say on which metrics of the table the source beats every system; ``None`` where on none."""
-    wins = [scores.copy_win(_comparable_entries(entries, key), key) for key in _KEYS]
+    wins = [scores.copy_win([*scores.comparable(_having(entries, key))], key) for key in _KEYS]
     beaten = [f"{win} of the best system." for win in wins if win]
     return ListBlock(scores.COPY_WINS, beaten, "warning") if beaten else None
 
@@ -60,47 +59,31 @@ def table(entries: Sequence[Entry]) -> TableBlock:
     """Every system of every experiment in a row, with its size and the length of its training."""
     found = {key for entry in entries for key in entry.evaluation.signatures}
     keys = [key for key in _KEYS if key in found] or sorted(found)[: len(_KEYS)]
+    columns = [_having(entries, key) for key in keys]
     rows = []
     if any(COPY_ROW in entry.evaluation.cells for entry in entries):
-        rows.append([Cell(COPY_ROW), *[Cell("–")] * 3, *(_copy_cell(key, entries) for key in keys)])
+        copied = (scores.copy_cell(column, "–", interval=False) for column in columns)
+        rows.append([Cell(COPY_ROW), *[Cell("–")] * 3, *copied])
     for entry in entries:
-        rows += [_row(entry, system, keys, entries) for system in entry.systems]
+        rows += [_row(entry, system, columns) for system in entry.systems]
     head = ["system", "experiment", "parameters", "updates", *(scores.metric_of(key).label for key in keys)]
     return TableBlock("Scores, sizes and training", head, rows)
 
 
-def _copy_cell(key: str, entries: Sequence[Entry]) -> Cell:
-    having = [entry for entry in _comparable_entries(entries, key) if entry.score(COPY_ROW, key) is not None]
-    return _score(having[0], COPY_ROW, key, entries) if having else Cell("–")
-
-
-def _row(entry: Entry, system: str, keys: Sequence[str], entries: Sequence[Entry]) -> list[Cell]:
+def _row(entry: Entry, system: str, columns: Sequence[Mapping[Entry, str]]) -> list[Cell]:
     trained = entry.experiment.runs[0].systems.get(system)
     parameters = trained.log.parameters if trained else None
     updates = trained.log.updates if trained else 0
-    numbers = [Cell(f"{parameters:,}" if parameters else "–"), Cell(f"{updates:,}" if updates else "–")]
-    return [
-        Cell(system),
-        Cell(entry.experiment.title),
-        *numbers,
-        *(_score(entry, system, key, entries) for key in keys),
-    ]
+    row = [Cell(system), Cell(entry.experiment.title)]
+    row += [Cell(f"{parameters:,}" if parameters else "–"), Cell(f"{updates:,}" if updates else "–")]
+    for column in columns:
+        scored = entry.score(system, column.get(entry, "")) is not None
+        row.append(scores.cell_beside(entry, system, column, "–", interval=False) if scored else Cell("–"))
+    return row
 
 
-def _score(entry: Entry, system: str, key: str, entries: Sequence[Entry]) -> Cell:
-    """A score, unless it was computed otherwise than the others."""
-    if entry.score(system, key) is None:
-        return Cell("–")
-    if entry not in _comparable_entries(entries, key):
-        return Cell(scores.OTHERWISE, f"see {entry.experiment.title}")
-    cell = scores.score_cell(entry, system, key)
-    return cell if entry.seeds > 1 else replace(cell, detail="")
-
-
-def _comparable_entries(entries: Sequence[Entry], key: str) -> list[Entry]:
-    """Those that have a metric, computed as the first of them has it."""
-    having = [entry for entry in entries if key in entry.evaluation.signatures]
-    return [entry for entry in having if entry.evaluation.signatures[key] == having[0].evaluation.signatures[key]]
+def _having(entries: Sequence[Entry], key: str) -> dict[Entry, str]:
+    return {entry: key for entry in entries if key in entry.evaluation.signatures}
 
 
 def panels(entries: Sequence[Entry], keys: Sequence[str] = _DRAWN) -> list[ScorePanel]:
@@ -109,7 +92,7 @@ def panels(entries: Sequence[Entry], keys: Sequence[str] = _DRAWN) -> list[Score
     drawn = []
     for key in keys:
         found = []
-        alike = _comparable_entries(entries, key)
+        alike = list(scores.comparable(_having(entries, key)))
         for entry in alike:
             for system in entry.systems:
                 score = entry.score(system, key)

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -185,7 +185,7 @@ def _identity(run: Run) -> tuple[Any, ...]:
     return (settings, references) if settings and run.seed and references else (place,)
 
 
-def score_cell(entry: Entry, system: str, key: str) -> Cell:
+def score_cell(entry: Entry, system: str, key: str, *, interval: bool = True) -> Cell:
     """Mean and deviation over seeds, or the one score with its interval; starred where it differs from the baseline."""
     score = entry.score(system, key)
     if score is None:  # what was scored is no number
@@ -194,10 +194,34 @@ def score_cell(entry: Entry, system: str, key: str) -> Cell:
     if not mark and copied is not None and metric_of(key).higher_is_better and copied > score:
         mark = "beaten"
     cell = entry.evaluation.cells[system][key]
-    detail = " to ".join(map(format_score, cell.interval or ()))
+    detail = " to ".join(map(format_score, cell.interval or ())) if interval else ""
     if entry.seeds > 1:
         detail = f"{len(cell.runs)} seed{'s' if len(cell.runs) > 1 else ''}"
     return Cell(format_cell(cell) + ("*" if is_significant(entry, system, key) else ""), detail, mark)
+
+
+def comparable(keys: Mapping[Entry, str]) -> dict[Entry, str]:
+    """Those of a metric's keys in several experiments under which it was computed as in the first of them."""
+    signatures = [entry.evaluation.signatures[key] for entry, key in keys.items()]
+    return {entry: key for entry, key in keys.items() if entry.evaluation.signatures[key] == signatures[0]}
+
+
+def cell_beside(entry: Entry, system: str, keys: Mapping[Entry, str], absent: str, *, interval: bool = True) -> Cell:
+    """A score beside those of other experiments, of whose ``keys`` it has one or is ``absent``."""
+    if entry not in keys:
+        return Cell(absent)
+    if entry not in comparable(keys):
+        return Cell(OTHERWISE, f"see {entry.experiment.title}")
+    return score_cell(entry, system, keys[entry], interval=interval)
+
+
+def copy_cell(keys: Mapping[Entry, str], absent: str, *, interval: bool = True) -> Cell:
+    """The source, scored: from an experiment that has it, as the text is the same."""
+    having = [entry for entry, key in comparable(keys).items() if key in entry.evaluation.cells.get(COPY_ROW, {})]
+    if not having:
+        return Cell(absent)
+    entry = max(having, key=lambda entry: entry.score(COPY_ROW, keys[entry]) is not None)
+    return score_cell(entry, COPY_ROW, keys[entry], interval=interval)
 
 
 def is_significant(entry: Entry, system: str, key: str) -> bool:
