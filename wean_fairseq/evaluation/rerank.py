@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from ..console import OneLineParser, split_name
+from ..console import OneLineParser, split_name, whole_number
 from ..errors import UserError
 from .corpus import Corpus, check_systems, describe_file, read_corpus
 from .metrics.base import EvaluationMetric
@@ -106,7 +106,9 @@ def build_parser() -> argparse.ArgumentParser:
     add_reading_arguments(files)
     what = parser.add_argument_group("choice")
     what.add_argument("--metric", default="bleu", metavar="M", help="bleu, sari, ... (default: %(default)s)")
-    what.add_argument("--ranks", type=int, default=2, metavar="K", help="hypotheses to look at (default: %(default)s)")
+    what.add_argument(
+        "--ranks", type=whole_number(1), default=2, metavar="K", help="hypotheses to look at (default: %(default)s)"
+    )
     what.add_argument("--tokenize", choices=TEXT_TOKENIZERS, help="tokenisation (default: 13a, or by the script)")
     what.add_argument("--lowercase", action="store_true", help="ignore case in BLEU")
     out = parser.add_argument_group("output")
@@ -154,8 +156,6 @@ def check_arguments(args: argparse.Namespace) -> None:
     """Refuse requests that make no sense together, before any file is read."""
     if not args.tune:
         raise UserError("no search to choose from; give the logs of the tuning set with --tune NAME=LOG.")
-    if args.ranks < 1:
-        raise UserError(f"--ranks is {args.ranks}, but the best hypothesis has rank 1; give 1 or more.")
     if bool(args.test) != bool(args.output):
         given, other = ("--test", "--output") if args.test else ("--output", "--test")
         raise UserError(f"{given} without {other}; give both, or neither to see the scores alone.")

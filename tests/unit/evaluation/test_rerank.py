@@ -160,7 +160,6 @@ def test_copied_words_and_pieces_are_put_back_before_scoring(run: Run) -> None:
         ((*TUNE, "--metric", "copy-rate"), "--metric copy-rate does not say which hypothesis is better"),
         ((*TUNE, "--metric", "exact@10"), "--metric exact@10 does not say which hypothesis is better"),
         ((*TUNE, "--metric", "wer"), "unknown metric 'wer'"),
-        ((*TUNE, "--ranks", "0"), "--ranks is 0, but the best hypothesis has rank 1"),
         ((*TUNE, "--ranks", "3"), "t5 has at most 2 hypotheses of a sentence but --ranks is 3; run fairseq-generate"),
         ((*TUNE, "--test", "5=e5", "12=e12"), "--test without --output; give both"),
         ((*TUNE, "--output", "out"), "--output without --test; give both"),
@@ -178,3 +177,9 @@ def test_errors_are_one_sentence_and_write_nothing(run: Run, arguments: tuple[st
     assert message in error
     assert error.count("\n") == 1
     assert not Path("out").exists()
+
+
+def test_the_best_hypothesis_has_rank_1(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run(*TUNE, "--ranks", "0")
+    assert "argument --ranks: '0' is not a whole number of 1 or more" in capsys.readouterr().err
