@@ -131,9 +131,10 @@ class Report:
     def _inside_blocks(self, experiment: Experiment) -> Iterator[Block]:
         """Dumps and checkpoints of the first run's systems."""
         run = experiment.runs[0]
+        seed = _seed_suffix(experiment, run)
 
         def write(draw: Callable[[], Any], name: str, caption: str) -> FigureBlock:
-            return self._write_figure(draw, f"{experiment.title} {name}", f"{caption}{_seed_suffix(experiment, run)}")
+            return self._write_figure(draw, f"{experiment.title} {name}", caption + seed)
 
         for system in run.systems.values():
             try:

@@ -1,6 +1,6 @@
 """The parts of a report, whatever it is written as: sections of tables, figures, samples and sentences.
 
-Everything here is plain text; `page` and `markdown` escape it.
+Everything here is plain text; `pages` escapes it.
 """
 
 import re

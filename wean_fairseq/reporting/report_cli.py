@@ -9,8 +9,7 @@ from .. import __version__
 from ..console import command_parser, configure_logging, exit_status, whole_number
 from ..evaluation.text_files import write_atomically
 from .build import Report
-from .markdown import render_markdown
-from .page import render_page
+from .pages import render_markdown, render_page
 from .runs import Run, find_runs, read_recorded, read_run
 
 _EXAMPLES = """examples:

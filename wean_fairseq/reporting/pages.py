@@ -1,5 +1,11 @@
-"""A report as Markdown, for README files, issues and letters; figures are links to their PNG files."""
+"""A report as one HTML page and as Markdown, from templates in which every text is escaped.
 
+The page has no script and loads nothing: pictures are embedded as SVG images, in which a browser runs nothing, and its
+content security policy forbids everything else. The Markdown is for README files, issues and letters; its figures are
+links to their PNG files.
+"""
+
+import base64
 import os
 import re
 from collections.abc import Sequence
@@ -9,11 +15,33 @@ from pathlib import Path
 from markupsafe import Markup
 
 from ..templates import render_template
-from .document import Document, Piece
+from .document import Document, FigureBlock, Piece
 from .style import limited, printable
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$!&])")
 _STARTS_A_BLOCK = re.compile(r"^(\s*)([-+=]|\d+[.)](?=\s|$))")
+
+
+def render_page(document: Document) -> str:
+    """Return the HTML of a report."""
+    return render_template(
+        "wean_fairseq.reporting",
+        "report.html.j2",
+        folder="templates",
+        finalize=_make_printable,
+        document=document,
+        embedded=embedded,
+    )
+
+
+def _make_printable(value: object) -> object:
+    """A value as the page shows it: nothing endless, no control characters, which HTML forbids even as references."""
+    return printable(limited(value)) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def embedded(figure: FigureBlock) -> Markup:
+    """The picture of a figure as an address that holds it, in letters that need no escape."""
+    return Markup("data:image/svg+xml;base64,") + base64.b64encode(Path(figure.svg).read_bytes()).decode("ascii")
 
 
 def escape(text: str) -> str:
