@@ -56,7 +56,7 @@ class Report:
 
     def _overview(self, entries: Sequence[Entry]) -> Section:
         """Experiments that were scored on the same sentences, side by side and beside the published tables."""
-        title = overview.title_of(entries)
+        title = f"All systems on the same {entries[0].evaluation.data['sentences']:,} sentences"
         copied = overview.copy_warning(entries)
         blocks: list[Block] = [copied] if copied is not None else []
         blocks += [overview.reading(entries), overview.table(entries)]
@@ -142,7 +142,7 @@ class Report:
             except UserError as error:
                 run.problems.append(f"{system.name}: {error}")
         if self.checkpoints:
-            yield from inside.from_checkpoints(run, write)
+            yield from inside.from_checkpoints(run, seed, write)
 
     def _write_figure(self, draw: Callable[[], Any], name: str, caption: str) -> FigureBlock:
         png, svg = write_figure(draw, self.folder / slug(name, self._drawn))

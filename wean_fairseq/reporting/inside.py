@@ -55,7 +55,7 @@ def from_dumps(system: System, write: Write) -> Iterator[Block]:
             yield write(partial(figures.provenance, copied), f"{system.name} provenance", caption)
 
 
-def from_checkpoints(run: Run, write: Write) -> Iterator[Block]:
+def from_checkpoints(run: Run, seed: str, write: Write) -> Iterator[Block]:
     """Figures of the checkpoints of a run: layers of BERT, attention on one sentence, neighbours of some words."""
     checkpoints = {system.name: file for system in run.systems.values() if (file := system.checkpoint) is not None}
     for name, file in checkpoints.items():
@@ -73,7 +73,7 @@ def from_checkpoints(run: Run, write: Write) -> Iterator[Block]:
         data, line = example
         if line:
             yield from _attention(checkpoints, data, line, write, missing)
-        yield from _neighbours(run, checkpoints, data / _DICTIONARY, missing)
+        yield from _neighbours(run, checkpoints, data / _DICTIONARY, seed, missing)
     if missing:
         yield ListBlock("Not shown", missing, folded=True)
 
@@ -130,7 +130,9 @@ def _attention(
             yield write(partial(figures.attention, [first]), f"{name} attention", caption)
 
 
-def _neighbours(run: Run, checkpoints: dict[str, Path], dictionary: Path, missing: list[str]) -> Iterator[TableBlock]:
+def _neighbours(
+    run: Run, checkpoints: dict[str, Path], dictionary: Path, seed: str, missing: list[str]
+) -> Iterator[TableBlock]:
     from ..evaluation.neighbours import load_embedding
 
     columns: dict[str, list[str]] = {}
@@ -146,7 +148,7 @@ def _neighbours(run: Run, checkpoints: dict[str, Path], dictionary: Path, missin
         columns[name] = [", ".join(f"{other} {cosine:.2f}" for other, cosine in others) for _, others in found]
     if asked:
         rows = [[Cell(word), *(Cell(column[row]) for column in columns.values())] for row, word in enumerate(asked)]
-        caption = "Nearest neighbours of some frequent words in the embedding, with their cosines"
+        caption = f"Nearest neighbours of some frequent words in the embedding, with their cosines{seed}"
         yield TableBlock(caption, ["word", *columns], rows, numbers=False)
 
 

@@ -31,12 +31,6 @@ def shared_tests(experiments: Sequence[Experiment]) -> list[list[Entry]]:
     return [found for found in groups.values() if len({entry.experiment.title for entry in found}) > 1]
 
 
-def title_of(entries: Sequence[Entry]) -> str:
-    """The title of a group."""
-    number = entries[0].evaluation.data["sentences"]
-    return f"All systems on the same {number:,} sentences"
-
-
 def reading(entries: Sequence[Entry]) -> ListBlock:
     """Notes on reading the group's table."""
     items = [_CAUTION, "Ranges and paired tests are in the experiments' own sections. – = not scored, or not known."]

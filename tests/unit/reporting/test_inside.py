@@ -38,13 +38,14 @@ def blocks(folder, monkeypatch, attention=None):
         drawn.append((name, draw))
         return FigureBlock(folder / "a.png", folder / "a.svg", caption)
 
-    return list(inside.from_checkpoints(read_run(folder), write)), drawn
+    return list(inside.from_checkpoints(read_run(folder), ", seed 1", write)), drawn
 
 
 def test_neighbours_of_content_words_stand_in_a_table(folder, monkeypatch):
     found, _ = blocks(folder, monkeypatch)
     (table,) = [block for block in found if isinstance(block, TableBlock)]
     assert table.head == ["word", "transformer"]
+    assert table.caption.endswith(" cosines, seed 1")
     assert [row[0].text for row in table.rows] == ["learn", "piano", "book"]  # as in the test text
     assert table.rows[1][1].text.startswith("learn 0.80, book 0.00")
 
