@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import tests.preload.quick_hydra  # noqa: F401
 from tests.reliability import Reliability
 
 

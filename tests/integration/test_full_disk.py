@@ -4,12 +4,11 @@ import functools
 import resource
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.integration.commands import ADAM, ENVIRONMENT, TASK, TIMEOUT, TINY, WEAN, Result, command_line, train
+from tests.integration.commands import ADAM, ENVIRONMENT, TASK, TIMEOUT, TINY, WEAN, Result, command_line, run, train
 from tests.integration.killed_train import look
 from tests.integration.test_bad_input import assert_one_sentence
 from tests.reliability import Reliability
@@ -28,7 +27,8 @@ exit "${code:-0}"
 READ_ONLY = 'mount --bind "$1" "$1"; mount -o remount,bind,ro "$1"; shift; exec "$@"'
 
 
-SETTINGS = ["--lr", 0.003, "--no-epoch-checkpoints"]
+# The limit is one of the log too: a twentieth of a checkpoint must be larger than that.
+SETTINGS = ["--embed-dim", 128, "--lr", 0.003, "--no-epoch-checkpoints"]
 
 
 @pytest.fixture(scope="module")
@@ -45,19 +45,15 @@ def folder(begun: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(begun, tmp_path / "begun"))
 
 
-def go_on(data: Path, folder: Path) -> list[str]:
-    """The command that goes on with it."""
-    return command_line(
-        "fairseq-train", data, *WEAN, *TINY, *TASK, *ADAM, *SETTINGS, "--max-update", 4, "--save-dir", folder
-    )
+def go_on(data: Path, folder: Path) -> list[object]:
+    """The arguments of the training that goes on with it."""
+    return [data, *WEAN, *TINY, *TASK, *ADAM, *SETTINGS, "--max-update", 4, "--save-dir", folder]
 
 
-def execute(line: list[str], before: Callable[[], None] | None = None, **variables: object) -> Result:
-    """Run a command; ``before`` is called in the new process."""
+def execute(line: list[str], **variables: object) -> Result:
+    """Run a command that ``warm`` does not have."""
     environment = ENVIRONMENT | {name: str(value) for name, value in variables.items()}
-    done = subprocess.run(
-        line, env=environment, preexec_fn=before, capture_output=True, text=True, timeout=TIMEOUT, check=False
-    )
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     return Result(line, done.returncode, done.stdout, done.stderr)
 
 
@@ -85,7 +81,8 @@ def test_a_file_that_may_not_grow_is_one_sentence(
 ) -> None:
     before = contents(folder)
     size = int(part * len(before["checkpoint_last.pt"]))
-    result = execute(go_on(data, folder), functools.partial(limit_files, size))
+    limit = functools.partial(limit_files, size)
+    result = run("fairseq-train", *go_on(data, folder), expect_success=False, prepare=limit)
     assert "Loaded checkpoint" in result.out
     assert_one_sentence(result, f"{folder}/checkpoint_", "cannot be written (File too large)", "go on from the last")
     assert_as_before(folder, before)
@@ -105,8 +102,8 @@ def test_a_full_disk_is_one_sentence(data: Path, folder: Path, tmp_path: Path, r
     disk.mkdir()
     copy.mkdir()
     room = sum(len(content) for content in before.values()) + len(before["checkpoint_last.pt"]) // 2
-    line = [*PRIVATE, FULL, "bash", str(disk), str(room), str(folder), *go_on(data, disk)]
-    result = execute(line, SAVED=disk, COPY=copy)
+    line = [*PRIVATE, FULL, "bash", str(disk), str(room), str(folder)]
+    result = execute([*line, *command_line("fairseq-train", *go_on(data, disk))], SAVED=disk, COPY=copy)
     assert_one_sentence(result, f"{disk}/checkpoint_", "cannot be written (No space left on device)", "make room")
     assert_as_before(copy, before)
     reliability.count("faults injected")
@@ -116,7 +113,7 @@ def test_a_full_disk_is_one_sentence(data: Path, folder: Path, tmp_path: Path, r
 def test_a_read_only_folder_is_one_sentence(data: Path, folder: Path, reliability: Reliability) -> None:
     needs_private_mounts()
     before = contents(folder)
-    result = execute([*PRIVATE, READ_ONLY, "bash", str(folder), *go_on(data, folder)])
+    result = execute([*PRIVATE, READ_ONLY, "bash", str(folder), *command_line("fairseq-train", *go_on(data, folder))])
     assert_one_sentence(result, f"--save-dir {folder} cannot be written (Read-only file system)")
     assert_as_before(folder, before)
     reliability.count("faults injected")

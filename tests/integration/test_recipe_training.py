@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.commands import BIN, ENVIRONMENT, ROOT
+from tests.integration.commands import ENVIRONMENT, ROOT, search_path
 from wean_fairseq.checkpoints.search import kept_search
 
 RECIPE = f"""
@@ -79,7 +79,7 @@ def run(tmp_path):
     recipe.write_text(RECIPE, encoding="utf-8")
 
     def start(*, script: Path = recipe, **variables: object) -> subprocess.CompletedProcess:
-        environment = {**ENVIRONMENT, "PATH": f"{programs}:{BIN}:{ENVIRONMENT['PATH']}", "GPUS": "0"}
+        environment = {**ENVIRONMENT, "PATH": search_path(programs), "GPUS": "0"}
         environment |= {"RUN": str(tmp_path / "run"), "BEGUN": str(tmp_path / "begun")}
         environment |= {name: str(value) for name, value in variables.items()}
         return subprocess.run(["bash", script], env=environment, capture_output=True, text=True, timeout=300)
@@ -139,7 +139,7 @@ def test_the_seeds_are_scored_together(tmp_path, references):
     score = 'RUN=$RUN/set; score test "$RUN/text-test/test.tgt" -- --metric exact@1'
     line = ["bash", "-c", f'set -e; source "{ROOT}/examples/lib/recipe.sh"; {score}']
     environment = {**ENVIRONMENT, "RUN": str(tmp_path), "RECIPE": "recipe", "GPUS": "0", "SEEDS": "4 7"}
-    environment |= {"SYSTEMS": "first", "PATH": f"{BIN}:{ENVIRONMENT['PATH']}"}
+    environment |= {"SYSTEMS": "first", "PATH": search_path()}
     done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     if references == "ab":

@@ -48,7 +48,10 @@ COMMANDS = {
     for name in ("train", "generate", "preprocess", "interactive", "validate")
 }
 COMMANDS |= {f"wean-{name}": f"wean_fairseq.reporting.{name}_cli:main" for name in ("plot", "report")}
+COMMANDS |= {f"wean-{name}": f"wean_fairseq.checkpoints.cli:main_{name}" for name in ("average", "export")}
 COMMANDS |= {
+    "fairseq-hydra-train": "fairseq_cli.hydra_train:cli_main",
+    "wean-evaluate": "wean_fairseq.evaluation.cli:main",
     "audited": "tests.fuzz.audited:cli_main",
     "observed-train": "tests.integration.observed_train:cli_main",
     "train-in-turn": "tests.integration.train_in_turn:cli_main",

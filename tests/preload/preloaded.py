@@ -1,8 +1,8 @@
-"""Loaded once by the process that ``warm.py`` forks commands off: imports, and Hydra's parser of command lines.
+"""Loaded once by the process that ``warm.py`` forks commands off: imports, and lines that Hydra has parsed.
 
-PyTorch imports _dynamo, and SymPy with it, when the first optimiser is made: in every training. The parser keeps what
-it has learnt of the grammar; the first command line takes it twice as long. The folder holds nothing else, so that
-nothing of the tests is found in its place or goes into the commands.
+PyTorch imports _dynamo, and SymPy with it, when the first optimiser is made: in every training. rouge-score imports
+NLTK, and that SciPy and scikit-learn. The folder holds what only tests load, so that nothing of theirs is found in its
+place or goes into the commands.
 """
 
 import warnings
@@ -12,11 +12,19 @@ import fairseq.models
 import fairseq.optim
 import fairseq.tasks
 import fairseq.trainer  # noqa: F401
+import matplotlib.figure  # noqa: F401
+import quick_hydra  # noqa: F401
+import rouge_score.rouge_scorer  # noqa: F401
 import sacrebleu  # noqa: F401
 import torch._dynamo  # noqa: F401
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
+TRAINING = ["data", "--task", "translation", "--arch", "lstm", "--criterion", "cross_entropy", "--optimizer", "adam"]
 with warnings.catch_warnings():  # each command gives its own, which Python would take for repeated
     warnings.simplefilter("ignore")
-    convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_generation_parser(), ["data"]))
+    for parser, line in (
+        (options.get_generation_parser(), ["data"]),
+        (options.get_training_parser(), [*TRAINING, "--lr-scheduler", "fixed"]),
+    ):
+        convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, line))

@@ -45,7 +45,7 @@ SYSTEMS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 SOURCES, TOPICS, TARGETS = (9, 12, 7), (3, 4, 2), (10, 6, 5)  # words; 24 with the ends in the targets
 SEARCHES = {"decoded word": FastSequenceGenerator, "decoded word, --stock-search": PaperSequenceGenerator}
-LENGTHS = (8, 12)  # of outputs: what a word takes is the difference
+LENGTHS = (4, 6)  # of outputs: what a word takes is the difference
 
 
 def make_model(arch: str, options: dict[str, Any]) -> torch.nn.Module:
