@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["criterions", "load", "models", "optim", "scorers", "tasks"]
 
-#: Where those of these names are that are no modules here: a module, or ``module:name``.
+#: Names that are no modules of this folder -> where they are: a module, or ``module:name``.
 _PLACES = {"load": "generation:load", "scorers": "evaluation.scorers"}
 
 errors.install_error_reports()

@@ -52,7 +52,7 @@ def check_training(cfg: Any) -> None:
 
 
 def check_model(cfg: Any) -> None:
-    """Refuse negative sizes, which torch names by a traceback or takes for none; raises ``UserError``, naming it."""
+    """Refuse negative sizes, which torch takes for none or ends at; raises ``UserError``, naming the option."""
     options = cfg if isinstance(cfg, DictConfig) else vars(cfg)
     for name in options:
         value = options[name]

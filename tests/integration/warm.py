@@ -1,4 +1,4 @@
-"""Commands of fairseq, reports and tests, in processes that are forked off one which has imported PyTorch and fairseq.
+"""Commands of fairseq, of ours and of tests, in processes forked off one which has imported PyTorch and fairseq.
 
 Most of the time of a small command goes into these imports; the plugin is not among them. Each still has a process, a
 folder, an environment, a module path and streams of its own, and imports the plugin itself. Scripts find them too:
@@ -6,8 +6,9 @@ folder, an environment, a module path and streams of its own, and imports the pl
 
 A caller's umask, limits, process group, ignored signals and descriptors above 2 are not handed on, nor are variables
 that are read once by what is imported already, such as OMP_NUM_THREADS. So tests of other signals, process groups,
-limits, locks and locales take the programs of ``commands.BIN``. Nothing that is registered with ``atexit`` is called,
-and the plugin finds fairseq there and registers at once.
+locks and locales take the programs of ``commands.BIN``; a limit is set by ``prepare``. Nothing that is registered with
+``atexit`` is called, Hydra has the shortcuts of ``preload/quick_hydra.py``, and the plugin finds fairseq there and
+registers at once.
 """
 
 import atexit

@@ -9,6 +9,7 @@ from tests.integration.commands import TASK, USER_DIR, generate, preprocess, ran
 LSTM = ["--criterion", "query_embedding", "--embed-dim", 32, "--hidden-size", 64, "--dropout", 0.1]
 LSTM += ["--encoder-layers", 1, "--decoder-layers", 1, "--encoder-bidirectional"]
 TRANSFORMER = ["--criterion", "model_loss", "--embed-dim", 32, "--ffn-dim", 64, "--attention-heads", 4]
+# Stacks of layers are compared with the equations in tests/unit/models/test_granularity_transformer.py.
 TRANSFORMER += ["--encoder-layers", 1, "--decoder-layers", 1]
 # The published start, uniform in [-0.1, 0.1], is for wider layers: with it 600 updates are too few.
 NTS = ["--criterion", "model_loss", "--embed-dim", 32, "--hidden-size", 64, "--dropout", 0.1, "--init-range", 0]

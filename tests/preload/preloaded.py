@@ -1,8 +1,8 @@
 """Loaded once by the process that ``warm.py`` forks commands off: imports, and lines that Hydra has parsed.
 
 PyTorch imports _dynamo, and SymPy with it, when the first optimiser is made: in every training. rouge-score imports
-NLTK, and that SciPy and scikit-learn. The folder holds what only tests load, so that nothing of theirs is found in its
-place or goes into the commands.
+NLTK, which imports SciPy and scikit-learn. The folder holds quick_hydra besides, and nothing else of the tests that
+commands could find.
 """
 
 import warnings

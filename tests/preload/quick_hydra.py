@@ -1,4 +1,4 @@
-"""Two shortcuts for Hydra, on import: half of a small command of fairseq goes into it.
+"""Two shortcuts for Hydra, made by importing this: a small command of fairseq spends half of its time there.
 
 It parses the same three hundred ``name=value`` lines for every configuration, and copies the store of all structured
 configurations, although it copies what it takes from there once more. Only tests import this.
@@ -17,7 +17,7 @@ _parsed: dict[tuple[str, str], Any] = {}
 def _parse_once(parser: OverridesParser, text: str, rule: str) -> Any:
     if (text, rule) not in _parsed:
         _parsed[text, rule] = _parse_anew(parser, text, rule)
-    return copy.copy(_parsed[text, rule])  # Hydra sets a member of it
+    return copy.copy(_parsed[text, rule])  # Hydra sets its ``config_loader``, nothing else
 
 
 OverridesParser.parse_rule = _parse_once

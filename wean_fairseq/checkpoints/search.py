@@ -17,7 +17,7 @@ PRESETS = ("fairseq", "wean", "copynet", "cdnpg-sampling")
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
-    """Let a command take the search of a model; what is parsed has those of the options that were given."""
+    """Let a command take the search of a model; options that are not given are not among what is parsed."""
     group = parser.add_argument_group(
         "search", "how the model is to search (default: as the checkpoint says)", argument_default=argparse.SUPPRESS
     )

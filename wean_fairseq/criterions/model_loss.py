@@ -46,8 +46,9 @@ class ModelLossConfig(FairseqDataclass):
 class ModelLossCriterion(FairseqCriterion):
     """Sums over tokens come out; the division happens once, in ``reduce_metrics``.
 
-    ``bf16_output`` (see ``modules.output_matmul.bf16_products``) rounds in validation too. Additive scores stay as they
-    are, and with label smoothing those of ``dnpg``. ``skip_first_target`` trains as C-DNPG's release, which cuts [CLS]
+    ``sentence_avg`` divides gradients by sentences instead of tokens. ``bf16_output`` (see
+    ``modules.output_matmul.bf16_products``) rounds in validation too. Additive scores stay as they are, and with label
+    smoothing those of ``dnpg``. ``skip_first_target`` trains as C-DNPG's release, which cuts [CLS]
     off its targets and so never trains P(y_1); validation leaves it out too.
 
     Raises:

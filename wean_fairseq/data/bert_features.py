@@ -114,7 +114,8 @@ class TopicBert:
             if places and self.separator:
                 ids.append(tokenizer.convert_tokens_to_ids(self.separator))
             pieces: list[int] = []
-            if word != UNKNOWN_WORD:  # a word that is spelt like a special token is a word
+            if word != UNKNOWN_WORD:
+                # A word that is spelt like a special token is a word.
                 pieces = tokenizer(word, add_special_tokens=False, split_special_tokens=True).input_ids
             pieces = pieces or [tokenizer.unk_token_id]  # BERT leaves control characters out
             places.append(slice(len(ids), len(ids) + len(pieces)))

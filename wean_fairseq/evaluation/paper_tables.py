@@ -79,7 +79,11 @@ class Line:
 
 
 def read_results(folder: PathLike) -> Results:
-    """Return all results that are kept in a folder, by name."""
+    """Return all results that are kept in a folder, by name.
+
+    Raises:
+        UserError: if there is no such folder, or a file in it is no result.
+    """
     if not Path(folder).is_dir():
         raise UserError(f"{folder} is no folder with results; give the one that wean-evaluate record writes.")
     return {path.stem: read_result(path) for path in sorted(Path(folder).glob("*.json"))}

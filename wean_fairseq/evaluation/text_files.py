@@ -164,9 +164,12 @@ def _check_place(path: Path) -> None:
 
 
 def write_atomically(path: PathLike, content: str | bytes) -> None:
-    """Write a file whole or not at all.
+    """Write a file whole or not at all, with the folders above it.
 
-    Bytes of a file's name that are no UTF-8 are escaped in text, in JSON as JSON wants it.
+    In text, bytes of a file's name that are no UTF-8 are written as escapes, which JSON reads too.
+
+    Raises:
+        UserError: if the place cannot be written.
     """
     written = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     target = Path(path)

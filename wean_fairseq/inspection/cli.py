@@ -114,10 +114,11 @@ def open_port(port: int) -> socket.socket:
 
 
 def serve(args: argparse.Namespace) -> None:
-    """Load the checkpoints, print the address of the page, and answer it until Ctrl-C.
+    """Load the checkpoints, print the address of the page, and serve the page until Ctrl-C.
 
     Raises:
-        UserError: if the server is not installed, the port is taken, or a checkpoint cannot be loaded.
+        UserError: if the server is not installed, the port is taken, a checkpoint cannot be loaded, or the arguments do
+            not go together.
     """
     require_extra()
     with open_port(args.port) as listener:

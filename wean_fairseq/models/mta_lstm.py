@@ -125,7 +125,7 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
     """MTA-LSTM, and without coverage TAT-LSTM: attention over the topics, whose mean is read beside each word.
 
     Where the encoder gives phi, the coverage multiplies the attention's scores. The attention is from the top layer's
-    last output. Dropout falls on the words read and on the output of every layer.
+    last output to the topics. Dropout falls on the words read and on the output of every layer.
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: MtaLstmConfig) -> None:

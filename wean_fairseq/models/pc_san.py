@@ -184,7 +184,9 @@ class PcSanDecoder(TransformerTargetDecoder):
         """See ``StepDecoder``; ``attention`` (R, T, S) is a topic's share of it, wherever it was read."""
         step, state = super().step(words, memory, state)
         assert step.attention is not None
-        shares = step.attention.unflatten(2, (-1, memory.source.size(1))).sum(dim=2)  # type: ignore[no-untyped-call]
+        topics = memory.source.size(1)
+        # (R, T, positions) -> (R, T, positions of a topic, S) -> (R, T, S)
+        shares = step.attention.unflatten(2, (-1, topics)).sum(dim=2)  # type: ignore[no-untyped-call]
         return replace(step, attention=shares), state
 
 

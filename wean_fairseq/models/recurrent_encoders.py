@@ -23,11 +23,11 @@ class WordEncoder(SourceEncoder):
     def read(
         self, network: nn.LSTM | nn.GRU | GatedLstm | ResidualLstm, src_tokens: Tensor
     ) -> tuple[dict[str, Tensor], Any]:
-        """Let a network read the words (B, S) of each sentence, slots as ``<unk>`` and padding on either side never.
+        """Run a network over the words (B, S) of each sentence, slots as ``<unk>`` and padding on either side never.
 
         Returns:
-            Its outputs ``encoder_out`` (B, S, D * H), zero at padding unless it is a ``ResidualLstm``, in the order of
-            ``src_tokens``, with ``encoder_padding_mask`` (B, S); and its final state.
+            ``encoder_out`` (B, S, D * H) in the order of ``src_tokens``, zero at padding but of a ``ResidualLstm``, and
+            ``encoder_padding_mask`` (B, S); and the network's final state, (L * D, B, H), a pair but of a GRU.
         """
         padding_mask = src_tokens.eq(self.padding_idx)
         words = self.dropout(self.embed_tokens(self.known_words(src_tokens)))  # (B, S, E)

@@ -84,8 +84,8 @@ class RnnDistractDecoder(GruAttentionDecoder[DistractState]):
         self.readout = nn.Linear(hidden + embed_dim + memory_dim, embed_dim)
         self.output = output
         self.dropout = nn.Dropout(cfg.dropout)
-        self.distances = cfg.distract_attention, cfg.distract_content, cfg.distract_state  # their weights in a search
-        self.ranks_hypotheses = any(self.distances)
+        self.distance_weights = cfg.distract_attention, cfg.distract_content, cfg.distract_state  # 0: not counted
+        self.ranks_hypotheses = any(self.distance_weights)
 
     def begin(self, memory: GruMemory) -> DistractState:
         sentences, length, width = memory.states.shape
@@ -126,7 +126,7 @@ class RnnDistractDecoder(GruAttentionDecoder[DistractState]):
         """Add a step, and weigh its distances to those before; it replaces the weighing of the last one."""
         preference = torch.zeros_like(before.preference)
         if before.hidden.size(1):
-            of_attention, of_content, of_state = self.distances
+            of_attention, of_content, of_state = self.distance_weights
             preference = (
                 of_attention * least_divergence(attention, before.attention)
                 - of_content * greatest_likeness(content, before.content)

@@ -73,7 +73,8 @@ class KeywordState(State):
 class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
     """LSTM layers to whose cells the keywords are added; words are scored from all layers.
 
-    ``lstm`` holds the weights of the layers, E -> H. Dropout falls on the words read and on the output of every layer.
+    ``lstm`` holds the weights of the layers, E -> H; ``gate`` reads the keywords. Dropout falls on the words read
+    and on the output of every layer.
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: ScLstmConfig) -> None:

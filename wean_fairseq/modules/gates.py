@@ -102,7 +102,8 @@ class LstmLayers:
         """Take a step; returns what was read of the layers below the top one, (B, H) each.
 
         Args:
-            given: the input's part of the first layer's gates, (B, 4H), see ``given``.
+            given: the first layer's gates from its whole input, (B, 4H): a step of what the method ``given`` returns,
+                and the part of what else that layer reads.
             state: h and c of each layer, (B, H) each, which are replaced.
             dropout: on the output of each layer that another one reads.
             added: to the cells of each layer, (B, H) each.

@@ -120,7 +120,7 @@ class InputFeedingLstm(nn.Module):
         """
         hidden, cell, fed = list(state.layers.hidden.unbind()), list(state.layers.cell.unbind()), state.fed
         layers, attend = LstmLayers(self.lstm), self.attention.over(memory)
-        of_fed = LoopedLinear(layers.first[0][:, words.size(-1) :])
+        of_fed = LoopedLinear(layers.first[0][:, words.size(-1) :])  # (4H, E + H) -> (4H, H)
         outputs, weights = [], []
         for gates in layers.given(words).unbind(dim=1):
             given = gates + of_fed(self.dropout(fed) if self.dropout_input else fed)

@@ -29,7 +29,7 @@ Every figure is written as OUTPUT.png and OUTPUT.svg, and the numbers of curves,
 content words, over the whole dump or the sentences drawn), layers and neighbours as OUTPUT.tsv. Text is what a
 checkpoint was trained on: tokenised, in its pieces. For a folder of wean-export it is running text.
 """
-#: Figures that fairseq-generate can have dumped -> its option.
+#: Figures of what fairseq-generate can dump -> the option for it.
 _DUMPS = {"granularity": "--granularity-dump", "provenance": "--copy-provenance"}
 _WITH_TABLE = ("curves", "granularity", "layers", "neighbours")
 _CHECKPOINT = "checkpoint of fairseq-train, or folder of wean-export"
@@ -158,7 +158,11 @@ def _read_dump(args: argparse.Namespace) -> list[Any]:
 
 
 def _trace(args: argparse.Namespace) -> list[Any]:
-    """What ``trace`` keeps of the chosen lines, by the function that is called as the figure is."""
+    """Trace the checkpoint on the chosen lines; the function of ``trace`` has the name of the figure.
+
+    Raises:
+        UserError: if an option is missing, a line cannot be read, or the model has no such figure.
+    """
     from ..checkpoints.export import is_export
     from . import trace
 

@@ -293,7 +293,10 @@ def read_recorded(path: Path) -> Run:
     Raises:
         UserError: if it is no such file.
     """
-    content = read_result(path)
+    try:
+        content = read_result(path)
+    except UserError as error:
+        raise UserError(f"{error} Or give the run directory of a recipe.") from None
     evaluation: Evaluation = content["evaluation"]
     run = Run(path.with_suffix(""), seed=str(content["seed"]))
     run.settings = {name: _in_one_line(content[name]) for name in _FACTS if name in content}

@@ -61,8 +61,8 @@ class Entry:
     """An experiment's scores on one test set, those of its seeds put together.
 
     Attributes:
-        manifest: what is known of the data.
-        seeds: how many have the test set.
+        manifest: what the first seed knows of the data.
+        seeds: how many seeds have the test set.
     """
 
     experiment: Experiment
@@ -88,10 +88,11 @@ class Entry:
 
 
 def together(seeds: Sequence[Evaluation]) -> Evaluation:
-    """Evaluations of the same systems with other seeds as one, in which a seed is a run; the copy row comes first.
+    """Put the evaluations of several seeds together: each seed is a run, and the copy row comes first.
 
-    A score is the mean of those that are numbers. Its interval is that of the only seed, or the least and the most of
-    several. Where seeds have other signatures, theirs is all of them.
+    A score is the mean of those that are numbers. The interval of a single seed stays; of several seeds it is the least
+    and the most, no 95 % interval. Different signatures of a metric are joined by "or". Paired tests and warnings are
+    those of all seeds, the data is that of the first.
     """
     found: dict[str, dict[str, list[Score]]] = {}
     signatures: dict[str, dict[str, None]] = {}
@@ -105,7 +106,7 @@ def together(seeds: Sequence[Evaluation]) -> Evaluation:
     return Evaluation(
         columns=[],
         cells={
-            system: {key: _mean(cells, len(seeds) > 1) for key, cells in found[system].items()}
+            system: {key: _score_of_seeds(cells, len(seeds) > 1) for key, cells in found[system].items()}
             for system in sorted(found, key=lambda name: name != COPY_ROW)
         },
         signatures={key: " or ".join(names) for key, names in signatures.items()},
@@ -115,7 +116,7 @@ def together(seeds: Sequence[Evaluation]) -> Evaluation:
     )
 
 
-def _mean(cells: Sequence[Score], several: bool) -> Score:
+def _score_of_seeds(cells: Sequence[Score], several: bool) -> Score:
     numbers = [cell.score for cell in cells if math.isfinite(cell.score)]
     interval = cells[0].interval
     if several:
@@ -216,11 +217,11 @@ def cell_beside(entry: Entry, system: str, keys: Mapping[Entry, str], absent: st
 
 
 def copy_cell(keys: Mapping[Entry, str], absent: str, *, interval: bool = True) -> Cell:
-    """The source, scored: from an experiment that has it, as the text is the same."""
+    """The source, scored: from the first experiment in which it is a number, as the text is the same."""
     having = [entry for entry, key in comparable(keys).items() if key in entry.evaluation.cells.get(COPY_ROW, {})]
     if not having:
         return Cell(absent)
-    entry = max(having, key=lambda entry: entry.score(COPY_ROW, keys[entry]) is not None)
+    entry = next((entry for entry in having if entry.score(COPY_ROW, keys[entry]) is not None), having[0])
     return score_cell(entry, COPY_ROW, keys[entry], interval=interval)
 
 

@@ -127,7 +127,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
     def _fast_decoder(self) -> StepDecoder[Any, Any] | None:
         """The decoder that is searched here; ``None`` where that is left to fairseq's loop."""
         models = list(self.model.models)
-        # Options that need the log-probabilities of all words.
+        # Other searches and these options need the log-probabilities of all words.
         others = (self.repeat_ngram_blocker, self.lm_model, self.token_indices_to_suppress)
         plain = all(other is None for other in others) and not self.match_source_len
         if not (plain and self.supports(models) and type(self.search) in (BeamSearch, TopAwareBeamSearch)):

@@ -76,7 +76,7 @@ class HashedFile:
         return self._sha256.hexdigest()
 
     def close(self) -> None:
-        """Close it, whatever state it is in; a full disk may refuse what its buffer still holds."""
+        """Close it; raises ``OSError``, and remembers it, if a full disk refuses what the buffer still holds."""
         try:
             self._file.close()
         except OSError as error:

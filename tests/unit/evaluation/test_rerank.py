@@ -180,6 +180,9 @@ def test_errors_are_one_sentence_and_write_nothing(run: Run, arguments: tuple[st
 
 
 def test_the_best_hypothesis_has_rank_1(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as stopped:
         run(*TUNE, "--ranks", "0")
-    assert "argument --ranks: '0' is not a whole number of 1 or more" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "argument --ranks: '0' is not a whole number of 1 or more; see --help." in error
+    assert (stopped.value.code, error.count("\n")) == (2, 1)
+    assert not Path("out").exists()

@@ -144,7 +144,8 @@ def test_recorded_scores_are_a_run_without_the_rest(tmp_path):
 )
 def test_a_file_that_is_no_record_is_refused(tmp_path, content):
     (tmp_path / "x.json").write_text(content)
-    with pytest.raises(UserError, match=r"x\.json (is not JSON|has no|holds no evaluation).*; give a file"):
+    refusal = r"x\.json (is not JSON|has no|holds no evaluation).*; give a file.* Or give the run directory"
+    with pytest.raises(UserError, match=refusal):
         read_recorded(tmp_path / "x.json")
 
 

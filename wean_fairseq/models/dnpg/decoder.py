@@ -48,8 +48,8 @@ class DnpgMemory(CopyMemory):
 class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
     """Both levels' decoders, their output layers, and the aggregator.
 
-    ``annealing`` has temperature and noise of the labels, and the weight of their loss. Where ``reads_weak_labels``,
-    the sentence level reads the weak labels in training, not the aggregator's.
+    ``annealing`` has temperature and noise of the labels, and the weight of their loss. Where ``reads_weak_labels`` is
+    true, the sentence level reads the weak labels in training, not the aggregator's.
     """
 
     def __init__(self, dictionary: Dictionary, network: LevelsDecoder, annealing: Annealing, cfg: DnpgConfig) -> None:

@@ -39,7 +39,9 @@ class WordEmbedding(nn.Embedding):
 def start_from_files(words: WordEmbedding, dictionary: Dictionary, cfg: NtsConfig, local: str | None) -> None:
     """Let words start from the options' vectors; where words can be kept, those with a global vector are.
 
-    Global vectors fill the first E - ``--local-dim`` numbers of a word, those of the file ``local`` the last ones.
+    Vectors of ``--global-vectors`` fill the first E - ``--local-dim`` numbers of a word, those of the file ``local``,
+    if there is one, the last. Words without a global vector are drawn from N(0, ``--missing-vector-std``); with 0 they
+    stay.
 
     Raises:
         UserError: if the vectors cannot be used.

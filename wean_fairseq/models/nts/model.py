@@ -34,7 +34,10 @@ class NtsMemory(Memory):
 
 
 class NtsDecoder(StepDecoder[NtsMemory, FedState]):
-    """An LSTM that is fed its last attentional state, from which words are scored; dropout falls on the words read."""
+    """An LSTM that is fed its last attentional state, from which words are scored.
+
+    Dropout falls on the words read with ``--dropout-input`` alone; for the rest see ``InputFeedingLstm``.
+    """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: NtsConfig) -> None:
         super().__init__(dictionary)
@@ -103,7 +106,9 @@ class LexicalDecoder(NtsDecoder):
 
 
 class NtsEncoder(LstmEncoder):
-    """An LSTM encoder that may read backwards, beside that of a lexical model.
+    """An LSTM encoder beside that of a lexical model; it reads backwards with ``--reverse-source``.
+
+    Dropout falls on the words with ``--dropout-input`` alone.
 
     Args:
         hidden_size: units of every layer.
