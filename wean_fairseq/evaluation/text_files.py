@@ -9,11 +9,12 @@ import json
 import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, TypeVar, Union
 
 from ..errors import UserError
-from ..storage.files import read_regular, write_whole
+from ..storage.files import read_regular, write_text, write_whole
 
 PathLike = Union[str, "os.PathLike[str]"]
 Item = TypeVar("Item")
@@ -171,11 +172,13 @@ def write_atomically(path: PathLike, content: str | bytes) -> None:
     Raises:
         UserError: if the place cannot be written.
     """
-    written = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     target = Path(path)
     _check_place(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(target, lambda file: file.write(written))
+        if isinstance(content, str):
+            write_text(target, content)
+        else:
+            write_whole(target, methodcaller("write", content))
     except OSError as error:
         raise UserError(f"{path} cannot be written ({error.strerror}); choose another place.") from None
