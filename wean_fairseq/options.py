@@ -42,6 +42,8 @@ def check_training(cfg: Any) -> None:
     """Refuse what no training can be done with; raises ``UserError``, naming the option."""
     for (section, name), least in _OF_TRAINING.items():
         _check(name.replace("_", "-"), _values(getattr(cfg.get(section), name, None)), least)
+    if getattr(cfg.get("dataset"), "num_shards", 1) != 1 or getattr(cfg.get("dataset"), "shard_id", 0) != 0:
+        raise UserError("--num-shards and --shard-id are for fairseq-generate: a training divides its data by itself.")
     betas = str(getattr(cfg.get("optimizer"), "adam_betas", "(0.9, 0.999)")).strip("([])").split(",")
     try:
         fine = len(betas) == 2 and all(0 <= float(beta) < 1 for beta in betas)

@@ -23,7 +23,7 @@ from ..storage.manifest import Damaged, Manifest, check_file
 from ..text.settings import EXAMPLE, Text, prepared_text, settings_of
 from . import dictionaries
 from .reading import check_members, checked_options, read_checkpoint, same_tensors
-from .search import kept_search
+from .search import TASK_OPTIONS, kept_search
 
 WEIGHTS, CONFIG, TEXT = "model.safetensors", "config.json", "text.json"
 _ADVICE = "export the model again"
@@ -52,7 +52,7 @@ def export(
         data: directory of the dictionaries; ``None`` = where they were in training.
         text: directory that a script of ``preprocess/`` wrote the training text to; ``None`` = as the data says.
         search: how to search, in place of what the checkpoint and the file beside it say: generation options by name,
-            and search_preset.
+            search_preset and essay_length.
         ctranslate2: write ``folder``/ctranslate2 as well, for that library.
         example: write a sentence of the validation data to example.txt, where the text is known.
 
@@ -79,8 +79,9 @@ def export(
     sources = _dictionary_files(task_cfg, data, state, str(checkpoint))
     prepared = prepared_text(data, text)
     search = kept_search(checkpoint) | (search or {})
-    if "search_preset" in search:  # an option of the task
-        task_cfg["search_preset"] = search.pop("search_preset")
+    if "essay_length" in search and task_cfg.get("_name") != "topic_essay":
+        raise UserError(f"--essay-length is for models of the task topic_essay, and {checkpoint} is not: leave it out.")
+    task_cfg |= {name: search.pop(name) for name in TASK_OPTIONS if name in search}
     if search:
         cfg["generation"] = {**(cfg.get("generation") or asdict(GenerationConfig())), **search}
     try:

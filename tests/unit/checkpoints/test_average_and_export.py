@@ -309,6 +309,24 @@ def test_an_export_takes_over_the_search_that_was_kept_beside_its_checkpoint(tmp
     assert cfg["task"]["search_preset"] == "wean"
 
 
+def test_an_export_keeps_the_length_of_essays(tmp_path, data):
+    """As a recipe leaves it beside the checkpoint of an arch that plans by length."""
+    content = state()
+    content["cfg"]["task"]["_name"] = "topic_essay"
+    torch.save(content, tmp_path / "a.pt")
+    (tmp_path / NAME).write_text("--essay-length 80\n--beam 2\n")
+    assert cli.main_export([str(tmp_path / "a.pt"), "--output", str(tmp_path / "e"), "--data", str(data)]) == 0
+    assert read_export(tmp_path / "e")["cfg"]["task"]["essay_length"] == 80
+
+
+def test_a_length_of_essays_is_refused_for_sentences(tmp_path, data, capsys):
+    saved(tmp_path / "a.pt")
+    options = ["--output", str(tmp_path / "e"), "--data", str(data), "--essay-length", "80"]
+    assert cli.main_export([str(tmp_path / "a.pt"), *options]) == 2
+    assert "--essay-length is for models of the task topic_essay" in capsys.readouterr().err
+    assert not (tmp_path / "e").exists()
+
+
 @pytest.mark.parametrize("content", ["--beam many", "--search-preset best", "--beam '3", "\udc80"])
 def test_a_kept_search_that_is_none_is_one_sentence(tmp_path, content):
     (tmp_path / NAME).write_text(content, encoding="utf-8", errors="surrogateescape")

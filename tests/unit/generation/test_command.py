@@ -214,6 +214,14 @@ def test_no_line_is_lost_or_shifted_whatever_is_in_it(model: TextModel, tmp_path
     assert found == [*alone, ""]
 
 
+def test_the_model_inside_a_run_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "model.safetensors").touch()
+    assert generate("--model", tmp_path) == 2
+    assert f"there is no model {tmp_path}: did you mean {model}?" in capsys.readouterr().err
+
+
 def test_the_command_answers_a_pipe(tmp_path: Path):
     done = subprocess.run(
         [Path(sys.executable).parent / "wean-generate", "--model", str(tmp_path)],

@@ -18,7 +18,7 @@ TOPICS = ["what how", "", "  ", "friend", "best way café", "\u200b"]
 
 
 def texts_of(arch: str) -> tuple[list[str], dict[str, int]]:
-    return (TOPICS if arch in ESSAYS else LINES), ({"length": 5} if arch == "mta_lstm" else {})
+    return (TOPICS if arch in ESSAYS else LINES), ({"essay_length": 5} if arch == "mta_lstm" else {})
 
 
 @pytest.mark.parametrize("arch", ARCHS)
