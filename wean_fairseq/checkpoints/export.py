@@ -6,7 +6,6 @@ names are the same.
 """
 
 import json
-import shutil
 from argparse import Namespace
 from dataclasses import asdict
 from functools import partial
@@ -18,7 +17,7 @@ from fairseq.data import data_utils
 from fairseq.dataclass.configs import GenerationConfig
 
 from ..errors import UserError
-from ..storage.files import copy_into, read_regular, sha256_of, write_text, write_whole
+from ..storage.files import copy_into, read_regular, sha256_of, whole_folder, write_text, write_whole
 from ..storage.manifest import Damaged, Manifest, check_file
 from ..text.settings import EXAMPLE, Text, prepared_text, settings_of
 from . import dictionaries
@@ -64,10 +63,8 @@ def export(
             has no such model.
     """
     folder = Path(folder).resolve()
-    partial = folder.with_name(f"{folder.name}.tmp")
-    for path in (folder, partial):
-        if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-            raise UserError(f"{path} is a file or has files already: delete it, or choose another directory.")
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UserError(f"{folder} is a file or has files already: delete it, or choose another directory.")
     state = read_checkpoint(checkpoint)
     cfg = state["cfg"] or {}
     complete = isinstance(cfg.get("task"), dict) and isinstance(cfg.get("model"), dict | Namespace)
@@ -85,20 +82,17 @@ def export(
     if search:
         cfg["generation"] = {**(cfg.get("generation") or asdict(GenerationConfig())), **search}
     try:
-        partial.mkdir(parents=True, exist_ok=True)
-        if prepared is not None:
-            sources += prepared.files
-            write_text(partial / TEXT, json.dumps(asdict(prepared.settings), indent=2, ensure_ascii=False) + "\n")
-            if example and prepared.example:
-                write_text(partial / EXAMPLE, f"{prepared.example}\n")
-        _write(state, sources, partial)
-        if ctranslate2:
-            _convert(partial)
-        partial.replace(folder)
+        with whole_folder(folder) as partial:
+            if prepared is not None:
+                sources += prepared.files
+                write_text(partial / TEXT, json.dumps(asdict(prepared.settings), indent=2, ensure_ascii=False) + "\n")
+                if example and prepared.example:
+                    write_text(partial / EXAMPLE, f"{prepared.example}\n")
+            _write(state, sources, partial)
+            if ctranslate2:
+                _convert(partial)
     except OSError as error:
         raise UserError(f"{folder} cannot be written ({error.strerror}): choose another directory.") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return prepared is not None
 
 
