@@ -74,7 +74,7 @@ def rewrite(args: argparse.Namespace) -> None:
     """Do what the command line asks for; raises ``UserError`` if it cannot be done."""
     if args.input != "-" and not Path(args.input).exists():
         raise UserError(f"there is no file {args.input}: give --input a file of text.")
-    output = GrowingFile(args.output, _output_options(args), overwrite=args.overwrite)
+    output = GrowingFile(args.output, _output_options(args), overwrite=args.overwrite, reads=args.input)
     try:
         with output:
             _rewrite(args, output)

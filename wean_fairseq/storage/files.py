@@ -32,8 +32,17 @@ def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
     return open(path, "rb", opener=_open_if_regular)
 
 
+def open_growing(path: Path) -> BinaryIO:
+    """Open a file for reading and appending, or create it; symbolic links are not followed.
+
+    Raises:
+        OSError: if it cannot be opened, or is not a regular file.
+    """
+    return open(path, "a+b", opener=lambda name, flags: _open_if_regular(name, flags | os.O_NOFOLLOW))
+
+
 def _open_if_regular(path: str, flags: int) -> int:
-    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    descriptor = os.open(path, flags | os.O_NONBLOCK, 0o666)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
         return descriptor
@@ -43,10 +52,20 @@ def _open_if_regular(path: str, flags: int) -> int:
     raise OSError(errno.EINVAL, "it is no regular file", path)
 
 
-def read_regular(path: str | os.PathLike[str]) -> bytes:
-    """The content of a file, see ``open_regular``."""
+def read_regular(path: str | os.PathLike[str], most: int = -1) -> bytes:
+    """Return the content of a file, see ``open_regular``.
+
+    Args:
+        path: of the file.
+        most: largest size in bytes; -1 = any size.
+
+    Raises:
+        OSError: if it cannot be read, is not a regular file, or is too large.
+    """
     with open_regular(path) as file:
-        return file.read()
+        if 0 <= most < os.fstat(file.fileno()).st_size:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+        return file.read(most)
 
 
 class HashedFile:
