@@ -17,7 +17,8 @@ from fairseq.data import data_utils
 from fairseq.dataclass.configs import GenerationConfig
 
 from ..errors import UserError
-from ..storage.files import copy_into, read_regular, sha256_of, whole_folder, write_text, write_whole
+from ..storage.files import copy_into, read_json, sha256_of, whole_folder, write_text, write_whole
+from ..storage.manifest import NAME as CHECKSUMS
 from ..storage.manifest import Damaged, Manifest, check_file
 from ..text.settings import EXAMPLE, Text, prepared_text, settings_of
 from . import dictionaries
@@ -25,6 +26,7 @@ from .reading import check_members, checked_options, read_checkpoint, same_tenso
 from .search import TASK_OPTIONS, kept_search
 
 WEIGHTS, CONFIG, TEXT = "model.safetensors", "config.json", "text.json"
+FORMAT = 1  # of the configuration
 _ADVICE = "export the model again"
 _KEPT = ("task", "model", "criterion", "generation")  # of the configuration: the rest is about how it was trained
 
@@ -108,7 +110,7 @@ def _write(state: dict[str, Any], files: list[Path], folder: Path) -> None:
         cfg["model"] = _options_of_old_arch(state["cfg"])
     history = [{**entry, "lr_scheduler_state": {}} for entry in state["optimizer_history"]]
     config = {
-        "format": 1,
+        "format": FORMAT,
         "cfg": cfg,
         "same_as": same_as,
         "optimizer_history": history,
@@ -181,7 +183,7 @@ def read_exported_text(path: str | Path) -> Text | None:
         return None
     check_file(folder / TEXT, _ADVICE)
     try:
-        settings = settings_of(json.loads(read_regular(folder / TEXT)), folder / TEXT)
+        settings = settings_of(read_json(folder / TEXT), folder / TEXT)
     except (OSError, ValueError, RecursionError, AttributeError) as error:
         if isinstance(error, UserError):
             raise
@@ -208,9 +210,17 @@ def read_export(path: str | Path) -> dict[str, Any]:
     for file in (weights, config_file):
         if not file.is_file():
             raise UserError(f"there is no {file}: name a directory that wean-export wrote.")
-        check_file(file, _ADVICE)
+    for name in Manifest(weights.parent).digests:
+        if Path(name).name != name or not (weights.parent / name).is_file():
+            raise Damaged(f"{weights.parent} has lost {name}, which is in its {CHECKSUMS}: {_ADVICE}.")
+        check_file(weights.parent / name, _ADVICE)
     try:
-        config = json.loads(read_regular(config_file))
+        config = read_json(config_file)
+        if config["format"] != FORMAT:
+            raise UserError(
+                f"{config_file} has the format {config['format']!r}, and this version of wean_fairseq reads {FORMAT}: "
+                "use the version that wrote it, or export the model again."
+            )
         model = load_file(weights)
         model |= {name: model[kept] for name, kept in config["same_as"].items()}
         cfg = checked_options(config_file, config["cfg"], dict)

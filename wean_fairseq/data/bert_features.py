@@ -8,7 +8,6 @@ Legend: ``k`` topics of a sentence, ``L`` layers of BERT, ``H`` its width.
 """
 
 import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +21,7 @@ from tqdm import tqdm
 
 from ..errors import UserError
 from ..optional import LOCAL_AND_NO_CODE, hide_broken_torchaudio
-from ..storage.files import read_regular, sha256_of
+from ..storage.files import read_json, sha256_of
 
 Topics = tuple[str, ...]  # the topic words of one sentence
 STORED = np.float16  # half the disk of float32; BERT's outputs are of order 1, so that 3 digits stay right
@@ -167,7 +166,7 @@ def _model_files(folder: Path) -> list[Path]:
 
 def _read_config(path: Path) -> dict[str, Any]:
     try:
-        config = json.loads(read_regular(path))
+        config = read_json(path)
         if all(int(config[name]) > 0 for name in ("num_hidden_layers", "hidden_size", "vocab_size")):
             return dict(config)
     except (OSError, ValueError, KeyError, TypeError):

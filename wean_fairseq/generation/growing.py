@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Self
 
 from ..errors import UserError
-from ..storage.files import followed, is_special, open_growing, open_special, read_regular, write_text
+from ..storage.files import followed, is_special, open_growing, open_special, read_json, write_text
 
 _LARGEST_STATE = 1 << 20  # bytes
 _PIECE = 1 << 20
@@ -117,9 +117,9 @@ class GrowingFile:
     def _read_state(self) -> _State:
         """Read the state file; raises ``UserError`` if it is not one, so that no file of the user is overwritten."""
         try:
-            content = json.loads(read_regular(self._state_file, _LARGEST_STATE))
+            content = read_json(self._state_file, _LARGEST_STATE)
             state = _State(**content)
-        except (OSError, ValueError, TypeError, RecursionError) as error:
+        except (OSError, ValueError, TypeError) as error:
             raise self._foreign() from error
         fits = all(type(value) is kind for value, kind in zip(state, (dict, int, int, str, str), strict=True))
         if not fits or state.lines < 0 or state.bytes < 0:

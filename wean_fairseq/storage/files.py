@@ -4,6 +4,8 @@ import contextlib
 import errno
 import fcntl
 import hashlib
+import json
+import math
 import os
 import re
 import secrets
@@ -15,11 +17,12 @@ import zlib
 from collections.abc import Callable, Iterator
 from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 _PIECE = 1 << 20
 _PARTIAL = ".wean-{}.partial"  # name of a file or folder that is being written
 _IS_PARTIAL = re.compile(r"\.wean-[0-9a-f]{16}\.partial")
+_LARGEST_JSON = 1 << 26  # bytes
 _LINKS = 40  # as many symbolic links as Linux follows
 
 
@@ -66,6 +69,29 @@ def read_regular(path: str | os.PathLike[str], most: int = -1) -> bytes:
         if 0 <= most < os.fstat(file.fileno()).st_size:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
         return file.read(most)
+
+
+def read_json(path: str | os.PathLike[str], most: int = _LARGEST_JSON) -> Any:
+    """Return the content of a JSON file.
+
+    Args:
+        path: of the file.
+        most: largest size in bytes.
+
+    Raises:
+        OSError: if it cannot be read, is not a regular file, or is too large.
+        ValueError: if it is not JSON, has numbers that are not finite, or is nested too deeply.
+    """
+    try:
+        return json.loads(read_regular(path, most), parse_constant=_finite, parse_float=_finite)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def _finite(number: str) -> float:
+    if not math.isfinite(float(number)):
+        raise ValueError(f"{number} is not a number in JSON")
+    return float(number)
 
 
 class HashedFile:

@@ -168,6 +168,42 @@ def test_an_export_without_checksums_is_refused_where_it_is_no_export(exported, 
         read_export(exported / "model.safetensors")
 
 
+def test_an_export_that_lost_a_file_is_refused(tmp_path, data, prepared):
+    """Without its codes or its search a model would give other output."""
+    folder = tmp_path / "export"
+    export(saved(tmp_path / "a.pt"), folder, data, prepared)
+    names = [path.name for path in folder.iterdir() if path.name != "checksums.sha256"]
+    assert set(names) >= {"bpe.codes", "text.json", "example.txt", "dict.src.txt", "dict.tgt.txt"}
+    for name in names:
+        content = (folder / name).read_bytes()
+        (folder / name).unlink()
+        with pytest.raises(UserError, match=f"has lost {name}|there is no .*{name}"):
+            read_export(folder / "model.safetensors")
+        (folder / name).write_bytes(content)
+    (folder / "checksums.sha256").open("a").write(f"{'0' * 64}  ../a.pt\n")
+    with pytest.raises(Damaged, match=r"has lost \.\./a\.pt"):
+        read_export(folder / "model.safetensors")
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_numbers_of_an_export_are_finite(exported, number):
+    (exported / "checksums.sha256").unlink()
+    config = json.loads((exported / "config.json").read_text(encoding="utf-8"))
+    config["cfg"]["model"]["dropout"] = "here"
+    text = json.dumps(config).replace('"here"', number)
+    (exported / "config.json").write_text(text, encoding="utf-8")
+    with pytest.raises(Damaged, match="is damaged, or was not written by wean-export"):
+        read_export(exported / "model.safetensors")
+
+
+def test_an_export_of_a_later_format_is_named(exported):
+    (exported / "checksums.sha256").unlink()
+    config = json.loads((exported / "config.json").read_text(encoding="utf-8"))
+    (exported / "config.json").write_text(json.dumps(config | {"format": 2}), encoding="utf-8")
+    with pytest.raises(UserError, match="has the format 2, and this version of wean_fairseq reads 1"):
+        read_export(exported / "model.safetensors")
+
+
 def test_members_of_an_export_of_other_types_are_one_sentence(exported):
     (exported / "checksums.sha256").unlink()
     config = json.loads((exported / "config.json").read_text(encoding="utf-8"))
@@ -179,7 +215,7 @@ def test_members_of_an_export_of_other_types_are_one_sentence(exported):
                 read_export(exported / "model.safetensors")
             except UserError as error:
                 refused.append((place[0], str(error)))
-    assert {name for name, _ in refused} == {"cfg", "same_as", "optimizer_history", "task_state"}
+    assert {name for name, _ in refused} == {"cfg", "format", "same_as", "optimizer_history", "task_state"}
     assert not any("\n" in sentence for _, sentence in refused)
 
 
