@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from ..errors import UserError
+from ..storage import archive
 from ..storage.files import is_whole_archive
 from ..storage.manifest import Damaged, check_file, remember_intact, seen_intact
-from . import archive
 from .options import Refused, plain
 from .structure import odd_value, wrong_member, wrong_option
 

@@ -11,7 +11,7 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset, _code_to_dtype
 
 from ..errors import UserError
 from ..storage.data_files import LOG, record
-from ..storage.files import sha256_of
+from ..storage.files import read_regular, sha256_of
 from ..storage.manifest import Manifest, check_file
 
 logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ def check_binary(prefix: Path, size: int) -> None:
     index_file, binary_file = prefix.with_name(f"{prefix.name}.idx"), prefix.with_name(f"{prefix.name}.bin")
     if not (index_file.is_file() and binary_file.is_file()):
         return
-    index = index_file.read_bytes()
+    index = read_regular(index_file)
     if not index.startswith(MMapIndexedDataset.Index._HDR_MAGIC):
         return
     dtype, sentences, words = _read_index(index, index_file)

@@ -7,7 +7,7 @@ import zipfile
 from itertools import pairwise
 from pathlib import Path
 
-from ..storage.files import open_regular
+from .files import open_regular
 
 MOST_MEMBERS = 100_000  # a model has one for each tensor, and its optimiser two or three
 LARGEST_PICKLE = 1 << 26  # bytes of all .pkl members; without the tensors they have about 300 bytes per tensor
