@@ -17,7 +17,7 @@ from fairseq.data import data_utils
 from fairseq.dataclass.configs import GenerationConfig
 
 from ..errors import UserError
-from ..storage.files import copy_into, read_json, sha256_of, whole_folder, write_text, write_whole
+from ..storage.files import copy_into, read_json, read_regular, sha256_of, whole_folder, write_text, write_whole
 from ..storage.manifest import NAME as CHECKSUMS
 from ..storage.manifest import Damaged, Manifest, check_file
 from ..text.settings import EXAMPLE, Text, prepared_text, settings_of
@@ -203,7 +203,7 @@ def read_export(path: str | Path) -> dict[str, Any]:
         UserError: if it is not there.
     """
     from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    from safetensors.torch import load, load_file
 
     weights = Path(path) / WEIGHTS if Path(path).is_dir() else Path(path)
     config_file = weights.with_name(CONFIG)
@@ -221,7 +221,8 @@ def read_export(path: str | Path) -> dict[str, Any]:
                 f"{config_file} has the format {config['format']!r}, and this version of wean_fairseq reads {FORMAT}: "
                 "use the version that wrote it, or export the model again."
             )
-        model = load_file(weights)
+        is_utf8 = not any("\ud800" <= sign <= "\udfff" for sign in str(weights))
+        model = load_file(weights) if is_utf8 else load(read_regular(weights))  # which opens names in UTF-8 only
         model |= {name: model[kept] for name, kept in config["same_as"].items()}
         cfg = checked_options(config_file, config["cfg"], dict)
         cfg["task"]["data"] = str(weights.parent)

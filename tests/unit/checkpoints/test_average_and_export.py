@@ -459,3 +459,10 @@ def test_a_checkpoint_put_in_the_place_of_another_is_accepted_once_it_is_said_so
         read_checkpoint(path)
     assert cli.main_checksum([str(path)]) == 0
     assert torch.equal(read_checkpoint(path)["model"]["encoder.embed"], torch.full((4, 3), 2.0))
+
+
+def test_a_folder_whose_name_is_not_utf8_is_read(tmp_path, data):
+    folder = tmp_path / "model\udcff"
+    export(saved(tmp_path / "a.pt", value=0.3), folder, data)
+    tensors = read_export(folder)["model"]
+    assert all(torch.equal(tensor, tensors[name]) for name, tensor in state(value=0.3)["model"].items())
