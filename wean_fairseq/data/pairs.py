@@ -158,6 +158,8 @@ def check_pairs(prefix: str, sides: dict[str, Dictionary], dataset_impl: str | N
     if len({len(sizes) for sizes in lengths.values()}) > 1:
         found = " and ".join(f"{name} has {len(sizes)} lines" for name, sizes in lengths.items())
         raise UserError(f"the sides of this data do not pair up: {found}; align the text files and preprocess again.")
+    if not all(map(len, lengths.values())):
+        raise UserError(f"{prefix}.* have no sentences: give fairseq-preprocess a text that has some.")
     for name, sizes in lengths.items():
         empty = np.flatnonzero(sizes <= 1) + 1  # an empty line holds only the end symbol
         if empty.size and not keep_empty:

@@ -214,6 +214,13 @@ def test_sides_of_different_length_are_named_with_their_counts(data):
         make_task(data).load_dataset("train")
 
 
+def test_a_split_without_sentences_is_named(data):
+    for side in ("src", "tgt"):
+        write_side(data, "valid", side, [])
+    with pytest.raises(UserError, match=r"valid\.src-tgt\.\* have no sentences: give fairseq-preprocess a text"):
+        make_task(data).load_dataset("valid")
+
+
 def test_empty_lines_are_named_or_kept(data):
     rows = [words(n) for n in LENGTHS]
     rows[4] = rows[8] = []
