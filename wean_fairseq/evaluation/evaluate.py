@@ -16,7 +16,7 @@ from . import significance
 from .corpus import COPY_ROW, Corpus, check_systems, describe_file
 from .metrics.base import FloatArray
 from .output_reader import SystemOutput
-from .plausibility import check_pieces, plausibility_warnings
+from .plausibility import find_oddities, plausibility_warnings
 from .presets import Column
 
 #: p-values below this are marked with a star.
@@ -206,7 +206,7 @@ def evaluate(
         quiet: show no progress bar, neither of the metrics nor within a slow one; none is shown outside a terminal.
     """
     check_systems(systems, corpus)
-    odd = check_pieces(systems, corpus)
+    oddities = find_oddities(systems, corpus)
     usable, warnings = drop_sourceless(columns, corpus)
     usable = add_groups(usable, corpus)
     outputs: dict[str, list[SystemOutput]] = {}
@@ -222,8 +222,7 @@ def evaluate(
         _score_column(column, outputs, corpus, members, draws_of(len(members)), resampling, evaluation)
         column.metric.forget_references()
     evaluation.warnings += [
-        *odd,
-        *plausibility_warnings(systems, corpus, evaluation.signatures.values()),
+        *plausibility_warnings(oddities, evaluation.signatures.values()),
         *empty_warnings(systems, corpus),
         *nbest_warnings(systems, usable),
         *copy_warnings(evaluation),

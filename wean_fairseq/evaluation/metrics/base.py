@@ -84,7 +84,8 @@ class EvaluationMetric(Metric):
 
     def _cache_references(self, references: Sequence[Sequence[str]]) -> list[Any]:
         """Leave out the references that a sentence lacks, for every metric alike, and cache the others."""
-        return super()._cache_references([*self._leading_texts(references), *drop_holes(references)])
+        texts: list[Any] = [*self._leading_texts(references), *drop_holes(references)]
+        return super()._cache_references(texts)
 
     def _leading_texts(self, references: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
         """Texts to cache in front of the references."""
