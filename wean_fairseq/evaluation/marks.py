@@ -93,7 +93,7 @@ MARKS = (
     Mark("brackets written as -LRB- and -RRB-", r"-[lr][rsc]b-", "write them as ( and )", in_source=True),
     Mark(
         "quotation marks around the whole line",
-        r"""^\s*(?:".*"|'.*')\s*$""",
+        r"""^[ \t]*(?:".*"|'.*')[ \t]*$""",
         "if they come from a CSV or JSON file, write the text with a reader of that format",
         least=0.5,
     ),

@@ -27,6 +27,9 @@ _FEWEST = 3
 _REPEATED, _CUT = 0.5, 0.1
 #: Shares of an output's words in the reference, in the source, and the distance that suggests an exchange of the two.
 _IN_REFERENCE, _IN_SOURCE, _FURTHER = 0.6, 0.3, 0.1
+#: Length of the source, in lengths of the reference, at which that means something. A longer one is a source, which the
+#: task shortens; a much shorter one is a list of topics.
+_COMPARABLE = (0.5, 1.05)
 
 _UNRELATED = "lines in their own place no better than other lines; they are in another order, or of different test sets"
 
@@ -260,6 +263,9 @@ def check_exchange(texts: Texts) -> Iterator[str]:
     if texts.source is None or len(texts.corpus.references) > 1 or len(texts.first.lines) < _FEWEST:
         return
     (_, source), (_, reference) = texts.anchors
+    lengths = [sum(map(len, anchors.words)) for anchors in (source, reference)]
+    if not _COMPARABLE[0] * lengths[1] <= lengths[0] <= _COMPARABLE[1] * lengths[1]:
+        return
     for side in texts.rewriting:
         words = [words_of(line) for line in side.lines]
         total = max(1, sum(map(len, words)))
@@ -271,7 +277,7 @@ def check_exchange(texts: Texts) -> Iterator[str]:
         if in_source > _IN_SOURCE and in_reference > max(_IN_REFERENCE, in_source + _FURTHER) and not solved:
             yield (
                 f"{side.name}: {in_reference:.0%} of its words are in the reference but {in_source:.0%} in the source; "
-                "outputs are usually nearer to their source: are --src and --ref exchanged?"
+                "unless the system is nearly perfect, --src and --ref are exchanged."
             )
 
 
