@@ -26,6 +26,7 @@ class Mark:
         refused: share of outputs from which they are refused; outputs with a smaller share are reported.
         in_source: whether the source is looked at too; other marks are usual there.
         least: share of lines from which it is reported.
+        counterpart: finds what stands for the mark in other texts, without which they need not have it.
     """
 
     name: str
@@ -34,11 +35,16 @@ class Mark:
     refused: float = 2.0
     in_source: bool = False
     least: float = SOME
+    counterpart: str = ""
 
     @cached_property
     def found_in(self) -> Callable[[str], object]:
         """Return the function that finds it in a line."""
         return re.compile(self.pattern, re.IGNORECASE | re.MULTILINE).search
+
+    def has_counterpart(self, text: str) -> bool:
+        """Return whether a text without the mark has what stands for it."""
+        return re.search(self.counterpart, text) is not None
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,13 @@ MARKS = (
         "undo the tokenisation, for example with sacremoses -l en detokenize or preprocess/undo_text.py",
         in_source=True,
     ),
-    Mark("brackets written as -LRB- and -RRB-", r"-[lr][rsc]b-", "write them as ( and )", in_source=True),
+    Mark(
+        "brackets written as -LRB- and -RRB-",
+        r"-[lr][rsc]b-",
+        "write all brackets in one form",
+        in_source=True,
+        counterpart=r"[()\[\]{}]",
+    ),
     Mark(
         "quotation marks around the whole line",
         r"""^[ \t]*(?:".*"|'.*')[ \t]*$""",

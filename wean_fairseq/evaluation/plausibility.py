@@ -25,8 +25,11 @@ _LACKING = 0.05
 _FEWEST = 3
 #: Share of outputs that are one sentence, or equally long and the longest, from which that is odd.
 _REPEATED, _CUT = 0.5, 0.1
+_FEWEST_CUT = 5
+#: Share of characters that have case from which the case of a text means something.
+_CASED = 0.3
 #: Shares of an output's words in the reference, in the source, and the distance that suggests an exchange of the two.
-_IN_REFERENCE, _IN_SOURCE, _FURTHER = 0.6, 0.3, 0.1
+_IN_REFERENCE, _IN_SOURCE, _FURTHER = 0.7, 0.3, 0.1
 #: Length of the source, in lengths of the reference, at which that means something. A longer one is a source, which the
 #: task shortens; a much shorter one is a list of topics.
 _COMPARABLE = (0.5, 1.05)
@@ -85,6 +88,13 @@ class Texts:
         return found if self.source is None else [("source", Anchors(self.source.lines)), *found]
 
     @property
+    def other_lines(self) -> Iterator[Sequence[str]]:
+        """The lines of every reference, and of the source if there is one."""
+        yield from self.corpus.references
+        if self.source is not None:
+            yield self.source.lines
+
+    @property
     def rewriting(self) -> Iterator[Side]:
         """The systems that are not a copy of the source."""
         return (side for side in self.systems if self.source is None or side.lines != self.source.lines)
@@ -104,7 +114,7 @@ def check_outputs_are_text(texts: Texts) -> Iterator[str]:
         for side in sides:
             marked = side.with_mark(mark)
             own = len(marked) / side.filled
-            if own >= mark.least and own > _TIMES * share:
+            if own >= mark.least and own > _TIMES * share and mark.has_counterpart(texts.references.whole):
                 text = (
                     f"{side.name}: {len(marked)} {'lines' if side is texts.source else 'outputs'} hold {mark.name} "
                     f"(line {name_some(marked)}) but {len(wanted)} reference lines do; {mark.advice}."
@@ -112,7 +122,7 @@ def check_outputs_are_text(texts: Texts) -> Iterator[str]:
                 if own >= mark.refused and side is not texts.source:
                     raise UserError(text)
                 yield text
-            elif share >= max(mark.least, _LACKING) and share > _TIMES * own:
+            elif share >= max(mark.least, _LACKING) and share > _TIMES * own and mark.has_counterpart(side.whole):
                 lacking.append(f"{side.name} ({len(marked)})")
         if lacking:
             yield (
@@ -173,7 +183,7 @@ def check_repetition(texts: Texts) -> Iterator[str]:
         text, times = next(iter(Counter(filter(str.strip, side.lines)).most_common(1)), ("", 0))
         if times < max(_FEWEST, _REPEATED * len(side.lines)):
             continue
-        usual = max(Counter(reference).most_common(1)[0][1] for reference in texts.corpus.references)
+        usual = max(Counter(lines).most_common(1)[0][1] for lines in texts.other_lines)
         if 2 * usual < times:
             yield (
                 f"{side.name}: {times} of {len(side.lines)} outputs are the same sentence ({text[:60]!r}); "
@@ -192,7 +202,7 @@ def check_cut_outputs(texts: Texts) -> Iterator[str]:
             longest = max(lengths)
             cut = lengths[longest]
             longer = sum(measure(line) > longest for line in texts.references.lines) / texts.references.filled
-            odd = cut >= max(_FEWEST, _CUT * side.filled, _FEWEST * lengths[longest - 1])
+            odd = cut >= max(_FEWEST_CUT, _CUT * side.filled, _FEWEST * lengths[longest - 1])
             if longest >= least and odd and longer >= _CUT:
                 yield (
                     f"{side.name}: {cut} outputs are exactly {longest} {unit} long and none is longer, but "
@@ -298,10 +308,10 @@ def _is_many_times(one: float, other: float) -> bool:
 
 
 def _capitals(lines: Sequence[str]) -> float:
-    """Return the share of capitals among the letters that have case; NaN if there is none."""
+    """Return the share of capitals among the letters that have case; NaN if few characters are such letters."""
     upper = sum(character.isupper() for line in lines for character in line)
     lower = sum(character.islower() for line in lines for character in line)
-    return upper / (upper + lower) if upper + lower else float("nan")
+    return upper / (upper + lower) if upper + lower > _CASED * sum(map(len, lines)) else float("nan")
 
 
 def check_spaces(texts: Texts) -> Iterator[str]:

@@ -118,6 +118,12 @@ def shuffled(lines: list[str]) -> list[str]:
         ([f'"{line}"' for line in OUTPUTS], [[f'"{line}"' for line in REFERENCES]], [f'"{line}"' for line in SOURCES]),
         ([f"{n} is {n}" for n in range(36)], [[f"{n} was {n}" for n in range(36)]], [f"{n} be {n}" for n in range(36)]),
         (["yes"] * 20 + ["no"] * 16, [["no"] * 18 + ["yes"] * 18], None),
+        (["a b", "a b", "a b", "c d"], [["e f", "g h", "i j", "k l"]], ["a", "a", "a", "c"]),  # sources are repeated
+        (
+            ["股价涨 PM", "今天下雨", "明天放晴"],
+            [["股价上涨 PM 2.5", "今天有雨", "明天晴"]],
+            ["股价 pm 上涨", "今天下雨吗", "明天会晴"],
+        ),
         (["cloud table window"] * 36, [["cloud table window"] * 35 + ["x"]], None),
         (OUTPUTS[:2], [OUTPUTS[:2]], OUTPUTS[:2]),
         (["猫坐在垫子上"] * 2 + ["今天下雨了吗"], [["猫坐在地上", "猫睡在垫子上", "今天会下雨吗"]], None),
@@ -160,7 +166,6 @@ def test_one_number_for_all_is_text() -> None:
         (lambda line: line.replace(",", " &quot;"), r"tokens of Moses", "sacremoses"),
         (lambda line: line.replace(" ", " @-@ ", 1), r"tokens of Moses", "sacremoses"),
         (lambda line: line.replace("it", "&apos;it").replace("fixed", "&apos;fixed"), r"tokens of Moses", "sacremoses"),
-        (lambda line: line.replace("a", "-LRB- a", 1), "-LRB-", r"\( and \)"),
         (lambda line: line.replace("e", "e\u0301"), "NFC", "uconv"),
         (lambda line: line.replace(" ", " \u200b"), "invisible", "remove them"),
         (lambda line: line.replace("e", "e\u00ad"), "invisible", "remove them"),
@@ -181,6 +186,17 @@ def test_marks_of_one_text_alone(change: Callable[[str], str], named: str, advic
     assert re.match(rf"the source: \d+ lines {pattern}", text)
     assert found(sources, sources=sources) == [text]  # a copy of the source is not reported again
     assert found(outputs, references, sources=sources) == []
+
+
+def test_brackets_of_one_form() -> None:
+    """Brackets that a text leaves out are no other form of them."""
+    written = [[f"{line[:5]} ( {line[5:]} )" for line in lines] for lines in (OUTPUTS, REFERENCES, SOURCES)]
+    outputs, references, sources = ([line.replace("(", "-LRB-").replace(")", "-RRB-") for line in w] for w in written)
+    (text,) = found(outputs, written[1], sources=written[2])
+    assert text.startswith("A: 36 outputs hold brackets written as -LRB- and -RRB- (line 1, 2, 3, 4, 5 and 31 more)")
+    (text,) = found(written[0], references, sources=sources)
+    assert text.startswith("36 reference lines hold brackets written as -LRB-")
+    assert found(OUTPUTS, references, sources=sources) == []
 
 
 @pytest.mark.parametrize(
