@@ -39,7 +39,7 @@ def words_of(line: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Alignment:
-    """What was found about a text of which ``looked_at`` lines were compared.
+    """Result of the comparison of ``looked_at`` lines of a text.
 
     Attributes:
         moved: line number -> number of the line that it belongs to, of lines that are not in their own place.

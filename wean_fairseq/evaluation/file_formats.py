@@ -26,9 +26,9 @@ class Format:
     """A format of lines.
 
     Attributes:
-        name: what the lines are.
+        name: description of the lines.
         line: a pattern that its lines match.
-        remedy: makes of the lines and the name of the file, quoted for a shell, what to do.
+        remedy: returns the advice, given the lines and the name of the file, quoted for a shell.
     """
 
     name: str
@@ -55,7 +55,7 @@ def _say(text: str) -> Callable[[Sequence[str], str], str]:
     return lambda lines, file: text.format(file=file)
 
 
-#: What most lines of a file must match; the first format that fits is named.
+#: The formats. Most lines of a file must match; the first format that fits is named.
 FORMATS = (
     Format(
         "an n-best list (number ||| text ||| scores)",

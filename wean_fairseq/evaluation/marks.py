@@ -20,13 +20,13 @@ class Mark:
     """A trace of processing that scores change by, if only one of two texts has it.
 
     Attributes:
-        name: what the lines hold.
+        name: description of the mark.
         pattern: finds it in a line.
-        advice: what to do about a text that has it.
+        advice: action for a text that has it.
         refused: share of outputs from which they are refused; outputs with a smaller share are reported.
         in_source: whether the source is looked at too; other marks are usual there.
         least: share of lines from which it is reported.
-        counterpart: finds what stands for the mark in other texts, without which they need not have it.
+        counterpart: pattern of the other form of the mark; texts with neither form are not compared.
     """
 
     name: str
@@ -43,13 +43,13 @@ class Mark:
         return re.compile(self.pattern, re.IGNORECASE | re.MULTILINE).search
 
     def has_counterpart(self, text: str) -> bool:
-        """Return whether a text without the mark has what stands for it."""
+        """Return whether a text has the other form of the mark."""
         return re.search(self.counterpart, text) is not None
 
 
 @dataclass(frozen=True)
 class NotComposed(Mark):
-    """Letters whose accents are characters of their own, or that have another composed form."""
+    """Letters with separate accents, or with another composed form."""
 
     @cached_property
     def found_in(self) -> Callable[[str], object]:

@@ -1,6 +1,6 @@
-"""Signs that a text is not what it is taken for: scores of it would be numbers, but not the system's.
+"""Checks for wrong files, whose scores would not be those of the system.
 
-`CHECKS` is the table of everything that is looked for. What cannot be right is refused, the rest is reported with its
+`CHECKS` is the table of all checks. Texts that cannot be right are refused, other oddities are reported with their
 likely cause.
 """
 
@@ -194,7 +194,7 @@ def check_repetition(texts: Texts) -> Iterator[str]:
 def check_cut_outputs(texts: Texts) -> Iterator[str]:
     """Report outputs of which many are equally long and none is longer, as where a search or a program cuts them.
 
-    Where nothing is cut, nearly as many outputs are one word shorter.
+    In a text without cuts the number of outputs that are one word shorter is similar.
     """
     for side in texts.rewriting:
         for unit, measure, least in (("words", _word_count, 5), ("characters", len, 20)):

@@ -101,7 +101,7 @@ class Design:
 
     @property
     def is_sound(self) -> bool:
-        """Whether all parts have their types and belong together, as in a file that nobody changed.
+        """Whether all parts have their types and belong together, as in an unchanged file.
 
         Raises:
             ValueError: if a list of names is something else.
