@@ -62,6 +62,7 @@ setup(
         "sacremoses",
         "subword-nmt",
         "sacrebleu>=2.0",
+        "regex",
         "rouge-score",
         "safetensors",
         "matplotlib",
