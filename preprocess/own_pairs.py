@@ -40,7 +40,7 @@ Pair = tuple[str, str]
 def parser() -> ArgumentParser:
     """The options."""
     options = build_parser("own_pairs", __doc__)
-    options.set_defaults(unit="moses")
+    options.set_defaults(unit="joiner")
     options.add_argument("--data", type=Path, nargs="+", metavar="FILE", help=".csv, .tsv or .jsonl; or two text files")
     options.add_argument("--columns", metavar="A,B", help="names of the source's and the target's column, or numbers")
     options.add_argument(

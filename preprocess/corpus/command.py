@@ -240,6 +240,8 @@ def prepare(
         raise InputError("--lowercase and --truecase exclude one another.")
     if options.unknown and (options.unit != "words" or options.bpe or options.truecase):
         raise InputError("--unknown is for words as they are: leave out --unit, --bpe and --truecase, which change it.")
+    if options.bpe and options.unit == "characters":
+        raise InputError("--bpe splits words, and the text of --unit characters has no words: leave --bpe out.")
     sources = list(dict.fromkeys(sources + [options.wordpiece_vocab] * (options.wordpiece_vocab is not None)))
     output = Output(
         options.output,
