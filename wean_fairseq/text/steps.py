@@ -11,18 +11,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
 from functools import lru_cache
 from importlib import metadata
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
 from ..optional import import_optional, missing_library
+from .detokenise import detokeniser
 
 Step = Callable[[str], str]
 UNITS = ("words", "joiner", "characters", "moses", "jieba", "wordpiece")
 _LIBRARIES = {"joiner": "regex", "moses": "sacremoses", "jieba": "jieba", "wordpiece": "tokenizers"}
 MARK = "￭"  # where the tokens of the unit joiner have no space
-_LATIN = re.compile(r"[^\W_\u2e80-\U0003ffff]")
 
 
 def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> Step:
@@ -180,12 +179,12 @@ def joiner(unit: str, language: str = "en") -> Step:
     if unit == "characters":
         return lambda line: line.replace(" ", "")
     if unit == "jieba":
-        return join_chinese
+        return detokeniser(language, pieces=True)
     if unit == "wordpiece":
-        return lambda line: re.sub(r"\s+##", "", line)
+        detokenise = detokeniser(language, pieces=True)
+        return lambda line: detokenise(re.sub(r"\s+##", "", line))
     if unit == "moses":
-        detokenizer = import_optional("sacremoses").MosesDetokenizer(lang=language)
-        return lambda line: str(detokenizer.detokenize(line.split(), unescape=False)) if line else line
+        return detokeniser(language)
     return str
 
 
@@ -198,12 +197,3 @@ def uncaser() -> Step:
 def undo_bpe(line: str) -> str:
     """Join the pieces of words."""
     return re.sub(r"@@( |$)", "", line)
-
-
-def join_chinese(line: str) -> str:
-    """Take out all spaces but those between two Latin words or numbers."""
-    words = line.split()
-    text = words[0] if words else ""
-    for before, word in pairwise(words):
-        text += f" {word}" if _LATIN.match(before[-1]) and _LATIN.match(word[0]) else word
-    return text
