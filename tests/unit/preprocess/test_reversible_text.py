@@ -1,5 +1,6 @@
 """The unit joiner: text to tokens to text is the identity, and tokens are what a model should read."""
 
+import importlib
 import tempfile
 from pathlib import Path
 
@@ -135,3 +136,19 @@ def test_text_comes_back_from_pieces(joined_bpe, line: str) -> None:
 def test_a_separator_of_pieces_in_the_text_comes_back(joined_bpe) -> None:
     for tokens in ("a@@ b", "@@ x", "@@", "a@@@ b@@"):
         assert steps.undo_bpe(joined_bpe(tokens)) == tokens
+
+
+@pytest.mark.parametrize("options", [[], ["--truecase", "--bpe", "40"]])
+def test_own_pairs_are_cut_reversibly_and_turned_back(tmp_path: Path, options: list[str]) -> None:
+    """The unit is joiner by default, and undo_text brings back what was typed."""
+    lines = [f"{line} {number}" for number, line in enumerate(LINES * 2)]
+    for side in ("src", "tgt"):
+        (tmp_path / side).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    given = ["--data", str(tmp_path / "src"), str(tmp_path / "tgt"), "--output", str(tmp_path / "text"), *options]
+    assert importlib.import_module("own_pairs").main(given) == 0
+    found = []
+    for split in ("train", "valid", "test"):
+        undo = ["--prepared", str(tmp_path / "text"), "--input", str(tmp_path / "text" / f"{split}.tgt")]
+        assert importlib.import_module("undo_text").main([*undo, "--output", str(tmp_path / split)]) == 0
+        found += (tmp_path / split).read_text(encoding="utf-8").splitlines()
+    assert sorted(found) == sorted(lines)
