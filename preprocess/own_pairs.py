@@ -3,8 +3,9 @@
     python preprocess/own_pairs.py --data pairs.csv --columns original,rewritten --output data/mine --truecase
 
 Pairs are drawn into the three splits by their sources, so that no source sentence is in two of them; the draw depends
-on the seed and the pairs alone. The sentences are cut into Moses tokens unless ``--unit`` asks for others. Of a table
-with two columns the first is the source; ``--columns`` names two of more, or says which is which.
+on the seed and the pairs alone. The sentences are cut into tokens from which their text comes back exactly (``--unit
+joiner``), unless ``--unit`` asks for others. Of a table with two columns the first is the source; ``--columns`` names
+two of more, or says which is which.
 
     python preprocess/own_pairs.py --test new.txt --prepared data/mine --output data/new
 

@@ -63,11 +63,11 @@ def build_parser(name: str, doc: str | None) -> ArgumentParser:
 def add_text_options(parser: ArgumentParser) -> None:
     """The options about the text itself."""
     group = parser.add_argument_group("text")
-    group.add_argument("--unit", choices=steps.UNITS, default="words", help="tokens; words = those it has")
+    group.add_argument("--unit", choices=steps.UNITS, default="words", help="tokens; words = those it has, joiner = text comes back")
     group.add_argument("--language", metavar="XX", help="two letters: whose Moses rules (default: en)")
     group.add_argument("--wordpiece-vocab", type=Path, metavar="FILE", help="vocab.txt of a BERT model")
     group.add_argument("--lowercase", action="store_true", help="lower-case both sides")
-    group.add_argument("--truecase", action="store_true", help="learn a Moses true-caser from train, and apply it")
+    group.add_argument("--truecase", action="store_true", help="first word of a line in its usual case in train")
     group.add_argument("--bpe", type=whole_number(0), default=0, metavar="N", help="learn and apply N BPE merges")
     group.add_argument("--unicode", choices=cleaning.FORMS, default="NFC", help="normalisation")
     group.add_argument("--bad-utf8", choices=("refuse", "replace"), default="refuse", help="lines that are no UTF-8")

@@ -15,7 +15,7 @@ from wean_fairseq.text.steps import Step
 
 
 def learn_truecaser(lines: Iterable[str], path: Path) -> None:
-    """Write a Moses true-casing model: each word with the forms it was seen in, not at the start of a sentence."""
+    """Write the forms of each word inside of sentences and their counts, in the format of a Moses true-casing model."""
     forms: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for line in lines:
         for form in cased_words(line):
