@@ -63,7 +63,7 @@ def build_parser(name: str, doc: str | None) -> ArgumentParser:
 def add_text_options(parser: ArgumentParser) -> None:
     """The options about the text itself."""
     group = parser.add_argument_group("text")
-    group.add_argument("--unit", choices=steps.UNITS, default="words", help="tokens; words = those it has, joiner = text comes back")
+    group.add_argument("--unit", choices=steps.UNITS, default="words", help="tokens; words = as they are")
     group.add_argument("--language", metavar="XX", help="two letters: whose Moses rules (default: en)")
     group.add_argument("--wordpiece-vocab", type=Path, metavar="FILE", help="vocab.txt of a BERT model")
     group.add_argument("--lowercase", action="store_true", help="lower-case both sides")

@@ -16,7 +16,7 @@ from ..optional import import_optional
 _SPACE, _SMILEY, _WORD = "\x01", "\x02", "\x03"
 _LETTER = r"[^\W\d_]"
 _SUFFIX = r"(?:[sStTdDmM]|re|ve|ll|em|RE|VE|LL)\b"
-_ELISION = r"\b(?:[cdjlmnst]|(?:jus|lors|puis|quoi)?qu|(?:d[ae]?|a|ne|su)ll|un|aujourd|[OD])"
+_ELISION = r"\b(?:[cdjlmnst]|(?:jus|lors|puis|quoi)?qu|(?:d[ae]|ne|su)ll|aujourd|[OD])"
 # Han and the punctuation that goes with it, which have no spaces around them.
 _HAN_PUNCTUATION = "\u3000-\u3004\u3008-\u303f\ufe30-\ufe4f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
 _HAN = f"\u2e80-\u2fff\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff{_HAN_PUNCTUATION}"
@@ -27,22 +27,26 @@ _ASIAN = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 Replacement = str | Callable[[re.Match[str]], str]
 # Patterns of a line with one space before and behind each token, and their replacements, in the order of their use.
 _RULES: list[tuple[str, Replacement]] = [
-    (r"(?<= )(\w+) : / / (\S+(?: [/?=&#:~+%@*$_]+ [\w.\-]+)*)", lambda url: f"{url[1]}://{url[2].replace(' ', '')}"),
+    (r"(?<= )(?:\w+ : / / |www\.)\S+(?: [/?=&#:~+%@*$_]+ [\w.\-]+)*", lambda url: url[0].replace(" ", "")),
     (r"(?<= )([\w.\-]+(?: \+ [\w.\-]+)?) @ ([\w\-]+\.\w[\w.\-]*)", lambda mail: mail[0].replace(" ", "")),
     (r" @ (?=\w)", " @"),
-    (r"(?<=\d) ([:–]) (?=\d)", r"\1"),
+    (r"(?<=[\d. ]\d) ([:–]) (?=\d)", r"\1"),
     (r"(?<=\w) ([/_]) (?=[\w%])", r"\1"),
     (r"(?<=\d) ° ?([CFK]?)(?= )", r"°\1"),
-    (r"(?<= )([A-Z]{1,3}) & ([A-Z]{1,2})(?= )", r"\1&\2"),
+    (r"(?<= )([A-Z]{1,3}) & ([A-Z]{1,2}\.?)(?= )", r"\1&\2"),
     (r"(?<=\w) ([²³®™℃℉])(?= )", r"\1"),
     (r"(?<=\d) ([€£¥₽₴])(?= \D)", rf"{_SPACE}\1"),
-    (r"< (/?) ?([\w\-]+) >", r"<\1\2>"),
+    (r"< (/?) ?([\w\-]+|\w+://\S+) >", r"<\1\2>"),
+    (r" ~ (?=\d)", " ~"),
     (r"(?<=\w) \+ \+(?= )", "++"),  # C++
     (r"(?<= [CFG]) #(?= )", "#"),  # C#
     (r" # (?=\w)", " #"),
     (rf"(?<={_LETTER}) \( (s|es|en|n) \)", r"(\1)"),  # file(s)
-    (rf"(?<=\w) ’ (?={_SUFFIX})", "’"),
+    (r" (['’]) (?=\d\ds )", r" \1"),  # the '90s
+    (r" (['’]) ([nN]) \1 ", r" \1\2\1 "),
+    (rf"(?<=[\w.]) ’ (?={_SUFFIX})", "’"),
     (rf"(?i:({_ELISION})) ’ (?={_LETTER})", r"\1’"),
+    (r"(?<= \d) ' ?(\d\d?) [\"](?= )", "'\\1\""),
     (r"(?<=\d) (['\"]) (?=(?:x|×|by) )", r"\1 "),  # feet and inches
     (r"( (?:x|×|by) [\d.,]+) (['\"])(?= )", r"\1\2"),
     (r"^ … (?=\w)", " …"),

@@ -6,13 +6,14 @@
 that a word is the same token beside a space and beside a comma. Han, kana, Thai and other scripts without spaces are
 cut into characters, with their combining marks. There, and at CJK punctuation, tokens are joined without a mark, and
 the token ``▁`` (U+2581) stands for a space. Words follow the word boundaries of Unicode (UAX #29) with three changes:
-words with hyphens, URLs, e-mail addresses, numbers, dates and times are one token; contractions (``’s``, ``l’``) are
-tokens; of a run of one punctuation character up to three are one token.
+words with hyphens, URLs, e-mail addresses, numbers, dates, times and letters with full stops (``e.g.``) are one
+token; contractions (``’s``, ``l’``) are tokens; of a run of one punctuation character up to three are one token.
 
 The text comes back however it is cut into pieces, because all pieces are kept, and ``split`` and ``join`` decide by the
 same rule whether two pieces are joined without a mark.
 """
 
+import unicodedata
 from functools import lru_cache
 
 import regex
@@ -30,6 +31,7 @@ _PIECES = regex.compile(
           (?:(?i:https?|ftp)://|www\.)[[!-~]--["'<>]]{{0,2000}}[A-Za-z0-9/_=\#&]
         | [A-Za-z0-9._%+\-]{{1,64}}@[A-Za-z0-9\-]{{1,64}}(?:\.[A-Za-z0-9\-]{{1,64}})+
         | \p{{Nd}}+(?:[.,:/\-]\p{{Nd}}+)+(?:{_LETTER})*
+        | (?:\p{{L}}\.){{2,}}(?!\p{{L}})
         | (?!{_ELISION}\p{{L}})(?:{_LETTER})+(?:(?:[.\-]|(?!{_CONTRACTION})['’])(?:{_LETTER})+)*
       )
     | (?P<elision>{_ELISION}(?=\p{{L}}))
@@ -47,6 +49,7 @@ _SPACELESS = regex.compile(
     r"[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Bopomofo}\p{Script=Yi}\p{Line_Break=SA}"
     r"\u3000-\u303f\ufe30-\ufe4f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65]"
 )
+_OPENING = ("Sc", "Ps", "Pi")  # currencies, brackets and quotation marks, which belong to the next word
 # A mark in the text is written as ％ and its code, and so is a ％ before such a code.
 _TYPED = regex.compile(f"[{MARK}{SPACE}]|％(?=ffed|2581|ff05)")
 _CODE = regex.compile("％(ffed|2581|ff05)")
@@ -73,9 +76,9 @@ def _cut(chunk: str) -> tuple[str, bool, bool]:
     for place in range(1, len(pieces)):
         if spaceless[place - 1] or spaceless[place]:
             continue
-        word, other = kinds[place] == "word", kinds[place - 1] != "word"
-        if (word and other) or place < first_word or kinds[place - 1] == "elision":
-            tokens[place - 1] += MARK  # an opening quotation mark or bracket
+        opens = kinds[place] == "word" or unicodedata.category(pieces[place][0]) in _OPENING
+        if (opens and kinds[place - 1] != "word") or place < first_word or kinds[place - 1] == "elision":
+            tokens[place - 1] += MARK
         else:
             tokens[place] = MARK + tokens[place]
     return " ".join(tokens), spaceless[0], spaceless[-1]

@@ -22,7 +22,8 @@ It is 8' x 10'.
 It is 8" x 10".
 C++ and C#, AT&T and R&D, file_name.txt, pages 5–10.
 Well… yes. No... What?! No!!!
-Teachers’ room. The dogs’ tails. O’Brien’s l’homme.
+Teachers’ room. The dogs’ tails. O’Brien’s l’homme. The U.K.’s 1990s, the ’90s and the '90s. Rock ’n’ roll.
+She is 5'10" tall. See www.example.com/path?x=1&y=2, or <https://example.org>. IPv4: 192.168.0.1:80, ~50% of Q&A.
 It was 20°C here, that is 5 m² with Acme® and 5 € more. Press <enter> for file(s). Call f() now.
 The word 你好 means “hello”.""",
     "fr": "L’homme d’abord : « oui » ! Qu’est-ce que c’est ? Aujourd’hui, l'été n'est pas là.",

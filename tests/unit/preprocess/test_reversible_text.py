@@ -71,6 +71,7 @@ def test_everyday_lines_come_back() -> None:
         ("ก็ดี", "ก็ ดี"),
         ("हिन्दी।", "हिन्दी ￭।"),
         ("a￭b", "a ￭％ffed￭ b"),
+        ("$5.99–$7.99, e.g. in the U.S.", "$￭ 5.99 ￭–￭ $￭ 7.99 ￭, e.g. in the U.S."),
     ],
 )
 def test_tokens(line: str, tokens: str) -> None:
