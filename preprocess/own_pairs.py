@@ -3,8 +3,9 @@
     python preprocess/own_pairs.py --data pairs.csv --columns original,rewritten --output data/mine --truecase
 
 Pairs are drawn into the three splits by their sources, so that no source sentence is in two of them; the draw depends
-on the seed and the pairs alone. The sentences are cut into Moses tokens unless ``--unit`` asks for others. Of a table
-with two columns the first is the source; ``--columns`` names two of more, or says which is which.
+on the seed and the pairs alone. The sentences are cut into tokens from which their text comes back exactly (``--unit
+joiner``), unless ``--unit`` asks for others. Of a table with two columns the first is the source; ``--columns`` names
+two of more, or says which is which.
 
     python preprocess/own_pairs.py --test new.txt --prepared data/mine --output data/new
 
@@ -40,7 +41,7 @@ Pair = tuple[str, str]
 def parser() -> ArgumentParser:
     """The options."""
     options = build_parser("own_pairs", __doc__)
-    options.set_defaults(unit="moses")
+    options.set_defaults(unit="joiner")
     options.add_argument("--data", type=Path, nargs="+", metavar="FILE", help=".csv, .tsv or .jsonl; or two text files")
     options.add_argument("--columns", metavar="A,B", help="names of the source's and the target's column, or numbers")
     options.add_argument(

@@ -16,6 +16,7 @@ from typing import Any
 from ..errors import UserError
 from ..storage.files import open_regular, read_regular
 from . import steps
+from .casing import CASE_MARK, capitalise, true_case
 from .cleaning import FORMS, SPECIAL_POLICIES, Cleaner, one_spelling, restore_specials
 
 MANIFEST = "manifest.json"  # of what a script of preprocess/ wrote
@@ -35,6 +36,8 @@ class TextSettings:
         language: whose Moses rules, where a token is Moses's.
         lowercase: lower-case the text.
         truecase: give the first word of a sentence the case that it mostly has, by a model that was learnt.
+        reversible_case: true-case the text so that it can be undone. False: all tokens, as Moses does; text that was
+            prepared by a version that had nothing else.
         bpe: split words by codes that were learnt.
         brackets: spell brackets and quotes as TurkCorpus does.
         unicode: the form that characters are brought to.
@@ -46,6 +49,7 @@ class TextSettings:
     language: str = "en"
     lowercase: bool = False
     truecase: bool = False
+    reversible_case: bool = True
     bpe: bool = False
     brackets: bool = False
     unicode: str = "NFC"
@@ -58,6 +62,11 @@ class TextSettings:
             raise UserError(f"{self.language!r} is no language: give two letters such as en, de or fr.")
 
     @property
+    def mark(self) -> str:
+        """The mark on tokens that is no part of words; empty where there is none."""
+        return steps.MARK if self.unit == "joiner" else ""
+
+    @property
     def files(self) -> list[str]:
         needed = {TRUECASE_MODEL: self.truecase, BPE_CODES: self.bpe, WORDPIECES: self.unit == "wordpiece"}
         return [name for name, is_needed in needed.items() if is_needed]
@@ -65,7 +74,7 @@ class TextSettings:
     def describe(self) -> str:
         """In words, such as "Moses tokens (en), lower-cased"."""
         names = {"words": "words between spaces", "moses": f"Moses tokens ({self.language})", "jieba": "jieba's words"}
-        names["wordpiece"] = "word pieces"
+        names |= {"wordpiece": "word pieces", "joiner": "words and punctuation with joiner marks"}
         steps_taken = {"lower-cased": self.lowercase, "true-cased": self.truecase, "in BPE pieces": self.bpe}
         return ", ".join([names.get(self.unit, self.unit), *(name for name, taken in steps_taken.items() if taken)])
 
@@ -87,7 +96,7 @@ class Text:
 
     def __init__(self, settings: TextSettings, folder: Path | None = None, wordpieces: Path | None = None) -> None:
         self.settings = settings
-        self.cleaner = Cleaner(settings.unicode, settings.specials, settings.unknown)
+        self.cleaner = Cleaner(settings.unicode, settings.specials, settings.unknown, joiners=settings.unit == "joiner")
         self.folder = folder
         self._wordpieces = wordpieces
 
@@ -103,18 +112,22 @@ class Text:
         if self.folder is None:
             return []
         learnt = []
-        if self.settings.truecase:
+        if self.settings.truecase and not self.settings.reversible_case:
             learnt.append(steps.truecaser(self._file(TRUECASE_MODEL)))
         if self.settings.bpe:
-            learnt.append(steps.bpe(self._file(BPE_CODES)))
+            learnt.append(steps.bpe(self._file(BPE_CODES), self.settings.mark))
         return learnt
+
+    @cached_property
+    def _usual_forms(self) -> dict[str, str] | None:
+        """The usual forms of words by which the text is true-cased; ``None`` where they are not learnt."""
+        is_cased = self.folder is not None and self.settings.truecase and self.settings.reversible_case
+        return steps.usual_forms(self._file(TRUECASE_MODEL)) if is_cased else None
 
     @cached_property
     def _undo(self) -> list[steps.Step]:
         back: list[steps.Step] = []
-        if self.settings.bpe:
-            back.append(steps.undo_bpe)
-        if self.settings.truecase:
+        if self.settings.truecase and not self.settings.reversible_case:
             back.append(steps.uncaser())
         return [*back, restore_specials, steps.joiner(self.settings.unit, self.settings.language)]
 
@@ -156,7 +169,12 @@ class Text:
 
     def cut(self, clean: str) -> str:
         """Tokens of a clean line, before the steps that are learnt from them."""
-        return self.cleaner.guard(self._split(clean))
+        if self._usual_forms is None:
+            return self.cleaner.guard(self._split(clean))
+        cased, is_marked = true_case(clean, self._usual_forms)
+        tokens = self.cleaner.guard(self._split(cased))
+        is_marked = is_marked or tokens.split(" ", 1)[0] == CASE_MARK  # typed: the mark before it is the one taken out
+        return f"{CASE_MARK} {tokens}" if tokens and is_marked else tokens
 
     def prepare(self, line: str) -> str:
         """The tokens that a model reads, between spaces; empty where the line has none.
@@ -171,9 +189,16 @@ class Text:
 
     def restore(self, tokens: str) -> str:
         """Running text of the tokens that a model wrote; lower-casing and normalisation cannot be undone."""
+        if self.settings.bpe:
+            tokens = steps.undo_bpe(tokens)
+        first, _, rest = tokens.lstrip().partition(" ")
+        is_cased = self.settings.truecase and self.settings.reversible_case
+        is_marked = is_cased and first == CASE_MARK
+        text = rest if is_marked else tokens
         for step in self._undo:
-            tokens = step(tokens)
-        return " ".join(tokens.split())
+            text = step(text)
+        text = " ".join(text.split())
+        return capitalise(text) if is_cased and not is_marked else text
 
 
 def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
@@ -187,6 +212,7 @@ def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
     """
     found = {field.name: values[field.name] for field in fields(TextSettings) if values.get(field.name) is not None}
     found |= {"bpe": bool(values.get("bpe"))}  # an older manifest has the number of merges
+    found.setdefault("reversible_case", False)  # which older manifests do not have
     known = (("unit", steps.UNITS), ("unicode", FORMS), ("specials", SPECIAL_POLICIES))
     wrong = [name for name, value in found.items() if type(value) is not type(getattr(TextSettings, name))]
     wrong += [name for name, choices in known if found.get(name, choices[0]) not in choices]
