@@ -4,7 +4,7 @@ The scripts of ``preprocess/`` write it into their manifest, ``wean-export`` int
 """
 
 import ast
-import json
+import logging
 import os
 import re
 from collections.abc import Mapping
@@ -13,11 +13,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError
-from ..storage.files import open_regular, read_regular
+from ..errors import UserError, printable
+from ..storage.files import open_regular, read_json, read_regular
 from . import steps
 from .casing import CASE_MARK, capitalise, true_case
 from .cleaning import FORMS, SPECIAL_POLICIES, Cleaner, one_spelling, restore_specials
+
+logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"  # of what a script of preprocess/ wrote
 TRUECASE_MODEL, BPE_CODES, WORDPIECES = "truecase.model", "bpe.codes", "wordpiece.vocab"
@@ -231,10 +233,10 @@ def read_text_settings(folder: Path) -> TextSettings | None:
     """
     path = folder / MANIFEST
     try:
-        manifest = json.loads(read_regular(path))
+        manifest = read_json(path)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read ({error}): prepare the text again.") from error
     if not isinstance(manifest, dict) or not isinstance(manifest.get("options"), dict):
         return None
@@ -266,7 +268,8 @@ def prepared_text(data: Path, given: str | Path | None = None) -> Text | None:
 def _text_of_data(data: Path) -> Path | None:
     """The directory of the text that fairseq-preprocess made ``data`` from, if a script of ``preprocess/`` wrote it.
 
-    The log of fairseq-preprocess names it. Where all of it has moved together, it is found at its new place.
+    The log of fairseq-preprocess names it. If both have moved together, it is found at its new place. A log may come
+    from somebody else, and name any text of this computer: only text in the folder that ``data`` is in is taken.
     """
     try:
         log = read_regular(data / _LOG).decode("utf-8", errors="replace")
@@ -274,6 +277,13 @@ def _text_of_data(data: Path) -> Path | None:
         places = re.findall(_OPTION.format("destdir"), log)
         text, place = Path(ast.literal_eval(texts[-1])).parent, Path(ast.literal_eval(places[-1]))
         beside = data / os.path.relpath(text, place)
-        return next((folder for folder in (beside, text) if (folder / MANIFEST).is_file()), None)
+        found = next((folder for folder in (beside, text) if (folder / MANIFEST).is_file()), None)
     except (OSError, IndexError, SyntaxError, ValueError):  # there is none, or it names none
         return None
+    if found is not None and not found.resolve().is_relative_to(data.resolve().parent):
+        logger.warning(
+            f"{printable(str(data / _LOG))} names the text {printable(str(found))}, which is not used because it is "
+            "outside of the folder that the data is in: name it with --text if it is the text of this data"
+        )
+        return None
+    return found

@@ -16,6 +16,7 @@ from typing import Any
 
 from ..errors import UserError
 from ..optional import import_optional, missing_library
+from ..storage.files import open_regular
 from .detokenise import detokeniser
 
 Step = Callable[[str], str]
@@ -79,7 +80,8 @@ def _wordpiece(vocabulary: Path | None) -> Step:
         raise UserError("--unit wordpiece needs --wordpiece-vocab, the vocab.txt of a BERT model.")
     tokenizers = import_optional("tokenizers")
     try:
-        pieces = vocabulary.read_text(encoding="utf-8-sig").rstrip("\n").split("\n")  # universal newlines
+        with io.TextIOWrapper(open_regular(vocabulary), "utf-8-sig") as file:  # universal newlines
+            pieces = file.read().rstrip("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(
             f"{vocabulary} cannot be read as text ({error}): give the vocab.txt of a BERT model."

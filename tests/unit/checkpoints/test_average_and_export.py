@@ -310,6 +310,18 @@ def test_an_export_knows_its_text(tmp_path, data, prepared, way):
         read_exported_text(tmp_path / "export")
 
 
+def test_a_foreign_log_cannot_name_a_text_elsewhere(tmp_path, data, prepared, caplog):
+    """One of its lines would be exported as an example."""
+    foreign = (tmp_path / "downloads" / "data").parent
+    foreign.mkdir()
+    data = data.rename(foreign / "data")
+    saved(tmp_path / "a.pt")
+    assert not export(tmp_path / "a.pt", tmp_path / "export", data)
+    assert not (tmp_path / "export" / "example.txt").exists()
+    assert "is not used because it is outside of the folder that the data is in: name it with --text" in caplog.text
+    assert export(tmp_path / "a.pt", tmp_path / "named", data, prepared)
+
+
 def test_an_export_may_leave_the_example_out(tmp_path, data, prepared):
     saved(tmp_path / "a.pt")
     given = [str(tmp_path / "a.pt"), "--output", str(tmp_path / "e"), "--data", str(data), "--no-example"]
