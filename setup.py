@@ -68,6 +68,7 @@ setup(
         "safetensors",
         "matplotlib",
         "jinja2",
+        "duckdb",  # reads Parquet, for preprocess/
         "tqdm",
     ],
     extras_require={

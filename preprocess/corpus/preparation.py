@@ -221,12 +221,13 @@ class PairWriter:
                 return
             yield item
 
-    def add(self, *lines: str, beside: Sequence[str] = (), where: str = "") -> bool:
+    def add(self, *lines: str, beside: Sequence[str] = (), references: Sequence[str] = (), where: str = "") -> bool:
         """Clean, check and write one line of each side; whether it was written.
 
         Args:
             lines: the source, then its target or references.
             beside: what goes into the files beside them, as it is.
+            references: further targets, which are not written but compared with training pairs.
             where: the place of the pair in the input: with it, an empty side is refused instead of left out.
 
         Raises:
@@ -242,7 +243,8 @@ class PairWriter:
             self.split.drop("empty_side")
             return False
         if self.held_out:
-            preparation.leaks.hold_out(self.split.name, clean[0], clean[1:])
+            further = [preparation.clean(line) for line in references if line.strip()]
+            preparation.leaks.hold_out(self.split.name, clean[0], clean[1:] + further)
         elif preparation.leaks.leaks(self.split.name, clean[0], clean[1:]):
             self.split.drop("leak")
             return False
