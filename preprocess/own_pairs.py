@@ -7,8 +7,9 @@ understood before it writes the splits. ``--columns`` names the columns of the s
 overrides the guess about the first row. Pairs are drawn into the three splits by their sources, so that no source
 sentence is in two of them. The draw depends on the seed and the pairs alone. ``--valid`` and ``--test`` also take files
 with your own splits. Exact duplicates of a pair are left out. The sentences are cut into tokens from which their text
-comes back exactly (``--unit joiner``), unless ``--unit`` asks for others. Beside the tokens of valid and test is their text, unchanged but for harmful characters:
-``test.raw.src``, ``test.raw.tgt`` and, for further columns in ``--columns``, ``test.raw.tgt.1``, ...
+comes back exactly (``--unit joiner``), unless ``--unit`` asks for others. Beside the tokens of valid and test is their
+text, unchanged but for harmful characters: ``test.raw.src``, ``test.raw.tgt`` and, for further columns in
+``--columns``, ``test.raw.tgt.1``, ...
 
     python preprocess/own_pairs.py --test new.txt --prepared data/mine --output data/new
 

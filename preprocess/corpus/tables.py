@@ -93,7 +93,10 @@ class Pairs(ABC):
         if example is None:
             raise InputError(f"{self.name} has no usable pair{self.reasons() or ': it has no rows'}.")
         if same == len(digests) > 1:
-            raise InputError(f"{self.name} has the same text on both sides of all {same:,} pairs: check --columns.")
+            raise InputError(
+                f"{self.name} has the same text on both sides of all {same:,} pairs: "
+                "choose two columns or files with different text."
+            )
         self._unique = np.zeros(len(digests), dtype=bool)
         self._unique[np.unique(np.frombuffer(digests, dtype=np.uint64), return_index=True)[1]] = True
         again = len(digests) - int(self._unique.sum())

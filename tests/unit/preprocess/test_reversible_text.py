@@ -143,8 +143,8 @@ def test_a_separator_of_pieces_in_the_text_comes_back(joined_bpe) -> None:
 def test_own_pairs_are_cut_reversibly_and_turned_back(tmp_path: Path, options: list[str]) -> None:
     """The unit is joiner by default, and undo_text brings back what was typed."""
     lines = [f"{line} {number}" for number, line in enumerate(LINES * 2)]
-    for side in ("src", "tgt"):
-        (tmp_path / side).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    for side, more in (("src", " before"), ("tgt", "")):
+        (tmp_path / side).write_text("".join(f"{line}{more}\n" for line in lines), encoding="utf-8")
     given = ["--data", str(tmp_path / "src"), str(tmp_path / "tgt"), "--output", str(tmp_path / "text"), *options]
     assert importlib.import_module("own_pairs").main(given) == 0
     found = []
