@@ -6,9 +6,9 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
-from .errors import UserError
+from .errors import UserError, printable, sentence_of
 
 #: Exit status of a program whose output is no longer read, as a shell reports one that SIGPIPE ended: 128 + 13.
 BROKEN_PIPE = 141
@@ -60,12 +60,20 @@ def split_name(argument: str, option: str, value: str = "FILE") -> tuple[str, st
     return name, found
 
 
+class _PrintableFormatter(logging.Formatter):
+    """Escapes the control characters of messages, which may quote names of files."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        return printable(super().formatMessage(record))
+
+
 def configure_logging(program: str) -> None:
     """Let the program's own messages and everybody's warnings reach the terminal, and nothing else.
 
     Importing fairseq and hydra leaves a root logger that lets everything through.
     """
-    logging.basicConfig(level=logging.WARNING, format=f"{program}: %(message)s", force=True)
+    logging.basicConfig(level=logging.WARNING, force=True)
+    logging.getLogger().handlers[0].setFormatter(_PrintableFormatter(f"{program}: %(message)s"))
     logging.getLogger("wean_fairseq.reporting").setLevel(logging.INFO)
 
 
@@ -74,20 +82,26 @@ def print_message(program: str, text: str) -> None:
     if sys.stderr is None:
         return
     with suppress(OSError):
-        sys.stderr.write(f"{program}: {text}\n")
+        sys.stderr.write(f"{program}: {printable(text)}\n")
         sys.stderr.flush()
 
 
+def standard_output() -> TextIO:
+    """Return ``sys.stdout``; raises ``UserError`` if it is closed."""
+    if sys.stdout is None:
+        raise UserError("standard output is closed, so the results cannot be printed; send it to a file or terminal.")
+    return sys.stdout
+
+
 def print_text(text: str) -> None:
-    """Print; characters that the terminal's encoding lacks, and lone surrogates, are shown escaped.
+    """Print; control characters and characters that the terminal's encoding lacks are shown escaped.
 
     Raises:
         UserError: if standard output is closed, or cannot be written.
         BrokenPipeError: if the program that reads it has ended.
     """
-    if sys.stdout is None:
-        raise UserError("standard output is closed, so the results cannot be printed; send it to a file or terminal.")
-    encoding = sys.stdout.encoding or "utf-8"
+    encoding = standard_output().encoding or "utf-8"
+    text = "\n".join(map(_printable_cells, text.split("\n")))
     try:
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stdout.flush()
@@ -99,6 +113,10 @@ def print_text(text: str) -> None:
         raise UserError(
             f"cannot write to standard output: {error.strerror}; make room, or send it elsewhere."
         ) from None
+
+
+def _printable_cells(line: str) -> str:
+    return "\t".join(map(printable, line.split("\t")))
 
 
 def exit_status(program: str, work: Callable[[], str | None]) -> int:
@@ -114,7 +132,10 @@ def exit_status(program: str, work: Callable[[], str | None]) -> int:
                 print_text(text)
             except BrokenPipeError:
                 return BROKEN_PIPE
-    except UserError as error:
-        print_message(program, f"error: {error}")
+    except (UserError, OSError) as error:
+        sentence = sentence_of(error)
+        if sentence is None:
+            raise
+        print_message(program, f"error: {sentence}")
         return 2
     return 0

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from wean_fairseq.console import exit_status, print_message, print_text
+
 #: Prints more than a pipe holds.
 PROGRAM = """
 import sys
@@ -37,6 +39,18 @@ def test_closed_output() -> None:
     )
     assert run_in_shell(">&-") == (2, expected)
     assert run_in_shell(">&- 2>&-") == (2, "")
+
+
+def test_control_characters_of_names_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    """A system or a file may be called ESC ] 0 ; title BEL, which would set the title of a terminal."""
+    print_text("system\tBLEU\nWEAN\x1b]0;x\x07\t3.00\n")
+    print_message("prog", "a\x1b[2Jb")
+    assert capsys.readouterr() == ("system\tBLEU\nWEAN\\x1b]0;x\\x07\t3.00\n", "prog: a\\x1b[2Jb\n")
+
+
+def test_a_file_name_that_is_too_long_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_status("prog", lambda: str(Path("n" * 300).is_file())) == 2
+    assert capsys.readouterr().err.startswith("prog: error: the file name nnnn")
 
 
 def test_output_that_is_no_longer_read() -> None:

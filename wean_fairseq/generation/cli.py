@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from ..checkpoints.export import WEIGHTS, is_export
 from ..checkpoints.search import PRESETS, kept_search
-from ..console import command_parser, configure_logging, exit_status, print_message, whole_number
+from ..console import BROKEN_PIPE, command_parser, configure_logging, exit_status, print_message, whole_number
 from ..data.typed_text import read_typed_lines
 from ..errors import UserError
 from ..storage.files import sha256_of
@@ -167,8 +167,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     configure_logging("wean-generate")
     try:
         return exit_status("wean-generate", lambda: rewrite(args))
-    except BrokenPipeError:  # whoever reads has enough
+    except BrokenPipeError:  # the program that reads the output has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return BROKEN_PIPE
     except KeyboardInterrupt:
         return 130

@@ -8,13 +8,13 @@ import fcntl
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Self
 
+from ..console import standard_output
 from ..errors import UserError
 from ..storage.files import followed, is_special, open_growing, open_special, read_json, write_text
 
@@ -64,7 +64,7 @@ class GrowingFile:
     def __enter__(self) -> Self:
         try:
             if self._given == "-":
-                self._file = sys.stdout.buffer
+                self._file = standard_output().buffer
             elif is_special(place := followed(Path(self._given))):
                 self._file = open_special(place)
             else:
@@ -220,4 +220,5 @@ class GrowingFile:
         )
 
     def _unwritable(self, error: OSError) -> UserError:
-        return UserError(f"{self._given} cannot be written ({error.strerror or error}){self.prospect}.")
+        name = "standard output" if self._given == "-" else self._given
+        return UserError(f"{name} cannot be written ({error.strerror or error}){self.prospect}.")
