@@ -1,5 +1,6 @@
 """Run ``fairseq-preprocess`` over a finished output directory."""
 
+import fcntl
 import json
 import os
 import subprocess
@@ -8,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from corpus.errors import InputError
-from corpus.output import MANIFEST, SPLITS, remove
+from corpus.output import MANIFEST, SPLITS, partial_folder, remove
 from wean_fairseq.storage.files import sha256_of
 
 
@@ -32,11 +33,13 @@ def binarise(text: Path, folder: Path, sizes: dict[str, int], *, workers: int = 
     made_from = {"text_manifest_sha256": sha256_of(text / MANIFEST), **sizes}
     if folder.exists() and not _may_replace(folder, made_from, overwrite):
         return False
-    part = folder.parent / f".{folder.name}.partial"
+    part = partial_folder(folder)
     remove(part)
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    part.mkdir(parents=True)
     line = [sys.executable, "-m", "fairseq_cli.preprocess", *_arguments(text, part, sizes), f"--workers={workers}"]
+    lock = os.open(part, os.O_RDONLY)
     try:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # other writers in this folder remove partial folders that nobody locks
         done = subprocess.run(line, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode:
             last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
@@ -46,6 +49,7 @@ def binarise(text: Path, folder: Path, sizes: dict[str, int], *, workers: int = 
         os.replace(part, folder)
     finally:
         remove(part)
+        os.close(lock)
     return True
 
 

@@ -8,11 +8,13 @@
                 split.drop("too long")
             output.facts["rules"] = 200
 
-Everything is written to ``.<name>.partial`` beside ``path``, which takes its final name when the block ends without an
-error. What a killed run left there is removed by the next one; two runs at once are refused.
+Everything is written to a partial folder beside ``path`` (``.wean-<hash of the name>.partial``), which takes its final
+name when the block ends without an error. The next run removes the partial folder of a killed one. Two runs at once are
+refused.
 """
 
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -30,6 +32,12 @@ SPLITS = ("train", "valid", "test")
 SIDES = ("src", "tgt")
 MANIFEST = "manifest.json"
 _LINE_BREAKS = frozenset("\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
+
+
+def partial_folder(path: Path) -> Path:
+    """Return the folder in which ``path`` is written first; its name is one that only this project uses."""
+    digest = hashlib.sha256(os.fsencode(path.name)).hexdigest()
+    return path.parent / f".wean-{digest[:16]}.partial"
 
 
 class Output:
@@ -55,7 +63,7 @@ class Output:
         overwrite: bool = False,
     ) -> None:
         self.path = path
-        self.folder = path.parent / f".{path.name}.partial"
+        self.folder = partial_folder(path)
         self.overwrite = overwrite
         self.head: dict[str, Any] = {"script": script, **({"version": version} if version else {}), "options": options}
         self.versions = versions or {}

@@ -12,7 +12,7 @@ import pytest
 from corpus.binarise import binarise
 from corpus.errors import InputError
 from corpus.leaks import LeakCheck
-from corpus.output import Output, read_manifest, write_atomically
+from corpus.output import Output, partial_folder, read_manifest, write_atomically
 from corpus.sampling import Draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -88,21 +88,21 @@ with Output(Path(sys.argv[1]), script="me", options={}) as output, output.split(
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code, tmp_path / "out"], env=environment)
     assert done.returncode == -9
-    assert [path.name for path in tmp_path.iterdir()] == [".out.partial"]
+    assert [path.name for path in tmp_path.iterdir()] == [partial_folder(Path("out")).name]
     make(tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert set(contents(tmp_path / "out")) == {"manifest.json", "train.src", "train.tgt"}
 
 
 def test_two_runs_at_once_are_refused(tmp_path):
-    (tmp_path / ".out.partial").mkdir()
-    lock = os.open(tmp_path / ".out.partial", os.O_RDONLY)
+    (partial_folder(tmp_path / "out")).mkdir()
+    lock = os.open(partial_folder(tmp_path / "out"), os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    (tmp_path / ".out.partial" / "theirs").write_text("x")
+    (partial_folder(tmp_path / "out") / "theirs").write_text("x")
     with pytest.raises(InputError, match="being written by another run"):
         make(tmp_path / "out")
     os.close(lock)
-    assert (tmp_path / ".out.partial" / "theirs").exists()
+    assert (partial_folder(tmp_path / "out") / "theirs").exists()
 
 
 def test_nothing_is_overwritten_unless_it_is_an_earlier_output(tmp_path):
