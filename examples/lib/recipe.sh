@@ -17,31 +17,43 @@
 # At the head of each recipe stand its settings: first those of a SMOKE run, then those of a full one. Each can be given
 # otherwise in the environment.
 
-: "${SMOKE:=0}" "${JOBS:=1}" "${SEEDS:=}" "${SBATCH:=}"
-: "${SEED:=${SEEDS%% *}}"
-: "${SEED:=1}"
 ROOT=$(CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 LIB=$ROOT/examples/lib
+# shellcheck source=examples/lib/checks.sh
+source "$LIB/checks.sh"
+# shellcheck source=examples/lib/jobs.sh
+source "$LIB/jobs.sh"
+# shellcheck source=examples/lib/training.sh
+source "$LIB/training.sh"
+# shellcheck source=examples/lib/models.sh
+source "$LIB/models.sh"
+
 # runs/quickstart, runs/copynet/synthetic, ...: families have recipes of the same name.
 FOLDER=${RECIPE:-$(basename "$(dirname "$(realpath "$0")")")/$(basename "$0" .sh)}
 RECIPE=$(basename "$FOLDER")
+note_environment
+: "${SMOKE:=0}" "${JOBS:=1}" "${SEEDS:=}" "${SBATCH:=}" "${RECIPE_STAGE:=}"
+read -ra seeds <<<"$SEEDS"
+SEEDS=${seeds[*]-}
+: "${SEED:=${SEEDS%% *}}"
+: "${SEED:=1}"
 : "${RUN:=$ROOT/runs/$FOLDER$([[ $SMOKE == 1 ]] && echo -smoke)}"
-for name in DATA RUN TURK PWKP; do # one that begins with a dash is the name of a file, and no option
+# A value that begins with a dash is the name of a file, and no option.
+for name in DATA RUN TURK PWKP QUORA TWITTER_URL BERT VECTORS VOCAB WORD2VEC GLOVE SBATCH; do
   [[ ${!name-} != -* ]] || printf -v "$name" './%s' "${!name}"
 done
 if [[ -z ${GPUS:-} ]]; then
   GPUS=$({ nvidia-smi --list-gpus 2>/dev/null || true; } | wc -l)
 fi
+TABLE=$RUN
+[[ -z ${JOB:-} ]] || read_job
+check_variables
 if [[ -z ${OMP_NUM_THREADS:-} ]]; then
   OMP_NUM_THREADS=$((($(nproc) + JOBS - 1) / JOBS))
   export OMP_NUM_THREADS
 fi
 # The plugin of this checkout is the one that scores, as it is the one that trains.
 export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
-
-# shellcheck source=examples/lib/training.sh
-source "$LIB/training.sh"
-TABLE=$RUN
 [[ -z ${JOB:-} ]] || begin_job
 [[ -z $SEEDS ]] || RUN=$TABLE/seed$SEED
 
@@ -84,93 +96,45 @@ decay_linearly() {
   )
 }
 
-# say TEXT: one line; paths below the current directory are shortened. A job does not say what it found done.
-say() {
-  local text="$*"
-  [[ -z ${JOB:-} || $text != *": done before" ]] || return 0
-  printf '[%s] %s\n' "$RECIPE" "${text//"$PWD/"/}"
-}
-die() { printf '%s: error: %s\n' "$RECIPE" "$*" >&2; exit 1; }
-
-# fail WHAT LOG...: end; show the sentence the plugin left in a log, or else the log's last lines.
-fail() {
-  local what=$1 log sentence
-  shift
-  for log in "$@"; do
-    [[ -s $log ]] || continue
-    sentence=$(tail -n 50 "$log" | grep 'error: ' | tail -n 1 || true)
-    if [[ $sentence == *": error: "* && $sentence != *Traceback* ]]; then
-      die "$what failed: ${sentence#*error: } (log: $log)"
-    fi
-    printf '%s: error: %s failed; the end of %s:\n' "$RECIPE" "$what" "$log" >&2
-    tail -n 12 "$log" | cut -c1-300 | sed 's/^/    /' >&2
-    exit 1
-  done
-  die "$what failed."
-}
-
-# need_files HINT FILE...: end with one sentence if a file is missing.
-need_files() {
-  local hint=$1 file
-  shift
-  for file in "$@"; do
-    [[ -f $file ]] || die "there is no $file. $hint"
-  done
-}
-
-# need_quora: $DATA is the published file of Quora question pairs, or a directory with its splits.
-need_quora() {
-  [[ -f $DATA ]] ||
-    need_files "Set DATA to the file of the public Quora question pairs, or a directory with train/valid/test.{src,tgt}." \
-      "$DATA"/{train,valid,test}.{src,tgt}
-}
-
-# need_twitter_url: $DATA has the splits of Twitter URL.
-need_twitter_url() {
-  need_files "Set DATA to a directory with train/valid/test.{src,tgt}: preprocess/twitter_url.py makes it." \
-    "$DATA"/{train,valid,test}.{src,tgt}
-}
-
-# need_paraphrases: $DATA is that of $SET.
-need_paraphrases() {
-  case $SET in
-    quora | twitter_url) "need_$SET" ;;
-    *) die "SET must be quora or twitter_url, but is $SET." ;;
-  esac
-}
-
-# need_lcsts: $DATA holds the released parts of LCSTS, or its splits.
-need_lcsts() {
-  [[ -f $DATA/PART_I.txt ]] ||
-    need_files "Set DATA to a directory with LCSTS, which HIT Shenzhen gives out on application (icrc.hitsz.edu.cn)." \
-      "$DATA"/{train,valid,test}.{src,tgt}
-}
-
-# refuse_limits SETTING: for data that is generated, of which SETTING makes less.
-refuse_limits() {
-  [[ -z ${LIMIT:-}${TEST_LIMIT:-} ]] || die "the data is generated here: give its size by $1, not by LIMIT."
-}
-
-# need_tools: fairseq and the plugin must be installed.
-need_tools() {
-  local name
-  for name in fairseq-train wean-evaluate; do
-    command -v "$name" >/dev/null ||
-      die "$name is not on PATH: run 'make setup' once, then 'source .venv/bin/activate'."
-  done
-}
-
-# remember NAME=VALUE...: what the files in $RUN were made from; other values later would give a mixture.
-remember() {
-  local given
-  given=$(printf '%s\n' "SEED=$SEED" "$@" ${LIMIT:+"LIMIT=$LIMIT"} ${TEST_LIMIT:+"TEST_LIMIT=$TEST_LIMIT"})
-  mkdir -p "$RUN"
-  if [[ ! -f $RUN/settings ]]; then
-    printf '%s\n' "$given" >"$RUN/settings"
-  elif [[ $given != "$(<"$RUN/settings")" ]]; then
-    die "$RUN was made with $(tr '\n' ' ' <"$RUN/settings")but you ask for ${given//$'\n'/ }:" \
-      "set RUN to another directory."
+# write_state FILE: standard input -> FILE, whole or not at all, so that a full disk or a kill leaves the older one.
+write_state() {
+  local part
+  if part=$(mktemp -- "$1.XXXXXX") && chmod '=rw' -- "$part" && cat >"$part" && mv -f -- "$part" "$1"; then
+    return
   fi
+  [[ -z $part ]] || rm -f -- "$part"
+  die "$1 cannot be written: make room or choose another RUN, and start the recipe again."
+}
+
+# remember NAME=VALUE...: the settings, the seed and the input files (`inputs`) that determine the files in $RUN. Other
+# ones later are refused, because the files in $RUN would then be made from a mixture.
+remember() { remember_data "SEED=$SEED" "$@"; }
+
+# remember_data NAME=VALUE...: the same without the seed, for data that does not depend on it.
+remember_data() {
+  local changes status=0 input arguments=()
+  for input in "${inputs[@]}"; do
+    arguments+=(--input "$input")
+  done
+  changes=$(
+    printf '%s\n' "$@" ${LIMIT:+"LIMIT=$LIMIT"} ${TEST_LIMIT:+"TEST_LIMIT=$TEST_LIMIT"} \
+      ${CANDIDATES_FROM:+"CANDIDATES_FROM=$CANDIDATES_FROM"} |
+      python "$LIB/state.py" "$RUN/settings" "${arguments[@]}"
+  ) || status=$?
+  ((status == 0)) && return
+  ((status == 3)) || die "the settings of $RUN cannot be compared."
+  die "$RUN was made with other settings ($changes): set RUN to another directory, or delete this one."
+}
+
+# share_data: with several SEEDS the text and the binary data are the same, in $TABLE, and linked into each seed's directory.
+share_data() {
+  local name
+  [[ -n $SEEDS ]] || return 0
+  mkdir -p "$RUN"
+  for name in text text-test plain-test bin; do
+    [[ -L $RUN/$name || ! -e $RUN/$name ]] || die "$RUN has a $name of its own: set RUN to another directory."
+    ln -sfn "../$name" "$RUN/$name"
+  done
 }
 
 # run_preparation DIRECTORY SCRIPT ARGUMENTS...: preprocess/SCRIPT.py, of LIMIT pairs and TEST_LIMIT test sentences (0: all).
@@ -193,7 +157,7 @@ prepare() {
   fi
   say "text: writing $RUN/text"
   run_preparation "$RUN/text" "$script" "$@"
-  grep -E 'left out|is in (test|held out)' "$RUN/text.log" || true
+  grep -E "${prepared:-left out|is in (test|held out)}" "$RUN/text.log" | tr -d '\000-\010\013-\037' || true
 }
 
 # binary_data: the directory of the binary data and its dictionary: $RUN/bin, or the one that a recipe names in BIN.
@@ -288,6 +252,19 @@ decoded() {
   [[ -f $outputs.search && $(<"$outputs.search") == "$(kept_search "$@")" ]]
 }
 
+# lay_out_test FOLDER TEXT: the test set in TEXT, beside the dictionaries, as fairseq reads raw text -> FOLDER.
+lay_out_test() {
+  local part=$1.part
+  [[ ! -f $1/.complete ]] || return 0
+  rm -rf "$1" "$part"
+  mkdir -p "$part"
+  cp "$(binary_data)"/dict.*.txt "$part"
+  cp "$2/test.src" "$part/test.src-tgt.src"
+  cp "$2/test.tgt" "$part/test.src-tgt.tgt"
+  : >"$part/.complete"
+  mv "$part" "$1"
+}
+
 # generate SYSTEM SET [ARGUMENTS...]: $RUN/text-SET, or the text that a recipe names in TEXT, -> $RUN/SYSTEM/SET.log, from
 # raw text, because replacing or copying an unknown word needs its spelling.
 generate() {
@@ -301,10 +278,7 @@ generate() {
   fi
   ((GPUS == 0)) && device=(--cpu)
   say "decoding $set with $system (fairseq-generate)"
-  mkdir -p "$raw"
-  cp "$(binary_data)"/dict.*.txt "$raw"
-  cp "${TEXT:-$RUN/text-$set}/test.src" "$raw/test.src-tgt.src"
-  cp "${TEXT:-$RUN/text-$set}/test.tgt" "$raw/test.src-tgt.tgt"
+  lay_out_test "$raw" "${TEXT:-$RUN/text-$set}"
   rm -f "$folder/$set.log.part"
   beside_others python "$LIB/progress.py" --label "$system, $set" --output "$folder/$set.log.part" --errors "$folder/$set.err" \
     --count '^S-' --total "$(wc -l <"$raw/test.src-tgt.src")" -- \
@@ -315,9 +289,9 @@ generate() {
   mv "$folder/$set.log.part" "$folder/$set.log"
   # The search of the set that is decoded first stands beside the checkpoint, for whoever uses it
   # (wean_fairseq/checkpoints/search.py).
-  [[ -f $folder/search.set ]] || printf '%s\n' "$set" >"$folder/search.set"
-  [[ $(<"$folder/search.set") != "$set" ]] || search_arguments "$@" >"$folder/search.txt"
-  kept_search "$@" >"$folder/$set.search"
+  [[ -s $folder/search.set ]] || write_state "$folder/search.set" <<<"$set"
+  [[ $(<"$folder/search.set") != "$set" ]] || search_arguments "$@" | write_state "$folder/search.txt"
+  kept_search "$@" | write_state "$folder/$set.search"
 }
 
 # tool COMMAND...: a command with its messages kept for the case that it fails (importing fairseq always leaves one).
@@ -330,16 +304,34 @@ tool() {
 # without_pieces SET: pieces of words joined again: $RUN/plain-SET/test.{src,tgt}, and $RUN/SYSTEM/SET.txt of all systems,
 # which samples and score take from then on.
 without_pieces() {
-  local set=$1 side system
+  local set=$1 side
   [[ -z ${JOB:-} ]] || return 0
   mkdir -p "$RUN/plain-$set"
   for side in src tgt; do
     tool python "$ROOT/preprocess/undo_text.py" --prepared "$RUN/text" --input "$RUN/text-$set/test.$side" \
       --output "$RUN/plain-$set/test.$side"
   done
+  restore_outputs "$set"
+}
+
+# restore_outputs SET: the outputs of all systems as running text: $RUN/SYSTEM/SET.txt.
+restore_outputs() {
+  local system
   for system in $SYSTEMS; do
-    tool python "$ROOT/preprocess/undo_text.py" --prepared "$RUN/text" --generated "$RUN/$system/$set.log" \
-      --output "$RUN/$system/$set.txt"
+    tool python "$ROOT/preprocess/undo_text.py" --prepared "$RUN/text" --generated "$RUN/$system/$1.log" \
+      --output "$RUN/$system/$1.txt"
+  done
+}
+
+# raw_test_set: the user's own sentences of the test set, as the table has them -> $RUN/plain-test, which samples and score
+# take from then on.
+raw_test_set() {
+  local file name
+  mkdir -p "$RUN/plain-test"
+  for file in "$RUN"/text/test.raw.{src,tgt}*; do
+    name=${file##*/}
+    [[ -f $file ]] || die "$RUN/text has no $name, as texts of earlier versions: set RUN to another directory."
+    ln -sfn "../text/$name" "$RUN/plain-test/${name/.raw/}"
   done
 }
 
@@ -377,7 +369,7 @@ score() {
   say "scores on $set, with paired tests (also in $RUN/$set.json)"
   tool wean-evaluate "${systems[@]}" "$@" --json "$RUN/$set.json" --markdown "$RUN/$set.md"
   curves
-  [[ $SEEDS == *' '* ]] || return 0
+  [[ $SEEDS == *' '* && -z $RECIPE_STAGE ]] || return 0
   together=$TABLE$inside
   for seed in $SEEDS; do
     for side in src tgt; do
@@ -415,7 +407,7 @@ samples() {
 # curves: the validation curves of all that was trained as one picture, $RUN/curves.png, and how each training went as
 # $RUN/trainings.json, which wean-evaluate record keeps.
 curves() {
-  local systems=() logs=() system metric=nll_loss
+  local systems=() logs=() system sentence sentences metric=nll_loss
   [[ -z ${JOB:-} ]] || return 0
   for system in $SYSTEMS; do # hypotheses that were chosen from a system's have no training of their own
     [[ -f $RUN/$system/command || -d $RUN/$system/tries ]] || continue
@@ -424,5 +416,6 @@ curves() {
   done
   ((${#systems[@]} > 0)) || return 0
   tool wean-plot curves "${logs[@]}" --output "$RUN/curves" --metric "$metric"
-  tool python "$LIB/trainings.py" describe "$RUN" "${systems[@]}"
+  sentences=$(tool python "$LIB/trainings.py" describe "$RUN" "${systems[@]}" ${continue_with:+--continue-with "$continue_with"})
+  [[ -z $sentences ]] || while IFS= read -r sentence; do say "$sentence"; done <<<"$sentences"
 }
