@@ -45,8 +45,8 @@ train_side_by_side() {
   if [[ -n $SBATCH ]]; then
     with_other_seeds prepare
     write_job_array "${jobs[@]}"
-    say "wrote $SBATCH: ${#jobs[@]} trainings; edit its time and CPU lines, give it to sbatch, and start this recipe" \
-      "again without SBATCH for the scores"
+    say "wrote $SBATCH: ${#jobs[@]} trainings; give it to sbatch after you have edited its time and CPU lines, and" \
+      "start this recipe again without SBATCH for the scores"
     exit 0
   fi
   say "${#jobs[@]} trainings, $JOBS at a time (a log each in $TABLE/jobs)"
