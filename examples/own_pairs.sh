@@ -62,7 +62,7 @@ own_split() {
 [[ -n ${DATA:-} ]] || die "set DATA to your pairs: a table with both sides, or two text files."
 files_of DATA
 need_files "Set DATA to a table with both sides, or to two text files." "${files[@]}"
-data=$(realpath -- "${files[@]}" | tr '\n' ' ')
+data=$(realpath -- "${files[@]}" | paste -sd ' ')
 text=(--data "${files[@]}" --unit "$UNIT" --bpe "$BPE" --seed "$SPLIT_SEED" --drop-leaks pairs)
 own_split TEST --test
 own_split VALID --valid
