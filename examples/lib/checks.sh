@@ -89,8 +89,13 @@ need_tools() {
 # arithmetic only after this check or `whole_number`: there the text `a[$(command)]` would run the command.
 check_variables() {
   local name value before=''
-  for name in "${GIVEN_NAMES[@]}"; do
+  for name in "${GIVEN_NAMES[@]}" SBATCH; do
     [[ ${!name} != *$'\n'* ]] || die "$name has a line break in its value: recipes keep one setting per line."
+  done
+  for value in $SEEDS; do
+    need_number SEEDS "$value" 0
+    [[ " $before " != *" $value "* ]] || die "SEEDS names $value twice: $SEEDS."
+    before+=" $value"
   done
   for name in SEED SPLIT_SEED GPUS SLOT LIMIT TEST_LIMIT BPE MERGES WARMUP CUTOFF THRESHOLD NGRAM; do
     need_number "$name" "${!name-}" 0
@@ -98,11 +103,6 @@ check_variables() {
   for name in EPOCHS JOBS PATIENCE EVALUATE BATCH BEAM WORDS WIDTH TOKENS EMBED_DIM HIDDEN_SIZE REWARD_EPOCHS \
     BERT_UPDATES LENGTH SHORTEST OMP_NUM_THREADS; do
     need_number "$name" "${!name-}" 1
-  done
-  for value in $SEEDS; do
-    need_number SEEDS "$value" 0
-    [[ " $before " != *" $value "* ]] || die "SEEDS names $value twice: $SEEDS."
-    before+=" $value"
   done
   [[ -z $SEEDS || " $SEEDS " == *" $SEED "* ]] || die "SEED=$SEED is not one of SEEDS ($SEEDS): leave SEED out."
   for name in RATE RATES "${!RATES_@}"; do

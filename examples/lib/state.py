@@ -5,7 +5,8 @@
 
 Standard input has one ``NAME=VALUE`` or ``--option value`` per line. They are recorded with the SHA-256 of each
 ``--input``. If other values were recorded before, the changes are printed (``NAME: old -> new``), the exit status is 3
-and nothing is written. Settings from which nothing was made yet are replaced, so that a refused setting can be corrected.
+and nothing is written. Settings from which nothing was made yet are replaced, so that a refused setting can be
+corrected.
 """
 
 import argparse

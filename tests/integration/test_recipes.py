@@ -111,7 +111,7 @@ def test_progress_says_how_long_the_whole_training_will_take(monkeypatch, capsys
 
 
 def test_progress_estimates_no_time_before_it_knows_the_speed(monkeypatch, capsys):
-    """The first update comes after 61 seconds of loading; 5 more in 5 seconds leave 14 seconds for the last 14 of 20."""
+    """The first update comes after 61 seconds of loading. 5 more in 5 seconds leave 14 seconds for the last 14."""
     clock = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: clock)
     progress = runpy.run_path(str(LIB / "progress.py"))["Progress"]("wean", 0, "", 1)

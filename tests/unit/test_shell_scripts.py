@@ -1,8 +1,9 @@
 """Shell scripts never evaluate text that they read from a file: a search for the places where bash would run it.
 
-In arithmetic, in an array subscript and in ``${!name}`` bash evaluates the value of a variable, and ``a[$(command)]`` there
-runs the command. A variable counts as read from a file if it is assigned by ``read``, ``mapfile`` or a substitution that
-reads files, or from such a variable. Only ``whole_number`` and ``wc`` return text that is safe everywhere.
+In arithmetic, in an array subscript and in ``${!name}`` bash evaluates the value of a variable, and ``a[$(command)]``
+there runs the command. A variable counts as read from a file if it is assigned by ``read``, ``mapfile`` or a
+substitution that reads files, or from such a variable. Only ``whole_number`` and ``wc`` return text that is safe
+everywhere.
 """
 
 import re
@@ -14,12 +15,13 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted([ROOT / ".ci" / "run", *ROOT.glob("scripts/*.sh"), *ROOT.glob("examples/**/*.sh")])
 
 READS = r"\$\((?:<|(?:cat|head|tail|sed|awk|grep|cut|tr|jq|python|sort|tool)\b)"
+OWN_FOLDER = r"\(dirname \"\$\{BASH_SOURCE\[0\]\}\"\)"
 NEVER = {
     "eval": r"(?<![-\w])eval\b(?!-)",
     "let": r"(?:^|[;&|]\s*)let\s",
     "a name reference": r"\b(?:declare|local|typeset)\s+-\w*n\b",
     "-v on an array": r"-v\s+\"?\w+\[",
-    "source of a computed file": r"(?:^|[;&|]\s*)(?:source|\.)\s+(?!\"?\$(?:LIB|\(dirname \"\$\{BASH_SOURCE\[0\]\}\"\))/)",
+    "source of a computed file": rf"(?:^|[;&|]\s*)(?:source|\.)\s+(?!\"?\$(?:LIB|{OWN_FOLDER})/)",
 }
 
 
@@ -85,7 +87,7 @@ def test_scripts_evaluate_no_text_from_files(path: Path) -> None:
         'IFS= read -r number <"$file"\necho "${list[number]}"',
         'while read -r name value; do\n  echo "${!name}"\ndone <"$RUN/settings"',
         'mapfile -t lines <"$file"\nfirst=$lines\nprintf -v "$first" x',
-        "length=$(awk '{ print $1 }' \"$file\")\necho \"${text:length}\"",
+        'length=$(awk \'{ print $1 }\' "$file")\necho "${text:length}"',
         'eval "$(<settings)"',
         'source "$RUN/settings"',
         '. "$RUN/settings"',
