@@ -108,8 +108,8 @@ settings() {
 # --- data: the same for all seeds and systems ---------------------------------------------------------------------------
 
 of_seed=$RUN RUN=$TABLE
-remember_data "DATA=$data" "COLUMNS=$COLUMNS" "HEADER=$HEADER" "TEST=$TEST" "VALID=$VALID" "SPLIT_SEED=$SPLIT_SEED" \
-  "CASE=$CASE" "BPE=$BPE" "UNIT=$UNIT" "LANGUAGE=$LANGUAGE"
+remember_data "DATA=$data" ${COLUMNS:+"COLUMNS=$COLUMNS"} ${HEADER:+"HEADER=$HEADER"} ${TEST:+"TEST=$TEST"} \
+  ${VALID:+"VALID=$VALID"} "SPLIT_SEED=$SPLIT_SEED" "CASE=$CASE" "BPE=$BPE" "UNIT=$UNIT" ${LANGUAGE:+"LANGUAGE=$LANGUAGE"}
 prepared='.' prepare own_pairs "${text[@]}"
 test_of_text test
 raw_test_set

@@ -122,7 +122,7 @@ remember_data() {
       python "$LIB/state.py" "$RUN/settings" "${arguments[@]}"
   ) || status=$?
   ((status == 0)) && return
-  ((status == 3)) || die "the settings of $RUN cannot be compared."
+  ((status == 3)) || die "$changes"
   die "$RUN was made with other settings ($changes): set RUN to another directory, or delete this one."
 }
 

@@ -43,13 +43,15 @@ def main(arguments: list[str] | None = None) -> int:
             args.file.parent.mkdir(parents=True, exist_ok=True)
             write_text(args.file, "".join(f"{line}\n" for line in lines))
     except (OSError, UserError) as error:
-        print(f"state: error: {_describe(error)}", file=sys.stderr)
+        print(_describe(error))
         return 2
     return 0
 
 
 def _describe(error: OSError | UserError) -> str:
-    return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+    if isinstance(error, UserError):
+        return str(error)
+    return f"{_printable(str(error.filename))} cannot be read or written ({error.strerror}): choose another place."
 
 
 def input_lines(paths: list[Path]) -> list[str]:

@@ -80,6 +80,6 @@ keep_command() {
       python "$LIB/state.py" "$folder/command" ${only_check:+--check}
   ) || status=$?
   ((status == 0)) && return
-  ((status == 3)) || die "the options of the training in $folder cannot be compared."
+  ((status == 3)) || die "$changes"
   die "$folder was begun with other options ($changes): set RUN to another directory."
 }

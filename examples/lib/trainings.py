@@ -4,8 +4,8 @@
     python examples/lib/trainings.py describe RUN SYSTEM...       # writes RUN/trainings.json
     python examples/lib/trainings.py note RUN SYSTEM...           # prints the same notes, writes nothing
 
-A training is "converged" if --patience ended it, and "cut" if anything else did. With ``--continue-with COMMAND`` a note
-is printed for each training that was cut, and stored in trainings.json. It names the command that continues the training.
+A training is "converged" if --patience ended it, and "cut" if anything else did. With ``--continue-with COMMAND`` a
+note is printed for each training that was cut, and stored in trainings.json. It names the command that continues it.
 """
 
 import argparse

@@ -126,12 +126,14 @@ def test_training_on_leaves_a_new_model_scores_and_report(walked: tuple[Path, st
         assert after[name] != before[name], name
     assert not leftover.exists()
     assert "EPOCHS=4" in (folder / "run" / "model" / "note.txt").read_text(encoding="utf-8")
-    printed = succeed(folder, EPOCHS="2", ARCH="wean_lstm")
+    printed = succeed(folder, EPOCHS="2", ARCH="wean_lstm seq2seq_lstm")
     for part in ("text", "binary data", "training seq2seq_lstm", "decoding test with seq2seq_lstm"):
         assert f"{part}: done before" in printed
     scores = json.loads((folder / "run" / "test.json").read_text(encoding="utf-8"))["systems"]
     assert {"seq2seq_lstm", "wean_lstm"} <= set(scores)
-    assert contents(folder / "run")["model/model.safetensors"] != after["model/model.safetensors"]
+    models = contents(folder / "run")
+    assert models["model-seq2seq_lstm/model.safetensors"] == after["model/model.safetensors"]
+    assert models["model/model.safetensors"] != after["model/model.safetensors"]
 
 
 def test_seeds_of_a_slurm_array_share_one_split_and_are_scored_together(tmp_path: Path) -> None:

@@ -186,6 +186,27 @@ def test_a_training_is_not_gone_on_with_other_options(run, tmp_path):
     assert len(begun(tmp_path)) == 4
 
 
+@pytest.mark.parametrize("hostile", ["a[$(touch {0})]\n", "\x1b]0;$(touch {0})\x07"])
+def test_no_file_of_a_run_directory_is_evaluated(run, tmp_path, hostile):
+    """State files with a command: the training and the decoding are repeated, changed options are refused."""
+    for name in ("bin/dict.src.txt", "text-test/test.src", "text-test/test.tgt"):
+        (tmp_path / "run" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "run" / name).write_text("a 1\n", encoding="utf-8")
+    (tmp_path / "run/text-tune").symlink_to("text-test")
+    given = {"DECODED": tmp_path / "searches", "SYSTEMS": "first", "PLAIN": 1}
+    assert run(**given).returncode == 0
+    touched = tmp_path / "touched"
+    for name in (".trained", "search.set", "search.txt", "test.search"):
+        (tmp_path / "run/first" / name).write_text(hostile.format(touched), encoding="utf-8")
+    assert run(**given).returncode == 0
+    assert len(begun(tmp_path)) == 2
+    (tmp_path / "run/first/command").write_text(hostile.format(touched), encoding="utf-8")
+    done = run(**given)
+    assert "was begun with other options" in done.stderr
+    assert "\x1b" not in done.stderr
+    assert not touched.exists()
+
+
 def test_batches_of_so_many_tokens(run, tmp_path):
     for name, flags, pairs in (("all", "", 900), ("few", "--batch-size 100", 100)):
         assert run(RUN=tmp_path / name, TOKENS=900, TRAIN_FLAGS=flags).returncode == 0
