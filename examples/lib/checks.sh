@@ -16,6 +16,8 @@ fail() {
   for log in "$@"; do
     [[ -s $log ]] || continue
     sentence=$(tail -n 50 "$log" | grep 'error: ' | tail -n 1 || true)
+    sentence=${sentence//--columns /COLUMNS=} # in the words of the recipes
+    sentence=${sentence//--header /HEADER=}
     if [[ $sentence == *": error: "* && $sentence != *Traceback* ]]; then
       die "$what failed: ${sentence#*error: } (log: $log)"
     fi
@@ -116,6 +118,8 @@ check_variables() {
         die "$name must be a number of at least 0 and below 1, such as 0.3, but is $value."
     done
   done
+  [[ -z $SBATCH || (-d $(dirname -- "$SBATCH") && ! -d $SBATCH) ]] ||
+    die "SBATCH must be a file in a folder that exists, but is $SBATCH."
   [[ $SMOKE =~ ^[01]$ ]] || die "SMOKE must be 0 or 1, but is $SMOKE."
 }
 

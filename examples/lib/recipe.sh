@@ -99,11 +99,11 @@ decay_linearly() {
 # write_state FILE: standard input -> FILE, whole or not at all, so that a full disk or a kill leaves the older one.
 write_state() {
   local part
-  if part=$(mktemp -- "$1.XXXXXX") && chmod '=rw' -- "$part" && cat >"$part" && mv -f -- "$part" "$1"; then
+  if part=$(mktemp -- "$1.XXXXXX" 2>/dev/null) && chmod '=rw' -- "$part" && cat >"$part" && mv -f -- "$part" "$1"; then
     return
   fi
   [[ -z $part ]] || rm -f -- "$part"
-  die "$1 cannot be written: make room or choose another RUN, and start the recipe again."
+  die "$1 cannot be written: make room or choose another place, and start the recipe again."
 }
 
 # remember NAME=VALUE...: the settings, the seed and the input files (`inputs`) that determine the files in $RUN. Other

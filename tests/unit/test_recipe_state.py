@@ -72,6 +72,7 @@ WHOLE = "must be a whole number of at least"
         ("DATA", "two\nlines", "DATA has a line break in its value"),
         ("RUN", "two\nlines", "RUN has a line break in its value"),
         ("SBATCH", "two\nlines", "SBATCH has a line break in its value"),
+        ("SBATCH", "/nowhere/array", "SBATCH must be a file in a folder that exists, but is /nowhere/array."),
         ("JOB", "1 a;b", "JOB is set by this recipe for its own processes"),
     ],
 )
