@@ -60,12 +60,15 @@ setup(
         "torch>=2.10",  # older versions have a hole in the safe checkpoint loader (CVE-2026-24747)
         "numpy",
         "sacremoses",
+        "regex",
         "subword-nmt",
         "sacrebleu>=2.0",
+        "regex",
         "rouge-score",
         "safetensors",
         "matplotlib",
         "jinja2",
+        "duckdb",  # reads Parquet, for preprocess/
         "tqdm",
     ],
     extras_require={

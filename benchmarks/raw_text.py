@@ -56,7 +56,7 @@ def prepare(folder: Path, pairs: int, sentences: int, updates: int) -> None:
     sizes = f"--train {pairs} --valid 100 --test {sentences}"
     shell(f"python {shlex.quote(str(ROOT / 'preprocess/synthetic_paraphrase.py'))} --output made {sizes}", folder)
     own = shlex.quote(str(ROOT / "preprocess" / "own_pairs.py"))
-    text = "--data made/train.src made/train.tgt --test 100 --valid 100 --lowercase"
+    text = "--data made/train.src made/train.tgt --test 100 --valid 100 --unit moses --lowercase"
     shell(f"python {own} {text} --output text --binarise bin", folder)
     train = ["fairseq-train", "bin", *PLUGIN, "--arch", "wean_lstm", *SIZES, "--optimizer", "adam", "--lr", "0.002"]
     train += ["--max-update", str(updates), "--save-dir", "saved", "--no-epoch-checkpoints", "--data-buffer-size", "0"]

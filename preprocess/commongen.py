@@ -8,7 +8,6 @@ tokens unless ``--unit`` asks for others. Plain {train,valid,test}.{src,tgt} are
 writes valid and test with a line for each concept set, and its sentences as .ref0, .ref1, ..., to score against.
 """
 
-import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from corpus.command import build_parser, run
 from corpus.errors import InputError
+from corpus.json_values import parse_line
 from corpus.plain import plain_files
 from corpus.preparation import Preparation
 from corpus.references import write_grouped
@@ -56,12 +56,14 @@ def read_sets(preparation: Preparation, path: Path) -> Iterator[tuple[str, list[
         InputError: naming the line that is something else.
     """
     for number, line in enumerate(preparation.lines(path), start=1):
+        _, entry, problem = parse_line(line, number)
         try:
-            entry = json.loads(line)
+            if problem:
+                raise ValueError(problem)
             concepts, sentences = entry["concept_set"].split("#"), list(entry.get("scene") or [])
             if not all(isinstance(sentence, str) for sentence in sentences):
                 raise TypeError("a sentence is no text")
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(f"line {number} of {path} is no concept set with sentences ({error}).") from error
         if preparation.options.sort_concepts:
             concepts.sort()

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from corpus.command import build_parser, run
+from corpus.dialects import Dialect, read_rows
 from corpus.errors import InputError
 from corpus.preparation import Preparation
 from corpus.references import TURK, sides, write_references
@@ -71,8 +72,7 @@ def inputs(options: Namespace) -> list[Path]:
 
 def read_matches(preparation: Preparation, path: Path, lowest: float) -> Iterator[tuple[str, str]]:
     """Yield the pairs of a match file that are similar enough."""
-    for line in preparation.lines(path):
-        cells = line.split("\t")
+    for _, cells, _ in read_rows(preparation.lines(path), Dialect("\t")):
         try:
             similarity = float(cells[2])
         except (IndexError, ValueError):

@@ -9,7 +9,6 @@ end up a pair or two smaller). A directory with {train,valid,test}.{src,tgt} is 
 ``--valid`` and ``--test`` then draw so many pairs from its splits, by the places of their lines.
 """
 
-import csv
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
@@ -20,10 +19,10 @@ from corpus.errors import InputError
 from corpus.plain import plain_files, refuse_choices, set_missing, write_plain
 from corpus.preparation import Preparation
 from corpus.sampling import Draw
+from corpus.tables import Table
 
 from wean_fairseq.text import Cleaner
 
-LONGEST_FIELD = 1 << 17  # characters: a quotation mark that is never closed ends here, and not with the file
 SIZES = {"test": 20_000, "valid": 4_000, "train": 100_000}  # pairs that are drawn from the published file
 COLUMNS = ("question1", "question2", "is_duplicate")
 
@@ -54,39 +53,21 @@ def inputs(options: Namespace) -> list[Path]:
     return [options.data]
 
 
-def read_duplicates(preparation: Preparation, path: Path, *, first: bool = False) -> Iterator[tuple[str, str]]:
+def read_duplicates(table: Table, *, first: bool = False) -> Iterator[tuple[str, str]]:
     """Yield the pairs that are marked as duplicates.
 
     Args:
-        preparation: reads the file and counts, in the ``first`` pass over the file, what is not taken.
-        path: of the published file.
-        first: whether this is that pass.
-
-    Raises:
-        InputError: if the file is not what was published.
+        table: the published file.
+        first: count, in the first pass over the file, the rows that are not taken.
     """
-    lines = preparation.lines(path, count=first)
-    header = next(lines, "")
-    delimiter = "\t" if "\t" in header else ","
-    csv.field_size_limit(LONGEST_FIELD)
-    names = header.strip().replace('"', "").split(delimiter)
-    if not set(COLUMNS) <= set(names):
-        raise InputError(f"{path} has no columns {', '.join(COLUMNS)} in its first line: is it the published file?")
-    columns = [names.index(name) for name in COLUMNS]
-    rows = csv.reader((line + "\n" for line in lines), delimiter=delimiter)
-    left_out = preparation.left_out
-    try:
-        for row in rows:
-            if len(row) != len(names) or row[columns[2]] not in ("0", "1"):
-                left_out["malformed_rows"] += first
-            elif row[columns[2]] == "0":
-                left_out["not_duplicates"] += first
-            else:
-                yield row[columns[0]], row[columns[1]]
-    except csv.Error as error:
-        raise InputError(
-            f"line {rows.line_num + 1} of {path} is no row of the table ({error}): is a quotation mark not closed?"
-        ) from error
+    left_out = table.preparation.left_out
+    for _, texts, _ in table.items(count=first):
+        if texts is None or texts[2] not in ("0", "1"):
+            left_out["malformed_rows"] += first
+        elif texts[2] == "0":
+            left_out["not_duplicates"] += first
+        else:
+            yield texts[0], texts[1]
 
 
 def build(options: Namespace, preparation: Preparation) -> None:
@@ -97,21 +78,23 @@ def build(options: Namespace, preparation: Preparation) -> None:
         return
     draw = Draw(options.seed, disjoint=options.question_disjoint, key=options.leak_key)
     uncounted = Cleaner(options.unicode)
-    for source, target in read_duplicates(preparation, options.data, first=True):
+    table = Table(preparation, options.data, columns=COLUMNS, header="yes", advice="Is it the published file?")
+    for source, target in read_duplicates(table, first=True):
         draw.add(uncounted.clean(source), uncounted.clean(target))
     if len(draw) <= sizes["valid"] + sizes["test"]:
         raise InputError(
-            f"{options.data} has {len(draw):,} duplicate pairs, but --valid and --test alone ask for "
-            f"{sizes['valid'] + sizes['test']:,}: ask for fewer."
+            f"{options.data} has {len(draw):,} duplicate pairs ({preparation.left_out['not_duplicates']:,} rows are no "
+            f"duplicates, {preparation.left_out['malformed_rows']:,} are malformed), but --valid and --test alone ask "
+            f"for {sizes['valid'] + sizes['test']:,}: ask for fewer, or check the file."
         )
     splits = draw.assign(sizes)
     preparation.left_out["not_drawn"] = splits.count("")
-    preparation.write_drawn(sizes, splits, lambda: read_duplicates(preparation, options.data))
+    preparation.write_drawn(sizes, splits, lambda: read_duplicates(table))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
-    return run(parser(), build, arguments, inputs=inputs, version="2")
+    return run(parser(), build, arguments, inputs=inputs, version="3")
 
 
 if __name__ == "__main__":

@@ -6,13 +6,13 @@
 text instead, an output a line.
 """
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from corpus.entities import restore
 from corpus.errors import InputError
+from corpus.json_values import parse_line
 from corpus.outputs import outputs_parser, rewrite_outputs
 from corpus.reading import read_lines
 
@@ -25,10 +25,7 @@ def read_entities(path: Path) -> list[dict[str, str]]:
     """
     found = []
     for number, line in enumerate(read_lines(path), start=1):
-        try:
-            names = json.loads(line)
-        except (ValueError, RecursionError):
-            names = None
+        names = parse_line(line, number).value
         if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
             raise InputError(f"line {number} of {path} is no table of entities: is it an .entities file of pwkp.py?")
         found.append(names)

@@ -15,9 +15,11 @@ import re
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from corpus.command import build_parser, run, whole_number
+from corpus.dialects import Dialect, read_rows
 from corpus.errors import InputError
 from corpus.plain import plain_files, refuse_choices, set_missing, write_plain
 from corpus.preparation import Preparation
@@ -28,6 +30,7 @@ CHOICES = {"setting": "c-dnpg", "votes": 4}  # of these pairs
 RATED_TRAIN, RATED_TEST = "Twitter_URL_Corpus_train.txt", "Twitter_URL_Corpus_test.txt"
 AUTOMATIC = "2016_Oct_10--2017_Jan_08_paraphrase.txt"
 _VOTES = re.compile(r"\(\s*([0-6])\s*,\s*6\s*\)")
+PUBLISHED = Dialect("\t")  # in which quotation marks are part of the tweets
 Pair = tuple[str, str]
 
 
@@ -59,8 +62,7 @@ def inputs(options: Namespace) -> list[Path]:
 
 def rated(preparation: Preparation, path: Path, votes: int, *, first: bool = False) -> Iterator[Pair]:
     """Yield the pairs that enough raters accepted: lines of sentence, sentence, (votes, 6), address."""
-    for line in preparation.lines(path, count=first):
-        cells = line.split("\t")
+    for _, cells, _ in read_rows(preparation.lines(path, count=first), PUBLISHED):
         found = _VOTES.fullmatch(cells[2].strip()) if len(cells) in (3, 4) else None
         if found is None:
             preparation.left_out["malformed_lines"] += first
@@ -72,12 +74,11 @@ def rated(preparation: Preparation, path: Path, votes: int, *, first: bool = Fal
 
 def automatic(preparation: Preparation, path: Path, *, first: bool = False) -> Iterator[Pair]:
     """Yield the pairs that were found automatically: lines of sentence, sentence."""
-    for line in preparation.lines(path, count=first):
-        cells = line.split("\t")
-        if len(cells) == 2:
-            yield cells[0], cells[1]
-        else:
+    for _, cells, problem in read_rows(preparation.lines(path, count=first), replace(PUBLISHED, width=2)):
+        if problem:
             preparation.left_out["malformed_lines"] += first
+        else:
+            yield cells[0], cells[1]
 
 
 def drawn(seed: int, pairs: Iterator[Pair], sizes: dict[str, int], path: Path, rest: str = "") -> list[str]:

@@ -3,8 +3,8 @@
     python preprocess/undo_text.py --prepared data/quora --generated LOG --output outputs.txt
 
 LOG is the output of fairseq-generate; ``--input`` takes plain text instead, an output a line. The manifest in
-``--prepared`` says what was done: BPE, word pieces, true-casing, Moses tokens, characters, words by jieba, and special
-symbols that were escaped. Lower-casing and normalisation cannot be undone.
+``--prepared`` says what was done: BPE, word pieces, true-casing, joiner marks, Moses tokens, characters, words by
+jieba, and special symbols that were escaped. Lower-casing and normalisation cannot be undone.
 """
 
 import sys

@@ -79,8 +79,8 @@ This page is written by `scripts/reliability.py` at the end of `make test-slow`;
 * **A training that is done stays as it is** when its command is given again: fairseq adds an update to one that
   `--max-update` has ended, and trains on after `--patience`, whose count it forgets. A command that names a checkpoint
   with `--restore-file` begins with it each time, done or not.
-* **A file under its final name is whole.** It is written under another name (`*.tmp`), synchronised and renamed. What a
-  kill leaves of it is removed when the next training starts in that folder, where the file system has locks.
+* **A file under its final name is whole.** It is written as `.wean-*.partial`, synchronised and renamed. If a
+  process is killed, the next one that writes into the folder removes its partial files, if the file system has locks.
 * **A full disk or a folder that cannot be written ends the training** with one sentence; the checkpoints stay.
 
 `examples/train_until_done.sh` starts a training again until it is done:

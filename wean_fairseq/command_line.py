@@ -30,7 +30,7 @@ def parse_args_and_arch(parser: ArgumentParser, input_args: list[str] | None = N
     """Parse a command line as fairseq does; ``--arch NAME --help`` lists the options of that arch.
 
     Raises:
-        UserError: if a name is wrong or missing.
+        UserError: if a name is wrong or missing, or a learning rate schedule lacks its length.
     """
     named = _names(sys.argv[1:] if input_args is None else input_args)
     if named.help and named.arch in ARCH_MODEL_REGISTRY and "arch" in _actions(parser):
@@ -38,7 +38,11 @@ def parse_args_and_arch(parser: ArgumentParser, input_args: list[str] | None = N
         parser.exit()
     if not named.help:
         _check(parser, named)
-    return _parse(parser, input_args, *args, **kwargs)
+    parsed = _parse(parser, input_args, *args, **kwargs)
+    values = parsed[0] if isinstance(parsed, tuple) else parsed
+    if getattr(values, "total_num_update", 0) is None:  # fairseq has no default for it
+        raise UserError(f"--lr-scheduler {values.lr_scheduler} needs --total-num-update, the updates of its schedule.")
+    return parsed
 
 
 def _names(arguments: Iterable[str]) -> Namespace:

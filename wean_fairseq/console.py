@@ -2,11 +2,16 @@
 
 import argparse
 import logging
+import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NoReturn
 
 from .errors import UserError
+
+#: Exit status of a program whose output is no longer read, as a shell reports one that SIGPIPE ended: 128 + 13.
+BROKEN_PIPE = 141
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -65,24 +70,51 @@ def configure_logging(program: str) -> None:
 
 
 def print_message(program: str, text: str) -> None:
-    """Write a line about the work itself, beside what the program prints."""
-    sys.stderr.write(f"{program}: {text}\n")
-    sys.stderr.flush()
+    """Write a line about the work itself, beside what the program prints; it is lost if standard error is closed."""
+    if sys.stderr is None:
+        return
+    with suppress(OSError):
+        sys.stderr.write(f"{program}: {text}\n")
+        sys.stderr.flush()
 
 
 def print_text(text: str) -> None:
-    """Print; characters that the terminal's encoding lacks, and lone surrogates, are shown escaped."""
+    """Print; characters that the terminal's encoding lacks, and lone surrogates, are shown escaped.
+
+    Raises:
+        UserError: if standard output is closed, or cannot be written.
+        BrokenPipeError: if the program that reads it has ended.
+    """
+    if sys.stdout is None:
+        raise UserError("standard output is closed, so the results cannot be printed; send it to a file or terminal.")
     encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    try:
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        sys.stdout.flush()
+    except OSError as error:
+        # Python writes the rest of its buffer when it exits, and would print a traceback then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise UserError(
+            f"cannot write to standard output: {error.strerror}; make room, or send it elsewhere."
+        ) from None
 
 
 def exit_status(program: str, work: Callable[[], str | None]) -> int:
-    """Run ``work`` and print the text that it returns, if any; a user's error is one sentence, and status 2."""
+    """Run ``work`` and print the text that it returns, if any.
+
+    Returns:
+        0; 2 after a user's error, which is printed in one sentence; `BROKEN_PIPE` if the reader of the text has ended.
+    """
     try:
         text = work()
+        if text:
+            try:
+                print_text(text)
+            except BrokenPipeError:
+                return BROKEN_PIPE
     except UserError as error:
         print_message(program, f"error: {error}")
         return 2
-    if text:
-        print_text(text)
     return 0

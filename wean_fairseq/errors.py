@@ -1,5 +1,6 @@
 """Errors that a user can cause and mend: one sentence saying what is wrong, what was expected and what to do."""
 
+import errno
 import os
 import re
 import sys
@@ -19,11 +20,20 @@ _OF_OPTIONS = re.compile(
 )
 
 
+# Characters that end a line, move the cursor, start a terminal's commands or change the direction of text.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """Escape control characters, so that names from files can be shown in a terminal, on one line."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
 class UserError(ValueError):
     """Shown without a traceback on the command line (see ``install_error_reports``), on one line whatever it quotes."""
 
     def __str__(self) -> str:
-        return super().__str__().replace("\r", "\\r").replace("\n", "\\n")
+        return printable(super().__str__())
 
 
 def name_some(items: Sequence[object], limit: int = 5) -> str:
@@ -63,14 +73,18 @@ def sentence_of(error: BaseException) -> str | None:
         error = error.__context__  # the trainer wraps what goes wrong while it loads a checkpoint
     if isinstance(error, UserError):
         return str(error)
-    said = " ".join(str(error).split())
+    said = printable(" ".join(str(error).split()))
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return (
+            f"the file name {printable(str(error.filename))[:60]}... is longer than the file system allows: shorten it."
+        )
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _NO_MEMORY.search(said)):
         return f"there is not enough memory ({said[:200] or 'none is left'}): make batches smaller, or allow more."
     module, function = _raised_by(error)
     if _refuses_options(error) and module in _REFUSING and _OF_OPTIONS.search(said):
         return f"{said.rstrip('.!')}."
     if isinstance(error, KeyError) and function in ("validate", "get_valid_stats"):
-        return f"--best-checkpoint-metric {error.args[0]} is nothing that a validation tells: see its line in the log."
+        return f"--best-checkpoint-metric {error.args[0]} is not a value of the validation: see its line in the log."
     torch = sys.modules.get("torch")  # a process that has not imported it is alone
     among_others = torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized()
     if among_others and isinstance(error, RuntimeError) and any(words in str(error) for words in _LOST):

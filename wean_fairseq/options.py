@@ -1,4 +1,4 @@
-"""Numbers on fairseq's command lines that it takes and then fails on, or that make it do nothing and end well."""
+"""Range checks for fairseq options whose invalid values crash late or silently do nothing."""
 
 import math
 from collections.abc import Iterable
@@ -9,20 +9,23 @@ from omegaconf import DictConfig
 from .errors import UserError
 
 _OF_TRAINING = {  # section of the configuration, option: the least value
-    ("optimization", "lr"): 0,
     ("optimization", "update_freq"): 1,
     ("optimization", "max_epoch"): 0,
     ("optimization", "max_update"): 0,
     ("optimization", "stop_time_hours"): 0,
     ("optimizer", "weight_decay"): 0,
+    ("optimization", "clip_norm"): 0,
     ("lr_scheduler", "warmup_updates"): 0,
+    ("lr_scheduler", "total_num_update"): 1,
     ("common", "log_interval"): 1,
     ("checkpoint", "save_interval"): 1,
     ("checkpoint", "save_interval_updates"): 0,
     ("dataset", "validate_interval"): 1,
     ("dataset", "validate_interval_updates"): 0,
 }
-_SIZES = ("_dim", "_size", "_layers", "_heads")  # how the names of an arch's sizes end
+_SHARES_OF_TRAINING = {("criterion", "label_smoothing")}
+_SIZES = ("_dim", "_size", "_layers", "_heads")  # ends of the names of an arch's sizes
+_SHARES = ("dropout", "layerdrop")  # ends of the names of an arch's shares
 _OF_BATCHES = {"max_sentences": ("batch-size", 1), "max_tokens": ("max-tokens", 1), "num_shards": ("num-shards", 1)}
 _OF_BATCHES |= {"num_workers": ("num-workers", 0), "shard_id": ("shard-id", 0), "data_buffer_size": ("buffer-size", 0)}
 _OF_GENERATION = {
@@ -42,6 +45,13 @@ def check_training(cfg: Any) -> None:
     """Refuse what no training can be done with; raises ``UserError``, naming the option."""
     for (section, name), least in _OF_TRAINING.items():
         _check(name.replace("_", "-"), _values(getattr(cfg.get(section), name, None)), least)
+    for section, name in _SHARES_OF_TRAINING:
+        _check_share(name, getattr(cfg.get(section), name, None))
+    for rate in _values(getattr(cfg.get("optimization"), "lr", None)):
+        if not 0 < rate < math.inf:
+            raise UserError(f"--lr must be a finite number above 0, but is {rate}.")
+    if getattr(cfg.get("dataset"), "num_shards", 1) != 1 or getattr(cfg.get("dataset"), "shard_id", 0) != 0:
+        raise UserError("--num-shards and --shard-id are for fairseq-generate: a training divides its data by itself.")
     betas = str(getattr(cfg.get("optimizer"), "adam_betas", "(0.9, 0.999)")).strip("([])").split(",")
     try:
         fine = len(betas) == 2 and all(0 <= float(beta) < 1 for beta in betas)
@@ -52,12 +62,14 @@ def check_training(cfg: Any) -> None:
 
 
 def check_model(cfg: Any) -> None:
-    """Refuse negative sizes, which torch takes for none or ends at; raises ``UserError``, naming the option."""
+    """Refuse negative sizes, and dropout of 1 or more; raises ``UserError``, naming the option."""
     options = cfg if isinstance(cfg, DictConfig) else vars(cfg)
     for name in options:
         value = options[name]
         if str(name).endswith(_SIZES) and isinstance(value, int):
             _check(str(name).replace("_", "-"), [value], 0)
+        if str(name).endswith(_SHARES):
+            _check_share(str(name), value)
 
 
 def check_batches(given: dict[str, Any]) -> None:
@@ -87,6 +99,11 @@ def _values(value: Any) -> Iterable[Any]:
     if value is None:
         return ()
     return (value,) if isinstance(value, int | float) else value
+
+
+def _check_share(name: str, value: Any) -> None:
+    if isinstance(value, int | float) and not 0 <= value < 1:
+        raise UserError(f"--{name.replace('_', '-')} must be at least 0 and below 1, but is {value}.")
 
 
 def _check(option: str, values: Iterable[Any], least: float, finite: bool = True) -> None:

@@ -10,16 +10,16 @@ from pathlib import Path
 
 from corpus.errors import InputError
 from wean_fairseq.optional import import_optional
+from wean_fairseq.text.casing import cased_words
 from wean_fairseq.text.steps import Step
 
 
 def learn_truecaser(lines: Iterable[str], path: Path) -> None:
-    """Write a Moses true-casing model: each word with the forms it was seen in, not at the start of a sentence."""
-    learner = import_optional("sacremoses").MosesTruecaser()
+    """Write the forms of each word inside of sentences and their counts, in the format of a Moses true-casing model."""
     forms: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for line in lines:
-        for lower, form, weight in learner.learn_truecase_weights(line.split()):
-            forms[lower][form] += weight
+        for form in cased_words(line):
+            forms[form.lower()][form] += 1
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for counts in forms.values():
             total = sum(counts.values())

@@ -5,7 +5,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -68,6 +68,11 @@ class Preparation:
     def clean(self, line: str) -> str:
         """One line of a source file, fit for the leak check: clean, lower-cased; not yet cut into tokens."""
         return self.text.clean(line)
+
+    def cut(self, clean: str) -> str:
+        """The tokens of a clean line; where its case is learnt first, the line itself, which ``finish`` cuts."""
+        is_cut_later = self.options.truecase and (self.options.unit != "wordpiece" or self.text.cut(clean))
+        return clean if is_cut_later else self.text.cut(clean)
 
     def hold_out(self, name: str, sentences: Iterable[str]) -> None:
         """Sentences of a test set that is not written here: training pairs are compared with them too."""
@@ -140,9 +145,20 @@ class Preparation:
 
     def _learnt(self) -> Iterator[tuple[Callable[..., None], Callable[[Path], steps.Step], str]]:
         if self.options.truecase:
-            yield learnt.learn_truecaser, steps.truecaser, TRUECASE_MODEL
+            yield learnt.learn_truecaser, self._cut_cased, TRUECASE_MODEL
         if self.options.bpe:
-            yield lambda lines, path: learnt.learn_bpe(lines, path, self.options.bpe), steps.bpe, BPE_CODES
+            mark = self.text.settings.mark
+
+            def learn(lines: Iterable[str], path: Path) -> None:
+                learnt.learn_bpe((line.replace(mark, "") for line in lines), path, self.options.bpe)
+
+            yield learn, lambda path: steps.bpe(path, mark), BPE_CODES
+
+    def _cut_cased(self, model: Path) -> steps.Step:
+        """The step from clean lines to tokens in the case of a model that was learnt."""
+        text = Text(replace(self.text.settings, bpe=False), model.parent, self.options.wordpiece_vocab)
+        text.cleaner = self.cleaner
+        return text.cut
 
 
 def _settings(options: Any) -> TextSettings:
@@ -177,8 +193,8 @@ class Looks:
         """Remarks for the user."""
         lines, settings = self.counts["lines"], self.settings
         if settings.unit == "words" and 3 * self.counts["glued"] > lines:
-            yield "punctuation is glued to words in many lines, so that each is another word: --unit moses parts them"
-        cased = not (settings.lowercase or settings.truecase) and settings.unit in ("words", "moses")
+            yield "punctuation is glued to words in many lines, so that each is another word: --unit joiner parts them"
+        cased = not (settings.lowercase or settings.truecase) and settings.unit in ("words", "joiner", "moses")
         if cased and 2 * self.counts["capital"] > lines:
             yield 'most lines begin with a capital, so that "The" and "the" are two words: --truecase or --lowercase'
 
@@ -205,12 +221,13 @@ class PairWriter:
                 return
             yield item
 
-    def add(self, *lines: str, beside: Sequence[str] = (), where: str = "") -> bool:
+    def add(self, *lines: str, beside: Sequence[str] = (), references: Sequence[str] = (), where: str = "") -> bool:
         """Clean, check and write one line of each side; whether it was written.
 
         Args:
             lines: the source, then its target or references.
             beside: what goes into the files beside them, as it is.
+            references: further targets, which are not written but compared with training pairs.
             where: the place of the pair in the input: with it, an empty side is refused instead of left out.
 
         Raises:
@@ -219,14 +236,15 @@ class PairWriter:
         preparation = self.preparation
         clean = [preparation.clean(line) for line in lines]
         preparation.looks.count_line(clean[0])
-        tokens = [preparation.text.cut(line) for line in clean]
+        tokens = [preparation.cut(line) for line in clean]
         if not all(tokens):
             if where:
                 raise InputError(f"{where} is empty on {'the target' if tokens[0] else 'the source'} side.")
             self.split.drop("empty_side")
             return False
         if self.held_out:
-            preparation.leaks.hold_out(self.split.name, clean[0], clean[1:])
+            further = [preparation.clean(line) for line in references if line.strip()]
+            preparation.leaks.hold_out(self.split.name, clean[0], clean[1:] + further)
         elif preparation.leaks.leaks(self.split.name, clean[0], clean[1:]):
             self.split.drop("leak")
             return False

@@ -1,11 +1,12 @@
 """Reading text files line by line: memory does not grow with the file, and what is wrong is named with its line."""
 
+import codecs
 import gzip
 import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -18,6 +19,24 @@ from corpus.errors import InputError
 LONGEST_LINE = 1 << 26  # bytes: 64 MiB without a line end is no text file with a sentence a line
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _EVERY = 2000  # lines between two updates of the progress bar
+_BLOCK = 1 << 16  # bytes that are read at once
+# How files begin that are no text, and what to do with them.
+_NO_TEXT = {
+    b"\xff\xfe": "is UTF-16: convert it to UTF-8 (iconv -f UTF-16 -t UTF-8, or save it as UTF-8)",
+    b"\xfe\xff": "is UTF-16: convert it to UTF-8 (iconv -f UTF-16 -t UTF-8, or save it as UTF-8)",
+    b"PK\x03\x04": "is an archive: unpack it, and name a file that was in it",
+    b"\xd0\xcf\x11\xe0": "is an Office file: save its sheet as CSV UTF-8",
+    b"BZh": "is packed with bzip2: unpack it",
+    b"\xfd7zXZ": "is packed with xz: unpack it",
+    b"\x28\xb5\x2f\xfd": "is packed with zstd: unpack it",
+    b"7z\xbc\xaf": "is an archive: unpack it, and name a file that was in it",
+    b"Rar!": "is an archive: unpack it, and name a file that was in it",
+    b"PAR1": "is Parquet: only own_pairs.py and quora.py read that",
+    b"ARROW1": "is an Arrow file: save the table as CSV, JSON lines or Parquet",
+    b"\xff\xff\xff\xff": "is an Arrow file: save the table as CSV, JSON lines or Parquet",
+    b"SQLite format 3": "is an SQLite database: export the table as CSV",
+    b"%PDF": "is a PDF: copy its text into a text file",
+}
 
 
 def read_lines(path: Path, counts: Counter[str] | None = None, replace_bad: bool = False) -> Iterator[str]:
@@ -32,15 +51,62 @@ def read_lines(path: Path, counts: Counter[str] | None = None, replace_bad: bool
         InputError: if the file is missing or a line of it cannot be used.
     """
     counts = Counter() if counts is None else counts
+    with _opened(path) as (file, lines), _bar(path) as bar:
+        for number, raw in enumerate(iter(partial(lines.readline, LONGEST_LINE), b""), start=1):
+            if number == 1:
+                _refuse_other_formats(raw, path)
+            if number % _EVERY == 0:
+                bar.update(file.tell() - bar.n)
+            if number > 1 or raw != _BYTE_ORDER_MARK:  # which alone is no line
+                yield _decode(raw, number, path, counts, replace_bad)
+
+
+def read_blocks(path: Path, counts: Counter[str] | None = None, replace_bad: bool = False) -> Iterator[str]:
+    """Yield the text of a UTF-8 file in blocks, as ``read_lines`` yields lines, for text that may be one long line.
+
+    Raises:
+        InputError: if the file is missing or a byte of it cannot be used.
+    """
+    counts = Counter() if counts is None else counts
+    decoder = codecs.getincrementaldecoder("utf-8")("replace" if replace_bad else "strict")
+    line = 1
+    with _opened(path) as (file, blocks), _bar(path) as bar:
+        for number, raw in enumerate(iter(partial(blocks.read, _BLOCK), b""), start=1):
+            start = 0
+            if number == 1:
+                _refuse_other_formats(raw, path)
+                if raw.startswith(_BYTE_ORDER_MARK):
+                    counts["byte_order_marks"] += 1
+                    start = len(_BYTE_ORDER_MARK)
+            try:
+                yield decoder.decode(raw[start:])
+            except UnicodeDecodeError as error:
+                line += raw.count(b"\n", 0, start + error.start)
+                raise _bad_utf8(line, path, error) from error
+            line += raw.count(b"\n")
+            bar.update(file.tell() - bar.n)
+        try:
+            yield decoder.decode(b"", final=True)
+        except UnicodeDecodeError as error:
+            raise _bad_utf8(line, path, error) from error
+
+
+def read_beginning(path: Path, size: int = 4096) -> bytes:
+    """Return the first bytes of a file, unpacked if it is gzipped.
+
+    Raises:
+        InputError: if the file cannot be read.
+    """
+    with _opened(path) as (_, unpacked):
+        return unpacked.read(size)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Open a file; yield it, for its position, and its unpacked content. Problems become ``InputError``."""
     try:
-        with path.open("rb") as file, closing(_unpacked(file)) as lines, _bar(path) as bar:
-            for number, raw in enumerate(iter(partial(lines.readline, LONGEST_LINE), b""), start=1):
-                if number == 1 and _begins_archive(raw):
-                    raise InputError(f"{path} is an archive: unpack it, and name a file that was in it.")
-                if number % _EVERY == 0:
-                    bar.update(file.tell() - bar.n)
-                if number > 1 or raw != _BYTE_ORDER_MARK:  # which alone is no line
-                    yield _decode(raw, number, path, counts, replace_bad)
+        with path.open("rb") as file, closing(_unpacked(file)) as content:
+            yield file, content
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"cannot unpack {path}: {error}.") from error
     except OSError as error:
@@ -54,9 +120,17 @@ def _unpacked(file: BinaryIO) -> BinaryIO:
     return cast(BinaryIO, gzip.GzipFile(fileobj=file)) if magic == b"\x1f\x8b" else file
 
 
-def _begins_archive(raw: bytes) -> bool:
-    """Whether a file's first line is that of a tar, whose first entry may be a text, or of a zip file."""
-    return raw[257:262] == b"ustar" or raw.startswith(b"PK\x03\x04")
+def _refuse_other_formats(beginning: bytes, path: Path) -> None:
+    """Raise ``InputError`` if a file begins as a format that is no text, such as a workbook of Excel, UTF-16 or tar."""
+    if beginning[257:262] == b"ustar":  # whose first entry may be a text
+        raise InputError(f"{path} is an archive: unpack it, and name a file that was in it.")
+    if beginning.startswith(b"PK\x03\x04") and b"[Content_Types].xml" in read_beginning(path):
+        raise InputError(f"{path} is a workbook of Excel: save its sheet as CSV UTF-8, and name that file.")
+    for magic, remark in _NO_TEXT.items():
+        if beginning.startswith(magic):
+            raise InputError(f"{path} {remark}.")
+    if 3 * beginning[:64].count(0) > len(beginning[:64]) > 12:
+        raise InputError(f"{path} has zero bytes, as UTF-16 without a byte order mark has: convert it to UTF-8.")
 
 
 def _bar(path: Path) -> "tqdm[NoReturn]":
@@ -81,11 +155,13 @@ def _decode(raw: bytes, number: int, path: Path, counts: Counter[str], replace_b
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         if not replace_bad:
-            raise InputError(
-                f"line {number} of {path} is not UTF-8 ({error.reason}): convert it, or pass --bad-utf8 replace."
-            ) from error
+            raise _bad_utf8(number, path, error) from error
         counts["lines_of_bad_utf8"] += 1
         return raw.decode("utf-8", errors="replace")
+
+
+def _bad_utf8(line: int, path: Path, error: UnicodeDecodeError) -> InputError:
+    return InputError(f"line {line} of {path} is not UTF-8 ({error.reason}): convert it, or pass --bad-utf8 replace.")
 
 
 def read_aligned(

@@ -1,11 +1,11 @@
 """Drawing splits from one file, by the digests of the pairs and the seed.
 
-Neither the order of the lines, nor the machine, nor the version of Python matters. A few bytes a pair are kept.
+Neither the order of the lines, nor the machine, nor the version of Python matters. Some 100 bytes per pair are kept.
 """
 
 import hashlib
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -28,8 +28,7 @@ class Draw:
         self._ranks = array("Q")
         self._disjoint = disjoint
         self._same = key
-        self._numbers: dict[bytes, int] = {}  # digest of a sentence -> its number, if disjoint
-        self._links = array("l")  # the numbers of each pair's sentences
+        self._sentences = array("Q")  # digests of each pair's sentences, if disjoint
 
     def __len__(self) -> int:
         return len(self._ranks)
@@ -41,7 +40,7 @@ class Draw:
         self._ranks.append(int.from_bytes(rank, "big"))
         if self._disjoint:
             for sentence in (source, target):
-                self._links.append(self._numbers.setdefault(digest(sentence, self._same), len(self._numbers)))
+                self._sentences.append(int.from_bytes(digest(sentence, self._same)[:8], "big"))
 
     def assign(self, sizes: Mapping[str, int], rest: str = NO_SPLIT) -> list[str]:
         """The split of every pair in the order they were added.
@@ -51,10 +50,12 @@ class Draw:
             rest: the split of all others, or none.
         """
         ranks = np.frombuffer(self._ranks, dtype=np.uint64)
-        groups = self._groups(ranks) if self._disjoint else np.argsort(ranks, kind="stable")[:, None]
+        groups = self._groups(ranks) if self._disjoint else iter(np.argsort(ranks, kind="stable")[:, None])
         splits = [rest] * len(ranks)
         free = dict(sizes)
         for group in groups:
+            if not any(free.values()):
+                break
             for name, places in free.items():
                 if len(group) <= places:
                     free[name] -= len(group)
@@ -63,15 +64,19 @@ class Draw:
                     break
         return splits
 
-    def _groups(self, ranks: "np.ndarray") -> list[list[int]]:
-        """The connected components in random order: by the sum of their ranks, so that their size does not matter."""
+    def _groups(self, ranks: "np.ndarray") -> "Iterator[np.ndarray]":
+        """Yield the connected components in random order: by the sum of their ranks, so that size does not matter."""
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components
 
-        links = np.array(self._links).reshape(-1, 2).T
-        graph = coo_array((np.ones(len(ranks)), links), shape=(len(self._numbers), len(self._numbers)))
+        digests, numbers = np.unique(np.frombuffer(self._sentences, dtype=np.uint64), return_inverse=True)
+        links = numbers.astype(np.int32).reshape(-1, 2).T
+        graph = coo_array((np.ones(len(ranks), dtype=np.int8), tuple(links)), shape=(len(digests), len(digests)))
         _, components = connected_components(graph, directed=False)
-        members: dict[int, list[int]] = {}
-        for index, component in enumerate(components[links[0]].tolist()):
-            members.setdefault(component, []).append(index)
-        return sorted(members.values(), key=lambda group: int(ranks[group].sum()))  # which wraps around at 2 ** 64
+        of_pair = components[links[0]]
+        members = np.argsort(of_pair, kind="stable")
+        starts = np.flatnonzero(np.diff(of_pair[members], prepend=-1))
+        sums = np.add.reduceat(ranks[members], starts)  # which wraps around at 2 ** 64
+        ends = np.append(starts[1:], len(members))
+        for group in np.argsort(sums, kind="stable"):
+            yield members[starts[group] : ends[group]]

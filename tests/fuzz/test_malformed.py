@@ -72,7 +72,10 @@ OF_TRAINING = """
 --length-policy truncate | --length-policy nope | --oov-slots -2 | --distributed-world-size 0 | --train-subset nope
 --valid-subset nope | --best-checkpoint-metric nope --max-update 1 | --lr-scheduler pass_through | --optimizer nope
 --arch nope | --criterion nope | --data-buffer-size -1 | --restore-file nope.pt | --finetune-from-model nope.pt
---query-score nope | --lr-scheduler inverse_sqrt --warmup-updates -5 | --skip-what 1
+--query-score nope | --lr-scheduler inverse_sqrt --warmup-updates -5 | --skip-what 1 | --lr 0 | --lr 0.1,0 | --lr inf
+--lr-scheduler polynomial_decay --total-num-update 0 | --lr-scheduler polynomial_decay | --clip-norm -1 | --dropout 1
+--criterion model_loss --label-smoothing 2 | --criterion label_smoothed_cross_entropy --label-smoothing 2
+--criterion label_smoothed_cross_entropy --label-smoothing nan | --num-shards 2 | --shard-id 1
 """
 OF_GENERATION = """
 --beam 0 | --beam -1 | --nbest 0 | --batch-size 0 | --max-tokens 0 | --max-tokens -1 | --max-len-a -5 | --max-len-b -1

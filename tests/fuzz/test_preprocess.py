@@ -12,6 +12,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.fuzz.text import LONGEST, assert_one_sentence, attempt, budgets, call, damaged, files, paragraphs
+from wean_fairseq.text import steps
 
 
 def run_script(name: str, *arguments: object) -> tuple[int, str, str]:
@@ -69,7 +70,7 @@ def test_what_is_no_text_or_no_pair_is_refused(examples, reliability):
     attempt(examples, reliability, check, lines=paragraphs(), drawn=st.data(), harm=harm)
 
 
-UNDO = [{}, {"bpe": 5}, {"truecase": True}, *({"unit": unit} for unit in ("characters", "jieba", "wordpiece", "moses"))]
+UNDO = [{}, {"bpe": 5}, {"truecase": True}, *({"unit": unit} for unit in steps.UNITS)]
 
 
 @budgets(12, 1000)

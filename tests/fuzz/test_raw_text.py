@@ -19,7 +19,8 @@ def load(folder: Path, source: bytes, target: bytes) -> ParaphraseTask:
         make_dictionary(9).save(str(folder / f"dict.{side}.txt"))
         (folder / f"test.src-tgt.{side}").write_bytes(content)
     cfg = ParaphraseConfig(data=str(folder), source_lang="src", target_lang="tgt", train_subset="train")
-    cfg.keep_empty_lines, cfg.dataset_impl, cfg.required_seq_len_multiple = True, "raw", 1
+    cfg.keep_empty_lines, cfg.dataset_impl = True, "raw"
+    cfg.required_seq_len_multiple, cfg.num_shards, cfg.shard_id = 1, 1, 0
     task = ParaphraseTask.setup_task(cfg)
     task.load_dataset("test")
     return task

@@ -51,7 +51,7 @@ def dataset(pairs: int, text: int) -> LanguagePairDataset:
 
 def shards(options: dict[str, Any], epoch: int) -> list[epoch_batches.EpochBatches]:
     """The epoch's batches as each process's trainer has them."""
-    cfg = ParaphraseConfig(data=".", train_subset="train", required_seq_len_multiple=1)
+    cfg = ParaphraseConfig(data=".", train_subset="train", required_seq_len_multiple=1, num_shards=1, shard_id=0)
     task = ParaphraseTask(cfg, make_dictionary(), make_dictionary())
     data = dataset(options["pairs"], options["text"])
     task.datasets["train"] = data

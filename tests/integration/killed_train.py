@@ -31,7 +31,7 @@ def look(folder: Path) -> dict[str, list[str]]:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         if f"{digest}  {path.name}" not in lines or not zipfile.is_zipfile(path) or zipfile.ZipFile(path).testzip():
             partial.append(path.name)
-    return {"partial": partial, "unfinished": sorted(path.name for path in folder.glob("*.tmp"))}
+    return {"partial": partial, "unfinished": sorted(path.name for path in folder.glob(".wean-*"))}
 
 
 def appearances(folder: Path, pattern: str) -> Callable[[], int]:
@@ -56,7 +56,7 @@ def wait_for_moment(folder: Path, chance: random.Random) -> str:
     kind = chance.choices(("any time", "writing", "written"), (1, 2, 1))[0]
     until = time.monotonic() + (chance.uniform(0, STARTING) if kind == "any time" else PATIENCE)
     wanted = {"any time": 2, "writing": chance.randint(1, 12), "written": chance.randint(1, 3)}[kind]
-    count = appearances(folder, "*.tmp" if kind == "writing" else WHOLE)
+    count = appearances(folder, ".wean-*" if kind == "writing" else WHOLE)
     while time.monotonic() < until and count() < wanted:
         time.sleep(0.0005)
     time.sleep(chance.uniform(0, {"any time": 0, "writing": 0.01, "written": 0.3}[kind]))

@@ -41,12 +41,12 @@ def go_on(data: Path, folder: Path, *arguments: object, **kwargs: object) -> Res
 def test_a_training_goes_on_from_the_checkpoint_that_is_intact_and_says_so(data: Path, folder: Path) -> None:
     last = folder / "checkpoint_last.pt"
     last.write_bytes(last.read_bytes()[:-4000])
-    (folder / "checkpoint_1_30.pt.tmp").write_bytes(b"what a killed training leaves")
+    (folder / ".wean-0123456789abcdef.partial").write_bytes(b"what a killed training leaves")
     result = go_on(data, folder)
     said = result.out + result.err
     assert re.search(r"WARNING.*GOING ON FROM AN OLDER CHECKPOINT: .*checkpoint_last\.pt has changed since", said)
     assert re.search(rf"Loaded checkpoint {folder}/checkpoint_best\.pt \(epoch \d+ @ \d\d+ updates\)", said)
-    assert not list(folder.glob("*.tmp"))
+    assert not list(folder.glob(".wean-*"))
     assert last.read_bytes() == (folder / "checkpoint_best.pt").read_bytes()  # it is done: no other one will be written
 
 

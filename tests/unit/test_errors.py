@@ -6,7 +6,7 @@ from fairseq import search
 from fairseq.data import Dictionary, data_utils
 
 from tests.model_contract import make_dictionary
-from wean_fairseq.errors import UserError, sentence_of
+from wean_fairseq.errors import UserError, printable, sentence_of
 
 
 def raised(call, *arguments) -> BaseException:
@@ -68,3 +68,21 @@ def test_a_users_error_is_its_sentence_where_the_trainer_has_wrapped_it():
 
 def test_a_sentence_stays_on_one_line_whatever_it_quotes():
     assert str(UserError("a\r\nb is no name.")) == "a\\r\\nb is no name."
+
+
+@pytest.mark.parametrize(
+    "sign", ["\x1b", "\x07", "\x9b", "\r", "\n", "\x00", "\x7f", "\u2028", "\u202e", "\u2066", "\udcff"]
+)
+def test_control_characters_of_names_are_escaped(sign):
+    """A file or parameter name such as ``ESC ] 0 ; title BEL`` would give commands to the terminal."""
+    said = str(UserError(f"there is no file a{sign}b"))
+    assert sign not in said and said == f"there is no file a{sign.encode('unicode_escape').decode()}b"
+
+
+def test_other_characters_of_names_stay():
+    assert printable("naïve 北京 \u00a0'\\' 👩‍🔬") == "naïve 北京 \u00a0'\\' 👩‍🔬"
+
+
+def test_a_name_that_is_too_long_is_a_sentence(tmp_path):
+    error = raised((tmp_path / ("n" * 300)).is_file)
+    assert "is longer than the file system allows: shorten it." in str(sentence_of(error))

@@ -1,11 +1,13 @@
 """The parts of the benchmarks on several processes and on data, at toy size. Nothing here measures time."""
 
+import csv
 import importlib
 import json
 import sys
 from argparse import Namespace
 from dataclasses import replace
 
+import duckdb
 import pytest
 import torch
 from fairseq.data import indexed_dataset
@@ -158,6 +160,20 @@ def test_generated_text_has_the_lines_lengths_and_frequencies_asked_for(data_pat
     assert set(words) == {f"w{number}" for number in range(50)}
 
 
+def test_every_table_has_the_pairs_of_the_text(data_path, tmp_path):
+    """Read again by csv, json and DuckDB."""
+    data_path.write_text(tmp_path, pairs=30, words=50)
+    paths = data_path.write_tables(tmp_path)
+    with paths["csv"].open(newline="", encoding="utf-8") as file:
+        rows = [(row["source"], row["target"]) for row in csv.DictReader(file)]
+    objects = [json.loads(line) for line in paths["jsonl"].read_text().splitlines()]
+    assert [(row["source"], row["target"]) for row in objects] == rows
+    assert duckdb.sql(f"SELECT source, target FROM '{paths['parquet']}'").fetchall() == rows
+    plain = [source.replace(' "and", ', " ") for source, _ in rows]
+    assert plain == (tmp_path / "train.src").read_text().splitlines()
+    assert sum('"' in source for source, _ in rows) == 10
+
+
 def test_a_preparation_that_fails_is_an_error_with_its_own_words(data_path):
     row = data_path.prepare([sys.executable, "-c", "import time; time.sleep(0.5)"], pairs=100)
     assert row["wall_s"] >= 0.5  # seconds, to one decimal
@@ -205,15 +221,22 @@ def test_the_share_has_the_batch_and_its_part_of_the_epoch(data_path):
 
 
 @pytest.mark.parametrize(
-    ("share", "same", "words", "status"),
-    [(0.019, True, [], 0), (0.021, True, [], 1), (0.019, False, [], 1), (0.021, True, ["--quick"], 0)],
+    ("share", "same", "peak", "words", "status"),
+    [
+        (0.019, True, 299, [], 0),
+        (0.021, True, 299, [], 1),
+        (0.019, False, 299, [], 1),
+        (0.019, True, 301, [], 1),
+        (0.021, True, 301, ["--quick"], 0),
+    ],
 )
-def test_a_broken_limit_is_the_exit_status(data_path, monkeypatch, tmp_path, share, same, words, status):
-    prepared = dict.fromkeys(("pairs", "cpu_s", "wall_s", "pairs_per_s", "pairs_per_cpu_s", "peak_mib"), 1000)
+def test_a_broken_limit_is_the_exit_status(data_path, monkeypatch, tmp_path, share, same, peak, words, status):
+    prepared = dict.fromkeys(("pairs", "cpu_s", "wall_s", "pairs_per_s", "pairs_per_cpu_s", "peak_mib"), peak)
     row = {"start_s": 1.0, "epoch_s": 1.0, "batches": 10, "wall_ms": 1.0, "cpu_ms": 1.0, "share": share}
     loading = {**dict.fromkeys(data_path.TASKS, row), data_path.STEP.name: {"wall_ms": 500.0}}
     small = {**loading, "paraphrase": row | {"share": 0.001}}
     monkeypatch.setattr(data_path, "write_text", lambda *args: [])
+    monkeypatch.setattr(data_path, "write_tables", lambda folder: dict.fromkeys(data_path.TABLES, folder))
     monkeypatch.setattr(data_path, "prepare", lambda *args: prepared)
     monkeypatch.setattr(data_path, "same_files", lambda *args: same)
     monkeypatch.setattr(
@@ -223,6 +246,7 @@ def test_a_broken_limit_is_the_exit_status(data_path, monkeypatch, tmp_path, sha
     text = (tmp_path / "data_path.md").read_text()
     assert all(f"| paraphrase | 1.0 | 1.0 | 1.0 | 1.0 | {value:.2%} |" in text for value in (0.001, share))
     assert "Limit: 2%." in text
+    assert "Limit: 300 MiB." in text
     assert ("DIFFERENT files" in text) == (not same)
 
 

@@ -6,7 +6,6 @@ names are the same.
 """
 
 import json
-import shutil
 from argparse import Namespace
 from dataclasses import asdict
 from functools import partial
@@ -18,14 +17,16 @@ from fairseq.data import data_utils
 from fairseq.dataclass.configs import GenerationConfig
 
 from ..errors import UserError
-from ..storage.files import copy_into, read_regular, sha256_of, write_text, write_whole
+from ..storage.files import copy_into, read_json, read_regular, sha256_of, whole_folder, write_text, write_whole
+from ..storage.manifest import NAME as CHECKSUMS
 from ..storage.manifest import Damaged, Manifest, check_file
 from ..text.settings import EXAMPLE, Text, prepared_text, settings_of
 from . import dictionaries
 from .reading import check_members, checked_options, read_checkpoint, same_tensors
-from .search import kept_search
+from .search import TASK_OPTIONS, kept_search
 
 WEIGHTS, CONFIG, TEXT, NOTE = "model.safetensors", "config.json", "text.json", "note.txt"
+FORMAT = 1  # of the configuration
 _ADVICE = "export the model again"
 _KEPT = ("task", "model", "criterion", "generation")  # of the configuration: the rest is about how it was trained
 
@@ -53,7 +54,7 @@ def export(
         data: directory of the dictionaries; ``None`` = where they were in training.
         text: directory that a script of ``preprocess/`` wrote the training text to; ``None`` = as the data says.
         search: how to search, in place of what the checkpoint and the file beside it say: generation options by name,
-            and search_preset.
+            search_preset and essay_length.
         ctranslate2: write ``folder``/ctranslate2 as well, for that library.
         example: write a sentence of the validation data to example.txt, where the text is known.
         note: text for note.txt, such as that the training had not converged.
@@ -66,10 +67,8 @@ def export(
             has no such model.
     """
     folder = Path(folder).resolve()
-    partial = folder.with_name(f"{folder.name}.tmp")
-    for path in (folder, partial):
-        if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-            raise UserError(f"{path} is a file or has files already: delete it, or choose another directory.")
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UserError(f"{folder} is a file or has files already: delete it, or choose another directory.")
     state = read_checkpoint(checkpoint)
     cfg = state["cfg"] or {}
     complete = isinstance(cfg.get("task"), dict) and isinstance(cfg.get("model"), dict | Namespace)
@@ -81,27 +80,25 @@ def export(
     sources = _dictionary_files(task_cfg, data, state, str(checkpoint))
     prepared = prepared_text(data, text)
     search = kept_search(checkpoint) | (search or {})
-    if "search_preset" in search:  # an option of the task
-        task_cfg["search_preset"] = search.pop("search_preset")
+    if "essay_length" in search and task_cfg.get("_name") != "topic_essay":
+        raise UserError(f"--essay-length is for models of the task topic_essay, and {checkpoint} is not: leave it out.")
+    task_cfg |= {name: search.pop(name) for name in TASK_OPTIONS if name in search}
     if search:
         cfg["generation"] = {**(cfg.get("generation") or asdict(GenerationConfig())), **search}
     try:
-        partial.mkdir(parents=True, exist_ok=True)
-        if prepared is not None:
-            sources += prepared.files
-            write_text(partial / TEXT, json.dumps(asdict(prepared.settings), indent=2, ensure_ascii=False) + "\n")
-            if example and prepared.example:
-                write_text(partial / EXAMPLE, f"{prepared.example}\n")
-        if note:
-            write_text(partial / NOTE, f"{note}\n")
-        _write(state, sources, partial)
-        if ctranslate2:
-            _convert(partial)
-        partial.replace(folder)
+        with whole_folder(folder) as partial:
+            if prepared is not None:
+                sources += prepared.files
+                write_text(partial / TEXT, json.dumps(asdict(prepared.settings), indent=2, ensure_ascii=False) + "\n")
+                if example and prepared.example:
+                    write_text(partial / EXAMPLE, f"{prepared.example}\n")
+            if note:
+                write_text(partial / NOTE, f"{note}\n")
+            _write(state, sources, partial)
+            if ctranslate2:
+                _convert(partial)
     except OSError as error:
         raise UserError(f"{folder} cannot be written ({error.strerror}): choose another directory.") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return prepared is not None
 
 
@@ -117,7 +114,7 @@ def _write(state: dict[str, Any], files: list[Path], folder: Path) -> None:
         cfg["model"] = _options_of_old_arch(state["cfg"])
     history = [{**entry, "lr_scheduler_state": {}} for entry in state["optimizer_history"]]
     config = {
-        "format": 1,
+        "format": FORMAT,
         "cfg": cfg,
         "same_as": same_as,
         "optimizer_history": history,
@@ -190,7 +187,7 @@ def read_exported_text(path: str | Path) -> Text | None:
         return None
     check_file(folder / TEXT, _ADVICE)
     try:
-        settings = settings_of(json.loads(read_regular(folder / TEXT)), folder / TEXT)
+        settings = settings_of(read_json(folder / TEXT), folder / TEXT)
     except (OSError, ValueError, RecursionError, AttributeError) as error:
         if isinstance(error, UserError):
             raise
@@ -210,17 +207,26 @@ def read_export(path: str | Path) -> dict[str, Any]:
         UserError: if it is not there.
     """
     from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    from safetensors.torch import load, load_file
 
     weights = Path(path) / WEIGHTS if Path(path).is_dir() else Path(path)
     config_file = weights.with_name(CONFIG)
     for file in (weights, config_file):
         if not file.is_file():
             raise UserError(f"there is no {file}: name a directory that wean-export wrote.")
-        check_file(file, _ADVICE)
+    for name in Manifest(weights.parent).digests:
+        if Path(name).name != name or not (weights.parent / name).is_file():
+            raise Damaged(f"{weights.parent} has lost {name}, which is in its {CHECKSUMS}: {_ADVICE}.")
+        check_file(weights.parent / name, _ADVICE)
     try:
-        config = json.loads(read_regular(config_file))
-        model = load_file(weights)
+        config = read_json(config_file)
+        if config["format"] != FORMAT:
+            raise UserError(
+                f"{config_file} has the format {config['format']!r}, and this version of wean_fairseq reads {FORMAT}: "
+                "use the version that wrote it, or export the model again."
+            )
+        is_utf8 = not any("\ud800" <= sign <= "\udfff" for sign in str(weights))
+        model = load_file(weights) if is_utf8 else load(read_regular(weights))  # which opens names in UTF-8 only
         model |= {name: model[kept] for name, kept in config["same_as"].items()}
         cfg = checked_options(config_file, config["cfg"], dict)
         cfg["task"]["data"] = str(weights.parent)

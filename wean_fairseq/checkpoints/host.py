@@ -20,12 +20,11 @@ from omegaconf import OmegaConf, open_dict
 from ..errors import UserError, sentence_of
 from ..options import check_training
 from ..storage.files import remove_partial
-from ..storage.manifest import NAME as MANIFEST
 from ..storage.manifest import Damaged, Manifest
 from . import stopping, training_lock, writing
 from .export import read_model
 from .reading import options_of, read_checkpoint
-from .resume import LAST, Choice, choose, is_named, is_training_file, others_of
+from .resume import LAST, Choice, choose, is_named, others_of
 from .structure import wrong_in_optimizer
 
 logger = logging.getLogger(__name__)
@@ -186,10 +185,10 @@ def _agree_on_checkpoint(cfg: CheckpointConfig, trainer: Any) -> tuple[str | Non
 
 
 def _remove_partial(folder: Path) -> None:
-    """Remove what a training that was killed while it wrote has left half written."""
-    removed = remove_partial(folder, lambda name: is_training_file(name) or name in (writing.CRASH_REPORT, MANIFEST))
+    """Remove the partial files of killed processes."""
+    removed = remove_partial(folder)
     if removed:
-        logger.info(f"removed from {folder} what a training that was killed had not finished: {', '.join(removed)}")
+        logger.info(f"Removed {removed} partial file(s) of killed processes from {folder}")
 
 
 def _make_last(path: Path, cfg: CheckpointConfig, trainer: Any) -> None:

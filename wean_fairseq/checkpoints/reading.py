@@ -11,6 +11,7 @@ import re
 import zipfile
 import zlib
 from argparse import Namespace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,10 +19,11 @@ import torch
 from torch import Tensor
 
 from ..errors import UserError
+from ..storage import archive
 from ..storage.files import is_whole_archive
 from ..storage.manifest import Damaged, check_file, remember_intact, seen_intact
 from .options import Refused, plain
-from .structure import wrong_member, wrong_option
+from .structure import odd_value, wrong_member, wrong_option
 
 # Names in pickles of torch.save, besides the types of compat.safe_globals.
 _ORDINARY = re.compile(
@@ -51,11 +53,18 @@ def read_checkpoint(path: str | Path, lazily: bool = False) -> dict[str, Any]:
     path = Path(path)
     if not path.is_file():
         raise UserError(f"there is no checkpoint {path}: name a file that fairseq-train wrote.")
-    try:
+    with _readable(path):
         check_intact(path)
+    return read_unchecked(path, lazily)
+
+
+@contextlib.contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Raise a ``UserError`` if the operating system does not read the file."""
+    try:
+        yield
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}): look at its disk and its permissions.") from error
-    return read_unchecked(path, lazily)
 
 
 def check_intact(path: Path) -> None:
@@ -69,13 +78,23 @@ def check_intact(path: Path) -> None:
         raise Damaged(f"{path} is empty: {_ADVICE}.")
     if check_file(path, advice, copies=True) or seen_intact(path):  # somebody may have copied the best to the last
         return
+    _check_archive(path)
     if not is_whole_archive(path):
         raise Damaged(f"{path} is damaged, it is cut off or some of it was changed: {_ADVICE}.")
     remember_intact(path)
 
 
+def _check_archive(path: Path) -> None:
+    """Refuse an archive that could take hours or all memory to read."""
+    defect = archive.defect(path)
+    if defect is not None:
+        raise Damaged(f"{path} has {defect}, which torch.save does not write: {_ADVICE}.")
+
+
 def read_unchecked(path: Path, lazily: bool = True) -> dict[str, Any]:
     """As ``read_checkpoint``, of a file whose checksums are looked at before or later."""
+    with _readable(path):
+        _check_archive(path)
     lazily = lazily and zipfile.is_zipfile(path)  # torch cannot leave tensors in files of torch < 1.6
     try:
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=lazily)
@@ -98,7 +117,7 @@ def check_members(path: Path, content: dict[str, Any]) -> None:
     Raises:
         Damaged: naming the member.
     """
-    wrong = wrong_member(content) or wrong_option(content["cfg"] or {})
+    wrong = odd_value(content) or wrong_member(content) or wrong_option(content["cfg"] or {})
     if wrong is not None:
         raise Damaged(f"{path} is damaged, or was not written by fairseq-train: its {wrong} is not what it must be.")
 
@@ -120,10 +139,10 @@ def _named_globals(path: Path) -> list[str]:
     """The functions and types that the pickles of a file name, without loading them."""
     found: list[str] = []
     wrong = (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError)
-    with contextlib.suppress(*wrong), zipfile.ZipFile(path) as archive:
-        for name in archive.namelist():
+    with contextlib.suppress(*wrong), zipfile.ZipFile(path) as members:
+        for name in members.namelist():
             if name.endswith(".pkl"):
-                with archive.open(name) as file:
+                with members.open(name) as file:
                     _add_globals(file, found)
     # torch goes by the beginning of a file, not by its end.
     with contextlib.suppress(OSError, RuntimeError, ValueError), path.open("rb") as file:

@@ -73,11 +73,6 @@ def others_of(cfg: CheckpointConfig) -> list[Path]:
     return [path for path in sorted(Path(cfg.save_dir).glob("checkpoint*.pt")) if _OTHERS.fullmatch(path.name)]
 
 
-def is_training_file(name: str) -> bool:
-    """Whether fairseq-train gives its checkpoints this name."""
-    return name == LAST or _OTHERS.fullmatch(name) is not None
-
-
 def is_named(cfg: CheckpointConfig) -> bool:
     """Whether the user chose a checkpoint; scripts that name the last one by its path mean it where it is."""
     return cfg.restore_file != LAST and Path(cfg.restore_file) != Path(cfg.save_dir) / LAST

@@ -14,6 +14,7 @@ from ..storage.files import read_regular
 
 NAME = "search.txt"
 PRESETS = ("fairseq", "wean", "copynet", "cdnpg-sampling")
+TASK_OPTIONS = ("search_preset", "essay_length")  # the others are generation options
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +28,7 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     add("--max-len-a", type=float, metavar="A", help="longest output: A words a source word, and B")
     add("--max-len-b", type=int, metavar="B")
     add("--min-len", type=int, metavar="N")
+    add("--essay-length", type=int, metavar="N", help="words of an essay, for archs that plan by length")
     add("--lenpen", type=float, metavar="X")
     add("--unkpen", type=float, metavar="X", help="taken off the score of <unk>")
     add("--no-repeat-ngram-size", type=int, metavar="N")

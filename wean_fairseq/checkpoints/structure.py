@@ -5,11 +5,14 @@ from dataclasses import is_dataclass
 from types import NoneType
 from typing import Any
 
+import torch
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
+from torch.nn import Parameter
 from torch.optim import Optimizer
 
+DEEPEST = 50  # containers in containers
 ANY = "any other"  # stands for the members of a dictionary that have no fixed names
 _NUMBER = (int, float)
 _DICTIONARY = {"size": int, "words": str, "sorted": str}
@@ -44,6 +47,36 @@ _CHECKPOINT = {
         },
     ),
 }
+
+
+def odd_value(content: Any) -> str | None:
+    """The place of a tensor that fairseq-train does not write, or of values nested too deeply; or ``None``.
+
+    fairseq writes dense tensors in ordinary memory. Others (meta, sparse, quantised) fail in most operations. A file
+    can also give a tensor attributes, which replace its methods.
+    """
+    waiting: list[tuple[Any, str, int]] = [(content, "content", 0)]
+    seen: set[int] = set()
+    while waiting:
+        value, place, depth = waiting.pop()
+        if isinstance(value, Tensor):
+            if not _is_plain(value):
+                return place
+        elif isinstance(value, dict | list | tuple | set | Namespace) and id(value) not in seen:
+            if depth == DEEPEST:
+                return place
+            seen.add(id(value))
+            inside = vars(value) if isinstance(value, Namespace) else value
+            parts = dict.items(inside) if isinstance(inside, dict) else enumerate(inside)
+            waiting += [(part, f"{place}.{name}".removeprefix("content."), depth + 1) for name, part in parts]
+    return None
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    """Whether a tensor is dense, in ordinary memory, and has no attributes, which are looked at first."""
+    if type(tensor) not in (Tensor, Parameter) or vars(tensor):
+        return False
+    return tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.is_quantized
 
 
 def wrong_member(content: Any) -> str | None:

@@ -8,11 +8,9 @@ Legend: ``k`` topics of a sentence, ``L`` layers of BERT, ``H`` its width.
 """
 
 import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,8 @@ from tqdm import tqdm
 
 from ..errors import UserError
 from ..optional import LOCAL_AND_NO_CODE, hide_broken_torchaudio
-from ..storage.files import read_regular, sha256_of
+from ..storage import archive
+from ..storage.files import read_json, sha256_of
 
 Topics = tuple[str, ...]  # the topic words of one sentence
 STORED = np.float16  # half the disk of float32; BERT's outputs are of order 1, so that 3 digits stay right
@@ -38,6 +37,7 @@ _TOKENIZER_FILES = (
     "added_tokens.json",
 )
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")  # the first kind that is there is what transformers loads
+_MOST = {"num_hidden_layers": 1000, "hidden_size": 1 << 16, "vocab_size": 1 << 24}
 _LARGEST_PADDING = 128  # rows that a model may have more than its tokenizer has pieces
 
 
@@ -61,7 +61,7 @@ class TopicBert:
         self.path = path
         self.separator = separator
         files = _model_files(Path(path))
-        config = _read_config(Path(path, "config.json"))
+        config = _read_config(Path(path, "config.json"), sum(file.stat().st_size for file in files))
         self.num_layers = int(config["num_hidden_layers"])
         self.dim = int(config["hidden_size"])
         listed = "".join(f"{file.name} {sha256_of(file)}\n" for file in files)
@@ -162,19 +162,35 @@ def _model_files(folder: Path) -> list[Path]:
         raise UserError(
             f"{folder} has no {', no '.join(missing)}: give --bert a directory with all files of a transformers BERT."
         )
-    return [folder / "config.json", *tokenizer, *weights]
+    files = [folder / "config.json", *tokenizer, *weights]
+    for file in files:
+        try:
+            wrong = archive.defect(file)
+        except OSError as error:
+            raise UserError(f"{file} cannot be read ({error.strerror}): give --bert a directory of files.") from error
+        if wrong is not None:
+            raise UserError(f"{file} has {wrong}, which torch.save does not write: give --bert the original files.")
+    return files
 
 
-def _read_config(path: Path) -> dict[str, Any]:
+def _read_config(path: Path, size: int) -> dict[str, Any]:
+    """Read the configuration of a BERT whose files have ``size`` bytes; it must not describe a much larger model."""
     try:
-        config = json.loads(read_regular(path))
-        if all(int(config[name]) > 0 for name in ("num_hidden_layers", "hidden_size", "vocab_size")):
-            return dict(config)
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    raise UserError(
-        f"{path} does not describe a BERT: num_hidden_layers, hidden_size and vocab_size must be there and above 0."
-    )
+        config = read_json(path)
+        values = [config[name] for name in _MOST]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} does not describe a BERT: it must have {', '.join(_MOST)}.") from error
+    for value, (name, most) in zip(values, _MOST.items(), strict=True):
+        if type(value) is not int or not 0 < value <= most:
+            raise UserError(f"{path} has {name} {value!r:.40}: it must be a whole number from 1 to {most:,}.")
+    layers, width, words = values
+    parameters = layers * width * width + words * width
+    if parameters > size:
+        raise UserError(
+            f"{path} describes a model of more than {parameters:,} parameters, but its files have {size:,} bytes: give "
+            "--bert files of one model."
+        )
+    return dict(config)
 
 
 def _load_bert(path: str) -> tuple[Any, Any]:
@@ -182,7 +198,6 @@ def _load_bert(path: str) -> tuple[Any, Any]:
     hide_broken_torchaudio()
     try:
         import transformers
-        from safetensors import SafetensorError
     except ImportError as error:
         raise UserError("--bert needs transformers: install it with `pip install wean_fairseq[bert]`.") from error
     try:
@@ -195,7 +210,9 @@ def _load_bert(path: str) -> tuple[Any, Any]:
                 dtype=torch.float32,
                 ignore_mismatched_sizes=True,  # they are refused below, by name
             )
-    except (ImportError, OSError, ValueError, RuntimeError, LookupError, UnpicklingError, SafetensorError) as error:
+        with torch.inference_mode():
+            model.eval()(input_ids=torch.zeros(1, 2, dtype=torch.long))  # some values fail only here
+    except Exception as error:  # a directory can make transformers raise anything
         reason = str(error).strip().partition("\n")[0].rstrip(".")
         raise UserError(f"the BERT in {path} cannot be loaded: {reason or type(error).__name__}.") from error
     _check_weights(path, report)

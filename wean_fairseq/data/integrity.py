@@ -11,7 +11,7 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset, _code_to_dtype
 
 from ..errors import UserError
 from ..storage.data_files import LOG, record
-from ..storage.files import sha256_of
+from ..storage.files import read_regular, sha256_of
 from ..storage.manifest import Manifest, check_file
 
 logger = logging.getLogger(__name__)
@@ -55,10 +55,12 @@ def check_binary(prefix: Path, size: int) -> None:
     index_file, binary_file = prefix.with_name(f"{prefix.name}.idx"), prefix.with_name(f"{prefix.name}.bin")
     if not (index_file.is_file() and binary_file.is_file()):
         return
-    index = index_file.read_bytes()
+    index = read_regular(index_file)
     if not index.startswith(MMapIndexedDataset.Index._HDR_MAGIC):
         return
     dtype, sentences, words = _read_index(index, index_file)
+    if not sentences:
+        raise UserError(f"{prefix} has no sentences: give fairseq-preprocess a text that has some.")
     actual, expected = binary_file.stat().st_size, words * dtype.itemsize
     if actual != expected:
         raise UserError(f"{binary_file} has {actual} bytes, but its index tells of {expected}: {_ADVICE}.")

@@ -106,11 +106,23 @@ def check_data_dir(data: str | None, source_lang: str | None, target_lang: str |
                 "fairseq-preprocess wrote, or give --source-lang and --target-lang."
             )
     for language in (source_lang, target_lang):
-        if not (first / f"dict.{language}.txt").is_file():
+        if not dictionary_file(first / f"dict.{language}.txt").is_file():
             raise UserError(
-                f"{first} holds no dict.{language}.txt: "
-                "it is not a directory that fairseq-preprocess wrote for this task."
+                f"{first} has no dict.{language}.txt: give a directory that fairseq-preprocess wrote for this task, or "
+                "copy the dictionary of the training to it."
             )
+
+
+def dictionary_file(path: Path) -> Path:
+    """Return the file of a dictionary, which is the source's if ``fairseq-preprocess --only-source`` wrote the folder.
+
+    A model with two dictionaries is refused afterwards: checkpoints record the words of both.
+    """
+    language = path.name.split(".")[1]
+    dictionaries = list(path.parent.glob("dict.*.txt"))
+    if path.is_file() or len(dictionaries) != 1 or any(path.parent.glob(f"*-*.{language}*")):
+        return path
+    return dictionaries[0]
 
 
 def is_raw_text(data: str) -> bool:
@@ -146,6 +158,8 @@ def check_pairs(prefix: str, sides: dict[str, Dictionary], dataset_impl: str | N
     if len({len(sizes) for sizes in lengths.values()}) > 1:
         found = " and ".join(f"{name} has {len(sizes)} lines" for name, sizes in lengths.items())
         raise UserError(f"the sides of this data do not pair up: {found}; align the text files and preprocess again.")
+    if not all(map(len, lengths.values())):
+        raise UserError(f"{prefix}.* have no sentences: give fairseq-preprocess a text that has some.")
     for name, sizes in lengths.items():
         empty = np.flatnonzero(sizes <= 1) + 1  # an empty line holds only the end symbol
         if empty.size and not keep_empty:

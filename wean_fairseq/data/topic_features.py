@@ -11,7 +11,6 @@ import fcntl
 import hashlib
 import json
 import logging
-import os
 import shutil
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +24,7 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from ..errors import UserError
-from ..storage.files import open_regular, read_regular
+from ..storage.files import open_regular, read_json, whole_folder
 from .bert_features import STORED, TopicBert, Topics
 from .topics import topic_positions
 
@@ -126,7 +125,7 @@ class _CacheFile:
         if not self.path.exists():
             return None
         try:
-            manifest = json.loads(read_regular(self.path / "manifest.json"))
+            manifest = read_json(self.path / "manifest.json")
             features = np.load(self.path / "features.npy", mmap_mode="r", allow_pickle=False)
             fits = features.shape == self.shape and features.dtype == STORED
             if fits and manifest == {**self.manifest, "crc32": _checksum(self.path / "features.npy")}:
@@ -161,10 +160,8 @@ class _CacheFile:
                 f"the BERT features of {split} take {size / 1e9:.1f} GB, which {self.folder} has no room for: "
                 "choose another directory with --bert-cache."
             )
-        partial = self.folder / f".{self.path.name}.partial"
-        shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed: the lock is ours now
-        try:
-            partial.mkdir()
+        shutil.rmtree(self.path, ignore_errors=True)
+        with whole_folder(self.path) as partial:
             features = np.lib.format.open_memmap(partial / "features.npy", mode="w+", dtype=STORED, shape=self.shape)
             for number, rows in self.bert.features(self.topics):
                 features[starts[number] : starts[number + 1]] = rows
@@ -172,10 +169,6 @@ class _CacheFile:
             del features
             manifest = {**self.manifest, "crc32": _checksum(partial / "features.npy")}
             (partial / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-            shutil.rmtree(self.path, ignore_errors=True)
-            os.replace(partial, self.path)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
 
 
 def _checksum(path: Path) -> int:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ..errors import UserError
 from ..modules import NO_LABEL
+from ..storage.files import read_regular
 
 SENTENCE_LEVEL = 1  # the label of the end symbol, which no file has
 
@@ -111,7 +112,7 @@ def label_pairs(
 
 def _read(path: Path, words: NDArray[np.int64]) -> _SideLabels:
     """Read a file that must have a label for each of so many ``words`` a line."""
-    lines = path.read_bytes().splitlines()
+    lines = read_regular(path).splitlines()
     if len(lines) != len(words):
         raise UserError(
             f"{path} has labels of {len(lines)} sentences, but the data has {len(words)}: make them again with "

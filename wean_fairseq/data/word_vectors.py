@@ -4,7 +4,7 @@ Legend: ``V`` dictionary size, ``D`` width.
 """
 
 import logging
-from pathlib import Path
+from io import TextIOWrapper
 from typing import TextIO
 
 import numpy as np
@@ -13,8 +13,10 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from ..errors import UserError
+from ..storage.files import open_regular
 
 logger = logging.getLogger(__name__)
+_LONGEST = 1 << 24  # characters of the first line
 _DIGITS = 12  # of a number of words; Python refuses to read one of thousands
 
 
@@ -38,7 +40,7 @@ def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tens
     wanted = {word: index for index, word in enumerate(dictionary.symbols) if index != dictionary.pad()}
     try:
         # Only \n ends a line: there are words with other line separators in them. No word has U+FFFD.
-        with Path(path).open(encoding="utf-8-sig", errors="replace", newline="\n") as file:
+        with TextIOWrapper(open_regular(path), "utf-8-sig", "replace", newline="\n") as file:
             skipped = _check_width(file, path, dim)
             for number, line in enumerate(file, start=1 + skipped):
                 word, numbers = _parts(line, f"{path}, line {number}", dim)
@@ -62,7 +64,7 @@ def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tens
 
 def _check_width(file: TextIO, path: str, dim: int) -> int:
     """See that the file is of width ``dim`` and go to its first vector; return the number of lines before it."""
-    fields = file.readline().rstrip(" \r\n").split(" ")
+    fields = file.readline(_LONGEST).rstrip(" \r\n").split(" ")
     header = len(fields) == 2 and all(part.isdecimal() and len(part) < _DIGITS for part in fields)  # words and width
     width = int(fields[1]) if header else len(fields) - 1
     if width < 1:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
+from .file_formats import check_format
 from .output_reader import SystemOutput
 from .text_files import PathLike, read_lines, sha256_as_read
 
@@ -21,12 +22,14 @@ class Corpus:
         references: one list of sentences per reference file.
         files: name, SHA-256 and number of lines of every file, by role.
         groups: name of the group that each sentence belongs to, if groups are to be scored by themselves too.
+        notes: oddities of the files, one sentence each.
     """
 
     references: list[list[str]]
     sources: list[str] | None = None
     files: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     groups: list[str] | None = None
+    notes: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.references[0])
@@ -44,6 +47,8 @@ def read_corpus(
     if not references:
         raise UserError("no reference file; give one or more with --ref.")
     texts = [read_lines(path) for path in references]
+    for path, text in zip(references, texts, strict=True):
+        check_format(text, path)
     files = {"references": [describe_file(path, len(text)) for path, text in zip(references, texts, strict=True)]}
     for path, text in zip(references[1:], texts[1:], strict=True):
         _check_length(f"reference {path}", len(text), f"reference {references[0]}", len(texts[0]))
@@ -60,7 +65,17 @@ def read_corpus(
     names = None if groups is None else ["_".join(line.split()) for line in read_aligned("groups", groups)]
     if names is not None and not all(names):
         raise UserError(f"line {names.index('') + 1} of {groups} is empty; name the group of every sentence.")
-    return Corpus(texts, sources, files, names)
+    notes = [] if sources is None or source is None else _source_notes(sources, source)
+    return Corpus(texts, sources, files, names, notes)
+
+
+def _source_notes(sources: Sequence[str], path: PathLike) -> list[str]:
+    """Return a note on sources in another format: a source may be a table or JSON, but then copying it means little."""
+    try:
+        check_format(sources, path)
+    except UserError as error:
+        return [f"the source may not be plain text, so the copy row means little: {error}"]
+    return []
 
 
 def check_systems(systems: Sequence[SystemOutput], corpus: Corpus) -> None:
@@ -81,6 +96,9 @@ def check_systems(systems: Sequence[SystemOutput], corpus: Corpus) -> None:
 def _check_length(what: str, found: int, other: str, expected: int) -> None:
     if found != expected:
         shorter = "too short" if found < expected else "too long"
+        times, rest = divmod(found, expected)
+        several = f" It has {times} lines for each: awk 'NR % {times} == 1' keeps the first." if rest == 0 else ""
         raise UserError(
-            f"{what} has {found} lines but {other} has {expected}: it is {shorter}; give aligned files of one test set."
+            f"{what} has {found} lines but {other} has {expected}: it is {shorter}; "
+            f"give aligned files of one test set.{several}"
         )

@@ -16,7 +16,7 @@ from . import significance
 from .corpus import COPY_ROW, Corpus, check_systems, describe_file
 from .metrics.base import FloatArray
 from .output_reader import SystemOutput
-from .plausibility import check_pieces, plausibility_warnings
+from .plausibility import find_oddities, plausibility_warnings
 from .presets import Column
 
 #: p-values below this are marked with a star.
@@ -206,7 +206,7 @@ def evaluate(
         quiet: show no progress bar, neither of the metrics nor within a slow one; none is shown outside a terminal.
     """
     check_systems(systems, corpus)
-    odd = check_pieces(systems, corpus)
+    oddities = find_oddities(systems, corpus)
     usable, warnings = drop_sourceless(columns, corpus)
     usable = add_groups(usable, corpus)
     outputs: dict[str, list[SystemOutput]] = {}
@@ -222,8 +222,7 @@ def evaluate(
         _score_column(column, outputs, corpus, members, draws_of(len(members)), resampling, evaluation)
         column.metric.forget_references()
     evaluation.warnings += [
-        *odd,
-        *plausibility_warnings(systems, corpus, evaluation.signatures.values()),
+        *plausibility_warnings(oddities, evaluation.signatures.values()),
         *empty_warnings(systems, corpus),
         *nbest_warnings(systems, usable),
         *copy_warnings(evaluation),
@@ -369,14 +368,18 @@ def few_warnings(evaluation: Evaluation) -> Iterator[str]:
 
 
 def empty_warnings(systems: Sequence[SystemOutput], corpus: Corpus) -> Iterator[str]:
-    """Report empty hypotheses and references; they are scored as they are."""
+    """Report empty hypotheses, which are scored as empty, and empty references, see `drop_holes`."""
     for system in systems:
         empty = system.empty_lines
         if empty:
             yield f"{system.name}: {len(empty)} empty hypotheses (line {name_some(empty)}), scored as empty."
     blank = sum(not line.strip() for text in corpus.references for line in text)
-    if blank:
-        yield f"{blank} reference lines are empty."
+    sentences = enumerate(zip(*corpus.references, strict=True), start=1)
+    none = [number for number, lines in sentences if not any(map(str.strip, lines))]
+    if holes := blank - len(none) * len(corpus.references):
+        yield f"{holes} reference lines are empty and left out (nrefs:var); the other references of the sentence count."
+    if none:
+        yield f"{len(none)} sentences have only empty references (line {name_some(none)}), scored as empty."
 
 
 def nbest_warnings(systems: Sequence[SystemOutput], columns: Sequence[Column]) -> Iterator[str]:

@@ -15,8 +15,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count, islice
+from pathlib import Path
 
 from ..errors import UserError, name_some
+from .file_formats import check_format, read_json_lines
 from .text_files import PathLike, decode_lines, read_bytes, read_lines
 
 # Digits as fairseq prints them: \d would also take those of other scripts, and int() refuses thousands of them.
@@ -87,13 +89,27 @@ def holds_pieces(text: str) -> bool:
 
 
 def read_plain(name: str, path: PathLike, *, remove_bpe: str | None = None) -> SystemOutput:
-    """Read a plain hypothesis file, one sentence a line, already in input order; for ``remove_bpe`` see `PIECES`."""
+    """Read hypotheses in input order: one sentence per line, or the JSON lines of ``wean-generate``.
+
+    Args:
+        remove_bpe: one of `PIECES`, if words are to be joined.
+
+    Raises:
+        UserError: if the file is a log of fairseq-generate, an n-best list, a table or something else.
+    """
     lines = read_lines(path)
+    nbest = read_json_lines(lines, path)
+    if nbest is not None:
+        depth = max(map(len, nbest))
+        note = f"{Path(path).name} was read as JSON lines of wean-generate, with up to {depth} output(s) of a sentence."
+        joined = [[undo_bpe(text, remove_bpe) for text in texts] for texts in nbest]
+        return SystemOutput(name, joined, str(path), [note])
     if sum(bool(_TAGGED_LINE.match(line)) for line in lines) > 1:
         raise UserError(
             f"{path} looks like the output of fairseq-generate, not like plain sentences; "
             f"pass it as --generated {name}={path}."
         )
+    check_format(lines, path)
     return SystemOutput(name, [[undo_bpe(line, remove_bpe)] for line in lines], str(path))
 
 

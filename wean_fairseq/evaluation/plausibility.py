@@ -1,62 +1,374 @@
-"""Signs that a text is not what it is taken for: scores of it would be numbers, but not the system's."""
+"""Checks for wrong files, whose scores would not be those of the system.
+
+`CHECKS` is the table of all checks. Texts that cannot be right are refused, other oddities are reported with their
+likely cause.
+"""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from ..errors import UserError, name_some
+from .alignment import SPACELESS, Anchors, words_of
 from .corpus import Corpus
-from .output_reader import PIECES, SystemOutput, holds_pieces
+from .file_formats import NUMBER
+from .marks import MARKS, SOME, Mark
+from .output_reader import SystemOutput
 
-#: Chinese, Japanese, Thai, Lao, Burmese and Khmer put no space between words.
-_SPACELESS = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
-#: Texts differ in case as a whole if one has this many times the capitals, or small letters, of the other.
-_TIMES, _SOME = 20, 0.01
+#: A feature is one-sided if one text has this many times the share of the other, at least `SOME`.
+_TIMES = 20
+#: Share of the references from which outputs without a feature of theirs are odd.
+_LACKING = 0.05
+#: Fewer lines than this prove nothing about a text as a whole.
+_FEWEST = 3
+#: Share of outputs that are one sentence, or equally long and the longest, from which that is odd.
+_REPEATED, _CUT = 0.5, 0.1
+_FEWEST_CUT = 5
+#: Share of characters that have case from which the case of a text means something.
+_CASED = 0.3
+#: Shares of an output's words in the reference, in the source, and the distance that suggests an exchange of the two.
+_IN_REFERENCE, _IN_SOURCE, _FURTHER = 0.7, 0.3, 0.1
+#: Length of the source, in lengths of the reference, at which that means something. A longer one is a source, which the
+#: task shortens; a much shorter one is a list of topics.
+_COMPARABLE = (0.5, 1.05)
+
+_UNRELATED = "lines in their own place no better than other lines; they are in another order, or of different test sets"
 
 
-def check_pieces(systems: Sequence[SystemOutput], corpus: Corpus) -> list[str]:
-    """Refuse outputs that are pieces of words where the references are words; a rare one is reported.
+@dataclass(frozen=True)
+class Side:
+    """One text of an evaluation: the outputs of a run, the source, or all references together."""
+
+    name: str
+    lines: Sequence[str]
+
+    @cached_property
+    def filled(self) -> int:
+        """The number of lines that are not empty."""
+        return max(1, sum(1 for line in self.lines if line.strip()))
+
+    @cached_property
+    def sample(self) -> str:
+        """The first thousand lines as one text."""
+        return "\n".join(self.lines[:1000])
+
+    @cached_property
+    def whole(self) -> str:
+        """All lines as one text."""
+        return "\n".join(self.lines)
+
+    def with_mark(self, mark: Mark) -> list[int]:
+        """Return the numbers of the lines that have a mark; most texts have none, which one look at the whole shows."""
+        if not mark.found_in(self.whole):
+            return []
+        return [number for number, line in enumerate(self.lines, start=1) if mark.found_in(line)]
+
+
+class Texts:
+    """All texts of an evaluation, as the checks look at them.
+
+    Attributes:
+        systems: one text per run; runs that copy the source are left out where the source speaks for them.
+        references: the lines of all reference files, one file after the other.
+    """
+
+    def __init__(self, systems: Sequence[SystemOutput], corpus: Corpus) -> None:
+        self.systems = [Side(system.name, system.hypotheses) for system in systems]
+        self.corpus = corpus
+        self.source = None if corpus.sources is None else Side("the source", corpus.sources)
+        self.references = Side("the references", [line for text in corpus.references for line in text])
+        self.first = Side("the reference", corpus.references[0])
+
+    @cached_property
+    def anchors(self) -> list[tuple[str, Anchors]]:
+        """The texts whose lines outputs belong to, the source first."""
+        found = [("reference", Anchors(self.corpus.references[0]))]
+        return found if self.source is None else [("source", Anchors(self.source.lines)), *found]
+
+    @property
+    def other_lines(self) -> Iterator[Sequence[str]]:
+        """The lines of every reference, and of the source if there is one."""
+        yield from self.corpus.references
+        if self.source is not None:
+            yield self.source.lines
+
+    @property
+    def rewriting(self) -> Iterator[Side]:
+        """The systems that are not a copy of the source."""
+        return (side for side in self.systems if self.source is None or side.lines != self.source.lines)
+
+
+def check_outputs_are_text(texts: Texts) -> Iterator[str]:
+    """Report one-sided marks.
 
     Raises:
-        UserError: if one output in a hundred or more holds pieces.
+        UserError: if outputs have a mark that makes their scores meaningless.
     """
-    if any(holds_pieces(line) for text in corpus.references for line in text):
-        return []
-    notes = []
-    for system in systems:
-        cut = [number for number, text in enumerate(system.hypotheses, start=1) if holds_pieces(text)]
-        found = f"{len(cut)} outputs hold pieces of words ('@@' or '▁', line {name_some(cut)})"
-        if 100 * len(cut) >= len(system.nbest):
-            raise UserError(f"{system.name}: {found}; join them with --remove-bpe [{'|'.join(PIECES)}].")
-        if cut:
-            notes.append(f"{system.name}: {found}, scored as words.")
-    return notes
-
-
-def plausibility_warnings(systems: Sequence[SystemOutput], corpus: Corpus, signatures: Iterable[str]) -> Iterator[str]:
-    """Yield a sentence for everything that is odd about the texts, given how they are scored."""
-    entries = {entry for signature in signatures for entry in signature.split("|")}
-    sample = "\n".join(corpus.references[0][:1000])
-    yield from (f"{system.name}: {note}" for system in systems for note in system.notes)
-    if "tok:13a" in entries and 2 * len(_SPACELESS.findall(sample)) > sum(map(str.isalpha, sample)):
-        yield "the references are in a script without spaces, where 13a finds few words; take --tokenize char."
-    for system in systems:
-        null = [number for number, text in enumerate(system.hypotheses, start=1) if "\0" in text]
-        if null:
-            yield f"{system.name}: {len(null)} outputs hold the character NUL (line {name_some(null)})."
-        ours, theirs = _capitals(system.hypotheses), _capitals(corpus.references[0])
-        if "case:mixed" in entries and (_is_many_times(ours, theirs) or _is_many_times(1 - ours, 1 - theirs)):
+    for mark in MARKS:
+        wanted = texts.references.with_mark(mark)
+        share = len(wanted) / texts.references.filled
+        sides = [*texts.rewriting, *([texts.source] if texts.source and mark.in_source else [])]
+        lacking = []
+        for side in sides:
+            marked = side.with_mark(mark)
+            own = len(marked) / side.filled
+            if own >= mark.least and own > _TIMES * share and mark.has_counterpart(texts.references.whole):
+                text = (
+                    f"{side.name}: {len(marked)} {'lines' if side is texts.source else 'outputs'} hold {mark.name} "
+                    f"(line {name_some(marked)}) but {len(wanted)} reference lines do; {mark.advice}."
+                )
+                if own >= mark.refused and side is not texts.source:
+                    raise UserError(text)
+                yield text
+            elif share >= max(mark.least, _LACKING) and share > _TIMES * own and mark.has_counterpart(side.whole):
+                lacking.append(f"{side.name} ({len(marked)})")
+        if lacking:
             yield (
-                f"{system.name}: {ours:.1%} of its letters are capitals but {theirs:.1%} of the references'; "
+                f"{len(wanted)} reference lines hold {mark.name} (line {name_some(wanted)}) but hardly any of "
+                f"{', '.join(dict.fromkeys(lacking))}; {mark.advice}."
+            )
+
+
+def check_score_columns(texts: Texts) -> Iterator[str]:
+    """Refuse outputs with a number before or behind the text: a score, or the number of the line.
+
+    Raises:
+        UserError: if nearly all outputs have one, they differ, and the references have none.
+    """
+    number = NUMBER.pattern
+    for place, pattern, remedy in (
+        ("begin", rf"\s*[\[(]?({number})[\])]?(?:\s*[,;|:.)]\s*|\s+)(?=\S)", "sed -E 's/^[^ ,;|:]*[ ,;|:]+//'"),
+        ("end", rf".*\S(?:\s*[,;|:(\[]\s*|\s+)({number})[\])]?\s*$", "sed -E 's/[ ,;|:]+[^ ,;|:]*$//'"),
+    ):
+        find = re.compile(pattern, re.IGNORECASE).match
+        usual = sum(find(line) is not None for line in texts.references.lines) / texts.references.filled
+        for side in texts.systems if usual < 0.5 else ():
+            found = [match[1] for line in side.lines if (match := find(line))]
+            enough = max(_FEWEST, 0.9 * side.filled)
+            if len(found) >= enough and len(set(found)) >= min(_TIMES, len(found) / 2):
+                raise UserError(
+                    f"{side.name}: {len(found)} of {len(side.lines)} outputs {place} with a number such as "
+                    f"{found[0]}, but {usual:.0%} of the references do; if these are scores or line numbers, remove "
+                    f"them, for example with {remedy}."
+                )
+    yield from ()
+
+
+def check_tokenisation(texts: Texts) -> Iterator[str]:
+    """Report outputs with spaces before full stops and commas beside references without, and the reverse."""
+    wanted = _spaced(texts.references)
+    for side in texts.rewriting:
+        share = _spaced(side)
+        if max(share, wanted) > 0.9 and min(share, wanted) < 0.1:
+            ours, theirs = ("tokenised", "are raw text") if share > wanted else ("raw text", "are tokenised")
+            yield (
+                f"{side.name}: its outputs are {ours} but the references {theirs} (spaces before {share:.0%} and "
+                f"{wanted:.0%} of the full stops and commas); bring both into one form, references best as raw text."
+            )
+
+
+def _spaced(side: Side) -> float:
+    """Return the share of full stops and commas that have a space before them; NaN if there are few."""
+    before = len(re.findall(r"\s[.,](?!\S)", side.sample))
+    attached = len(re.findall(r"\w[.,](?!\S)", side.sample))
+    few = before + attached < max(_FEWEST, len(side.sample.split("\n")) / _TIMES)
+    return float("nan") if few else before / (before + attached)
+
+
+def check_repetition(texts: Texts) -> Iterator[str]:
+    """Report outputs that are mostly one sentence."""
+    for side in texts.rewriting:
+        text, times = next(iter(Counter(filter(str.strip, side.lines)).most_common(1)), ("", 0))
+        if times < max(_FEWEST, _REPEATED * len(side.lines)):
+            continue
+        usual = max(Counter(lines).most_common(1)[0][1] for lines in texts.other_lines)
+        if 2 * usual < times:
+            yield (
+                f"{side.name}: {times} of {len(side.lines)} outputs are the same sentence ({text[:60]!r}); "
+                "the model does not read its input, or the file is wrong."
+            )
+
+
+def check_cut_outputs(texts: Texts) -> Iterator[str]:
+    """Report outputs of which many are equally long and none is longer, as where a search or a program cuts them.
+
+    In a text without cuts the number of outputs that are one word shorter is similar.
+    """
+    for side in texts.rewriting:
+        for unit, measure, least in (("words", _word_count, 5), ("characters", len, 20)):
+            lengths = Counter(measure(line) for line in set(side.lines))
+            longest = max(lengths)
+            cut = lengths[longest]
+            longer = sum(measure(line) > longest for line in texts.references.lines) / texts.references.filled
+            odd = cut >= max(_FEWEST_CUT, _CUT * side.filled, _FEWEST * lengths[longest - 1])
+            if longest >= least and odd and longer >= _CUT:
+                yield (
+                    f"{side.name}: {cut} outputs are exactly {longest} {unit} long and none is longer, but "
+                    f"{longer:.0%} of the references are; was the length of outputs limited, or were lines cut?"
+                )
+                break
+
+
+def _word_count(line: str) -> int:
+    return len(line.split())
+
+
+def check_equal_texts(texts: Texts) -> Iterator[str]:
+    """Report texts that are line for line another one."""
+    if len(texts.first.lines) < _FEWEST:
+        return
+    references = {f"reference {number}": text for number, text in enumerate(texts.corpus.references, start=1)}
+    source = {} if texts.source is None else {"the source": texts.source.lines}
+    named: dict[tuple[str, ...], list[str]] = {}
+    for name, lines in {**source, **references}.items():
+        named.setdefault(_spelt(lines), []).append(name)
+    for names in named.values():
+        if len(names) > 1:
+            yield f"{' and '.join(names)} are the same text, line for line; give each file once, under its own option."
+    systems: dict[tuple[str, ...], list[str]] = {}
+    for side in texts.systems:
+        systems.setdefault(_spelt(side.lines), []).append(side.name)
+    for lines, names in systems.items():
+        if len(set(names)) > 1:
+            yield f"{', '.join(dict.fromkeys(names))} are the same outputs, line for line; is one file given twice?"
+        equal = [name for name in named.get(lines, []) if name in references]
+        if equal and "the source" not in named[lines]:
+            yield (
+                f"{', '.join(dict.fromkeys(names))}: the outputs are {equal[0]}, line for line; unless the task can be "
+                "solved without any error, a reference was given as outputs."
+            )
+
+
+def _spelt(lines: Sequence[str]) -> tuple[str, ...]:
+    return tuple(" ".join(line.split()) for line in lines)
+
+
+def check_alignment(texts: Texts) -> Iterator[str]:
+    """Report outputs and references that belong to other lines."""
+    for side in texts.rewriting:
+        for role, anchors in texts.anchors:
+            found = anchors.align(side.lines)
+            if found.fault:
+                fault = found.fault.replace("belongs to line", f"belongs to {role} line")
+                yield f"{side.name}: the outputs are {fault}."
+            if found.fault or not found.is_unrelated:
+                break
+        else:
+            if 2 * len(set(side.lines)) > len(side.lines):  # outputs that repeat one sentence are another fault
+                roles = " and ".join(role for role, _ in texts.anchors)
+                yield f"{side.name}: the outputs fit {roles} {_UNRELATED}, or the model does not read its input."
+    if texts.source is not None:
+        for number, reference in enumerate(texts.corpus.references, start=1):
+            found = texts.anchors[0][1].align(reference)
+            if found.fault:
+                yield f"reference {number} is {found.fault.replace('belongs to line', 'belongs to source line')}."
+            elif found.is_unrelated:
+                yield f"reference {number} fits source {_UNRELATED}."
+
+
+def check_exchange(texts: Texts) -> Iterator[str]:
+    """Report systems that are nearer to the reference than to the source, as where the two are exchanged."""
+    if texts.source is None or len(texts.corpus.references) > 1 or len(texts.first.lines) < _FEWEST:
+        return
+    (_, source), (_, reference) = texts.anchors
+    lengths = [sum(map(len, anchors.words)) for anchors in (source, reference)]
+    if not _COMPARABLE[0] * lengths[1] <= lengths[0] <= _COMPARABLE[1] * lengths[1]:
+        return
+    for side in texts.rewriting:
+        words = [words_of(line) for line in side.lines]
+        total = max(1, sum(map(len, words)))
+        in_source, in_reference = (
+            sum(len(own & other) for own, other in zip(words, anchors.words, strict=True)) / total
+            for anchors in (source, reference)
+        )
+        solved = sum(own == other for own, other in zip(words, reference.words, strict=True)) > 0.9 * len(words)
+        if in_source > _IN_SOURCE and in_reference > max(_IN_REFERENCE, in_source + _FURTHER) and not solved:
+            yield (
+                f"{side.name}: {in_reference:.0%} of its words are in the reference but {in_source:.0%} in the source; "
+                "unless the system is nearly perfect, --src and --ref are exchanged."
+            )
+
+
+def check_case(texts: Texts) -> Iterator[str]:
+    """Report outputs in another case than the references."""
+    theirs = _capitals(texts.first.lines)
+    for side in texts.systems:
+        ours = _capitals(side.lines)
+        if _is_many_times(ours, theirs) or _is_many_times(1 - ours, 1 - theirs):
+            yield (
+                f"{side.name}: {ours:.1%} of its letters are capitals but {theirs:.1%} of the references'; "
                 "bring both into one case, or take --lowercase."
             )
 
 
 def _is_many_times(one: float, other: float) -> bool:
-    return max(one, other) > max(_SOME, _TIMES * min(one, other))
+    return max(one, other) > max(SOME, _TIMES * min(one, other))
 
 
 def _capitals(lines: Sequence[str]) -> float:
-    """Return the share of capitals among the letters that have case; no number where none has."""
+    """Return the share of capitals among the letters that have case; NaN if few characters are such letters."""
     upper = sum(character.isupper() for line in lines for character in line)
     lower = sum(character.islower() for line in lines for character in line)
-    return upper / (upper + lower) if upper + lower else float("nan")
+    return upper / (upper + lower) if upper + lower > _CASED * sum(map(len, lines)) else float("nan")
+
+
+def check_spaces(texts: Texts) -> Iterator[str]:
+    """Report references in a script without spaces."""
+    if 2 * len(SPACELESS.findall(texts.first.sample)) > sum(map(str.isalpha, texts.first.sample)):
+        yield "the references are in a script without spaces, where 13a finds few words; take --tokenize char."
+
+
+def check_null(texts: Texts) -> Iterator[str]:
+    """Report the character NUL."""
+    for side in texts.systems:
+        null = [number for number, text in enumerate(side.lines, start=1) if "\0" in text]
+        if null:
+            yield f"{side.name}: {len(null)} outputs hold the character NUL (line {name_some(null)})."
+
+
+@dataclass(frozen=True)
+class Check:
+    """Something to look for.
+
+    Attributes:
+        see: yields a sentence for everything found, or refuses the texts.
+        entry: entry of a signature without which it does not matter; empty = it always does.
+    """
+
+    see: Callable[[Texts], Iterator[str]]
+    entry: str = ""
+
+
+CHECKS = (
+    Check(check_score_columns),
+    Check(check_outputs_are_text),
+    Check(check_null),
+    Check(check_spaces, "tok:13a"),
+    Check(check_case, "case:mixed"),
+    Check(check_tokenisation),
+    Check(check_equal_texts),
+    Check(check_repetition),
+    Check(check_cut_outputs),
+    Check(check_alignment),
+    Check(check_exchange),
+)
+
+
+def find_oddities(systems: Sequence[SystemOutput], corpus: Corpus) -> list[tuple[str, str]]:
+    """Return a sentence for everything that is odd about the texts, with the signature entry for which it matters.
+
+    Raises:
+        UserError: if outputs cannot be what they are taken for.
+    """
+    texts = Texts(systems, corpus)
+    notes = [*corpus.notes, *(f"{system.name}: {note}" for system in systems for note in system.notes)]
+    found = [("", note) for note in notes]
+    return [*found, *((check.entry, sentence) for check in CHECKS for sentence in check.see(texts))]
+
+
+def plausibility_warnings(oddities: Iterable[tuple[str, str]], signatures: Iterable[str]) -> Iterator[str]:
+    """Yield each of the oddities that matters to one of the scores once."""
+    entries = {"", *(entry for signature in signatures for entry in signature.split("|"))}
+    yield from dict.fromkeys(sentence for entry, sentence in oddities if entry in entries)

@@ -1,16 +1,17 @@
 """Tokenisations a metric can be asked for; the name goes into the metric's signature.
 
 ``13a``, ``zh`` and ``char`` are sacreBLEU's own tokenisers; ``none`` splits at white space (text that is tokenised
-already). ``words`` is the ROUGE convention: lower-cased runs of letters and digits. On ASCII text it equals the
-default tokeniser of the rouge-score package, which however deletes every other letter (identical Chinese sentences
-would score 0). ``nltk`` is NLTK's ``word_tokenize`` of 2017, the scorer of the NTS paper: sentences by Punkt, words by
-the Penn Treebank's rules.
+already). ``words`` is the ROUGE convention: lower-cased runs of letters and digits. The combining marks on a letter
+belong to it, such as the vowel signs of Hindi, the diacritics of Arabic and the points of Hebrew. On ASCII text it
+equals the default tokeniser of the rouge-score package, which however deletes every other letter (identical Chinese
+sentences would score 0, and "café" becomes "caf"). ``nltk`` is NLTK's ``word_tokenize`` of 2017, the scorer of the NTS
+paper: sentences by Punkt, words by the Penn Treebank's rules.
 """
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Literal, Union
+from functools import cache, lru_cache
+from typing import Any, Literal, Union
 
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sacrebleu.tokenizers.tokenizer_char import TokenizerChar
@@ -25,14 +26,24 @@ Lowercase = Union[bool, Literal["ascii"]]
 #: Tokenisations that BLEU and the n-gram metrics accept (names as in sacreBLEU).
 TEXT_TOKENIZERS = ("13a", "none", "zh", "char")
 
-_WORD = re.compile(r"[^\W_]+")
+_ASCII_WORD = re.compile(r"[^\W_]+")
+# Combining marks, and the joiners between letters, continue a word, as in Unicode's word boundaries (UAX 29).
+_WORD = r"[\p{L}\p{N}](?:[\p{L}\p{N}\p{M}]|[\u200C\u200D](?=[\p{L}\p{M}]))*"
 _ASCII_LOWER = {letter: letter + 32 for letter in range(ord("A"), ord("Z") + 1)}
 _CJK = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 
 
+@cache
+def _word_pattern() -> Any:
+    import regex  # the standard library's re has no class for marks; imported here, so that --help stays fast
+
+    return regex.compile(_WORD)
+
+
 @lru_cache(maxsize=2**16)
 def _words(text: str) -> str:
-    return " ".join(_WORD.findall(text.lower()))
+    pattern = _ASCII_WORD if text.isascii() else _word_pattern()
+    return " ".join(pattern.findall(text.lower()))
 
 
 def _white_space(text: str) -> str:

@@ -49,8 +49,13 @@ def build_parser() -> argparse.ArgumentParser:
     add("--scores", action="store_true", help="a score before each output")
     add("--jsonl", action="store_true", help="JSON lines with scores, tokens, attention, copies and granularities")
     add("--beam", type=whole_number(1), metavar="N", help="width of the search (default: as the model says)")
-    add("--search-preset", choices=PRESETS, help="likewise")
-    add("--length", type=whole_number(1), metavar="N", help="words to write, for archs that plan their essay by length")
+    add("--search-preset", choices=PRESETS, help="how to search (default: as the model says)")
+    add(
+        "--essay-length",
+        type=whole_number(1),
+        metavar="N",
+        help="words of an essay, for archs that plan by length (default: the model's own)",
+    )
     add("--bert", metavar="DIR", help="the BERT of the training, if it has moved")
     add(
         "--batch-size", type=whole_number(1), default=64, metavar="N", help="sentences at a time (default: %(default)s)"
@@ -69,7 +74,7 @@ def rewrite(args: argparse.Namespace) -> None:
     """Do what the command line asks for; raises ``UserError`` if it cannot be done."""
     if args.input != "-" and not Path(args.input).exists():
         raise UserError(f"there is no file {args.input}: give --input a file of text.")
-    output = GrowingFile(args.output, _output_options(args), overwrite=args.overwrite)
+    output = GrowingFile(args.output, _output_options(args), overwrite=args.overwrite, reads=args.input)
     try:
         with output:
             _rewrite(args, output)
@@ -93,7 +98,7 @@ def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
                 lines,
                 args.nbest,
                 beam=args.beam,
-                length=args.length,
+                essay_length=args.essay_length,
                 batch_size=args.batch_size,
                 details=args.jsonl,
                 cut=True,
@@ -114,7 +119,7 @@ def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
 
 def _output_options(args: argparse.Namespace) -> dict[str, Any]:
     """Everything that decides about the outputs of a line."""
-    names = ("nbest", "scores", "jsonl", "beam", "search_preset", "length", "bert", "data", "text")
+    names = ("nbest", "scores", "jsonl", "beam", "search_preset", "essay_length", "bert", "data", "text")
     path = Path(args.model)
     identity = path.parent / CHECKSUMS if path.name == WEIGHTS else path / CHECKSUMS if is_export(path) else path
     model = sha256_of(identity) if identity.is_file() else ""

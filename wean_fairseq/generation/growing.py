@@ -1,7 +1,7 @@
 """An output file that grows while it is made, and goes on where it was when it is begun again.
 
-The lines go to ``FILE.part``; beside it ``FILE.part.json`` says how many lines of the input they are for, how long the
-file was then, and what was asked for. The file has its name when it is complete.
+The lines go to ``FILE.part``. ``FILE.part.json`` beside it records the number of lines, the size and the SHA-256 of
+both sides, and the options. ``FILE.part`` gets the name ``FILE`` when it is complete.
 """
 
 import fcntl
@@ -13,10 +13,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 
 from ..errors import UserError
-from ..storage.files import followed, is_special, open_special, write_text
+from ..storage.files import followed, is_special, open_growing, open_special, read_json, write_text
+
+_LARGEST_STATE = 1 << 20  # bytes
+_PIECE = 1 << 20
+
+
+class _State(NamedTuple):
+    """The state file: options, number of lines, size of their outputs, and SHA-256 of the input and of the outputs."""
+
+    asked: dict[str, Any]
+    lines: int
+    bytes: int
+    input: str
+    output: str
 
 
 class GrowingFile:
@@ -24,8 +37,9 @@ class GrowingFile:
 
     Args:
         given: name of the file; ``-`` = standard output. A pipe or a device is written as it is.
-        asked: what decides about the content but for the input, as JSON.
-        overwrite: replace an older file, and begin anew.
+        asked: all options that the content depends on, as JSON.
+        overwrite: replace an older file, and start again.
+        reads: file that is read meanwhile, which must not be one of the files that are written.
 
     Attributes:
         path: of the file; ``None`` = it is none.
@@ -35,13 +49,14 @@ class GrowingFile:
         UserError: if the file exists, or was begun with something else.
     """
 
-    def __init__(self, given: str, asked: dict[str, Any], *, overwrite: bool = False) -> None:
+    def __init__(self, given: str, asked: dict[str, Any], *, overwrite: bool = False, reads: str | None = None) -> None:
         self.path: Path | None = None
         self._part = self._state_file = Path()  # beside ``path``
         self._given = given
         self._asked = asked
         self._overwrite = overwrite
-        self._input = hashlib.sha256()
+        self._reads = reads
+        self._input, self._output = hashlib.sha256(), hashlib.sha256()
         self._expected = ""  # of the lines that are done
         self._file: BinaryIO | None = None
         self.done = 0
@@ -64,25 +79,62 @@ class GrowingFile:
             raise UserError(f"{path} exists already: choose another --output, or pass --overwrite to replace it.")
         self._part = path.with_name(f"{path.name}.part")
         self._state_file = path.with_name(f"{path.name}.part.json")
-        file = self._part.open("ab")
+        if self._reads is not None and Path(self._reads).resolve() in (self._part, self._state_file):
+            raise UserError(f"{self._reads} is the input, and this run would write it: choose another --output.")
+        file = open_growing(self._part)
         try:
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             file.close()
             raise UserError(f"{path} is being written by another run: wait for it to end.") from error
         self._file = file
-        if self._overwrite or (not self._state_file.exists() and not os.fstat(file.fileno()).st_size):
+        size = os.fstat(file.fileno()).st_size
+        try:
+            self._adopt(file, size)
+        except UserError:
+            if size == 0:
+                self._part.unlink()
+            file.close()
+            raise
+
+    def _adopt(self, file: BinaryIO, size: int) -> None:
+        """Continue what the file and its state hold, or start again; raises ``UserError`` if that would lose data."""
+        if size == 0 and not os.path.lexists(self._state_file):
+            self._write_state(0)
+        state = self._read_state()
+        if self._overwrite or state.lines == 0:
             file.truncate(0)
             self._write_state(0)
-        try:
-            state = json.loads(self._state_file.read_text(encoding="utf-8"))
-            asked, size = state["asked"], int(state["bytes"])
-            self.done, self._expected = int(state["lines"]), str(state["input"])
-        except (OSError, ValueError, LookupError, TypeError) as error:
-            raise self._mismatch("something else") from error
-        if asked != self._asked or size > os.fstat(file.fileno()).st_size:
+            return
+        if state.asked != self._asked:
             raise self._mismatch("another model or other options")
-        file.truncate(size)
+        lines = self._hash_outputs(file, state.bytes)
+        if size < state.bytes or lines != state.lines or self._output.hexdigest() != state.output:
+            raise self._mismatch("other outputs than it has now; it was changed or damaged")
+        file.truncate(state.bytes)
+        self.done, self._expected = state.lines, state.input
+
+    def _read_state(self) -> _State:
+        """Read the state file; raises ``UserError`` if it is not one, so that no file of the user is overwritten."""
+        try:
+            content = read_json(self._state_file, _LARGEST_STATE)
+            state = _State(**content)
+        except (OSError, ValueError, TypeError) as error:
+            raise self._foreign() from error
+        fits = all(type(value) is kind for value, kind in zip(state, (dict, int, int, str, str), strict=True))
+        if not fits or state.lines < 0 or state.bytes < 0:
+            raise self._foreign()
+        return state
+
+    def _hash_outputs(self, file: BinaryIO, size: int) -> int:
+        """Hash the first ``size`` bytes of the outputs, and return their number of lines."""
+        lines, left = 0, size
+        file.seek(0)
+        while left and (piece := file.read(min(left, _PIECE))):
+            self._output.update(piece)
+            lines += piece.count(b"\n")
+            left -= len(piece)
+        return lines
 
     @property
     def prospect(self) -> str:
@@ -90,7 +142,7 @@ class GrowingFile:
         if self.path is None or not self.done:
             return ""
         if self._overwrite:
-            return "; the same command begins anew"
+            return "; the same command starts again"
         return f"; the outputs of {self.done:,} lines are kept, and the same command goes on from there"
 
     def remaining(self, buffers: Iterable[list[str]]) -> Iterator[list[str]]:
@@ -120,7 +172,9 @@ class GrowingFile:
         assert self._file is not None
         self._hash_lines(lines)
         try:
-            self._file.write("".join(f"{line}\n" for line in outputs).encode("utf-8", "surrogatepass"))
+            content = "".join(f"{line}\n" for line in outputs).encode("utf-8", "surrogatepass")
+            self._file.write(content)
+            self._output.update(content)
             self._file.flush()
             self.done += len(lines)
             if self.path is not None:
@@ -147,8 +201,8 @@ class GrowingFile:
             self._file.close()
 
     def _write_state(self, size: int) -> None:
-        state = {"asked": self._asked, "lines": self.done, "bytes": size, "input": self._input.hexdigest()}
-        write_text(self._state_file, json.dumps(state))
+        state = _State(self._asked, self.done, size, self._input.hexdigest(), self._output.hexdigest())
+        write_text(self._state_file, json.dumps(state._asdict()))
 
     def _hash_lines(self, lines: Sequence[str]) -> None:
         for line in lines:
@@ -156,7 +210,13 @@ class GrowingFile:
 
     def _mismatch(self, what: str) -> UserError:
         return UserError(
-            f"{self._part} was begun with {what}: choose another --output, or pass --overwrite to begin anew."
+            f"{self._part} was begun with {what}: choose another --output, or pass --overwrite to start again."
+        )
+
+    def _foreign(self) -> UserError:
+        return UserError(
+            f"{self._part} and {self._state_file.name} are not an unfinished output of wean-generate: move them away, "
+            "or choose another --output."
         )
 
     def _unwritable(self, error: OSError) -> UserError:

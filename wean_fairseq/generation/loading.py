@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from ..checkpoints.export import is_export, read_exported_text
-from ..checkpoints.search import kept_search
+from ..checkpoints.search import TASK_OPTIONS, kept_search
 from ..errors import UserError
 from ..text import TOKENS, Text, TextSettings, prepared_text
 from .model import TextModel, quiet
@@ -47,13 +47,18 @@ def load(
     if is_export(path):
         data = None  # it has its own dictionaries
     elif not Path(path).is_file():
-        raise UserError(f"there is no model {path}: name a folder of wean-export, or a checkpoint of fairseq-train.")
+        inside = Path(path) / "model"
+        hint = (
+            f"did you mean {inside}?"
+            if is_export(inside)
+            else "name a folder of wean-export, or a checkpoint of fairseq-train."
+        )
+        raise UserError(f"there is no model {path}: {hint}")
     if data is not None and not Path(data).is_dir():
         raise UserError(f"there is no directory {data}: name the data directory of the training.")
     kept = {} if is_export(path) else kept_search(path)
-    given = {} if data is None else {"data": str(data)}
-    if "search_preset" in kept:  # an option of the task
-        given["search_preset"] = kept.pop("search_preset")
+    given: dict[str, Any] = {} if data is None else {"data": str(data)}
+    given |= {name: kept.pop(name) for name in TASK_OPTIONS if name in kept}
     overrides = {"dataset_impl": "raw", "eval_bleu": False, **given, **options}
     with quiet():
         state = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)

@@ -78,6 +78,9 @@ class TextModel:
         text: how running text becomes its tokens, and back.
         search: generation options of fairseq by name, such as ``beam``, and ``replace_unk``: whether the source word
             with most attention stands for an ``<unk>`` (``None``: unless the model copies).
+
+    Attributes:
+        essay_length: words that it plans an essay for if none are given; 0 if it has no such length.
     """
 
     def __init__(self, model: Any, task: Any, text: Text, search: Mapping[str, Any]) -> None:
@@ -87,6 +90,7 @@ class TextModel:
         self.search_options = dict(search)
         replace = self.search_options.pop("replace_unk", None)
         self.replaces_unknown = not self.copies if replace is None else replace is not False
+        self.essay_length = int(getattr(task.cfg, "essay_length", 0))
         self._generator: tuple[dict[str, Any], Any] | None = None  # the last one, and its options
         self._lock = threading.Lock()
 
@@ -150,7 +154,7 @@ class TextModel:
         Args:
             text: running text, a sentence or a list of them.
             n_best: how many outputs of each, best first; ``None`` = the best one, as a string.
-            options: ``beam``, ``length`` and ``batch_size`` of ``explain``.
+            options: ``beam``, ``essay_length`` and ``batch_size`` of ``explain``.
 
         Returns:
             What is asked for of ``text``, or for each of a list in its order. An empty line has an empty output.
@@ -171,7 +175,7 @@ class TextModel:
         n_best: int = 1,
         *,
         beam: int | None = None,
-        length: int | None = None,
+        essay_length: int | None = None,
         batch_size: int = BATCH,
         details: bool = True,
         cut: bool = False,
@@ -183,7 +187,7 @@ class TextModel:
             text: a sentence or a list of them.
             n_best: how many outputs of each.
             beam: width of the search (default: the model's own), at least ``n_best``.
-            length: words to plan for, for models with ``needs_length``.
+            essay_length: words to plan for, for models with ``needs_length`` (default: the model's own).
             batch_size: sentences that are searched for together.
             details: add what takes another pass through the model: copies and granularities.
             cut: cut what is longer than the model reads, in place of refusing it.
@@ -195,9 +199,9 @@ class TextModel:
         Raises:
             UserError: if the text is not what the model reads.
         """
-        numbers: list[Any] = [n_best, batch_size, *(number for number in (beam, length) if number is not None)]
+        numbers: list[Any] = [n_best, batch_size, *(number for number in (beam, essay_length) if number is not None)]
         if not all(isinstance(number, Integral) and int(number) >= 1 for number in numbers):
-            raise UserError("n_best, beam, length and batch_size must be whole numbers of 1 or more.")
+            raise UserError("n_best, beam, essay_length and batch_size must be whole numbers of 1 or more.")
         lines = _sentences(text)
         with self._lock:
             tokens = [self.text.prepare(line) for line in lines]
@@ -206,7 +210,7 @@ class TextModel:
                 for n, line in enumerate(tokens, first)
             ]
             results = [Generated()] * len(lines)
-            for found in self.search(whole, n_best, beam=beam, length=length, batch_size=batch_size):
+            for found in self.search(whole, n_best, beam=beam, essay_length=essay_length, batch_size=batch_size):
                 for line, spelt, hypotheses in zip(found.lines, found.spelt, found.hypotheses, strict=True):
                     was_cut = whole[line] != tokens[line]
                     results[line] = describe(self, spelt, hypotheses[:n_best], details=details, cut=was_cut)
@@ -236,7 +240,7 @@ class TextModel:
         n_best: int = 1,
         *,
         beam: int | None = None,
-        length: int | None = None,
+        essay_length: int | None = None,
         batch_size: int = BATCH,
     ) -> Iterator[Found]:
         """Search as the task does, in batches of lines of similar length.
@@ -249,9 +253,10 @@ class TextModel:
             UserError: if a line is not what the task takes.
         """
         task = self.task
+        words = (essay_length or self.essay_length) if self.needs_length else 0
         if self.needs_length:
-            task.cfg.essay_length = length or 0
-        generator = self._build_generator(n_best, beam, length or 0)
+            task.cfg.essay_length = words
+        generator = self._build_generator(n_best, beam, words)
         numbers = [number for number, line in enumerate(lines) if line]
         dictionary = task.source_dictionary
         tokens = [dictionary.encode_line(lines[number], add_if_not_exist=False).long() for number in numbers]

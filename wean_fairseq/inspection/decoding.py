@@ -30,7 +30,7 @@ def decode(system: System, question: Question) -> dict[str, Any]:
     model = system.model
     beam = question.beam or min(model.beam, LIMITS.beam)
     length = question.length if model.needs_length else None
-    [found] = model.explain(question.text, min(question.outputs, beam), beam=beam, length=length)
+    [found] = model.explain(question.text, min(question.outputs, beam), beam=beam, essay_length=length)
     source: list[dict[str, Any]] = [
         {"word": word, "known": known} for word, known in zip(found.source, found.known, strict=True)
     ]

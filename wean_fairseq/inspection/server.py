@@ -100,8 +100,8 @@ def refusal(headers: Headers, method: str) -> str | None:
     hosts = headers.getlist("host")
     if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
         return "this page answers to 127.0.0.1 and localhost only: open it by that address."
-    origin = headers.get("origin")
-    if method not in ("GET", "HEAD") and origin is not None and origin.lower() != f"http://{hosts[0].lower()}":
+    own = f"http://{hosts[0].lower()}"
+    if method not in ("GET", "HEAD") and any(origin.lower() != own for origin in headers.getlist("origin")):
         return "this page answers to itself only, and another site asked."
     return None
 

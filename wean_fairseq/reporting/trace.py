@@ -52,7 +52,7 @@ def attention(model: TextModel, lines: Sequence[str], beam: int | None = None) -
 
 @torch.no_grad()
 def coverage(
-    model: TextModel, lines: Sequence[str], beam: int | None = None, length: int | None = None
+    model: TextModel, lines: Sequence[str], beam: int | None = None, essay_length: int | None = None
 ) -> list[Coverage]:
     """The rest of each topic after each word of the best text.
 
@@ -62,7 +62,7 @@ def coverage(
         UserError: if the model keeps no count of its topics.
     """
     found: dict[int, Coverage] = {}
-    for sentence in model.search(_check_no_empty(lines), beam=beam, length=length, batch_size=1):
+    for sentence in model.search(_check_no_empty(lines), beam=beam, essay_length=essay_length, batch_size=1):
         best = sentence.hypotheses[0][0]
         net_input = {key: value for key, value in sentence.sample["net_input"].items() if key != "prev_output_tokens"}
         encoder_out = model.model.encoder(**net_input)

@@ -4,7 +4,12 @@ import contextlib
 import errno
 import fcntl
 import hashlib
+import json
+import math
 import os
+import re
+import secrets
+import shutil
 import stat
 import sys
 import zipfile
@@ -12,11 +17,12 @@ import zlib
 from collections.abc import Callable, Iterator
 from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 _PIECE = 1 << 20
-_PARTIAL = ".tmp"  # ends the name of a file that is being written
-_TRIES = 10  # some file systems number a file anew whenever it is looked at: nothing may wait for two equal numbers
+_PARTIAL = ".wean-{}.partial"  # name of a file or folder that is being written
+_IS_PARTIAL = re.compile(r"\.wean-[0-9a-f]{16}\.partial")
+_LARGEST_JSON = 1 << 26  # bytes
 _LINKS = 40  # as many symbolic links as Linux follows
 
 
@@ -29,8 +35,17 @@ def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
     return open(path, "rb", opener=_open_if_regular)
 
 
+def open_growing(path: Path) -> BinaryIO:
+    """Open a file for reading and appending, or create it; symbolic links are not followed.
+
+    Raises:
+        OSError: if it cannot be opened, or is not a regular file.
+    """
+    return open(path, "a+b", opener=lambda name, flags: _open_if_regular(name, flags | os.O_NOFOLLOW))
+
+
 def _open_if_regular(path: str, flags: int) -> int:
-    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    descriptor = os.open(path, flags | os.O_NONBLOCK, 0o666)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
         return descriptor
@@ -40,10 +55,43 @@ def _open_if_regular(path: str, flags: int) -> int:
     raise OSError(errno.EINVAL, "it is no regular file", path)
 
 
-def read_regular(path: str | os.PathLike[str]) -> bytes:
-    """The content of a file, see ``open_regular``."""
+def read_regular(path: str | os.PathLike[str], most: int = -1) -> bytes:
+    """Return the content of a file, see ``open_regular``.
+
+    Args:
+        path: of the file.
+        most: largest size in bytes; -1 = any size.
+
+    Raises:
+        OSError: if it cannot be read, is not a regular file, or is too large.
+    """
     with open_regular(path) as file:
-        return file.read()
+        if 0 <= most < os.fstat(file.fileno()).st_size:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+        return file.read(most)
+
+
+def read_json(path: str | os.PathLike[str], most: int = _LARGEST_JSON) -> Any:
+    """Return the content of a JSON file.
+
+    Args:
+        path: of the file.
+        most: largest size in bytes.
+
+    Raises:
+        OSError: if it cannot be read, is not a regular file, or is too large.
+        ValueError: if it is not JSON, has numbers that are not finite, or is nested too deeply.
+    """
+    try:
+        return json.loads(read_regular(path, most), parse_constant=_finite, parse_float=_finite)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def _finite(number: str) -> float:
+    if not math.isfinite(float(number)):
+        raise ValueError(f"{number} is not a number in JSON")
+    return float(number)
 
 
 class HashedFile:
@@ -105,16 +153,20 @@ def write_whole(
     """
     path = followed(path)
     special = is_special(path)
-    partial = path.with_name(path.name + _PARTIAL)
-    file = HashedFile(open_special(path) if special else _open_for_owner(partial))
+    if special:
+        partial, file = path, HashedFile(open_special(path))
+    else:
+        remove_partial(path.parent)
+        partial, descriptor = _create_locked(path.parent)
+        file = HashedFile(os.fdopen(descriptor, "wb"))
     try:
         write(file)
         digest = file.finish()
         if announce is not None:
             announce(digest)
-        file.close()
         if not special:
-            os.replace(partial, path)
+            os.replace(partial, path)  # before the lock ends: afterwards another process may remove a partial file
+        file.close()
     except BaseException:
         with contextlib.suppress(OSError):
             file.close()
@@ -171,53 +223,73 @@ def open_special(path: Path) -> BinaryIO:
     return os.fdopen(descriptor, "wb")
 
 
-def remove_partial(folder: Path, is_own: Callable[[str], bool]) -> list[str]:
-    """Remove what processes that were killed in ``write_whole`` have left; what a living one is writing stays.
-
-    All stays where the file system has no locks. Where another computer's are not seen, what it is writing is removed:
-    it then cannot give the file its name, and says so.
+@contextlib.contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """Give a new folder to fill, which gets the name ``folder`` if the block ends without an error.
 
     Args:
-        folder: where to look; it need not be there.
-        is_own: whether a file of this name, such as "checkpoint_last.pt", is the caller's.
+        folder: must not exist, or be empty.
 
-    Returns:
-        The names of what was removed.
+    Raises:
+        OSError: if it cannot be written.
     """
-    removed = []
-    for path in sorted(path for path in folder.glob(f"*{_PARTIAL}") if is_own(path.name.removesuffix(_PARTIAL))):
-        with contextlib.suppress(OSError), path.open("r+b") as file:  # NFS locks no file that is only read
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _has_path(file, path):
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    remove_partial(folder.parent)
+    partial, descriptor = _create_locked(folder.parent, is_folder=True)
+    new = partial / folder.name  # inside, so that the block can lock it
+    try:
+        new.mkdir()
+        yield new
+        new.replace(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        os.close(descriptor)
+
+
+def remove_partial(folder: Path) -> int:
+    """Remove the partial files and folders of processes that were killed, and return their number.
+
+    A process locks what it writes, so that the partial files of running processes stay. Nothing is removed if the file
+    system has no locks. If it does not see the locks of another computer, that computer's partial file is removed; its
+    process then reports that it cannot write the file.
+
+    Args:
+        folder: where to look; it need not exist.
+    """
+    removed = 0
+    for path in folder.glob(_PARTIAL.format("*")):
+        if not _IS_PARTIAL.fullmatch(path.name) or path.is_symlink():
+            continue
+        # NFS locks only files that are open for writing; folders cannot be.
+        flags = os.O_RDONLY | os.O_DIRECTORY if path.is_dir() else os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK
+        with contextlib.suppress(OSError), _opened(path, flags) as descriptor:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
                 path.unlink()
-                removed.append(path.name)
+            removed += 1
     return removed
 
 
-def _open_for_owner(path: Path) -> BinaryIO:
-    """Open a file to write it anew, as soon as no other process has it locked; see ``remove_partial``."""
-    for attempt in range(1, _TRIES + 1):
-        file = open(path, "wb", opener=_open_without_truncating)  # noqa: SIM115 - the caller closes it
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX)
-        if _has_path(file, path) or attempt == _TRIES:
-            break
-        file.close()  # the other process has given it its final name, or has removed it
-    file.truncate()
-    return file
-
-
-def _open_without_truncating(path: str, flags: int) -> int:
-    """An ``opener`` that leaves the content there, which may be another process's, and takes files only."""
-    return os.open(path, (flags & ~os.O_TRUNC) | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-
-
-def _has_path(file: BinaryIO, path: Path) -> bool:
-    """Whether an open file is the one that has this name now."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
+def _create_locked(folder: Path, is_folder: bool = False) -> tuple[Path, int]:
+    """Create a partial file or folder, and lock it if the file system has locks; the caller closes the descriptor."""
+    while True:
+        path = folder / _PARTIAL.format(secrets.token_hex(8))
+        if is_folder:
+            path.mkdir()
+        flags = os.O_RDONLY if is_folder else os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        try:
+            descriptor = os.open(path, flags, 0o666)
+        except FileNotFoundError:
+            if is_folder:  # another process took it for abandoned
+                continue
+            raise
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if path.exists():
+            return path, descriptor
+        os.close(descriptor)  # another process took it for abandoned before it was locked
 
 
 def write_text(path: Path, text: str) -> None:
@@ -235,8 +307,8 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _opened(folder: Path) -> Iterator[int]:
-    descriptor = os.open(folder, os.O_RDONLY)
+def _opened(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
+    descriptor = os.open(path, flags)
     try:
         yield descriptor
     finally:

@@ -16,6 +16,7 @@ from fairseq.utils import split_paths
 from .. import precision
 from ..checkpoints import dictionaries, stopping
 from ..data.integrity import check_binary, check_data, checksum_of, record_once
+from ..data.pairs import dictionary_file
 from ..divergence import check_loss
 from ..fields import option
 from ..modules.output_matmul import exact_products
@@ -64,8 +65,8 @@ class GuardedTask(TranslationTask):
 
     @classmethod
     def load_dictionary(cls, filename: str) -> Dictionary:
-        """Read a dictionary; raises ``UserError`` if it is none."""
-        return dictionaries.load(filename)
+        """Read a dictionary, of ``--only-source`` data the source's; raises ``UserError`` if it is not valid."""
+        return dictionaries.load(str(dictionary_file(Path(filename))))
 
     def check_files(self, split: str, epoch: int, combine: bool) -> None:
         """Refuse files of a split that have changed, or do not fit each other or the dictionaries.

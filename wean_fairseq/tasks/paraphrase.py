@@ -11,6 +11,7 @@ from fairseq.data import Dictionary, FairseqDataset
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks import register_task
+from omegaconf import II
 
 from ..data import (
     DEFAULT_SLOTS,
@@ -25,7 +26,7 @@ from ..data import (
     label_pairs,
     limit_pairs,
 )
-from ..data.typed_text import patch_interactive_reader, unknown_words_sentence
+from ..data.typed_text import are_known, patch_interactive_reader, unknown_words_sentence
 from ..errors import UserError
 from ..fields import check_values, option, start_files
 from ..modules import base_ids
@@ -76,6 +77,9 @@ class ParaphraseConfig(SearchingConfig):
     )
     # fairseq's -1 makes it fail on data of several parts (train, train1, ...).
     upsample_primary: int = option(1, "how often the first part of the data is repeated")
+    # The two options of fairseq-generate, which does not pass them to the iterator.
+    num_shards: int = II("dataset.num_shards")
+    shard_id: int = II("dataset.shard_id")
 
 
 @register_task("paraphrase", dataclass=ParaphraseConfig)
@@ -218,12 +222,11 @@ class ParaphraseTask(SearchingTask):
         """Search; what was copied through slots comes out as the real words.
 
         Raises:
-            UserError: if constraints hold a word outside the dictionary, or a forced beginning one that is not written.
+            UserError: if the search wants constraints and there are none, or if a forced beginning has a word that the
+                models cannot write.
         """
         if constraints is None and getattr(generator, "search", None) and generator.search.supports_constraints:
             raise UserError("--constraints is for fairseq-interactive, whose lines tell them: leave it out.")
-        if constraints is not None and constraints.max() >= len(self.target_dictionary):
-            raise UserError("--constraints must be words of the dictionary; at least one is not.")
         mapped, slot_map = self.map_slots(sample)
         if "id" not in sample:
             sample = {**sample, "id": self._typed_numbers}
@@ -328,6 +331,7 @@ class ParaphraseTask(SearchingTask):
         Raises:
             UserError: if a sentence has more tokens than --max-tokens allows for a whole batch.
         """
+        kwargs |= self._shard(dataset, kwargs)
         check_batches(kwargs)
         kwargs["required_batch_size_multiple"] = 1
         training = dataset is self.datasets.get(self.cfg.train_subset) and kwargs.get("ignore_invalid_inputs", False)
@@ -345,10 +349,31 @@ class ParaphraseTask(SearchingTask):
             )
         return AnnouncedBatches(batches, self._set_typed_numbers) if dataset is self._typed_pairs else batches
 
+    def _shard(self, dataset: FairseqDataset, given: dict[str, Any]) -> dict[str, int]:
+        """The part of the data to decode: the shard of ``--shard-id``, divided among the processes.
+
+        Raises:
+            UserError: if typed lines are to be divided.
+        """
+        shards, shard = getattr(self.cfg, "num_shards", 1), getattr(self.cfg, "shard_id", 0)
+        if (shards, shard) == (1, 0):
+            return {}
+        if dataset is self._typed_pairs:
+            raise UserError("--num-shards and --shard-id are for fairseq-generate: leave them out.")
+        check_batches({"num_shards": shards, "shard_id": shard})
+        processes, rank = given.get("num_shards", 1), given.get("shard_id", 0)
+        return {"num_shards": shards * processes, "shard_id": shard * processes + rank}
+
     def build_dataset_for_inference(
         self, src_tokens: list[torch.Tensor], src_lengths: list[int], constraints: torch.Tensor | None = None
     ) -> FairseqDataset:
-        """Sentences typed or piped into fairseq-interactive."""
+        """Sentences typed or piped into fairseq-interactive.
+
+        Raises:
+            UserError: if a constraint has a word that is not in the dictionary.
+        """
+        if constraints is not None:
+            self._check_constraints(constraints)
         self.typed = range(self.typed.stop, self.typed.stop + len(src_tokens))
         if not self._unknown_words and (sentence := unknown_words_sentence(src_tokens, self.source_dictionary)):
             self._unknown_words.append(sentence)
@@ -361,6 +386,18 @@ class ParaphraseTask(SearchingTask):
         src_lengths = [len(words) for words in src_tokens]
         self._typed_pairs = super().build_dataset_for_inference(src_tokens, src_lengths, constraints=constraints)
         return self._typed_pairs
+
+    def _check_constraints(self, constraints: torch.Tensor) -> None:
+        """Refuse constraints (B, C), packed as fairseq packs them, with words that are not in the dictionary."""
+        dictionary = self.target_dictionary
+        for line, row in enumerate(constraints[:, 1:], start=self.typed.stop + 1):  # the first column is a count
+            known = are_known(row, dictionary)
+            words = ", ".join(dictionary[i] for i, is_known in zip(row.tolist(), known, strict=True) if not is_known)
+            if words:
+                raise UserError(
+                    f"line {line} of the input has constraints that are not in the dictionary: {words}. Use words "
+                    "(or pieces, if the model was trained on pieces) of the dictionary, or leave them out."
+                )
 
     def _set_typed_numbers(self, batch: dict[str, Any]) -> None:
         self._typed_numbers = batch["id"] + self.typed.start

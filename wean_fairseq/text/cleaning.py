@@ -29,6 +29,9 @@ _DIRTY = {
     "lone_surrogates": re.compile("[\ud800-\udfff]"),
     "zero_width_characters": re.compile(f"[{_ZERO_WIDTH}]"),
 }
+# Hebrew to Mongolian, which Arabic and the Indic scripts are between; symbols, emoji and their variation selectors.
+_JOINED = "\u0590-\u1cff\u2190-\u2bff\ufe0f\U0001f000-\U0001faff"
+_NEEDLESS = re.compile(f"(?![\u200c\u200d])[{_ZERO_WIDTH}]|(?<![{_JOINED}])[\u200c\u200d]")
 _SPECIAL = re.compile(r"(?:(?<=\s)|^)<(/?s|pad|unk|mask|(?:oov|unk)-\d+)>(?=\s|$)")
 _ESCAPED = re.compile(r"(?:(?<=\s)|^)&lt;(/?s|pad|unk|mask|(?:oov|unk)-\d+)&gt;(?=\s|$)")
 
@@ -40,18 +43,22 @@ class Cleaner:
         form: of Unicode: ``NFC``, ``NFKC`` (which also makes full-width letters plain) or ``none``.
         specials: what to do with a token that is a special symbol: ``escape`` it, ``refuse`` it, or ``keep`` it.
         unknown: the corpus's own word for unknown ones, in any case, to become ``<unk>``; empty: it has none.
+        joiners: keep zero-width joiners and non-joiners in scripts that need them and in emoji.
     """
 
-    def __init__(self, form: str = "NFC", specials: str = "escape", unknown: str = "") -> None:
+    def __init__(
+        self, form: str = "NFC", specials: str = "escape", unknown: str = "", *, joiners: bool = False
+    ) -> None:
         self.form = form
         self.specials = specials
         self.counts: Counter[str] = Counter()
+        self._dirty = _DIRTY | ({"zero_width_characters": _NEEDLESS} if joiners else {})
         self._unknown = re.compile(rf"(?<!\S){re.escape(unknown)}(?!\S)", re.IGNORECASE) if unknown else None
 
     def clean(self, line: str) -> str:
         """The line without harmful characters, normalised, its tokens separated by single spaces."""
         if not line.isprintable():  # which all of the characters below are not
-            for name, pattern in _DIRTY.items():
+            for name, pattern in self._dirty.items():
                 line, number = pattern.subn(" " if name.endswith("_in_text") else "", line)
                 if number:
                     self.counts[name] += number

@@ -4,7 +4,7 @@ The scripts of ``preprocess/`` write it into their manifest, ``wean-export`` int
 """
 
 import ast
-import json
+import logging
 import os
 import re
 from collections.abc import Mapping
@@ -13,10 +13,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError
-from ..storage.files import open_regular, read_regular
+from ..errors import UserError, printable
+from ..storage.files import open_regular, read_json, read_regular
 from . import steps
+from .casing import CASE_MARK, capitalise, true_case
 from .cleaning import FORMS, SPECIAL_POLICIES, Cleaner, one_spelling, restore_specials
+
+logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"  # of what a script of preprocess/ wrote
 TRUECASE_MODEL, BPE_CODES, WORDPIECES = "truecase.model", "bpe.codes", "wordpiece.vocab"
@@ -35,6 +38,8 @@ class TextSettings:
         language: whose Moses rules, where a token is Moses's.
         lowercase: lower-case the text.
         truecase: give the first word of a sentence the case that it mostly has, by a model that was learnt.
+        reversible_case: true-case the text so that it can be undone. False: all tokens, as Moses does; text that was
+            prepared by a version that had nothing else.
         bpe: split words by codes that were learnt.
         brackets: spell brackets and quotes as TurkCorpus does.
         unicode: the form that characters are brought to.
@@ -46,6 +51,7 @@ class TextSettings:
     language: str = "en"
     lowercase: bool = False
     truecase: bool = False
+    reversible_case: bool = True
     bpe: bool = False
     brackets: bool = False
     unicode: str = "NFC"
@@ -58,6 +64,11 @@ class TextSettings:
             raise UserError(f"{self.language!r} is no language: give two letters such as en, de or fr.")
 
     @property
+    def mark(self) -> str:
+        """The mark on tokens that is no part of words; empty where there is none."""
+        return steps.MARK if self.unit == "joiner" else ""
+
+    @property
     def files(self) -> list[str]:
         needed = {TRUECASE_MODEL: self.truecase, BPE_CODES: self.bpe, WORDPIECES: self.unit == "wordpiece"}
         return [name for name, is_needed in needed.items() if is_needed]
@@ -65,7 +76,7 @@ class TextSettings:
     def describe(self) -> str:
         """In words, such as "Moses tokens (en), lower-cased"."""
         names = {"words": "words between spaces", "moses": f"Moses tokens ({self.language})", "jieba": "jieba's words"}
-        names["wordpiece"] = "word pieces"
+        names |= {"wordpiece": "word pieces", "joiner": "words and punctuation with joiner marks"}
         steps_taken = {"lower-cased": self.lowercase, "true-cased": self.truecase, "in BPE pieces": self.bpe}
         return ", ".join([names.get(self.unit, self.unit), *(name for name, taken in steps_taken.items() if taken)])
 
@@ -87,7 +98,7 @@ class Text:
 
     def __init__(self, settings: TextSettings, folder: Path | None = None, wordpieces: Path | None = None) -> None:
         self.settings = settings
-        self.cleaner = Cleaner(settings.unicode, settings.specials, settings.unknown)
+        self.cleaner = Cleaner(settings.unicode, settings.specials, settings.unknown, joiners=settings.unit == "joiner")
         self.folder = folder
         self._wordpieces = wordpieces
 
@@ -103,18 +114,22 @@ class Text:
         if self.folder is None:
             return []
         learnt = []
-        if self.settings.truecase:
+        if self.settings.truecase and not self.settings.reversible_case:
             learnt.append(steps.truecaser(self._file(TRUECASE_MODEL)))
         if self.settings.bpe:
-            learnt.append(steps.bpe(self._file(BPE_CODES)))
+            learnt.append(steps.bpe(self._file(BPE_CODES), self.settings.mark))
         return learnt
+
+    @cached_property
+    def _usual_forms(self) -> dict[str, str] | None:
+        """The usual forms of words by which the text is true-cased; ``None`` where they are not learnt."""
+        is_cased = self.folder is not None and self.settings.truecase and self.settings.reversible_case
+        return steps.usual_forms(self._file(TRUECASE_MODEL)) if is_cased else None
 
     @cached_property
     def _undo(self) -> list[steps.Step]:
         back: list[steps.Step] = []
-        if self.settings.bpe:
-            back.append(steps.undo_bpe)
-        if self.settings.truecase:
+        if self.settings.truecase and not self.settings.reversible_case:
             back.append(steps.uncaser())
         return [*back, restore_specials, steps.joiner(self.settings.unit, self.settings.language)]
 
@@ -156,7 +171,12 @@ class Text:
 
     def cut(self, clean: str) -> str:
         """Tokens of a clean line, before the steps that are learnt from them."""
-        return self.cleaner.guard(self._split(clean))
+        if self._usual_forms is None:
+            return self.cleaner.guard(self._split(clean))
+        cased, is_marked = true_case(clean, self._usual_forms)
+        tokens = self.cleaner.guard(self._split(cased))
+        is_marked = is_marked or tokens.split(" ", 1)[0] == CASE_MARK  # typed: the mark before it is the one taken out
+        return f"{CASE_MARK} {tokens}" if tokens and is_marked else tokens
 
     def prepare(self, line: str) -> str:
         """The tokens that a model reads, between spaces; empty where the line has none.
@@ -171,9 +191,16 @@ class Text:
 
     def restore(self, tokens: str) -> str:
         """Running text of the tokens that a model wrote; lower-casing and normalisation cannot be undone."""
+        if self.settings.bpe:
+            tokens = steps.undo_bpe(tokens)
+        first, _, rest = tokens.lstrip().partition(" ")
+        is_cased = self.settings.truecase and self.settings.reversible_case
+        is_marked = is_cased and first == CASE_MARK
+        text = rest if is_marked else tokens
         for step in self._undo:
-            tokens = step(tokens)
-        return " ".join(tokens.split())
+            text = step(text)
+        text = " ".join(text.split())
+        return capitalise(text) if is_cased and not is_marked else text
 
 
 def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
@@ -187,6 +214,7 @@ def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
     """
     found = {field.name: values[field.name] for field in fields(TextSettings) if values.get(field.name) is not None}
     found |= {"bpe": bool(values.get("bpe"))}  # an older manifest has the number of merges
+    found.setdefault("reversible_case", False)  # which older manifests do not have
     known = (("unit", steps.UNITS), ("unicode", FORMS), ("specials", SPECIAL_POLICIES))
     wrong = [name for name, value in found.items() if type(value) is not type(getattr(TextSettings, name))]
     wrong += [name for name, choices in known if found.get(name, choices[0]) not in choices]
@@ -205,10 +233,10 @@ def read_text_settings(folder: Path) -> TextSettings | None:
     """
     path = folder / MANIFEST
     try:
-        manifest = json.loads(read_regular(path))
+        manifest = read_json(path)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read ({error}): prepare the text again.") from error
     if not isinstance(manifest, dict) or not isinstance(manifest.get("options"), dict):
         return None
@@ -240,7 +268,8 @@ def prepared_text(data: Path, given: str | Path | None = None) -> Text | None:
 def _text_of_data(data: Path) -> Path | None:
     """The directory of the text that fairseq-preprocess made ``data`` from, if a script of ``preprocess/`` wrote it.
 
-    The log of fairseq-preprocess names it. Where all of it has moved together, it is found at its new place.
+    The log of fairseq-preprocess names it. If both have moved together, it is found at its new place. A log may come
+    from somebody else, and name any text of this computer: only text in the folder that ``data`` is in is taken.
     """
     try:
         log = read_regular(data / _LOG).decode("utf-8", errors="replace")
@@ -248,6 +277,13 @@ def _text_of_data(data: Path) -> Path | None:
         places = re.findall(_OPTION.format("destdir"), log)
         text, place = Path(ast.literal_eval(texts[-1])).parent, Path(ast.literal_eval(places[-1]))
         beside = data / os.path.relpath(text, place)
-        return next((folder for folder in (beside, text) if (folder / MANIFEST).is_file()), None)
+        found = next((folder for folder in (beside, text) if (folder / MANIFEST).is_file()), None)
     except (OSError, IndexError, SyntaxError, ValueError):  # there is none, or it names none
         return None
+    if found is not None and not found.resolve().is_relative_to(data.resolve().parent):
+        logger.warning(
+            f"{printable(str(data / _LOG))} names the text {printable(str(found))}, which is not used because it is "
+            "outside of the folder that the data is in: name it with --text if it is the text of this data"
+        )
+        return None
+    return found

@@ -1,4 +1,4 @@
-"""The text steps, each by a kept library: Moses tokens and true-casing, BPE, WordPiece, jieba; and their way back.
+"""The text steps: reversible tokens, Moses tokens and true-casing, BPE, WordPiece, jieba; and their way back.
 
 A step takes one line and gives one line.
 """
@@ -9,17 +9,20 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
+from functools import lru_cache
 from importlib import metadata
-from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from ..errors import UserError
 from ..optional import import_optional, missing_library
+from ..storage.files import open_regular
+from .detokenise import detokeniser
 
 Step = Callable[[str], str]
-UNITS = ("words", "characters", "moses", "jieba", "wordpiece")
-_LIBRARIES = {"moses": "sacremoses", "jieba": "jieba", "wordpiece": "tokenizers"}
-_LATIN = re.compile(r"[^\W_\u2e80-\U0003ffff]")
+UNITS = ("words", "joiner", "characters", "moses", "jieba", "wordpiece")
+_LIBRARIES = {"joiner": "regex", "moses": "sacremoses", "jieba": "jieba", "wordpiece": "tokenizers"}
+MARK = "￭"  # where the tokens of the unit joiner have no space
 
 
 def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> Step:
@@ -34,6 +37,10 @@ def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> 
     """
     if unit == "characters":
         return lambda line: " ".join(line.replace(" ", ""))
+    if unit == "joiner":
+        from .reversible import split  # regex takes a tenth of a second, which other units need not wait for
+
+        return split
     if unit == "moses":
         tokenizer = import_optional("sacremoses").MosesTokenizer(lang=language)
         # Characters stay what they are (no ``&apos;``); the tokenizer's own string ends in a space after .'
@@ -55,10 +62,16 @@ def _jieba() -> Step:
     except OSError as error:
         raise UserError(f"cannot keep jieba's cache in {folder}: {error.strerror}; set XDG_CACHE_HOME.") from error
     jieba.setLogLevel("WARNING")
-    tokenizer = jieba.Tokenizer()
-    tokenizer.tmp_dir = str(folder)
-    tokenizer.initialize()
+    tokenizer = _jieba_tokenizer(str(folder))
     return lambda line: " ".join(" ".join(tokenizer.cut(line)).split())
+
+
+@lru_cache(maxsize=1)  # reading the dictionary takes seconds
+def _jieba_tokenizer(folder: str) -> Any:
+    tokenizer = import_optional("jieba").Tokenizer()
+    tokenizer.tmp_dir = folder
+    tokenizer.initialize()
+    return tokenizer
 
 
 def _wordpiece(vocabulary: Path | None) -> Step:
@@ -67,7 +80,8 @@ def _wordpiece(vocabulary: Path | None) -> Step:
         raise UserError("--unit wordpiece needs --wordpiece-vocab, the vocab.txt of a BERT model.")
     tokenizers = import_optional("tokenizers")
     try:
-        pieces = vocabulary.read_text(encoding="utf-8-sig").rstrip("\n").split("\n")  # universal newlines
+        with io.TextIOWrapper(open_regular(vocabulary), "utf-8-sig") as file:  # universal newlines
+            pieces = file.read().rstrip("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(
             f"{vocabulary} cannot be read as text ({error}): give the vocab.txt of a BERT model."
@@ -119,8 +133,19 @@ def truecaser(path: Path) -> Step:
     return lambda line: str(caser.truecase(line, return_str=True)) if line else line
 
 
-def bpe(path: Path) -> Step:
+def usual_forms(path: Path) -> dict[str, str]:
+    """Return the most frequent form of each lower-cased word; raise ``UserError`` if the file is damaged."""
+    with _read(path):
+        return dict(import_optional("sacremoses").MosesTruecaser(str(path)).model["best"])
+
+
+def bpe(path: Path, mark: str = "") -> Step:
     """The step that splits words by the learnt codes, ``@@`` at the end of all pieces but the last.
+
+    Args:
+        path: of the codes.
+        mark: a mark at the beginning or the end of tokens, which is no part of the words: it stays on the first or the
+            last piece.
 
     Raises:
         UserError: if the file is damaged.
@@ -128,7 +153,20 @@ def bpe(path: Path) -> Step:
     applier = import_optional("subword_nmt.apply_bpe")
     with _read(path), path.open(encoding="utf-8") as file:
         coder = applier.BPE(file)
-    return lambda line: str(coder.process_line(line))
+
+    def pieces(token: str) -> list[str]:
+        word = token.strip(mark) if mark else token
+        if not word:
+            return [token]
+        split = coder.segment_tokens([word])
+        if split[-1].endswith("@@"):  # typed like that: the next token would be taken for the rest of the word
+            split[-1:] = [f"{split[-1][:-1]}@@", "@"]
+        if mark:
+            split[0] = mark * token.startswith(mark) + split[0]
+            split[-1] += mark * token.endswith(mark)
+        return list(split)
+
+    return lambda line: " ".join(piece for token in line.split() for piece in pieces(token))
 
 
 # --- the way back ---------------------------------------------------------------------------------------------------
@@ -136,15 +174,19 @@ def bpe(path: Path) -> Step:
 
 def joiner(unit: str, language: str = "en") -> Step:
     """The step that makes running text of the tokens that ``splitter`` makes."""
+    if unit == "joiner":
+        from .reversible import join
+
+        return join
     if unit == "characters":
         return lambda line: line.replace(" ", "")
     if unit == "jieba":
-        return join_chinese
+        return detokeniser(language, pieces=True)
     if unit == "wordpiece":
-        return lambda line: re.sub(r"\s+##", "", line)
+        detokenise = detokeniser(language, pieces=True)
+        return lambda line: detokenise(re.sub(r"\s+##", "", line))
     if unit == "moses":
-        detokenizer = import_optional("sacremoses").MosesDetokenizer(lang=language)
-        return lambda line: str(detokenizer.detokenize(line.split(), unescape=False)) if line else line
+        return detokeniser(language)
     return str
 
 
@@ -157,12 +199,3 @@ def uncaser() -> Step:
 def undo_bpe(line: str) -> str:
     """Join the pieces of words."""
     return re.sub(r"@@( |$)", "", line)
-
-
-def join_chinese(line: str) -> str:
-    """Take out all spaces but those between two Latin words or numbers."""
-    words = line.split()
-    text = words[0] if words else ""
-    for before, word in pairwise(words):
-        text += f" {word}" if _LATIN.match(before[-1]) and _LATIN.match(word[0]) else word
-    return text

@@ -5,7 +5,6 @@ import logging
 import os
 import random
 import sys
-import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,15 +14,12 @@ from fairseq_cli.train import should_stop_early
 from omegaconf import OmegaConf
 
 from wean_fairseq.checkpoints import host, stopping, writing
-from wean_fairseq.checkpoints.resume import is_training_file
 from wean_fairseq.errors import UserError
 from wean_fairseq.storage import files
-from wean_fairseq.storage.files import HashedFile, remove_partial, write_whole
+from wean_fairseq.storage.files import remove_partial, whole_folder, write_whole
 from wean_fairseq.tasks import guarded
 
-
-def is_own(name):
-    return is_training_file(name) or name == "checksums.sha256"
+LEFT = ".wean-0123456789abcdef.partial"
 
 
 def names(folder):
@@ -33,23 +29,42 @@ def names(folder):
 # --- what is half written -------------------------------------------------------------------------------------------
 
 
-def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path):
-    kept = ["checkpoint_last.pt", "checksums.sha256", "notes.tmp", "checkpoint1.pt.tmp.mine", "checkpoint_mine.pt.tmp"]
-    left = [f"checkpoint{end}.pt.tmp" for end in (".best_loss_3.4", 1, "_1_30", "_best", "_last")] + [
-        "checksums.sha256.tmp"
-    ]
-    for name in kept + left:
+def test_partial_files_of_killed_processes_are_removed_and_nothing_else(tmp_path):
+    kept = ["checkpoint_last.pt", "checkpoint_last.pt.tmp", ".wean-notes.partial", ".wean-0123456789ABCDEF.partial"]
+    for name in [*kept, LEFT]:
         (tmp_path / name).write_bytes(b"half")
-    assert remove_partial(tmp_path, is_own) == left
-    assert names(tmp_path) == sorted(kept)
-    assert remove_partial(tmp_path / "not there", is_own) == []
+    folder = tmp_path / LEFT.replace("0", "1")
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(b"half")
+    (tmp_path / LEFT.replace("0", "2")).symlink_to(tmp_path / "checkpoint_last.pt")
+    assert remove_partial(tmp_path) == 2
+    assert names(tmp_path) == sorted([*kept, LEFT.replace("0", "2")])
+    assert remove_partial(tmp_path / "not there") == 0
 
 
-def test_what_is_being_written_stays_until_it_is_given_up(tmp_path):
-    file = HashedFile(files._open_for_owner(tmp_path / "checkpoint_last.pt.tmp"))
-    assert remove_partial(tmp_path, is_own) == []
-    file.close()
-    assert remove_partial(tmp_path, is_own) == ["checkpoint_last.pt.tmp"]
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_partial_files_of_running_processes_stay(tmp_path, is_folder):
+    path, descriptor = files._create_locked(tmp_path, is_folder)
+    assert remove_partial(tmp_path) == 0
+    assert path.exists()
+    os.close(descriptor)
+    assert remove_partial(tmp_path) == 1
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_a_partial_file_that_is_removed_before_it_is_locked_is_created_again(tmp_path, monkeypatch, is_folder):
+    flock, calls = fcntl.flock, []
+
+    def late(descriptor, operation):
+        calls.append(operation)
+        if len(calls) == 1:
+            remove_partial(tmp_path)
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    path, descriptor = files._create_locked(tmp_path, is_folder)
+    assert names(tmp_path) == [path.name]
+    os.close(descriptor)
 
 
 @pytest.mark.parametrize("locks", [True, False])
@@ -63,28 +78,39 @@ def test_over_nfs_only_what_is_open_for_writing_can_be_locked(tmp_path, monkeypa
 
     monkeypatch.setattr(fcntl, "flock", of_nfs)
     write_whole(tmp_path / "checkpoint1.pt", lambda file: file.write(b"whole"))
-    (tmp_path / "checkpoint_last.pt.tmp").write_bytes(b"half")
-    assert remove_partial(tmp_path, is_own) == (["checkpoint_last.pt.tmp"] if locks else [])
+    (tmp_path / LEFT).write_bytes(b"half")
+    assert remove_partial(tmp_path) == int(locks)
     assert (tmp_path / "checkpoint1.pt").read_bytes() == b"whole"
 
 
-def test_two_writers_of_one_file_write_one_after_the_other(tmp_path):
+def test_two_writers_of_one_file_write_two_files_of_which_the_last_stays(tmp_path):
     """Two trainings in one folder: together they would make a file that neither of them has written."""
     path = tmp_path / "checkpoint_last.pt"
-    second = threading.Thread(target=write_whole, args=(path, lambda file: file.write(b"second")))
 
     def write(file):
         file.write(b"the ")
         file.flush()
-        second.start()
-        second.join(0.3)
+        write_whole(path, lambda other: other.write(b"second"))
+        assert path.read_bytes() == b"second"
         file.write(b"first")
 
-    seen = []
-    write_whole(path, write, lambda _: seen.append(path.with_name(f"{path.name}.tmp").read_bytes()))
-    second.join(60)
-    assert seen == [b"the first"]
-    assert path.read_bytes() == b"second" and names(tmp_path) == [path.name]
+    write_whole(path, write)
+    assert path.read_bytes() == b"the first" and names(tmp_path) == [path.name]
+
+
+def test_a_file_of_the_user_with_a_similar_name_stays(tmp_path):
+    """Even if it is the input, as in ``wean-generate --input OUT.tmp --output OUT``."""
+    for name in ("out.tmp", "out.part", ".out"):
+        (tmp_path / name).write_bytes(b"mine")
+    write_whole(tmp_path / "out", lambda file: file.write(b"new"))
+    assert [(tmp_path / name).read_bytes() for name in ("out.tmp", "out.part", ".out")] == [b"mine"] * 3
+
+
+def test_the_longest_name_can_be_written(tmp_path):
+    """255 bytes are what Linux takes; a partial name that is longer than the name itself would not fit."""
+    path = tmp_path / ("n" * 255)
+    write_whole(path, lambda file: file.write(b"whole"))
+    assert path.read_bytes() == b"whole"
 
 
 def test_a_file_taken_from_its_writer_is_one_sentence_and_the_old_one_stays(tmp_path):
@@ -92,17 +118,34 @@ def test_a_file_taken_from_its_writer_is_one_sentence_and_the_old_one_stays(tmp_
     path = tmp_path / "checkpoint_last.pt"
     path.write_bytes(b"old")
     with pytest.raises(UserError, match=r"checkpoint_last\.pt cannot be written \(No such file or directory\)"):
-        writing._write(path, lambda file: path.with_name(f"{path.name}.tmp").unlink())
+        writing._write(path, lambda file: next(tmp_path.glob(".wean-*")).unlink())
     assert path.read_bytes() == b"old"
 
 
-def test_a_start_removes_it_and_says_so(tmp_path, caplog):
-    (tmp_path / "checkpoint_best.pt.tmp").touch()
+def test_a_start_removes_partial_files_and_says_so(tmp_path, caplog):
+    (tmp_path / LEFT).touch()
     with caplog.at_level(logging.INFO):
         host._remove_partial(tmp_path)
         host._remove_partial(tmp_path)
     assert names(tmp_path) == []
-    assert [record.getMessage().split(": ")[-1] for record in caplog.records] == ["checkpoint_best.pt.tmp"]
+    said = f"Removed 1 partial file(s) of killed processes from {tmp_path}"
+    assert [record.getMessage() for record in caplog.records] == [said]
+
+
+def test_a_folder_is_there_whole_or_not_at_all(tmp_path):
+    def fill(fails):
+        with whole_folder(tmp_path / "more" / "model") as folder:
+            (folder / "config.json").write_text("{}")
+            if fails:
+                raise KeyError
+
+    with pytest.raises(KeyError):
+        fill(fails=True)
+    assert names(tmp_path / "more") == []
+    (tmp_path / "more" / LEFT).mkdir()
+    fill(fails=False)
+    assert names(tmp_path / "more") == ["model"]
+    assert names(tmp_path / "more" / "model") == ["config.json"]
 
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):

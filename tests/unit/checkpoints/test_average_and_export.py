@@ -168,6 +168,42 @@ def test_an_export_without_checksums_is_refused_where_it_is_no_export(exported, 
         read_export(exported / "model.safetensors")
 
 
+def test_an_export_that_lost_a_file_is_refused(tmp_path, data, prepared):
+    """Without its codes or its search a model would give other output."""
+    folder = tmp_path / "export"
+    export(saved(tmp_path / "a.pt"), folder, data, prepared)
+    names = [path.name for path in folder.iterdir() if path.name != "checksums.sha256"]
+    assert set(names) >= {"bpe.codes", "text.json", "example.txt", "dict.src.txt", "dict.tgt.txt"}
+    for name in names:
+        content = (folder / name).read_bytes()
+        (folder / name).unlink()
+        with pytest.raises(UserError, match=f"has lost {name}|there is no .*{name}"):
+            read_export(folder / "model.safetensors")
+        (folder / name).write_bytes(content)
+    (folder / "checksums.sha256").open("a").write(f"{'0' * 64}  ../a.pt\n")
+    with pytest.raises(Damaged, match=r"has lost \.\./a\.pt"):
+        read_export(folder / "model.safetensors")
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_numbers_of_an_export_are_finite(exported, number):
+    (exported / "checksums.sha256").unlink()
+    config = json.loads((exported / "config.json").read_text(encoding="utf-8"))
+    config["cfg"]["model"]["dropout"] = "here"
+    text = json.dumps(config).replace('"here"', number)
+    (exported / "config.json").write_text(text, encoding="utf-8")
+    with pytest.raises(Damaged, match="is damaged, or was not written by wean-export"):
+        read_export(exported / "model.safetensors")
+
+
+def test_an_export_of_a_later_format_is_named(exported):
+    (exported / "checksums.sha256").unlink()
+    config = json.loads((exported / "config.json").read_text(encoding="utf-8"))
+    (exported / "config.json").write_text(json.dumps(config | {"format": 2}), encoding="utf-8")
+    with pytest.raises(UserError, match="has the format 2, and this version of wean_fairseq reads 1"):
+        read_export(exported / "model.safetensors")
+
+
 def test_members_of_an_export_of_other_types_are_one_sentence(exported):
     (exported / "checksums.sha256").unlink()
     config = json.loads((exported / "config.json").read_text(encoding="utf-8"))
@@ -179,7 +215,7 @@ def test_members_of_an_export_of_other_types_are_one_sentence(exported):
                 read_export(exported / "model.safetensors")
             except UserError as error:
                 refused.append((place[0], str(error)))
-    assert {name for name, _ in refused} == {"cfg", "same_as", "optimizer_history", "task_state"}
+    assert {name for name, _ in refused} == {"cfg", "format", "same_as", "optimizer_history", "task_state"}
     assert not any("\n" in sentence for _, sentence in refused)
 
 
@@ -199,8 +235,7 @@ def test_what_cannot_be_exported(tmp_path, data, exported):
         export(tmp_path / "a.pt", tmp_path / "a.pt", data)
     (tmp_path / "mine.tmp").mkdir()
     (tmp_path / "mine.tmp" / "file").touch()
-    with pytest.raises(UserError, match=r"mine\.tmp is a file or has files already: delete it"):
-        export(tmp_path / "a.pt", tmp_path / "mine", data)
+    export(tmp_path / "a.pt", tmp_path / "mine", data)
     assert (tmp_path / "mine.tmp" / "file").exists()
     with pytest.raises(UserError, match=r"nowhere has no dict\.src\.txt: give the directory of the dictionaries"):
         export(tmp_path / "a.pt", tmp_path / "second")
@@ -275,6 +310,18 @@ def test_an_export_knows_its_text(tmp_path, data, prepared, way):
         read_exported_text(tmp_path / "export")
 
 
+def test_a_foreign_log_cannot_name_a_text_elsewhere(tmp_path, data, prepared, caplog):
+    """One of its lines would be exported as an example."""
+    foreign = (tmp_path / "downloads" / "data").parent
+    foreign.mkdir()
+    data = data.rename(foreign / "data")
+    saved(tmp_path / "a.pt")
+    assert not export(tmp_path / "a.pt", tmp_path / "export", data)
+    assert not (tmp_path / "export" / "example.txt").exists()
+    assert "is not used because it is outside of the folder that the data is in: name it with --text" in caplog.text
+    assert export(tmp_path / "a.pt", tmp_path / "named", data, prepared)
+
+
 def test_an_export_may_leave_the_example_out(tmp_path, data, prepared):
     saved(tmp_path / "a.pt")
     given = [str(tmp_path / "a.pt"), "--output", str(tmp_path / "e"), "--data", str(data), "--no-example"]
@@ -307,6 +354,24 @@ def test_an_export_takes_over_the_search_that_was_kept_beside_its_checkpoint(tmp
     found = {name: cfg["generation"][name] for name in ("beam", "max_len_b", "replace_unk", "min_len")}
     assert found == {"beam": 3, "max_len_b": 10, "replace_unk": True, "min_len": 1}
     assert cfg["task"]["search_preset"] == "wean"
+
+
+def test_an_export_keeps_the_length_of_essays(tmp_path, data):
+    """As a recipe leaves it beside the checkpoint of an arch that plans by length."""
+    content = state()
+    content["cfg"]["task"]["_name"] = "topic_essay"
+    torch.save(content, tmp_path / "a.pt")
+    (tmp_path / NAME).write_text("--essay-length 80\n--beam 2\n")
+    assert cli.main_export([str(tmp_path / "a.pt"), "--output", str(tmp_path / "e"), "--data", str(data)]) == 0
+    assert read_export(tmp_path / "e")["cfg"]["task"]["essay_length"] == 80
+
+
+def test_a_length_of_essays_is_refused_for_sentences(tmp_path, data, capsys):
+    saved(tmp_path / "a.pt")
+    options = ["--output", str(tmp_path / "e"), "--data", str(data), "--essay-length", "80"]
+    assert cli.main_export([str(tmp_path / "a.pt"), *options]) == 2
+    assert "--essay-length is for models of the task topic_essay" in capsys.readouterr().err
+    assert not (tmp_path / "e").exists()
 
 
 @pytest.mark.parametrize("content", ["--beam many", "--search-preset best", "--beam '3", "\udc80"])
@@ -406,3 +471,10 @@ def test_a_checkpoint_put_in_the_place_of_another_is_accepted_once_it_is_said_so
         read_checkpoint(path)
     assert cli.main_checksum([str(path)]) == 0
     assert torch.equal(read_checkpoint(path)["model"]["encoder.embed"], torch.full((4, 3), 2.0))
+
+
+def test_a_folder_whose_name_is_not_utf8_is_read(tmp_path, data):
+    folder = tmp_path / "model\udcff"
+    export(saved(tmp_path / "a.pt", value=0.3), folder, data)
+    tensors = read_export(folder)["model"]
+    assert all(torch.equal(tensor, tensors[name]) for name, tensor in state(value=0.3)["model"].items())

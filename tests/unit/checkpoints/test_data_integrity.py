@@ -48,7 +48,7 @@ def make_task(data):
     cfg = ParaphraseConfig(
         data=str(data), source_lang="src", target_lang="tgt", train_subset="train", dataset_impl=None
     )
-    cfg.required_seq_len_multiple = 1
+    cfg.required_seq_len_multiple, cfg.num_shards, cfg.shard_id = 1, 1, 0  # fairseq takes them from its dataset options
     return ParaphraseTask.setup_task(cfg)
 
 

@@ -4,6 +4,7 @@ import argparse
 import os
 import pickle
 import re
+import warnings
 import zipfile
 from collections import OrderedDict
 from pathlib import Path
@@ -19,6 +20,7 @@ from wean_fairseq.checkpoints.export import export
 from wean_fairseq.checkpoints.reading import Hostile, read_checkpoint, same_tensors
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.layer_mixture import load_mixture
+from wean_fairseq.storage.archive import LARGEST_PICKLE, MOST_MEMBERS
 from wean_fairseq.storage.manifest import Damaged
 
 
@@ -272,3 +274,103 @@ def test_a_member_of_another_type_is_damage_and_named(tmp_path, named, member):
     torch.save(state(**member), tmp_path / "c.pt")
     with pytest.raises(Damaged, match=rf"was not written by fairseq-train: its {re.escape(named)} is not what"):
         read_checkpoint(tmp_path / "c.pt")
+
+
+def rewritten(path: Path, **options: Any) -> None:
+    """Write the members of an archive again, compressed, as ``zipfile`` and not ``torch.save`` does it."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", **options) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+
+
+def with_overlaps(path: Path) -> None:
+    """Two names for the same bytes, as in the archives that grow to petabytes ("A better zip bomb", Fifield 2019)."""
+    with zipfile.ZipFile(path, "a") as archive:
+        first = archive.infolist()[0]
+        second = zipfile.ZipInfo("archive/data/9")
+        second.header_offset, second.CRC = first.header_offset, first.CRC
+        second.file_size = second.compress_size = first.file_size
+        archive.filelist.append(second)
+        archive.NameToInfo[second.filename] = second
+        archive._didModify = True
+
+
+def with_a_large_pickle(path: Path) -> None:
+    with zipfile.ZipFile(path, "a") as archive, archive.open("archive/more.pkl", "w") as file:
+        for _ in range(LARGEST_PICKLE >> 20):
+            file.write(bytes(1 << 20))
+
+
+def with_many_members(path: Path) -> None:
+    with zipfile.ZipFile(path, "a") as archive:
+        for number in range(MOST_MEMBERS):
+            member = zipfile.ZipInfo(f"archive/data/m{number}")
+            member.header_offset = member.CRC = 0
+            archive.filelist.append(member)
+        archive._didModify = True
+
+
+def twice_the_same(path: Path) -> None:
+    with zipfile.ZipFile(path, "a") as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        archive.writestr(archive.namelist()[0], b"other")
+
+
+BOMBS = {
+    "compressed members": lambda path: rewritten(path, compression=zipfile.ZIP_DEFLATED),
+    "members that overlap": with_overlaps,
+    "pickles of more than 64 MiB": with_a_large_pickle,
+    "more than 100,000 members": with_many_members,
+    "two members of one name": twice_the_same,
+}
+
+
+@pytest.mark.parametrize("read", [name for name in READERS if name != "average, second"])  # it reads another file first
+@pytest.mark.parametrize("said", BOMBS)
+def test_an_archive_that_would_take_hours_is_refused_before_a_member_is_read(tmp_path, monkeypatch, said, read):
+    path = good(tmp_path).rename(tmp_path / "bomb.pt")
+    BOMBS[said](path)
+    monkeypatch.setattr(zipfile.ZipFile, "testzip", None)
+    monkeypatch.setattr(torch, "load", None)
+    with pytest.raises(UserError, match=f"has {said}, which torch.save does not write"):
+        READERS[read](path)
+
+
+def test_an_archive_without_compression_is_read_whoever_wrote_it(tmp_path):
+    """As a tool that copies archives member by member leaves it."""
+    rewritten(good(tmp_path), compression=zipfile.ZIP_STORED)
+    assert read_checkpoint(tmp_path / "good.pt")["model"]["weight"].tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def with_attribute(name: str) -> torch.Tensor:
+    tensor = torch.ones(2)
+    setattr(tensor, name, 5)
+    return tensor
+
+
+ODD_TENSORS = {
+    "meta": torch.ones(2, device="meta"),
+    "sparse": torch.eye(2).to_sparse(),
+    "compressed rows": torch.eye(2).to_sparse_csr(),
+    "quantised": torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
+    **{f"attribute {name}": with_attribute(name) for name in ("numel", "to", "shape_of", "detach")},
+    "nested too deeply": nested(200),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*Sparse CSR", "ignore:.*quantiz")
+@pytest.mark.parametrize("place", ["model", "last_optimizer_state", "extra_state"])
+@pytest.mark.parametrize("value", ODD_TENSORS.values(), ids=ODD_TENSORS)
+def test_values_that_fairseq_does_not_write_are_refused_by_their_place(tmp_path, value, place):
+    torch.save(state(**{place: {"odd": value}}), tmp_path / "odd.pt")
+    with pytest.raises(UserError, match=rf"its {place}\.odd[.0]* is not what it must be"):
+        read_checkpoint(tmp_path / "odd.pt")

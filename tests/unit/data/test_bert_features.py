@@ -1,8 +1,10 @@
 """BERT's features against transformers called on one sentence at a time, and every directory that is refused."""
 
 import json
+import os
 import shutil
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -134,6 +136,52 @@ def test_a_missing_directory_is_refused(tmp_path):
 def test_a_config_of_something_else_is_refused(copy, text):
     (copy / "config.json").write_text(text)
     with pytest.raises(UserError, match=r"config.json does not describe a BERT"):
+        TopicBert(str(copy))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_hidden_layers": 10**7}, "has num_hidden_layers 10000000: it must be a whole number from 1 to 1,000"),
+        ({"hidden_size": 1 << 16, "num_hidden_layers": 1000}, "describes a model of more than 4,29.* parameters"),
+        ({"vocab_size": True}, "has vocab_size True"),
+        ({"hidden_size": "10"}, "has hidden_size '10'"),
+        ({"hidden_size": 0}, "has hidden_size 0"),
+        ({"vocab_size": [9]}, r"has vocab_size \[9\]"),
+    ],
+)
+def test_a_config_that_does_not_fit_its_weights_is_refused_before_anything_is_built(copy, changes, message):
+    change_config(copy, **changes)
+    with pytest.raises(UserError, match=message):
+        TopicBert(str(copy))
+
+
+@pytest.mark.parametrize("name", ["num_attention_heads", "intermediate_size", "hidden_act", "layer_norm_eps"])
+@pytest.mark.parametrize("value", [{}, [1], "x", None, -1])
+def test_members_of_a_config_of_other_types_are_one_sentence(copy, name, value):
+    change_config(copy, **{name: value})
+    assert_refused(copy, "")
+
+
+def test_a_vocabulary_that_is_not_utf8_is_one_sentence(copy):
+    (copy / "tokenizer.json").unlink()
+    (copy / "vocab.txt").write_bytes(b"[PAD]\n\xff\xfe\n")
+    assert_refused(copy, "")
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
+def test_a_pipe_in_the_place_of_a_file_is_refused_at_once(copy, name):
+    (copy / name).unlink()
+    os.mkfifo(copy / name)
+    with pytest.raises(UserError, match=f"has no|{name} cannot be read"):
+        TopicBert(str(copy))
+
+
+def test_weights_in_a_compressed_archive_are_refused(copy):
+    (copy / "model.safetensors").unlink()
+    with zipfile.ZipFile(copy / "pytorch_model.bin", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data.pkl", bytes(1 << 20))
+    with pytest.raises(UserError, match=r"pytorch_model\.bin has compressed members"):
         TopicBert(str(copy))
 
 

@@ -169,8 +169,8 @@ def test_a_run_that_is_stopped_leaves_nothing(folder, cache, monkeypatch):
 def test_what_a_killed_run_left_does_not_hinder(folder, cache):
     prepared(folder, cache)
     (complete,) = entries(cache)
-    complete.rename(cache / f".{complete.name}.partial")
-    (cache / f".{complete.name}.partial" / "manifest.json").unlink()
+    complete.rename(cache / ".wean-0123456789abcdef.partial")
+    (cache / ".wean-0123456789abcdef.partial" / "manifest.json").unlink()
     assert prepared(folder, cache)[1] == 3
     assert [path.name for path in cache.iterdir() if path.name.endswith(".partial")] == []
 

@@ -1,6 +1,7 @@
 """Word vectors from files written in the test: both formats, and every file that is refused."""
 
 import logging
+import os
 
 import pytest
 import torch
@@ -87,3 +88,15 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
         load_word_vectors(str(tmp_path / "nowhere"), DICTIONARY, 3)
     with pytest.raises(UserError, match=r"cannot be read \(Is a directory\)"):
         load_word_vectors(str(tmp_path), DICTIONARY, 3)
+
+
+def test_a_pipe_or_a_file_without_lines_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match=r"'.*pipe' cannot be read \(it is no regular file\)"):
+        load_word_vectors(str(tmp_path / "pipe"), DICTIONARY, 3)
+    with pytest.raises(UserError, match=r"'/dev/zero' cannot be read \(it is no regular file\)"):
+        load_word_vectors("/dev/zero", DICTIONARY, 3)
+    with (tmp_path / "hole").open("wb") as file:
+        file.truncate(1 << 40)  # a terabyte that takes no place on the disk
+    with pytest.raises(UserError, match="line 1 is no word and its vector"):
+        load_word_vectors(str(tmp_path / "hole"), DICTIONARY, 3)

@@ -1,6 +1,7 @@
 """Rating sheets are blinded, seeded and complete; ratings come back checked; statistics are those written out here."""
 
 import csv
+import io
 import json
 import re
 from collections import Counter
@@ -13,6 +14,7 @@ from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.cli import main
 from wean_fairseq.evaluation.human import Design, analyse, make_design, read_ratings, write_sheets
 from wean_fairseq.evaluation.human.design import COMPARE, LIKERT
+from wean_fairseq.evaluation.human.sheets import render_csv
 from wean_fairseq.evaluation.output_reader import SystemOutput
 
 SOURCES = [f"source {number}" for number in range(6)]
@@ -112,6 +114,25 @@ def test_hostile_text_is_harmless(tmp_path: Path) -> None:
     with (tmp_path / "rater-1.csv").open(encoding="utf-8", newline="") as handle:
         (row,) = csv.DictReader(handle)
     assert row["text"] == f"'{HOSTILE}"
+
+
+@pytest.mark.parametrize("before", ["", " ", "\u00a0", "\u200b", "\ufeff", "\t", "\u3000\u2060"])
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\ufe62", "\ufe66"])
+def test_no_cell_and_no_heading_begins_a_formula(before: str, sign: str) -> None:
+    """Signs after white space or invisible characters, full-width and small signs are formulas to some programs."""
+    text = f"{before}{sign}1+1"
+    design = make_design([SystemOutput("X", [[text]], "")], [text], ["a"], num_sentences=1, num_raters=1)
+    (row,) = csv.DictReader(io.StringIO(render_csv(design, "rater-1", design.items), newline=""))
+    assert row["text"] == row["source"] == f"'{text}"
+    with pytest.raises(UserError, match="begins like a formula of a spreadsheet"):
+        make_design([SystemOutput("X", [["a"]], "")], None, [text], num_sentences=1, num_raters=1)
+
+
+@pytest.mark.parametrize("text", ["a = b", "'quoted'", "", "1 + 1", "\u2013 a dash", "#1", "ﬁne"])
+def test_other_cells_stay_as_they_are(text: str) -> None:
+    design = make_design([SystemOutput("X", [[text]], "")], [text], ["a"], num_sentences=1, num_raters=1)
+    (row,) = csv.DictReader(io.StringIO(render_csv(design, "rater-1", design.items), newline=""))
+    assert row["text"] == text
 
 
 def test_likert_statistics_by_hand(tmp_path: Path) -> None:
@@ -264,6 +285,64 @@ def test_a_study_is_not_overwritten_and_a_wrong_key_is_named(tmp_path: Path) -> 
     (tmp_path / "other.json").write_text("[]", encoding="utf-8")
     with pytest.raises(UserError, match="is not a key written by wean-evaluate sheet"):
         Design.from_file(tmp_path / "other.json")
+
+
+@pytest.mark.parametrize("kind", [LIKERT, COMPARE])
+def test_a_changed_key_is_refused(kind: str, tmp_path: Path) -> None:
+    """Every member with values of other types, and members that do not belong together; the seed is not used again."""
+    study(tmp_path, kind, count=3)
+    path, whole = tmp_path / "changed.json", json.loads((tmp_path / "key.json").read_text("utf-8"))
+    path.write_text(json.dumps(whole), encoding="utf-8")
+    assert Design.from_file(path) == Design.from_file(tmp_path / "key.json")
+    changes = []
+    item, *others = whole["items"]
+    for value in (None, 5.5, "x", [], {}, [1], [["x"]], ["x", "x"], float("nan")):
+        changes += [{**whole, name: value} for name in whole.keys() - {"seed"}]
+        as_good = {"source"} if value == "x" else {"texts"} if value == ["x", "x"] and kind == COMPARE else set()
+        members = item.keys() - as_good
+        changes += [{**whole, "items": [{**item, name: value}, *others]} for name in members]
+        changes += [{**whole, "items": [value, *others]}, {**whole, "orders": {**whole["orders"], "rater-1": value}}]
+    order = whole["orders"]["rater-1"]
+    changes += [
+        {**whole, "items": whole["items"][:-1]},
+        {**whole, "items": [*whole["items"], whole["items"][0]]},
+        {**whole, "raters": [*whole["raters"], "rater-9"]},
+        {**whole, "systems": whole["systems"][:-1]},
+        {**whole, "systems": [*whole["systems"], "Other"]},
+        {**whole, "orders": {**whole["orders"], "rater-1": order[:-1]}},
+        {**whole, "orders": {**whole["orders"], "rater-9": order}},
+        {**whole, "more": 1},
+    ]
+    for change in changes:
+        path.write_text(json.dumps(change), encoding="utf-8")
+        with pytest.raises(UserError, match="is not a key written by wean-evaluate sheet, or it was changed"):
+            Design.from_file(path)
+
+
+def test_an_open_quotation_mark_is_named_without_the_rest_of_the_file(tmp_path: Path) -> None:
+    """The mark swallows all following rows; the message must not hold them."""
+    design = study(tmp_path)
+    sheet = tmp_path / "rater-1.csv"
+    lines = fill_in(sheet, lambda *_: "3").read_text("utf-8").splitlines()
+    filler = [f"rater-1,item-{number},,{'long text ' * 9},3,3" for number in range(3000)]
+    for place in range(len(lines[2].split(","))):
+        cells = lines[2].split(",")
+        cells[place] = f'"{cells[place]}'
+        sheet.write_text("\n".join([*lines[:2], ",".join(cells), *lines[3:], *filler]), encoding="utf-8")
+        with pytest.raises(UserError, match=r"line 3 cannot be read .* a quotation mark is not closed") as error:
+            read_ratings(design, [sheet])
+        assert len(str(error.value)) < 400
+
+
+def test_long_names_of_a_foreign_sheet_are_shortened(tmp_path: Path) -> None:
+    design = study(tmp_path)
+    sheet = fill_in(tmp_path / "rater-1.csv", lambda *_: "3")
+    for name in ("rater-1", design.items[0].name):
+        changed = tmp_path / "changed.csv"
+        changed.write_text(sheet.read_text("utf-8").replace(name, name + "x" * 300_000), encoding="utf-8")
+        with pytest.raises(UserError, match=r"names the raters|unknown items") as error:
+            read_ratings(design, [changed])
+        assert len(str(error.value)) < 400
 
 
 def test_command_line_round_trip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

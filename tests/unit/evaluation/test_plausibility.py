@@ -1,4 +1,9 @@
-"""Oddities of a text are said, with a count, or refused."""
+"""Oddities of a text are reported with a count and a cause, or refused. Plain texts are neither."""
+
+import random
+import re
+import unicodedata
+from collections.abc import Callable
 
 import pytest
 
@@ -7,6 +12,7 @@ from wean_fairseq.evaluation.corpus import Corpus
 from wean_fairseq.evaluation.evaluate import Resampling, evaluate
 from wean_fairseq.evaluation.metrics import Settings
 from wean_fairseq.evaluation.output_reader import SystemOutput
+from wean_fairseq.evaluation.plausibility import find_oddities
 from wean_fairseq.evaluation.presets import columns_for
 
 
@@ -45,14 +51,265 @@ def test_null_characters_are_counted() -> None:
     assert warnings(["a b", "c\0d", "\0"], ["a b", "c d", "e"]) == ["A: 2 outputs hold the character NUL (line 2, 3)."]
 
 
-@pytest.mark.parametrize("piece", ["hy@@ po@@ thesis", "▁hypo thesis"])
-def test_pieces_are_not_scored_as_words(piece: str) -> None:
-    with pytest.raises(UserError, match=r"A: 1 outputs hold pieces of words .*line 2.* join them with --remove-bpe"):
+def test_what_was_odd_about_the_file_is_passed_on() -> None:
+    assert warnings(["a"], ["a"], notes=("3 sentences are short.",)) == ["A: 3 sentences are short."]
+
+
+@pytest.mark.parametrize(
+    ("piece", "advice"),
+    [
+        ("hy@@ po@@ thesis", r"join them with --remove-bpe"),
+        ("▁hypo thesis", r"join them with --remove-bpe"),
+        ("hypo ##thesis", "the tokeniser that cut them"),
+        ("a Ġhypothesis", "the tokeniser that cut them"),
+        ("hypo thesis</w>", "the tokeniser that cut them"),
+        ("hypo￭ thesis", "sed -E"),
+    ],
+)
+def test_pieces_are_not_scored_as_words(piece: str, advice: str) -> None:
+    with pytest.raises(UserError, match=rf"A: 1 outputs hold .*line 2\) but 0 reference lines do; .*{advice}"):
         warnings(["one", piece], ["one", "hypothesis"])
     assert warnings(["one", piece], ["one", piece]) == []
     (warning,) = warnings([piece] + ["one"] * 100, ["one"] * 101)
-    assert warning.startswith("A: 1 outputs hold pieces of words") and warning.endswith("scored as words.")
+    assert warning.startswith("A: 1 outputs hold ")
 
 
-def test_what_was_odd_about_the_file_is_passed_on() -> None:
-    assert warnings(["a"], ["a"], notes=("3 sentences are short.",)) == ["A: 3 sentences are short."]
+NAMES = "Ada Boris Céline Dora Emil Fatima Gustav Hana Igor Jana Karl Lena".split()
+THINGS = "the bridge,an old radio,two clocks,her bicycle,a wooden boat".split(",")
+PLACES = "Oslo Paris Quito Rome Sofia Tunis Utrecht".split()
+SOURCES = [
+    f"{name} repaired {THINGS[n % 5]} near {PLACES[n % 7]}, although it was about {n + 11} years old."
+    for n, name in enumerate(NAMES * 3)
+]
+REFERENCES = [
+    f"In {PLACES[n % 7]}, {name} fixed {THINGS[n % 5]}, {n + 11} years of age." for n, name in enumerate(NAMES * 3)
+]
+OUTPUTS = [
+    f"{name} fixed {THINGS[n % 5]} near {PLACES[n % 7]}, but it was {n + 11} years old."[: 200 - n]
+    for n, name in enumerate(NAMES * 3)
+]
+
+
+def found(outputs: list[str], *references: list[str], sources: list[str] | None = SOURCES) -> list[str]:
+    """The oddities of one system beside the texts above; those of 13a and of case too."""
+    corpus = Corpus(list(references or [REFERENCES]), sources)
+    return [text for _, text in find_oddities([SystemOutput("A", [[line] for line in outputs], "")], corpus)]
+
+
+def shuffled(lines: list[str]) -> list[str]:
+    return random.Random(1).sample(lines, len(lines))
+
+
+@pytest.mark.parametrize(
+    ("outputs", "references", "sources"),
+    [
+        (OUTPUTS, [REFERENCES], SOURCES),
+        (OUTPUTS, [REFERENCES], None),
+        (SOURCES, [REFERENCES], SOURCES),  # the copy baseline
+        (SOURCES, [REFERENCES, OUTPUTS], SOURCES),
+        ([line.replace("fixed", "mended") for line in REFERENCES], [REFERENCES], SOURCES),  # nearly perfect
+        (OUTPUTS, [REFERENCES, [*REFERENCES[:30], *[""] * 6]], SOURCES),
+        ([*OUTPUTS[:30], *[""] * 6], [REFERENCES], SOURCES),
+        (
+            OUTPUTS,
+            [[f"{n}. {line}" for n, line in enumerate(REFERENCES)]],
+            [f"{n}. {line}" for n, line in enumerate(SOURCES)],
+        ),
+        ([f'"{line}"' for line in OUTPUTS], [[f'"{line}"' for line in REFERENCES]], [f'"{line}"' for line in SOURCES]),
+        ([f"{n} is {n}" for n in range(36)], [[f"{n} was {n}" for n in range(36)]], [f"{n} be {n}" for n in range(36)]),
+        (["yes"] * 20 + ["no"] * 16, [["no"] * 18 + ["yes"] * 18], None),
+        (["a b", "a b", "a b", "c d"], [["e f", "g h", "i j", "k l"]], ["a", "a", "a", "c"]),  # sources are repeated
+        (
+            ["股价涨 PM", "今天下雨", "明天放晴"],
+            [["股价上涨 PM 2.5", "今天有雨", "明天晴"]],
+            ["股价 pm 上涨", "今天下雨吗", "明天会晴"],
+        ),
+        (["cloud table window"] * 36, [["cloud table window"] * 35 + ["x"]], None),
+        (OUTPUTS[:2], [OUTPUTS[:2]], OUTPUTS[:2]),
+        (["猫坐在垫子上"] * 2 + ["今天下雨了吗"], [["猫坐在地上", "猫睡在垫子上", "今天会下雨吗"]], None),
+    ],
+)
+def test_plain_texts_are_not_accused(
+    outputs: list[str], references: list[list[str]], sources: list[str] | None
+) -> None:
+    chinese = "the references are in a script without spaces, where 13a finds few words; take --tokenize char."
+    assert [text for text in found(outputs, *references, sources=sources) if text != chinese] == []
+
+
+@pytest.mark.parametrize(
+    "score", ["{0:.4f} {1}", "{0:.2e}, {1}", "[{0}] {1}", "{0}: {1}", "{1} {0:.3f}", "{1},{0}", "{1} ({0})"]
+)
+def test_score_columns_are_refused(score: str) -> None:
+    with pytest.raises(
+        UserError, match=r"^A: 36 of 36 outputs (begin|end) with a number such as .* for example with sed"
+    ):
+        found([score.format(-0.01 * n * n - 0.5, line) for n, line in enumerate(OUTPUTS)])
+
+
+@pytest.mark.parametrize("form", ["{} {}", "{}. {}", "{}) {}", "{}| {}"])
+def test_line_numbers_are_refused(form: str) -> None:
+    with pytest.raises(
+        UserError, match=r"^A: 36 of 36 outputs begin with a number such as 0, but 0% of the references"
+    ):
+        found([form.format(n, line) for n, line in enumerate(OUTPUTS)])
+
+
+def test_one_number_for_all_is_text() -> None:
+    """A model may well begin every output with the same number."""
+    assert not any("number" in text for text in found([f"5 {line}" for line in OUTPUTS]))
+
+
+# One text has the mark, the others have not: it is named, with what to do.
+@pytest.mark.parametrize(
+    ("change", "named", "advice"),
+    [
+        (lambda line: line.replace(",", " &quot;"), r"tokens of Moses", "sacremoses"),
+        (lambda line: line.replace(" ", " @-@ ", 1), r"tokens of Moses", "sacremoses"),
+        (lambda line: line.replace("it", "&apos;it").replace("fixed", "&apos;fixed"), r"tokens of Moses", "sacremoses"),
+        (lambda line: line.replace("e", "e\u0301"), "NFC", "uconv"),
+        (lambda line: line.replace(" ", " \u200b"), "invisible", "remove them"),
+        (lambda line: line.replace("e", "e\u00ad"), "invisible", "remove them"),
+        (lambda line: f"\ufeff{line}", "invisible", "remove them"),
+        (lambda line: f"{line}\u200f", "invisible", "remove them"),
+        (lambda line: line.replace(" ", "\u00a0"), "no-break", "ordinary spaces"),
+        (lambda line: line.replace(" ", "\u202f", 1), "no-break", "ordinary spaces"),
+    ],
+)
+def test_marks_of_one_text_alone(change: Callable[[str], str], named: str, advice: str) -> None:
+    outputs, references, sources = ([change(line) for line in lines] for lines in (OUTPUTS, REFERENCES, SOURCES))
+    pattern = rf"hold .*{named}.*\(line \d+.*; .*{advice}"
+    (text,) = found(outputs)
+    assert re.match(rf"A: \d+ outputs {pattern}", text)
+    (text,) = found(OUTPUTS, references)
+    assert re.match(rf"\d+ reference lines {pattern}", text) and "A (0), the source (0)" in text
+    (text,) = found(OUTPUTS, sources=sources)
+    assert re.match(rf"the source: \d+ lines {pattern}", text)
+    assert found(sources, sources=sources) == [text]  # a copy of the source is not reported again
+    assert found(outputs, references, sources=sources) == []
+
+
+def test_brackets_of_one_form() -> None:
+    """Brackets that a text leaves out are no other form of them."""
+    written = [[f"{line[:5]} ( {line[5:]} )" for line in lines] for lines in (OUTPUTS, REFERENCES, SOURCES)]
+    outputs, references, sources = ([line.replace("(", "-LRB-").replace(")", "-RRB-") for line in w] for w in written)
+    (text,) = found(outputs, written[1], sources=written[2])
+    assert text.startswith("A: 36 outputs hold brackets written as -LRB- and -RRB- (line 1, 2, 3, 4, 5 and 31 more)")
+    (text,) = found(written[0], references, sources=sources)
+    assert text.startswith("36 reference lines hold brackets written as -LRB-")
+    assert found(OUTPUTS, references, sources=sources) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ('"{}"'.format, "quotation marks"),
+        ("'{}'".format, "quotation marks"),
+        (lambda line: line.replace(",", r"\n"), "escapes"),
+        (lambda line: line.replace("a", r"\u00e1"), "escapes"),
+        (lambda line: line.replace("fixed", "<oov-3>"), "slots of copied words"),
+    ],
+)
+def test_marks_of_outputs_alone(change: Callable[[str], str], named: str) -> None:
+    (text,) = found([change(line) for line in OUTPUTS])
+    assert re.match(rf"A: 36 outputs hold .*{named}", text)
+
+
+@pytest.mark.parametrize("change", ["{} </s>", "<s> {} </s>", "{} <pad> <pad>", "[CLS] {} [SEP]", "{}<|endoftext|>"])
+def test_symbols_of_a_model(change: str) -> None:
+    """A few are reported, many are refused."""
+    with pytest.raises(UserError, match=r"A: 36 outputs hold symbols of a model .* remove them"):
+        found([change.format(line) for line in OUTPUTS])
+    (text,) = found([change.format(OUTPUTS[0]), *OUTPUTS[1:]])
+    assert text.startswith("A: 1 outputs hold symbols of a model")
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("\u0938\u0921\u093c\u0915", "\u0938\u095c\u0915"),  # NFC has no composed letter with a nukta
+        ("\ud55c\uad6d", unicodedata.normalize("NFD", "\ud55c\uad6d")),  # NFC composes Korean syllables
+    ],
+)
+def test_normal_forms_of_other_scripts(right: str, wrong: str) -> None:
+    assert any("form NFC" in text for text in found([wrong] * 3, [right] * 3, sources=None))
+    assert not any("form NFC" in text for text in found([right] * 3, [right] * 3, sources=None))
+
+
+def tokenised(lines: list[str]) -> list[str]:
+    return [re.sub(r"(?=[.,])", " ", line) for line in lines]
+
+
+def test_tokenised_text_beside_raw_text() -> None:
+    (text,) = found(tokenised(OUTPUTS))
+    assert text.startswith("A: its outputs are tokenised but the references are raw text (spaces before 100% and 0%")
+    (text,) = found(OUTPUTS, tokenised(REFERENCES))
+    assert text.startswith("A: its outputs are raw text but the references are tokenised")
+    assert found(tokenised(OUTPUTS), tokenised(REFERENCES)) == []
+
+
+@pytest.mark.parametrize(
+    ("outputs", "references", "sources", "expected"),
+    [
+        (OUTPUTS, [REFERENCES, REFERENCES], SOURCES, ["reference 1 and reference 2 are the same text"]),
+        (OUTPUTS, [SOURCES], SOURCES, ["the source and reference 1 are the same text"]),
+        (SOURCES, [SOURCES], SOURCES, ["the source and reference 1 are the same text"]),
+        (REFERENCES, [REFERENCES], SOURCES, ["A: the outputs are reference 1, line for line"]),
+        (REFERENCES, [OUTPUTS, REFERENCES], None, ["A: the outputs are reference 2, line for line"]),
+        (OUTPUTS, [SOURCES], REFERENCES, ["A: 9[0-9]%|A: 8[0-9]% of its words are in the reference but"]),
+        (
+            OUTPUTS[1:] + OUTPUTS[:1],
+            [REFERENCES],
+            SOURCES,
+            ["A: the outputs are shifted by 1 .* belongs to source line"],
+        ),
+        (["header", *OUTPUTS[:-1]], [REFERENCES], SOURCES, ["A: the outputs are shifted by 1 .* a line is added"]),
+        (
+            OUTPUTS[:20] + OUTPUTS[21:] + ["x"],
+            [REFERENCES],
+            SOURCES,
+            ["A: .* by 1 .*: line 21 belongs to source line 22"],
+        ),
+        (OUTPUTS[2:] + OUTPUTS[:2], [REFERENCES], None, ["A: .* shifted by 2 .* belongs to reference line"]),
+        (OUTPUTS, [REFERENCES[1:] + REFERENCES[:1]], SOURCES, ["reference 1 is shifted by 1 .*source line"]),
+        (OUTPUTS, [REFERENCES, shuffled(REFERENCES)], SOURCES, ["reference 2 is in another order"]),
+        (shuffled(OUTPUTS), [REFERENCES], SOURCES, ["A: the outputs are in another order: .* of 36 lines"]),
+        (shuffled(OUTPUTS), [REFERENCES], None, ["A: the outputs are in another order: .* reference line"]),
+        (OUTPUTS[:1] * 36, [REFERENCES], SOURCES, ["A: 36 of 36 outputs are the same sentence"]),
+        (
+            [OUTPUTS[n % 2 and n] for n in range(36)],
+            [REFERENCES],
+            SOURCES,
+            ["A: 18 of 36 outputs are the same sentence"],
+        ),
+        ([line[:30] for line in OUTPUTS], [REFERENCES], SOURCES, ["A: 36 outputs are exactly 30 characters long"]),
+        (
+            [" ".join(line.split()[:6]) for line in OUTPUTS],
+            [REFERENCES],
+            SOURCES,
+            ["A: 36 outputs are exactly 6 words"],
+        ),
+    ],
+)
+def test_wrong_files_are_named(
+    outputs: list[str], references: list[list[str]], sources: list[str] | None, expected: list[str]
+) -> None:
+    texts = found(outputs, *references, sources=sources)
+    assert len(texts) == len(expected)
+    for text, pattern in zip(texts, expected, strict=True):
+        assert re.match(pattern, text)
+
+
+def test_texts_of_another_test_set() -> None:
+    """The words are those of the references, but no line is nearer to its own than to another one."""
+    words = [word for line in REFERENCES for word in line.split()]
+    outputs = [" ".join(random.Random(n).sample(words, 5 + n % 5)) for n in range(36)]
+    (text,) = found(outputs)
+    assert text.startswith(
+        "A: the outputs fit source and reference lines in their own place no better than other lines"
+    )
+
+
+def test_two_systems_with_one_text() -> None:
+    systems = [SystemOutput(name, [[line] for line in OUTPUTS], "") for name in "AB"]
+    texts = [text for _, text in find_oddities(systems, Corpus([REFERENCES], SOURCES))]
+    assert texts == ["A, B are the same outputs, line for line; is one file given twice?"]

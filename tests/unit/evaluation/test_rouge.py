@@ -4,6 +4,7 @@ import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
 from wean_fairseq.evaluation.metrics import Rouge
+from wean_fairseq.evaluation.tokenizers import get_tokenizer
 
 
 def rouge(output: str, reference: str, variant: str, tokenize: str = "words", **options: object) -> float:
@@ -63,8 +64,43 @@ def test_ascii_words_equal_rouge_score(variant: str) -> None:
     assert rouge(output, reference, variant) == pytest.approx(100 * expected)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("हिन्दी में लिखा है।", ["हिन्दी", "में", "लिखा", "है"]),  # vowel signs and virama; the danda is punctuation
+        ("தமிழ் மொழி", ["தமிழ்", "மொழி"]),
+        ("মানুষের ভাষা", ["মানুষের", "ভাষা"]),
+        ("كَتَبَ الوَلَدُ، نعم", ["كَتَبَ", "الوَلَدُ", "نعم"]),  # short vowels; the Arabic comma is punctuation
+        ("שָׁלוֹם עוֹלָם", ["שָׁלוֹם", "עוֹלָם"]),
+        ("ภาษาไทย ที่นี่", ["ภาษาไทย", "ที่นี่"]),  # Thai has spaces between phrases only
+        ("می\u200cروم خانه\u200c", ["می\u200cروم", "خانه"]),  # the non-joiner separates letters within a word
+        ("ක්\u200dරියා", ["ක්\u200dරියා"]),  # so does the joiner
+        ("cafe\u0301 nai\u0308ve", ["cafe\u0301", "nai\u0308ve"]),  # letters with separate accents
+        ("İstanbul", ["i\u0307stanbul"]),  # str.lower gives a letter and a mark
+        ("½ cup, 3.5 x²", ["½", "cup", "3", "5", "x²"]),
+        ("snake_case \u0301alone", ["snake", "case", "alone"]),
+    ],
+)
+def test_combining_marks_do_not_separate_words(text: str, words: list[str]) -> None:
+    """Expected words are those between the white space and the punctuation, as in Unicode's annex 29."""
+    assert get_tokenizer("words")(text).split(" ") == words
+
+
+def test_a_wrong_vowel_sign_is_one_wrong_word() -> None:
+    """One of two words differs, so F1 of words is 1/2; cut at the marks, 3 of 5 parts and more would match."""
+    assert rouge("हिन्दी में", "हिन्दू में", "1") == pytest.approx(50)
+
+
 def test_best_reference_counts_and_empty_is_zero() -> None:
     metric = Rouge("x", "1", "none")
     assert metric.sentence_score("a b", ["c d", "a b"]).score == pytest.approx(100)
     assert metric.sentence_score("", ["a"]).score == 0
     assert metric.sentence_score("a", [""]).score == 0
+
+
+@pytest.mark.parametrize(("tokenize", "definition"), [("words", 2), ("char", 1), ("none", 1)])
+def test_the_signature_tells_the_definition_of_words(tokenize: str, definition: int) -> None:
+    """The words of definition 1 were cut at combining marks; the other tokenisations have not changed."""
+    metric = Rouge("x", "1", tokenize)
+    metric.sentence_score("a", ["a"])
+    assert f"|wean:{definition}|" in metric.get_signature().format()

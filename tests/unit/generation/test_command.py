@@ -113,9 +113,65 @@ def test_what_was_stopped_goes_on(
     assert out.read_text(encoding="utf-8").split("\n") == [*expected, ""]
 
 
+def change_state(folder: Path, **values: object) -> None:
+    state = folder / "out.txt.part.json"
+    state.write_text(json.dumps(json.loads(state.read_text()) | values), encoding="utf-8")
+
+
+def remove_middle(part: Path) -> None:
+    lines = part.read_bytes().splitlines(keepends=True)
+    part.write_bytes(b"".join(lines[:3] + lines[4:]) + lines[3])
+
+
+CHANGES: dict[str, Any] = {
+    "a line is missing": lambda folder: remove_middle(folder / "out.txt.part"),
+    "shorter": lambda folder: os.truncate(folder / "out.txt.part", 5),
+    "empty": lambda folder: os.truncate(folder / "out.txt.part", 0),
+    "fewer lines are recorded": lambda folder: change_state(folder, lines=4),
+    "no input hash": lambda folder: change_state(folder, input=7),
+    "negative": lambda folder: change_state(folder, bytes=-1, lines=8),
+    "another member": lambda folder: change_state(folder, more=1),
+    "nested": lambda folder: (folder / "out.txt.part.json").write_text("[" * 100_000),
+    "not UTF-8": lambda folder: (folder / "out.txt.part.json").write_bytes(b'{"lines": "\xff"}'),
+    "huge": lambda folder: os.truncate(folder / "out.txt.part.json", 1 << 40),
+    "no state": lambda folder: (folder / "out.txt.part.json").unlink(),
+    "a pipe": lambda folder: ((folder / "out.txt.part.json").unlink(), os.mkfifo(folder / "out.txt.part.json")),
+    "a link": lambda folder: (
+        (folder / "out.txt.part").rename(folder / "b") and (folder / "out.txt.part").symlink_to("b")
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_part_is_never_continued(
+    model: TextModel, given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+):
+    """A part or state that was damaged would give fewer lines than the input, or lines of another input."""
+    out = tmp_path / "out.txt"
+    with monkeypatch.context() as patch:
+        stop_after(model, 2, patch, KeyboardInterrupt())
+        assert generate("--input", given, "--output", out, "--buffer-size", 4) == 130
+    CHANGES[change](tmp_path)
+    assert generate("--input", given, "--output", out) == 2
+    assert not out.exists()
+
+
+def test_the_input_is_never_overwritten(
+    model: TextModel, given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    out, part = tmp_path / "out.txt", tmp_path / "out.txt.part"
+    with monkeypatch.context() as patch:
+        stop_after(model, 2, patch, KeyboardInterrupt())
+        assert generate("--input", given, "--output", out, "--buffer-size", 4) == 130
+    before = part.read_bytes()
+    assert generate("--input", part, "--output", out, "--overwrite") == 2
+    assert "is the input, and this run would write it" in capsys.readouterr().err
+    assert part.read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
-    [(["--output", "out.txt", "--overwrite"], "stopped; the same command begins anew"), ([], "stopped")]
+    [(["--output", "out.txt", "--overwrite"], "stopped; the same command starts again"), ([], "stopped")]
     + [(["--output", "/dev/null"], "stopped"), (["--output", "pipe"], "stopped")],
 )
 def test_what_is_said_at_ctrl_c_is_true(
@@ -164,6 +220,8 @@ def test_nothing_is_overwritten(model: TextModel, given: Path, tmp_path: Path, c
     part = tmp_path / "new.txt.part"
     part.write_text("mine too\n")
     assert generate("--input", given, "--output", tmp_path / "new.txt") == 2
+    assert generate("--input", given, "--output", tmp_path / "new.txt", "--overwrite") == 2
+    assert "are not an unfinished output of wean-generate: move them away" in capsys.readouterr().err
     assert part.read_text() == "mine too\n"
     assert generate("--input", given, "--output", out, "--overwrite") == 0
     assert len(out.read_text(encoding="utf-8").splitlines()) == 25
@@ -212,6 +270,14 @@ def test_no_line_is_lost_or_shifted_whatever_is_in_it(model: TextModel, tmp_path
     found = (tmp_path / "o").read_bytes().decode("utf-8").split("\n")
     alone = [model.generate(line.removeprefix("\ufeff") if number == 0 else line) for number, line in enumerate(lines)]
     assert found == [*alone, ""]
+
+
+def test_the_model_inside_a_run_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "model.safetensors").touch()
+    assert generate("--model", tmp_path) == 2
+    assert f"there is no model {tmp_path}: did you mean {model}?" in capsys.readouterr().err
 
 
 def test_the_command_answers_a_pipe(tmp_path: Path):

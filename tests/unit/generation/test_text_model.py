@@ -18,7 +18,7 @@ TOPICS = ["what how", "", "  ", "friend", "best way café", "\u200b"]
 
 
 def texts_of(arch: str) -> tuple[list[str], dict[str, int]]:
-    return (TOPICS if arch in ESSAYS else LINES), ({"length": 5} if arch == "mta_lstm" else {})
+    return (TOPICS if arch in ESSAYS else LINES), ({"essay_length": 5} if arch == "mta_lstm" else {})
 
 
 @pytest.mark.parametrize("arch", ARCHS)
@@ -130,6 +130,16 @@ def test_many_unknown_words_are_said(tmp_path: Path, caplog: pytest.LogCaptureFi
         "1 of 2 words are not in the dictionary: is this the text it is for?"
     )
     assert model.explain("what is the best zorblax")[0].unknown == ""  # a fifth is not more than a fifth
+
+
+def test_marks_of_tokens_join_them_in_outputs(tmp_path: Path):
+    """Random weights copy words and marks in any order: every output is one line, joined as its tokens say."""
+    model = build(tmp_path, "copynet", TextSettings(unit="joiner"))
+    [found] = model.explain("what, isn’t “the” way?")
+    assert found.source[:-1] == ["what", "￭,", "isn", "￭’t", "“￭", "the", "￭”", "way", "￭?"]
+    for output in found.outputs:
+        assert output.text == model.text.restore(" ".join(output.tokens[:-1]))
+        assert "￭" not in output.text
 
 
 def test_words_that_were_read_are_not_kept(tmp_path: Path):

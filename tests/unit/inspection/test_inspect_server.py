@@ -19,10 +19,12 @@ import pytest
 pytest.importorskip("starlette", reason="the extra inspect is not installed")
 uvicorn = pytest.importorskip("uvicorn", reason="the extra inspect is not installed")
 
+from starlette.datastructures import Headers  # noqa: E402
+
 from tests.reliability import Reliability  # noqa: E402
 from wean_fairseq.inspection.jobs import Jobs  # noqa: E402
 from wean_fairseq.inspection.question import LIMITS, Question  # noqa: E402
-from wean_fairseq.inspection.server import PunctualProtocol, configure, create_app  # noqa: E402
+from wean_fairseq.inspection.server import PunctualProtocol, configure, create_app, refusal  # noqa: E402
 
 JSON = {"Content-Type": "application/json"}
 GOOD = json.dumps({"text": "hello", "systems": ["WEAN"]})
@@ -389,3 +391,9 @@ def test_ctrl_c_ends_it_well_while_it_decodes():
         command.send_signal(signal.SIGINT)
         _, said = command.communicate(timeout=60)
     assert (command.returncode, b"terminate called" in said) == (0, False)
+
+
+@pytest.mark.parametrize("origins", [["http://localhost:80", "http://evil.example"], ["http://evil.example", "null"]])
+def test_every_origin_of_a_request_is_looked_at(origins: list[str]):
+    headers = Headers(raw=[(b"host", b"localhost:80"), *((b"origin", origin.encode()) for origin in origins)])
+    assert refusal(headers, "POST") == "this page answers to itself only, and another site asked."

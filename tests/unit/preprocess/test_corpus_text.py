@@ -192,7 +192,7 @@ def test_jieba_keeps_its_cache_private(tmp_path, monkeypatch):
     folder = tmp_path / "cache" / "wean_fairseq"
     assert (folder / "jieba.cache").is_file()
     assert folder.stat().st_mode & 0o077 == 0
-    assert steps.join_chinese("我 用 iPhone 5 ， 是 1 . 的") == "我用iPhone 5，是1.的"
+    assert Text(TextSettings(unit="jieba")).restore("我 用 iPhone 5 ， 是 1 . 的") == "我用iPhone 5，是1.的"
 
 
 def test_word_pieces(tmp_path):

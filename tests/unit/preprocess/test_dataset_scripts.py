@@ -537,10 +537,14 @@ def test_quora_question_disjoint_split_shares_no_question(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "has no columns question1"),
-        ("id\tquestion1\tquestion2\n1\ta\tb\n", "has no columns question1"),  # Kaggle's test.csv
+        ("", "is empty"),
+        ("id\tquestion1\tquestion2\n1\ta\tb\n", "has no column is_duplicate"),  # Kaggle's test.csv
         ("id\tquestion1\tquestion2\tis_duplicate\n", "has 0 duplicate pairs"),
-        ('id\tquestion1\tquestion2\tis_duplicate\n1\t"a\n' + "x" * 200_000, "is a quotation mark not closed"),
+        (
+            "id\tquestion1\tquestion2\tis_duplicate\n" + "1\ta\tb\tyes\n" * 3 + "1\ta\tb\t0\n2\n",
+            "has 0 duplicate pairs (1 rows are no duplicates, 4 are malformed)",
+        ),
+        ('id\tquestion1\tquestion2\tis_duplicate\n1\t"a\n' + "x" * 200_000, "row is on line 2"),
     ],
 )
 def test_quora_other_files_are_one_sentence(tmp_path, text, message, capsys):

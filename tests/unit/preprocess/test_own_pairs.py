@@ -95,7 +95,10 @@ def test_sources_alone_are_what_they_were_at_training(tmp_path: Path):
         (["--test", "new.txt"], "give --data a file of pairs, or --test a file of sources with --prepared"),
         (["--test", "new.txt", "--prepared", "none"], "there is no file none/manifest.json"),
         (["--test", "5"], "give --data a file of pairs"),
-        (["--data", "new.txt", "--prepared", "x"], "give --data a file of pairs"),
+        (["--data", "new.txt", "--prepared", "x"], "--prepared is for --test with one file of sources"),
+        (["--test", "new.txt", "new.txt", "--prepared", "x"], "--prepared is for --test with one file of sources"),
+        (["--data", "new.txt", "--test", "none"], "there is no file none"),
+        (["--data", "new.txt", "--test", "5", "new.txt"], "--test takes one number, one file, or two text files"),
     ],
 )
 def test_sources_alone_need_what_they_are_to_be_like(tmp_path: Path, capsys, monkeypatch, arguments, says):
@@ -109,14 +112,20 @@ def test_sources_alone_need_what_they_are_to_be_like(tmp_path: Path, capsys, mon
 @pytest.mark.parametrize(
     ("name", "content", "arguments", "says"),
     [
-        ("a.csv", "id,a,b\n1,x y,z\n" * 20, [], "a.csv does not tell which columns are the sentences; it has id, a, b"),
-        ("a.csv", "id,a,b\n1,x y,z\n" * 20, ["--columns", "a,c"], "a.csv has no columns a and c; it has id, a, b"),
+        ("a.csv", "id,a,b\n1,x y,z\n" * 20, [], r"which columns are the sentences. Its columns are: 1 id, 2 a, 3 b\."),
+        ("a.csv", "id,a,b\n1,x y,z\n" * 20, ["--columns", "a,c"], "no column c. Its columns are: 1 id, 2 a, 3 b"),
         ("a.csv", "a,b\nx y,z\n", [], "a.csv has 1 pairs: there must be 10 at least"),
         ("a.csv", "just one\ncolumn of\n", [], "a.csv has one column"),
-        ("a.jsonl", '{"a": "x", "b": "y"}\nnot json\n', [], "line 2 of .*a.jsonl is no JSON"),
-        ("a.csv", "", [], "one column"),
-        ("a.csv", 'a,b\nx,"y\n' + "x" * 200_000, [], "line 3 of .*a.csv is no row of the table .*not closed"),
-        ("a.csv", "x y,z\n" * 30, [], "cannot be drawn into three splits, as too many share a source"),
+        ("a.jsonl", '{"a": "x", "b": "y"}\nnot json\n', [], "at least .*; left out: 1 malformed .first: line 2, "),
+        ("a.csv", "", [], "a.csv is empty"),
+        (
+            "a.csv",
+            "a,b\n" + "x y,z\n" * 3 + "x\n" * 3,
+            [],
+            "3 malformed rows and 4 good .* line 5: 1 cell instead of 2",
+        ),
+        ("a.csv", "".join(f"x y,{n}z\n" for n in range(30)), [], "as too many share a source"),
+        ("a.csv", "x y,z\n" * 30, [], "has 1 pairs: there must be 10 at least"),
         ("a.txt", "x y\n", ["--columns", "a"], "--columns takes two names"),
         ("a.csv", "x y,z\n" * 30, ["--language", "../en"], "'../en' is no language: give two letters"),
     ],
@@ -137,7 +146,7 @@ def test_tables_given_as_sides_are_noticed(tmp_path: Path, capsys):
         (tmp_path / name).write_text("one side\tother side\n" * 30)
     assert prepare("--data", tmp_path / "a.txt", tmp_path / "b.txt", "--output", tmp_path / "out") == 2
     assert "are tables: give --data one of them alone" in capsys.readouterr().err
-    (tmp_path / "c.tsv").touch()
+    (tmp_path / "c.tsv").write_text('{"a": 1}\n')
     assert prepare("--data", tmp_path / "a.txt", tmp_path / "c.tsv", "--output", tmp_path / "out") == 2
     assert "holds both sides alone" in capsys.readouterr().err
 
@@ -163,12 +172,14 @@ def test_outside_of_the_environment_it_says_what_to_do(tmp_path: Path):
 )
 def test_what_the_text_looks_like_is_said(tmp_path: Path, capsys, arguments, says):
     path = tmp_path / "pairs.csv"
-    path.write_text("".join(f"This is\tno. {n} of them.,It is {n}.\n" for n in range(40)), encoding="utf-8")
+    tabs = ("\t", "\t\t")  # the same number of tabs on every line would make it a table of tabs
+    rows = [f"This is{tabs[n % 2]}no. {n} of them.,It is {n}.\n" for n in range(40)]
+    path.write_text("".join(rows), encoding="utf-8")
     assert prepare("--data", path, "--output", tmp_path / "out", *arguments) == 0
     said = [line for line in capsys.readouterr().out.splitlines() if "glued" in line or "capital" in line]
     assert [line.removeprefix("own_pairs: ").partition(",")[0] for line in said] == says
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text(encoding="utf-8"))
-    assert manifest["cleaning"]["tabs_in_text"] == 40
+    assert manifest["cleaning"]["tabs_in_text"] == 60
 
 
 def test_text_is_prepared_without_torch_and_fairseq():
@@ -178,3 +189,69 @@ def test_text_is_prepared_without_torch_and_fairseq():
     folder = Path(importlib.import_module("own_pairs").__file__).parent
     done = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def lines_of(folder: Path, name: str) -> list[str]:
+    return (folder / name).read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def write_table(path: Path, rows: list[tuple[str, ...]]) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["old", "new", "more", "last"][: len(rows[0])], *rows])
+    return path
+
+
+RAW = [
+    (f"Don't  go {n}!\u200b", f'Stay, "{n}".', f"Please\nstay {n}.", f"Stay {n}" if n % 2 else "") for n in range(40)
+]
+
+
+def test_raw_text_stands_beside_the_tokens_with_all_references(tmp_path: Path, capsys):
+    table = write_table(tmp_path / "table", RAW)
+    line = ["--data", table, "--columns", "old,new,more,last", "--test", 6, "--valid", 4, "--lowercase"]
+    assert prepare(*line, "--output", tmp_path / "out") == 0
+    # Clean text of each row: no character without width, single spaces; a missing reference is the first one again.
+    clean = {
+        f"Don't go {n}!": (f'Stay, "{n}".', f"Please stay {n}.", last or f'Stay, "{n}".')
+        for n, (*_, last) in enumerate(RAW)
+    }
+    for split, size in (("test", 6), ("valid", 4)):
+        sources = lines_of(tmp_path / "out", f"{split}.raw.src")
+        assert len(sources) == size
+        for place, ending in enumerate(("tgt", "tgt.1", "tgt.2")):
+            assert lines_of(tmp_path / "out", f"{split}.raw.{ending}") == [clean[source][place] for source in sources]
+        text = Text(read_text_settings(tmp_path / "out"), tmp_path / "out")
+        assert lines_of(tmp_path / "out", f"{split}.src") == [text.prepare(source) for source in sources]
+    assert not list((tmp_path / "out").glob("train.raw*"))
+    assert re.search(r"own_pairs: test: \d further references are missing", capsys.readouterr().out)
+
+
+def test_own_splits_are_taken_whole_and_their_references_kept_from_training(tmp_path: Path):
+    data = write_table(tmp_path / "data", [(f"a {n}", f"b {n}") for n in range(30)])
+    own = [("x 1", "y 1", "b 3", ""), ("a 5", "y 2", "z", "z"), ("a 5", "y 2", "z", "z")]
+    test = write_table(tmp_path / "test", own)
+    for side in ("src", "tgt"):
+        (tmp_path / f"v.{side}").write_text(f"v {side}\n")
+    valid = ["--valid", tmp_path / "v.src", tmp_path / "v.tgt"]
+    line = ["--data", data, "--columns", "old,new,more", "--test", test, *valid, "--unit", "words"]
+    assert prepare(*line, "--drop-leaks", "any", "--output", tmp_path / "out") == 0
+    assert sentences(tmp_path / "out", "test") == [row[:2] for row in own]
+    assert lines_of(tmp_path / "out", "test.raw.tgt.1") == ["b 3", "z", "z"]
+    assert sentences(tmp_path / "out", "valid") == [("v src", "v tgt")]
+    # The target of pair 3 is a reference of the test set, the source of pair 5 one of its sources.
+    assert sentences(tmp_path / "out", "train") == [(f"a {n}", f"b {n}") for n in range(30) if n not in (3, 5)]
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text(encoding="utf-8"))
+    assert [source["file"] for source in manifest["sources"]] == ["data", "test", "v.src", "v.tgt"]
+    assert manifest["tables"]["data"]["columns"] == ["old", "new"]
+    assert manifest["tables"]["test"]["columns"] == ["old", "new", "more"]
+
+
+def test_the_draw_depends_on_the_seed_alone_and_not_on_format_or_order(tmp_path: Path):
+    rows = [(f"a {n}", f"b {n}") for n in range(50)]
+    files = [write_table(tmp_path / "one", rows), write_table(tmp_path / "two", rows[::-1]), tmp_path / "three"]
+    files[2].write_text(json.dumps([{"old": a, "new": b} for a, b in rows]))
+    found = []
+    for number, (file, seed) in enumerate([*((file, 1) for file in files), (files[0], 2)]):
+        assert prepare("--data", file, "--seed", seed, "--output", tmp_path / str(number), "--test", 7) == 0
+        found.append({split: sorted(sentences(tmp_path / str(number), split)) for split in SPLITS})
+    assert found[0] == found[1] == found[2] != found[3]

@@ -8,6 +8,7 @@ import torch
 from fairseq.data import indexed_dataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: F401 - initialises fairseq's config store
 from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithAlignment
+from fairseq.token_generation_constraints import pack_constraints
 
 from tests.model_contract import EOS, build_model, make_dictionary
 from tests.processors import needs_int8
@@ -45,7 +46,7 @@ def make_task(data, **options):
     cfg = ParaphraseConfig(
         data=str(data), source_lang="src", target_lang="tgt", train_subset="train", dataset_impl=None
     )
-    cfg.required_seq_len_multiple = 1
+    cfg.required_seq_len_multiple, cfg.num_shards, cfg.shard_id = 1, 1, 0  # fairseq takes them from its dataset options
     for name, value in options.items():
         setattr(cfg, name, value)
     return ParaphraseTask.setup_task(cfg)
@@ -64,7 +65,7 @@ def batches(task, split, epoch=1, **options):
         disable_iterator_cache=True,
         **options,
     )
-    return [batch["id"].tolist() for batch in iterator.next_epoch_itr(shuffle=True)]
+    return [batch["id"].tolist() for batch in iterator.next_epoch_itr(shuffle=True) if batch]
 
 
 @pytest.mark.parametrize("split", ["train", "valid", "test"])
@@ -143,14 +144,83 @@ def test_missing_directory_dictionary_and_split_are_named(data, tmp_path):
     with pytest.raises(UserError, match=r"has no split 'dev' of src -> tgt; it has test, train, valid"):
         make_task(data).load_dataset("dev")
     (data / "dict.tgt.txt").unlink()
-    with pytest.raises(UserError, match=r"holds no dict.tgt.txt"):
+    with pytest.raises(UserError, match=r"has no dict.tgt.txt"):
         make_task(data)
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3, 20])
+def test_shards_divide_the_data(data, shards):
+    """``--num-shards N --shard-id K`` of fairseq-generate put every sentence in one shard."""
+    found = [batches(make_task(data, num_shards=shards, shard_id=shard), "test") for shard in range(shards)]
+    assert sorted(number for shard in found for batch in shard for number in batch) == list(range(len(LENGTHS)))
+    assert max(map(len, found)) - min(map(len, found)) <= 1
+
+
+def test_shards_and_processes_divide_the_data(data):
+    found = [
+        batches(make_task(data, num_shards=2, shard_id=shard), "test", num_shards=2, shard_id=rank)
+        for shard in range(2)
+        for rank in range(2)
+    ]
+    assert sorted(number for part in found for batch in part for number in batch) == list(range(len(LENGTHS)))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_shards": 2, "shard_id": 7}, "--shard-id counts from 0 and must be below --num-shards 2, but is 7"),
+        ({"num_shards": 0}, "--num-shards must be 1 or more, but is 0"),
+        ({"num_shards": 2, "shard_id": -1}, "--shard-id must be 0 or more, but is -1"),
+    ],
+)
+def test_shards_that_do_not_exist_are_refused(data, options, message):
+    with pytest.raises(UserError, match=message):
+        batches(make_task(data, **options), "test")
+
+
+def test_typed_lines_are_not_divided(data):
+    task = make_task(data, num_shards=2)
+    typed = task.build_dataset_for_inference([torch.tensor([*words(3), EOS])], [4])
+    with pytest.raises(UserError, match="--num-shards and --shard-id are for fairseq-generate"):
+        task.get_batch_iterator(typed, max_sentences=1)
+
+
+def test_sources_alone_take_the_dictionary_of_the_sources(data):
+    """As ``fairseq-preprocess --only-source --testpref`` leaves the directory: one dictionary and no target."""
+    for path in {*data.glob("*.tgt.*"), *data.glob("train.*")}:
+        path.unlink()
+    task = make_task(data)
+    task.load_dataset("test")
+    assert task.target_dictionary is task.source_dictionary
+    assert [len(task.dataset("test")[index]["source"]) for index in range(3)] == [4, 10, 2]
+    assert task.dataset("test")[0]["target"] is None
+
+
+@pytest.mark.parametrize("written", ["zebra", "w1 zebra yak", "<unk>"])
+def test_an_unknown_word_of_a_constraint_is_named_with_its_line(data, written):
+    """Packed as fairseq-interactive packs the constraints of a buffer; the second buffer begins with line 3."""
+    task = make_task(data)
+    lines = [torch.tensor([*words(3), EOS])] * 2
+    encoded = [task.target_dictionary.encode_line(text, append_eos=False) for text in ("w1", "w2 w3", written)]
+    task.build_dataset_for_inference(lines, [4, 4], constraints=pack_constraints([encoded[:1], encoded[:2]]))
+    unknown = ", ".join(word for word in written.split() if word != "w1")
+    with pytest.raises(UserError, match=f"line 4 of the input has constraints .* not in the dictionary: {unknown}"):
+        task.build_dataset_for_inference(lines, [4, 4], constraints=pack_constraints([[], encoded]))
 
 
 def test_sides_of_different_length_are_named_with_their_counts(data):
     write_side(data, "train", "tgt", [words(3)] * 7)
     with pytest.raises(UserError, match=r"train.src-tgt.src has 11 lines and .*train.src-tgt.tgt has 7 lines"):
         make_task(data).load_dataset("train")
+
+
+def test_a_split_without_sentences_is_named(data):
+    for path in data.glob("valid.*"):
+        path.unlink()
+    for side in ("src", "tgt"):
+        (data / f"valid.src-tgt.{side}").touch()
+    with pytest.raises(UserError, match=r"valid\.src-tgt\.\* have no sentences: give fairseq-preprocess a text"):
+        make_task(data, dataset_impl="raw").load_dataset("valid")
 
 
 def test_empty_lines_are_named_or_kept(data):

@@ -52,7 +52,7 @@ def make_task(data, **options):
     cfg = TopicEssayConfig(
         data=str(data), source_lang="src", target_lang="tgt", train_subset="train", dataset_impl=None
     )
-    cfg.required_seq_len_multiple = 1
+    cfg.required_seq_len_multiple, cfg.num_shards, cfg.shard_id = 1, 1, 0  # fairseq takes them from its dataset options
     for name, value in options.items():
         setattr(cfg, name, value)
     return TopicEssayTask.setup_task(cfg)

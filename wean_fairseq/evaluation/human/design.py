@@ -11,6 +11,7 @@ systems. Two kinds of study, as in the papers:
 
 import json
 import random
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -24,6 +25,8 @@ COMPARE = "compare"
 KINDS = (LIKERT, COMPARE)
 #: Answers that a rater may give, by kind of study.
 ANSWERS = {LIKERT: ("1", "2", "3", "4", "5"), COMPARE: ("A", "B", "tie")}
+#: A cell that starts like this is run as a formula by spreadsheet programs.
+_FORMULA_STARTS = "=+-@"
 _FORMAT = "wean-human-evaluation-1"
 
 
@@ -77,18 +80,84 @@ class Design:
             if content.pop("format") != _FORMAT:
                 raise KeyError("format")
             items = [
-                Item(item["name"], item["sentence"], tuple(item["systems"]), tuple(item["texts"]), item["source"])
+                Item(
+                    item["name"],
+                    item["sentence"],
+                    tuple(_names(item["systems"])),
+                    tuple(_texts(item["texts"])),
+                    item["source"],
+                )
                 for item in content.pop("items")
             ]
             design = cls(items=items, **content)
-            names = [*design.criteria, *design.systems, *design.raters]
-            if design.kind not in KINDS or not items or not all(isinstance(name, str) for name in names):
-                raise KeyError("kind")
+            if not design.is_sound:
+                raise KeyError("items")
             return design
         except (ValueError, KeyError, TypeError, AttributeError):
             raise UserError(
-                f"{path} is not a key written by wean-evaluate sheet; give the key.json beside the sheets."
+                f"{path} is not a key written by wean-evaluate sheet, or it was changed; "
+                "give the key.json beside the sheets."
             ) from None
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether all parts have their types and belong together, as in an unchanged file.
+
+        Raises:
+            ValueError: if a list of names is something else.
+        """
+        names, first = _names([item.name for item in self.items]), _names(self.systems)[0]
+        _names(self.criteria)
+        groups: dict[tuple[str, ...], list[int]] = {}
+        for item in self.items:
+            if type(item.sentence) is not int or not isinstance(item.source, str):
+                return False
+            if len(item.texts) != len(item.systems):
+                return False
+            groups.setdefault(tuple(sorted(item.systems)), []).append(item.sentence)
+        others = self.systems if self.kind == LIKERT else [tuple(sorted((first, name))) for name in self.systems[1:]]
+        expected = {(other,) if isinstance(other, str) else other for other in others}
+        rated = {tuple(sorted(sentences)) for sentences in groups.values()}
+        orders = [sorted(_names(self.orders[rater])) for rater in _names(self.raters)]
+        return (
+            self.kind in KINDS
+            and groups.keys() == expected
+            and len(rated) == 1  # the same sentences of every system
+            and all(order == sorted(names) for order in orders)
+            and len(self.orders) == len(orders)
+        )
+
+
+def _texts(values: Any) -> list[str]:
+    """Return a list of texts.
+
+    Raises:
+        ValueError: if it is empty or something else.
+    """
+    if not isinstance(values, list) or not values or not all(isinstance(value, str) for value in values):
+        raise ValueError("this is not a list of texts")
+    return values
+
+
+def _names(values: Any) -> list[str]:
+    """Return a list of different texts.
+
+    Raises:
+        ValueError: if it is something else.
+    """
+    if len(set(_texts(values))) < len(values):
+        raise ValueError("a name is repeated")
+    return _texts(values)
+
+
+def starts_formula(text: str) -> bool:
+    """Return whether a spreadsheet program may run the text of a cell as a formula.
+
+    White space and invisible characters before the sign, and its full-width forms, do not keep every program from it.
+    """
+    visible = (letter for letter in unicodedata.normalize("NFKC", text) if not letter.isspace())
+    first = next((letter for letter in visible if unicodedata.category(letter)[0] != "C"), "")
+    return first in set(_FORMULA_STARTS) or text.startswith(("\t", "\r"))
 
 
 def make_design(
@@ -151,6 +220,8 @@ def _check(
         raise UserError(
             "the criteria must be different names and none of rater, item, source; give them with --criteria."
         )
+    for name in filter(starts_formula, criteria):
+        raise UserError(f"--criteria {name!r} begins like a formula of a spreadsheet; choose another name.")
     lengths = {len(system.nbest) for system in systems} | ({len(sources)} if sources is not None else set())
     if len(lengths) > 1:
         raise UserError(f"the files have different numbers of lines ({sorted(lengths)}); give outputs of one test set.")

@@ -19,6 +19,7 @@ from .design import ANSWERS, LIKERT, Design
 
 #: rater -> item -> criterion -> answer
 Ratings = dict[str, dict[str, dict[str, str]]]
+_LONGEST_NAME = 40
 _OUTCOMES = ("win", "tie", "loss")
 
 
@@ -45,17 +46,25 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
     text = "\n".join(decode_lines(read_bytes(path), path))
     delimiter = ";" if text.partition("\n")[0].count(";") > text.partition("\n")[0].count(",") else ","
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a line of text may be long
+    rows, start = [], 1
+    reader = csv.DictReader(io.StringIO(text), delimiter=delimiter, strict=True)
     try:
-        rows = list(csv.DictReader(io.StringIO(text), delimiter=delimiter))
+        for row in reader:
+            rows.append(row)
+            start = reader.line_num + 1
     except csv.Error as error:
-        raise UserError(f"{path} is no table of answers ({error}); save it as CSV again.") from None
+        raise UserError(
+            f"{path}: the row in line {start} cannot be read ({error}); perhaps a quotation mark is not closed: "
+            "save the table as CSV again."
+        ) from None
     wanted = ["rater", "item", *design.criteria]
     absent = [name for name in wanted if not rows or name not in rows[0]]
     if absent:
         raise UserError(f"{path} has no column {', '.join(absent)}; give a sheet written by wean-evaluate sheet.")
     raters = {str(row["rater"]).strip() for row in rows}
     if len(raters) != 1 or not raters <= set(design.raters):
-        raise UserError(f"{path} names the raters {sorted(raters)}; one of {', '.join(design.raters)} was expected.")
+        named = name_some([repr(_shortened(name)) for name in sorted(raters)])
+        raise UserError(f"{path} names the raters {named}; one of {', '.join(design.raters)} was expected.")
     rater = raters.pop()
     known = {item.name for item in design.items}
     found = Counter(str(row["item"]).strip() for row in rows)
@@ -75,7 +84,12 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
 
 def _refuse(names: list[str], what: str, remedy: str) -> None:
     if names:
-        raise UserError(f"{what} {name_some(names)}; {remedy}.")
+        raise UserError(f"{what} {name_some(list(map(_shortened, names)))}; {remedy}.")
+
+
+def _shortened(text: str) -> str:
+    """Return the beginning of a cell: a damaged table may have the rest of the file in it."""
+    return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}..."
 
 
 def analyse(design: Design, ratings: Ratings) -> dict[str, Any]:

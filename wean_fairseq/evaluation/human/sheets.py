@@ -11,10 +11,8 @@ from pathlib import Path
 from ...errors import UserError
 from ...templates import render_template
 from ..text_files import PathLike, write_atomically
-from .design import ANSWERS, COMPARE, LIKERT, Design, Item
+from .design import ANSWERS, COMPARE, LIKERT, Design, Item, starts_formula
 
-#: A cell that starts like this is run as a formula by spreadsheet programs.
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 #: The sentence above the form, and the headings over the texts, by kind of study.
 _INSTRUCTIONS = {
     LIKERT: "Rate every text on {} from 1 (very bad) to 5 (very good). Please answer everything.",
@@ -57,7 +55,7 @@ def render_csv(design: Design, rater: str, items: list[Item]) -> str:
 
 def _harmless(text: str) -> str:
     """Keep a spreadsheet program from running a text as a formula."""
-    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+    return f"'{text}" if starts_formula(text) else text
 
 
 def render_html(design: Design, rater: str, items: list[Item]) -> str:

@@ -19,8 +19,21 @@ from ..tokenizers import Lowercase, case_signature, fold_case, get_tokenizer
 FloatArray = npt.NDArray[np.float64]
 SignatureItems = dict[str, str | int | float]
 
-#: Version of the definitions in this package; raised whenever the same input may give another number.
-DEFINITIONS_VERSION = 1
+
+def drop_holes(references: Sequence[Sequence[str | None]]) -> list[list[str | None]]:
+    """Replace the references that a sentence lacks by None, which sacreBLEU leaves out.
+
+    An empty line in a file of further references means that the sentence has fewer references, as in sacreBLEU's
+    command for a variable number of references. A sentence without any reference keeps the first, empty one.
+
+    Args:
+        references: one list of sentences per reference file, shape (references, sentences).
+    """
+    filled = [[line if line and not line.isspace() else None for line in text] for text in references]
+    for number, lines in enumerate(zip(*filled, strict=True)):
+        if not any(lines):
+            filled[0][number] = references[0][number]
+    return filled
 
 
 class EvaluationMetric(Metric):
@@ -69,6 +82,15 @@ class EvaluationMetric(Metric):
         """Free what `prepare` keeps: the n-grams of a large test set, for every metric, fill the memory."""
         self._ref_cache = None
 
+    def _cache_references(self, references: Sequence[Sequence[str]]) -> list[Any]:
+        """Leave out the references that a sentence lacks, for every metric alike, and cache the others."""
+        texts: list[Any] = [*self._leading_texts(references), *drop_holes(references)]
+        return super()._cache_references(texts)
+
+    def _leading_texts(self, references: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
+        """Texts to cache in front of the references."""
+        return []
+
     def rows(self, hypotheses: Sequence[str]) -> FloatArray:
         """Return the statistics of every sentence, shape (sentences, statistics). Needs `prepare`."""
         return np.array(self._extract_corpus_statistics(hypotheses, None), dtype=np.float64)
@@ -99,7 +121,13 @@ class OwnMetric(EvaluationMetric):
         tokenize: name of a tokenisation, see `tokenizers`.
         lowercase: whether case is ignored, see `Lowercase`.
         options: further signature entries.
+
+    Attributes:
+        definition: version of the metric's definition, for the signature; raised whenever the same input may give
+            another number under an otherwise equal signature.
     """
+
+    definition = 1
 
     def __init__(self, label: str, tokenize: str, lowercase: Lowercase, options: SignatureItems | None = None) -> None:
         super().__init__(label)
@@ -109,7 +137,7 @@ class OwnMetric(EvaluationMetric):
 
     def get_signature(self) -> Signature:
         signature = super().get_signature()
-        signature.info["wean"] = DEFINITIONS_VERSION
+        signature.info["wean"] = self.definition
         return signature
 
     def _preprocess_segment(self, sent: str) -> str:
@@ -138,8 +166,8 @@ class SourceMixin(EvaluationMetric):
 
     needs_source = True
 
-    def _cache_references(self, references: Sequence[Sequence[str]]) -> list[Any]:
-        """Put the sources in front of the references and cache both."""
+    def _leading_texts(self, references: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
+        """Return the sources."""
         if self.sources is None:
             raise UserError(f"{self.label} compares with the source; give the source sentences (--src).")
         if len(self.sources) != len(references[0]):  # sacreBLEU would leave out what is too much
@@ -147,7 +175,11 @@ class SourceMixin(EvaluationMetric):
                 f"{self.label}: there are {len(self.sources)} sources but {len(references[0])} references; "
                 "give one source for each."
             )
-        cache = super()._cache_references([self.sources, *references])
+        return [self.sources]
+
+    def _cache_references(self, references: Sequence[Sequence[str]]) -> list[Any]:
+        """Do not count the source as a reference: -1 is sacreBLEU's variable number."""
+        cache = super()._cache_references(references)
         self.num_refs = self.num_refs - 1 if self.num_refs > 0 else self.num_refs
         return cache
 

@@ -41,6 +41,8 @@ class Rouge(MeanMetric):
         if max_tokens:
             options["limit"] = max_tokens
         super().__init__(label, tokenize, lowercase or tokenize == "words", options)
+        if tokenize == "words":
+            self.definition = 2  # in 1 combining marks separated words
         from rouge_score.rouge_scorer import RougeScorer  # it imports the whole of nltk: half a second
 
         self._type = f"rouge{variant}"

@@ -1,0 +1,333 @@
+"""Delimited text: choose the dialect of a table by its content, and read its rows with Python's ``csv`` module.
+
+``csv`` reads what a dialect says, but neither finds the dialect nor recovers from a quotation mark that stays open.
+This module adds both. Every row becomes cells or a problem, so that no row disappears without a count.
+"""
+
+import csv
+import re
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+DELIMITERS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars", "|||": "|||"}
+OPEN_MARK, LONE_MARK, EMPTY = "a quotation mark stays open", "a quotation mark closes nothing", "empty line"
+_SEPARATOR_LINE = re.compile(r'"?sep=(\|\|\||[\t,;|])"?')  # which Excel writes and reads
+_MOST_LINES, _MOST_CHARACTERS = 1000, 1 << 26  # of one row: a mark that stays open ends here
+# While ``csv`` reads, an escaped character is moved by this number to a lone surrogate, which no UTF-8 text has.
+_HIDDEN = 0xDC00
+_LETTERS = {"n": "\n", "t": "\t", "0": ""}
+_ESCAPE = re.compile(r"""\\([\\"'\t,;|])""")
+_ESCAPE_OR_LETTER = re.compile(r"""\\([\\"'\t,;|nt0])""")
+_ANY_ESCAPE, _ESCAPED = re.compile(r"\\(.?)"), frozenset(["", *"\\\"'\t,;|nt0rbZN"])
+_SURROGATE = re.compile(f"[{chr(_HIDDEN)}-{chr(_HIDDEN + 127)}]")
+csv.field_size_limit(_MOST_CHARACTERS)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a table is written.
+
+    Attributes:
+        delimiter: between two cells.
+        quote: the mark around cells; empty if marks are part of the text.
+        escapes: a backslash takes the special meaning from the next character.
+        spaced: a space follows the delimiters.
+        width: cells of a row; 0 = not known yet.
+        skip: lines before the table (a ``sep=;`` line).
+    """
+
+    delimiter: str
+    quote: str = ""
+    escapes: bool = False
+    spaced: bool = False
+    width: int = 0
+    skip: int = 0
+
+    def describe(self) -> str:
+        """In words, such as ``commas between cells, quoted by ", backslash escapes``."""
+        quoted = f"cells quoted by {self.quote} where needed" if self.quote else "quotation marks are text"
+        escapes = ", backslash escapes" if self.escapes else ""
+        return f"{DELIMITERS[self.delimiter]} between cells, {quoted}{escapes}"
+
+
+class Row(NamedTuple):
+    """One row: the line of the file where it starts, its cells, and its problem if it has one."""
+
+    line: int
+    cells: list[str]
+    problem: str = ""
+
+
+@dataclass
+class Evidence:
+    """Counts that speak for and against a dialect.
+
+    Attributes:
+        rows: without a problem.
+        bad: rows with a problem, of which ``first_bad`` is the first.
+        quoted: cells between quotation marks.
+        needed: those of them that need the marks, for a delimiter, a line break or a mark in them.
+        stray: marks that enclose no cell, the first one on line ``first_stray``; the first one in a row without a
+            problem on line ``kept_stray``.
+        other_escapes: backslashes before characters that no program escapes, and in paths of Windows.
+        lines: of the rows without a problem.
+        marks: whether quotation marks or backslashes were seen that the dialect takes as text.
+        widths: rows by their number of cells.
+    """
+
+    rows: int = 0
+    bad: int = 0
+    first_bad: Row | None = None
+    quoted: int = 0
+    needed: int = 0
+    stray: int = 0
+    first_stray: int = 0
+    kept_stray: int = 0
+    other_escapes: int = 0
+    lines: int = 0
+    marks: bool = False
+    widths: Counter[int] = field(default_factory=Counter)
+
+    def note_bad(self, row: Row) -> None:
+        """Count a row with a problem."""
+        self.bad += 1
+        self.first_bad = self.first_bad or row
+
+    def note_stray(self, line: int, *, kept: bool = False) -> None:
+        """Count a mark that encloses no cell; it stays in the text if its row is kept."""
+        self.stray += 1
+        self.first_stray = self.first_stray or line
+        self.kept_stray = self.kept_stray or line * kept
+
+
+class _Lines:
+    """Numbered lines, of which some can be given back."""
+
+    def __init__(self, lines: Iterable[str], dialect: Dialect) -> None:
+        self._lines = iter(lines)
+        self._returned: deque[str] = deque()
+        self._dialect = dialect
+        self.number = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        self.number += 1
+        if self._returned:
+            return self._returned.popleft()
+        line = next(self._lines)
+        return self._protect(line) if "\r" in line or ("\\" in line and self._dialect.escapes) else line
+
+    def give_back(self, lines: Sequence[str]) -> None:
+        """Read these lines again."""
+        self._returned.extendleft(reversed(lines))
+        self.number -= len(lines)
+
+    def _protect(self, line: str) -> str:
+        """Replace what ``csv`` would misread: a carriage return, and escaped characters."""
+        if "\r" in line:
+            line = line.replace("\r", _hide("\r"))  # which ``csv`` refuses
+        if self._dialect.escapes and "\\" in line:
+            letters = self._dialect.delimiter == "\t" and not self._dialect.quote  # as MySQL and PostgreSQL write them
+            pattern = _ESCAPE_OR_LETTER if letters else _ESCAPE
+            line = pattern.sub(lambda found: _hide(_LETTERS.get(found[1], found[1])), line)
+            while line.endswith("\\"):  # an escaped line break
+                following = next(self._lines, None)
+                if following is None:
+                    break
+                self.number += 1
+                line = line[:-1] + _hide("\n") + self._protect(following)
+        return line
+
+
+def read_rows(lines: Iterable[str], dialect: Dialect, evidence: Evidence | None = None) -> Iterator[Row]:
+    """Yield all rows of a table, with or without a problem. Empty lines between rows are skipped.
+
+    Args:
+        lines: of the file, without their ends.
+        dialect: of the table; with a width, rows of another width have a problem.
+        evidence: gets the counts.
+    """
+    source = _Lines(lines, dialect)
+    evidence = Evidence() if evidence is None else evidence
+    for line in source:
+        start = source.number
+        if start <= dialect.skip or not line or line.isspace():
+            evidence.lines += 1
+            continue
+        if dialect.quote and dialect.quote in line:
+            row = _quoted_row(line, source, dialect, evidence)
+        else:
+            row = Row(start, line.split(dialect.delimiter))
+            if "\\" in line:
+                evidence.other_escapes += sum(
+                    found not in _ESCAPED for found in _ANY_ESCAPE.findall(line)
+                ) + line.count(":\\")
+                evidence.marks = True
+            evidence.marks = evidence.marks or '"' in line
+        if not row.problem and dialect.width and len(row.cells) != dialect.width:
+            number = "1 cell" if len(row.cells) == 1 else f"{len(row.cells)} cells"
+            row = Row(start, row.cells, f"{number} instead of {dialect.width}")
+        if dialect.delimiter == "|" and not set(line) - set("|-: "):
+            row = Row(start, row.cells, "a line of dashes")
+        if row.problem:
+            evidence.note_bad(row)
+        else:
+            evidence.rows += 1
+            evidence.lines += source.number - start + 1
+            evidence.widths[len(row.cells)] += 1
+        if dialect.escapes or not line.isascii() or start != source.number:
+            row = row._replace(cells=[_show(cell, dialect) for cell in row.cells])
+        yield row
+
+
+def _show(cell: str, dialect: Dialect) -> str:
+    """A cell with the characters that were hidden from ``csv``."""
+    if dialect.escapes and cell == "\\N":  # null, as MySQL and PostgreSQL write it
+        return ""
+    return cell if cell.isascii() else _SURROGATE.sub(lambda found: chr(ord(found[0]) - _HIDDEN), cell)
+
+
+def _hide(character: str) -> str:
+    """The surrogate for a character; nothing for none."""
+    return character and chr(ord(character) + _HIDDEN)
+
+
+def _quoted_row(first: str, source: _Lines, dialect: Dialect, evidence: Evidence) -> Row:
+    """Read the row that starts with a line in which there are quotation marks; it may have more lines."""
+    start, taken = source.number, [first]
+
+    def supply() -> Iterator[str]:
+        yield first + "\n"
+        size = 0
+        for line in source:
+            taken.append(line)
+            size += len(line)
+            if len(taken) > _MOST_LINES or size > _MOST_CHARACTERS:
+                return
+            yield line + "\n"
+
+    reader = csv.reader(
+        supply(), delimiter=dialect.delimiter, quotechar=dialect.quote, skipinitialspace=True, strict=True
+    )
+    try:
+        cells = next(reader)
+    except csv.Error:
+        source.give_back(taken[1:])
+        evidence.note_stray(start)
+        only_one = len(taken) == 1
+        return Row(start, [], "text follows a closing quotation mark" if only_one else OPEN_MARK)
+    if len(taken) > 1 and _swallows_rows(taken, dialect):
+        source.give_back(taken[1:])
+        evidence.note_stray(start)
+        return Row(start, [], OPEN_MARK)
+    problem = ""
+    text = "\n".join(taken)
+    for cell in cells:
+        if cell and dialect.quote + cell.replace(dialect.quote, dialect.quote * 2) + dialect.quote in text:
+            evidence.quoted += 1
+            evidence.needed += any(mark in cell for mark in (dialect.delimiter, dialect.quote, "\n"))
+        elif dialect.quote in cell:
+            alone = cell.count(dialect.quote) % 2 == 1 and cell.rstrip().endswith(dialect.quote)
+            problem = LONE_MARK if alone else problem
+            evidence.note_stray(start, kept=not alone)
+    return Row(start, cells, problem)
+
+
+def _swallows_rows(lines: Sequence[str], dialect: Dialect) -> bool:
+    """Whether the lines of one row look like rows themselves, so that a quotation mark must have stayed open.
+
+    A sentence over several lines may contain delimiters too. Other than between cells, a comma or a semicolon in a
+    sentence is followed by a space. Either the first or the last line of a good row has its real delimiters.
+    """
+    if not dialect.width:
+        return False
+    likely = 0
+    for line in lines:
+        number = line.count(dialect.delimiter)
+        if not dialect.spaced:
+            number -= line.count(dialect.delimiter + " ")
+        likely += number == dialect.width - 1
+    return likely >= 2 and 2 * likely > len(lines)
+
+
+def choose_dialect(sample: Sequence[str]) -> Dialect | None:
+    """Choose delimiter, quotation marks and width by the first lines of a file; ``None`` if there is no delimiter.
+
+    The delimiter wins with which most lines belong to rows of the same width. Of equals, the one wins that is followed
+    by a space more rarely, because punctuation is. A tab, or "|||", that occurs equally often on every line wins over
+    all others.
+    """
+    skip = 0
+    delimiters = [delimiter for delimiter in DELIMITERS if any(delimiter in line for line in sample)]
+    separator = _SEPARATOR_LINE.fullmatch(sample[0].strip(" ") if sample else "")
+    if separator:
+        skip, delimiters = 1, [separator[1]]
+    lines = [line for line in sample[skip:] if line.strip()]
+    for delimiter in ("\t", "|||"):
+        numbers = {line.count(delimiter) for line in lines}
+        if not separator and len(numbers) == 1 and numbers != {0}:
+            delimiters = [delimiter]
+    best: tuple[float, float, Dialect] | None = None
+    for delimiter in delimiters:
+        number = sum(line.count(delimiter) for line in lines)
+        spaces = sum(line.count(delimiter + " ") for line in lines)
+        dialect = Dialect(delimiter, spaced=delimiter != "\t" and 10 * spaces > 9 * number, skip=skip)
+        dialect, share = _choose_quotes(sample, dialect)
+        tight = 1.0 if delimiter == "\t" else 1 - spaces / max(number, 1)
+        if dialect.width > 1 and (best is None or (share, tight) > best[:2]):
+            best = (share, tight, dialect)
+    return best[2] if best else None
+
+
+def _choose_quotes(sample: Sequence[str], dialect: Dialect) -> tuple[Dialect, float]:
+    """Choose marks and width for the sample; return them with the share of the lines that they explain."""
+    found = []
+    for candidate in candidates(dialect, "".join(sample)):
+        evidence = Evidence()
+        for _ in read_rows(sample, candidate, evidence):
+            pass
+        width = max(evidence.widths, key=lambda width: (evidence.widths[width], width), default=0)
+        measured = Evidence()
+        for _ in read_rows(sample, replace(candidate, width=width), measured):
+            pass
+        found.append((replace(candidate, width=width), measured))
+    chosen, evidence = prefer(found)
+    return chosen, round(evidence.lines / max(len(sample), 1), 3)
+
+
+def candidates(dialect: Dialect, text: str) -> list[Dialect]:
+    """The variants of a dialect that are possible with the quotation marks and backslashes that occur in a text."""
+    found = [replace(dialect, quote="", escapes=False)]
+    if len(dialect.delimiter) == 1:
+        found += [replace(found[0], quote=mark) for mark in ('"', "'") if mark in text]
+    if "\\" in text:
+        found += [replace(variant, escapes=True) for variant in found]
+    return found
+
+
+def prefer(found: Sequence[tuple[Dialect, Evidence]]) -> tuple[Dialect, Evidence]:
+    """Choose among measured variants of a dialect. The first one takes marks as text.
+
+    Marks enclose cells if there are cells between marks and hardly a mark that encloses none, or if more cells need
+    their marks than there are such marks. Single quotation marks are apostrophes unless nearly every cell is between
+    them.
+    """
+    plain = [(dialect, evidence) for dialect, evidence in found if not dialect.quote]
+    unescaped = plain[0][1]
+    is_escaped = unescaped.marks and not unescaped.other_escapes  # all backslashes may be escapes
+    best = min(plain, key=lambda item: (item[1].bad, item[0].escapes != is_escaped))
+    quoting = [
+        (dialect, evidence)
+        for dialect, evidence in found
+        if dialect.quote == '"' or (dialect.quote and evidence.quoted >= 0.9 * evidence.rows * max(dialect.width, 2))
+    ]
+    if not quoting:
+        return best
+    quoted = min(quoting, key=lambda item: (item[1].bad + item[1].stray, -item[1].quoted, item[0].escapes))
+    evidence = quoted[1]
+    wins = evidence.quoted and (evidence.quoted >= 10 * evidence.stray or evidence.needed >= max(evidence.stray, 1))
+    return quoted if wins or evidence.bad < best[1].bad else best

@@ -1,0 +1,124 @@
+"""The first row of a table and its columns: is it a header, and which columns are meant."""
+
+import csv
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from corpus.errors import InputError
+
+_NUMBER = re.compile(r"[-+]?[\d\s.,:/%-]*\d[\d\s.,:/%TZ-]*")  # dates and times too
+_SENTENCE_END = re.compile(r"""[.?!…。？！]["'”’»)]*$""")
+_WORD = re.compile(r"[^\W\d_]+")
+_FEW_WORDS = 6
+# Words in the names of columns, here and in published data sets.
+_NAMES = frozenset(
+    "after answer article before clean complex corrected correct document english error formal french german "
+    "hypothesis id index informal input instruction label lang language long noisy normal number original output "
+    "paraphrase paraphrases phrase premise prompt query question question1 question2 ref reference response rewrite "
+    "rewritten score sent sentence sentence1 sentence2 sentences short simple simplified simplification source spanish "
+    "src style summary target text text1 text2 tgt title translation version chinese "
+    "quelle ziel satz frage texte phrase cible oración fuente 原文 译文 原句 句子 改写 源 目标 问题 简化".split()
+)
+
+Key = str | int  # of a column: its path in JSON, or its place
+
+
+def is_number(text: str) -> bool:
+    """Whether a cell is a number, a date or a time."""
+    return _NUMBER.fullmatch(text.strip()) is not None
+
+
+def mostly(cells: Iterable[bool], share: float = 0.9) -> bool:
+    """Whether a share of some cells, of which there is at least one, have a property."""
+    found = list(cells)
+    return bool(found) and sum(found) >= share * len(found)
+
+
+def is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Guess whether the first row of a table has the names of its columns.
+
+    A number in the first row speaks against names. Any one of these speaks for them: numbers below a cell that is not
+    one, only known names, no space in a table of sentences, ASCII above another script, no full stops above sentences
+    that end with one, or cells of less than half the length of all others in their columns.
+    """
+    names = [cell.strip() for cell in first]
+    columns = [[row[place].strip() for row in rows if place < len(row)] for place in range(len(names))]
+    columns = [[cell for cell in column if cell] for column in columns]
+    used = [(name, column) for name, column in zip(names, columns, strict=True) if name]
+    if not used or any(is_number(name) for name, _ in used):
+        return False
+    if any(mostly(map(is_number, column)) for _, column in used):
+        return True
+    if any(_SENTENCE_END.search(name) or len(name.split()) > _FEW_WORDS for name, _ in used):
+        return False
+    if all(_is_known_name(name) for name, _ in used):
+        return True
+    cells = [cell for _, column in used for cell in column]
+    bare = not any(" " in name for name, _ in used)
+    if bare and mostly((any(" " in cell for cell in row) for row in rows), 0.5):
+        return True
+    if all(name.isascii() for name, _ in used) and mostly(not cell.isascii() for cell in cells):
+        return True
+    if mostly((_SENTENCE_END.search(cell) is not None for cell in cells), 0.95):
+        return True
+    return len(rows) > 2 and all(2 * len(name) < min(map(len, column), default=0) for name, column in used)
+
+
+def _is_known_name(name: str) -> bool:
+    words = name.lower().replace("_", " ").split()
+    words += [word for part in words for word in _WORD.findall(part)]
+    return any(word in _NAMES for word in words)
+
+
+def parse_names(text: str) -> list[str]:
+    """The names of ``--columns``: with commas between them, quoted where a name has a comma itself.
+
+    Raises:
+        InputError: if there are fewer than two, or one is there twice.
+    """
+    try:
+        names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True, strict=True))]
+    except (csv.Error, StopIteration) as error:
+        raise InputError(f"--columns {text} cannot be read: quote a name with a comma, as in 'a,\"b, c\"'.") from error
+    if len(names) < 2 or not all(names):
+        raise InputError("--columns takes two names or numbers with a comma between them, such as original,rewritten.")
+    return names
+
+
+def find_columns(names: Mapping[Key, str], wanted: Sequence[str], where: str, advice: str) -> list[Key]:
+    """The columns that are asked for, by name, else by number from 1.
+
+    Args:
+        names: name of every column, by its key.
+        wanted: names or numbers.
+        where: the file.
+        advice: last sentence of error messages.
+
+    Raises:
+        InputError: if a column is not there, not clear, or there twice.
+    """
+    keys = list(names)
+    found: list[Key] = []
+    for name in wanted:
+        same = [key for key in keys if names[key] == name]
+        if len(same) > 1:
+            raise InputError(f"{where} has {len(same)} columns named {name}: give numbers. {listing(names, advice)}")
+        if not same and name.isdecimal() and 1 <= int(name) <= len(keys):
+            same = [keys[int(name) - 1]]
+        if not same:
+            raise InputError(f"{where} has no column {name}. {listing(names, advice)}")
+        if same[0] in found:
+            raise InputError(
+                f"--columns {','.join(wanted)} names one column twice, so that source and target would be the same. "
+                f"{listing(names, advice)}"
+            )
+        found += same
+    return found
+
+
+def listing(names: Mapping[Key, str], advice: str) -> str:
+    """The columns with their numbers, and advice."""
+    shown = ", ".join(f"{number} {name[:40]}".rstrip() for number, name in enumerate(names.values(), start=1))
+    if not any(names.values()):
+        shown = f"{len(names)} without names"
+    return f"Its columns are: {shown}. {advice}"

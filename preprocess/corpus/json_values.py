@@ -1,0 +1,180 @@
+"""JSON values one after the other from a file of any size: JSON lines, one array, or objects over several lines."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from corpus.errors import InputError
+from corpus.reading import read_blocks
+
+LONGEST_VALUE = 1 << 26  # characters: one value is in memory as a whole
+_SAMPLE, _SAMPLE_BLOCKS = 20, 16  # lines, and blocks of 64 KiB, by which the layout is recognised
+_SPACE = re.compile(r"\s*")
+
+
+class Value(NamedTuple):
+    """One JSON value: the line where it starts, the value, and its problem if it has one."""
+
+    line: int
+    value: Any
+    problem: str = ""
+
+
+def parse_line(line: str, number: int) -> Value:
+    """Parse a line of JSON."""
+    try:
+        return Value(number, json.loads(line))
+    except (ValueError, RecursionError) as error:
+        return Value(number, None, _reason(error))
+
+
+def looks_like_json(beginning: str) -> bool:
+    """Return whether a text starts like JSON or like a dictionary or list that Python printed."""
+    return re.match(r"""\s*(\{\s*(["'}]|$)|\[\s*([\[{"'\]]|$))""", beginning) is not None
+
+
+class JsonFile:
+    """The values of a JSON file.
+
+    Args:
+        path: of the file.
+        replace_bad: replace bytes that are not UTF-8 instead of refusing the file.
+
+    Attributes:
+        layout: in words: "JSON lines", "a JSON array" or "JSON objects".
+
+    Raises:
+        InputError: if the file cannot be read.
+    """
+
+    def __init__(self, path: Path, *, replace_bad: bool = False) -> None:
+        self.path = path
+        self.replace_bad = replace_bad
+        text = "".join(islice(read_blocks(path, None, replace_bad), _SAMPLE_BLOCKS))
+        sample = [line for line in islice(text.split("\n"), _SAMPLE) if line.strip()]
+        parsed = [parse_line(line, 1) for line in sample]
+        alone = [value.value for value in parsed if not value.problem and isinstance(value.value, (dict, list))]
+        self.layout = "JSON lines" if alone else "JSON objects"
+        # One line with an array of rows is an array; lines with an array of texts each are rows.
+        nested = len(sample) == 1 and alone and isinstance(alone[0], list) and not _is_row(alone[0])
+        if sample and sample[0].lstrip().startswith("[") and (nested or parsed[0].problem):
+            self.layout = "a JSON array"
+
+    def values(self, counts: Counter[str] | None = None) -> Iterator[Value]:
+        """Yield the values. In JSON lines, a malformed line is a value with a problem.
+
+        Raises:
+            InputError: with the line, if the file cannot be read further.
+        """
+        if self.layout == "JSON lines":
+            for number, line in enumerate(self._lines(counts), start=1):
+                if line.strip():
+                    yield parse_line(line, number)
+        else:
+            yield from self._stream(read_blocks(self.path, counts, self.replace_bad))
+
+    def _lines(self, counts: Counter[str] | None) -> Iterator[str]:
+        parts: list[str] = []
+        for block in read_blocks(self.path, counts, self.replace_bad):
+            parts.append(block)
+            if "\n" in block:
+                *lines, rest = "".join(parts).split("\n")
+                yield from lines
+                parts = [rest]
+            elif sum(map(len, parts)) > LONGEST_VALUE:
+                raise InputError(
+                    f"{self.path} has a line of more than {LONGEST_VALUE >> 20} MiB: write one row per line."
+                )
+        yield "".join(parts)
+
+    def _stream(self, blocks: Iterable[str]) -> Iterator[Value]:
+        """Decode values from the blocks; more blocks are added while a value is incomplete."""
+        decoder = json.JSONDecoder()
+        source = iter(blocks)
+        buffer, line, between = next(source, ""), 1, "[" if self.layout == "a JSON array" else ""
+        place = 0
+        while True:
+            end = _SPACE.match(buffer, place).end()  # type: ignore[union-attr]  # matches always
+            if between and buffer[end : end + 1] == between:
+                end = _SPACE.match(buffer, end + 1).end()  # type: ignore[union-attr]
+            line += buffer.count("\n", place, end)
+            place = end
+            closing = bool(between) and buffer[place : place + 1] == "]"
+            following: str | None = None
+            if not closing and place < len(buffer):
+                try:
+                    value, end = decoder.raw_decode(buffer, place)
+                except (ValueError, RecursionError) as error:
+                    following = self._more(source, buffer, place, error, line)
+                else:
+                    yield Value(line, value)
+                    line += buffer.count("\n", place, end)
+                    place, between = end, between and ","
+                    continue
+            elif not closing:
+                following = next(source, None)
+                if following is None and between:
+                    raise InputError(f"{self.path} ends within a JSON array: is the file complete?")
+            if following is None:
+                self._refuse_rest(chain([buffer[place + closing :]], source), line)
+                return
+            buffer, place = buffer[place:] + following, 0
+
+    def _more(self, source: Iterator[str], buffer: str, place: int, error: Exception, line: int) -> str:
+        """Read more blocks for an incomplete value. The text doubles each time, so that the total time is linear."""
+        cut_off = isinstance(error, json.JSONDecodeError) and (
+            error.pos >= len(buffer) - 8 or error.msg.startswith("Unterminated string")
+        )
+        more = "".join(islice(source, 1 + (len(buffer) - place) // (1 << 16))) if cut_off else ""
+        if not more or len(buffer) - place > LONGEST_VALUE:
+            if isinstance(error, json.JSONDecodeError):
+                line += buffer.count("\n", place, error.pos)
+            raise InputError(f"line {line} of {self.path} is not JSON ({_reason(error)}).") from error
+        return more
+
+    def _refuse_rest(self, rest: Iterable[str], line: int) -> None:
+        if any(block.strip() for block in rest):
+            raise InputError(f"{self.path} has text after its JSON array, which ends on line {line}.")
+
+
+def _is_row(value: list[Any]) -> bool:
+    return bool(value) and not any(isinstance(part, (dict, list)) for part in value)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        hint = "; JSON takes double quotation marks" if error.doc[error.pos : error.pos + 1] == "'" else ""
+        return f"{error.msg[:1].lower()}{error.msg[1:]} at character {error.pos + 1}{hint}"
+    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+
+
+def pick(value: Any, path: str) -> Any:
+    """The part of an object at a path such as ``translation.en``; parts of lists have numbers from 1.
+
+    Returns:
+        The part, or ``None`` if there is none.
+    """
+    if isinstance(value, dict) and path in value:
+        return value[path]
+    name, _, rest = path.partition(".")
+    if isinstance(value, list) and name.isdecimal() and 1 <= int(name) <= len(value):
+        part = value[int(name) - 1]
+    elif isinstance(value, dict) and name in value:
+        part = value[name]
+    else:
+        return None
+    return pick(part, rest) if rest else part
+
+
+def paths_of(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the paths of all parts of an object that have no parts themselves, with those parts."""
+    if isinstance(value, (dict, list)):
+        items: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value, start=1)
+        for name, part in items:
+            yield from paths_of(part, f"{prefix}.{name}" if prefix else str(name))
+    else:
+        yield prefix, value

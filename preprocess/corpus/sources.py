@@ -1,0 +1,214 @@
+"""The rows of one file in any format of tables, recognised by its content.
+
+Delimited text is read by ``csv`` in the dialect that ``dialects.py`` chooses, JSON by ``json``, Parquet by DuckDB.
+"""
+
+import gzip
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from itertools import islice
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+from corpus.dialects import OPEN_MARK, Dialect, Evidence, candidates, choose_dialect, prefer, read_rows
+from corpus.errors import InputError
+from corpus.json_values import JsonFile, Value, looks_like_json
+from corpus.preparation import Preparation
+from corpus.reading import read_beginning
+
+_SAMPLE_LINES, _SAMPLE_CHARACTERS = 1000, 1 << 20
+_SQL = ("insert into", "create table", "drop table", "-- mysql", "-- phpmyadmin", "-- postgresql", "/*!40")
+_MARKUP = ("<!doctype", "<html", "<table", "<?xml")
+
+
+class Source(ABC):
+    """The rows of a file as values: lists of cells, or objects with names.
+
+    Attributes:
+        kind: the format in words.
+        notes: sentences about assumptions.
+    """
+
+    kind = ""
+
+    def __init__(self, preparation: Preparation, path: Path) -> None:
+        self.preparation = preparation
+        self.path = preparation.output.source(path)
+        self.notes: list[str] = []
+
+    @abstractmethod
+    def values(self, *, count: bool) -> Iterator[Value]:
+        """Yield all rows, those with a problem too."""
+
+
+class _Delimited(Source):
+    """Delimited text, in the dialect that fits the whole file."""
+
+    def __init__(self, preparation: Preparation, path: Path) -> None:
+        super().__init__(preparation, path)
+        beginning = read_beginning(path, _SAMPLE_CHARACTERS).replace(b"\r\n", b"\n")
+        self.returns = beginning.count(b"\r") > beginning.count(b"\n")  # end the lines, as on old Macs
+        sample, size = [], 0
+        for line in islice(self._lines(count=False), _SAMPLE_LINES):
+            sample.append(line)
+            size += len(line)
+            if size > _SAMPLE_CHARACTERS:
+                break
+        if any(line.lstrip().lower().startswith(_SQL) for line in sample[:50]):
+            raise InputError(f"{path} is an SQL dump: export the table as CSV or tab-separated text.")
+        if sample and sample[0].lstrip().lower().startswith(("<!doctype", "<html", "<table", "<?xml")):
+            raise InputError(f"{path} is HTML or XML: export the table as CSV or tab-separated text.")
+        dialect = choose_dialect(sample)
+        if not any(line.strip() for line in sample):
+            raise InputError(f"{path} is empty.")
+        if dialect is None:
+            raise InputError(
+                f"{path} has one column: give two text files, or a table with both sides (CSV, tab-separated text, "
+                "JSON or Parquet)."
+            )
+        self.dialect = self._settle(dialect)
+        self.kind = f"{'TSV' if self.dialect.delimiter == chr(9) else 'CSV'}, {self.dialect.describe()}"
+
+    def values(self, *, count: bool) -> Iterator[Value]:
+        """Yield the rows."""
+        for row in read_rows(self._lines(count=count), self.dialect):
+            yield Value(row.line, row.cells, row.problem)
+
+    def _lines(self, *, count: bool) -> Iterator[str]:
+        lines = self.preparation.lines(self.path, count=count)
+        return (part for line in lines for part in line.split("\r")) if self.returns else lines
+
+    def _measure(self, dialect: Dialect) -> Evidence:
+        evidence = Evidence()
+        for _ in read_rows(self._lines(count=False), dialect, evidence):
+            pass
+        return evidence
+
+    def _settle(self, dialect: Dialect) -> Dialect:
+        """Look at the whole file, where the sample leaves it open whether marks and backslashes are text."""
+        evidence = self._measure(dialect)
+        if evidence.marks or evidence.stray or (evidence.bad and dialect.quote):
+            variants = candidates(dialect, '"\\' + dialect.quote)
+            measured = [(variant, evidence if variant == dialect else self._measure(variant)) for variant in variants]
+            dialect, evidence = prefer(measured)
+            self.notes += _remarks(dialect, evidence, measured)
+        if 2 * evidence.bad > evidence.rows and evidence.first_bad:
+            raise InputError(
+                f"{self.path} has {evidence.bad:,} malformed rows and {evidence.rows:,} good ones; the first malformed "
+                f"row is on line {evidence.first_bad.line}: {evidence.first_bad.problem}. Put quotation marks around "
+                "cells with a delimiter in them, or give two text files with one sentence per line."
+            )
+        return dialect
+
+
+def _remarks(dialect: Dialect, evidence: Evidence, measured: Sequence[tuple[Dialect, Evidence]]) -> Iterator[str]:
+    """Name the first quotation mark that encloses no cell."""
+    if dialect.quote:
+        if evidence.kept_stray:
+            yield f"line {evidence.kept_stray} has a quotation mark that encloses no cell; such marks stay in the text"
+        return
+    quoting = [other for variant, other in measured if variant.quote == '"' and other.first_stray]
+    if quoting:
+        line = min(other.first_stray for other in quoting)
+        still_open = any(other.first_bad and other.first_bad.problem == OPEN_MARK for other in quoting)
+        problem = "stays open" if still_open else "encloses no cell"
+        yield f"all quotation marks are text, because one on line {line} {problem}"
+
+
+class _Json(Source):
+    """JSON lines, an array, or one object with all rows in it."""
+
+    def __init__(self, preparation: Preparation, path: Path) -> None:
+        super().__init__(preparation, path)
+        self.file = JsonFile(path, replace_bad=preparation.replace_bad)
+        self.kind = self.file.layout
+        beginning = list(islice(self.file.values(), 2))
+        self.wrapped = len(beginning) == 1 and rows_of_object(beginning[0].value) is not None
+        if self.wrapped:
+            self.kind = "one JSON object with all rows in it"
+
+    def values(self, *, count: bool) -> Iterator[Value]:
+        """Yield objects or lists."""
+        counts = self.preparation.cleaner.counts if count else None
+        for value in self.file.values(counts):
+            if self.wrapped:
+                yield from (Value(number, row) for number, row in enumerate(rows_of_object(value.value) or (), start=1))
+            elif value.problem or isinstance(value.value, (dict, list)):
+                yield value
+            else:
+                yield Value(value.line, None, "neither a JSON object nor a list")
+
+
+class _Parquet(Source):
+    """A Parquet file, read by DuckDB in one thread, without temporary files, extensions or network."""
+
+    kind = "Parquet"
+
+    def values(self, *, count: bool) -> Iterator[Value]:
+        """Yield objects."""
+        del count  # text in Parquet is UTF-8
+        import duckdb  # which only Parquet needs
+
+        settings = {"threads": 1, "memory_limit": "150MB", "temp_directory": "", "preserve_insertion_order": True}
+        settings |= {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+        try:
+            with _unpacked_file(self.path) as path, closing(duckdb.connect(":memory:", config=settings)) as connection:
+                found = connection.execute("SELECT * FROM read_parquet(?, binary_as_string = true)", [str(path)])
+                names = [column[0] for column in found.description]
+                number = 0
+                while block := found.fetchmany(1000):
+                    for row in block:
+                        number += 1
+                        yield Value(number, dict(zip(names, row, strict=True)))
+        except duckdb.Error as error:
+            raise InputError(f"cannot read {self.path}: {str(error).splitlines()[0]}.") from error
+
+
+@contextmanager
+def _unpacked_file(path: Path) -> Iterator[Path]:
+    """The file, or a temporary unpacked copy if it is gzipped; Parquet is not read from front to back."""
+    with path.open("rb") as file:
+        if file.read(2) != b"\x1f\x8b":
+            yield path
+            return
+    with NamedTemporaryFile(suffix=".parquet") as copy, gzip.open(path) as content:
+        shutil.copyfileobj(content, copy)
+        copy.flush()
+        yield Path(copy.name)
+
+
+def open_source(preparation: Preparation, path: Path) -> Source:
+    """Recognise the format of a file by its content."""
+    preparation.output.source(path)
+    beginning = read_beginning(path)
+    if beginning.startswith(b"PAR1"):
+        return _Parquet(preparation, path)
+    text = beginning.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+    return (_Json if looks_like_json(text) else _Delimited)(preparation, path)
+
+
+def rows_of_object(value: Any) -> Sequence[Any] | None:
+    """The rows of an object that has all of them: in a list, as one list for each column, or by row numbers.
+
+    ``{"data": [{...}, ...]}``, ``{"source": [...], "target": [...]}``, and ``{"source": {"0": ...}, ...}`` of pandas.
+    """
+    if not isinstance(value, dict):
+        return None
+    columns = {
+        name: list(part.values()) if isinstance(part, dict) and all(key.isdecimal() for key in part) else part
+        for name, part in value.items()
+    }
+    lists = {name: part for name, part in columns.items() if isinstance(part, list) and len(part) > 1}
+    tables = [part for part in lists.values() if all(isinstance(row, dict) for row in part)]
+    tables.sort(key=len, reverse=True)
+    if tables and (len(tables) == 1 or len(tables[0]) > len(tables[1])):
+        rows = tables[0]
+        inner = [row.get("row") for row in rows]  # of the viewer of Hugging Face
+        return inner if all(isinstance(row, dict) for row in inner) else rows
+    sizes = {len(part) for part in lists.values()}
+    if len(lists) < 2 or len(lists) < len(value) or len(sizes) != 1:
+        return None
+    return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]

@@ -1,0 +1,343 @@
+"""Tables of sentence pairs in any common format, recognised by content: delimited text, JSON, Parquet; gzipped or not.
+
+    table = open_pairs(preparation, [path], columns="text,rewritten")
+    table.survey()
+    for source, target in table.pairs():
+        ...
+
+Every row is used, or counted by the reason for which it is left out. Rows come in the order of the file. Memory does
+not grow with it, but for some 25 bytes for each row.
+"""
+
+from abc import ABC, abstractmethod
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from itertools import islice
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from corpus.errors import InputError
+from corpus.headers import Key, find_columns, is_header, is_number, listing, mostly, parse_names
+from corpus.json_values import looks_like_json, paths_of, pick
+from corpus.preparation import Preparation
+from corpus.reading import read_beginning
+from corpus.sources import open_source
+
+_SAMPLE_ROWS = 200
+_SHOWN = 60  # characters of a sentence
+
+Texts = tuple[str, ...]
+
+
+class Pairs(ABC):
+    """Sentence pairs of one file or two.
+
+    Attributes:
+        name: of the file, as messages show it.
+        rows: number of rows; known after ``survey``.
+        left_out: rows by the reason for which they are left out.
+        first: the line of the first row for each reason, and more about it.
+        notes: sentences about assumptions.
+        references: number of targets of each source.
+    """
+
+    references = 1
+
+    def __init__(self, preparation: Preparation, name: str) -> None:
+        self.preparation = preparation
+        self.name = name
+        self.rows = 0
+        self.left_out: Counter[str] = Counter()
+        self.first: dict[str, str] = {}
+        self.notes: list[str] = []
+        self._unique = np.zeros(0, dtype=bool)
+
+    @abstractmethod
+    def items(self, *, count: bool) -> Iterator[tuple[int, Texts | None, str]]:
+        """Yield the line, the texts, and the reason for which the row is left out, of every row.
+
+        Args:
+            count: count the characters that are cleaned while reading.
+        """
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Return the format in words."""
+
+    def survey(self, *, keep_duplicates: bool = False) -> None:
+        """Print what the file is; read all of it; print a pair and the counts of rows.
+
+        Args:
+            keep_duplicates: use exact duplicates, too.
+
+        Raises:
+            InputError: if there is no pair.
+        """
+        self._say(self.describe())
+        digests, same, breaks, example = array("Q"), 0, 0, None
+        for line, texts, reason in self.items(count=True):
+            self.rows += 1
+            if texts is None or not (texts[0].strip() and texts[1].strip()):
+                self._leave_out(reason or "with an empty side", line)
+                continue
+            example = example or texts
+            same += texts[0] == texts[1]
+            breaks += any("\n" in text.strip() or "\r" in text.strip() for text in texts)
+            digest = blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+            digests.append(int.from_bytes(digest, "big"))
+        if example is None:
+            raise InputError(f"{self.name} has no usable pair{self.reasons() or ': it has no rows'}.")
+        if same == len(digests) > 1:
+            raise InputError(f"{self.name} has the same text on both sides of all {same:,} pairs: check --columns.")
+        self._unique = np.zeros(len(digests), dtype=bool)
+        self._unique[np.unique(np.frombuffer(digests, dtype=np.uint64), return_index=True)[1]] = True
+        again = len(digests) - int(self._unique.sum())
+        if keep_duplicates:
+            self._unique[:] = True
+        shown = " -> ".join(f'"{_shorten(text)}"' for text in example)
+        self._say(f"rows: {self.rows:,}; first pair: {shown}")
+        if again and not keep_duplicates:
+            self.left_out["exact duplicates"] += again
+        if self.left_out:
+            self._say(f"left out{self.reasons()}")
+        if again and keep_duplicates:
+            self.notes.append(f"{again:,} exact duplicates are kept")
+        if same:
+            self.notes.append(f"{same:,} pairs have the same text on both sides")
+        if breaks:
+            self.notes.append(f"{breaks:,} rows have line breaks in their text, which become spaces")
+        for note in self.notes:
+            self._say(note)
+        kept = Counter({reason.replace(" ", "_"): number for reason, number in self.left_out.items()})
+        self.preparation.left_out.update(kept)
+
+    def pairs(self) -> Iterator[Texts]:
+        """Yield the pairs, after ``survey``, with the texts of further columns behind them."""
+        keep = iter(self._unique)
+        for _, texts, _ in self.items(count=False):
+            if texts is not None and texts[0].strip() and texts[1].strip() and next(keep):
+                yield texts
+
+    def __len__(self) -> int:
+        return int(self._unique.sum())
+
+    def _leave_out(self, reason: str, line: int) -> None:
+        """Count a row by its reason. Text after ": " in a reason describes the first such row only."""
+        reason, _, detail = reason.partition(": ")
+        self.left_out[reason] += 1
+        self.first.setdefault(reason, f"line {line}" + (f", {detail}" if detail else ""))
+
+    def reasons(self) -> str:
+        """The counts of rows that are left out, after a colon; empty if there are none."""
+        shown = [
+            f"{number:,} {reason}" + (f" (first: {self.first[reason]})" if reason in self.first else "")
+            for reason, number in self.left_out.items()
+        ]
+        return f": {'; '.join(shown)}" if shown else ""
+
+    def _say(self, text: str) -> None:
+        print(f"{self.preparation.output.head['script']}: {self.name}: {text}", flush=True)
+
+
+class AlignedFiles(Pairs):
+    """Two text files with one sentence per line."""
+
+    def __init__(self, preparation: Preparation, paths: Sequence[Path]) -> None:
+        super().__init__(preparation, " / ".join(map(str, paths)))
+        self.paths = paths
+        for path in paths:
+            beginning = read_beginning(path)
+            if beginning.startswith(b"PAR1") or looks_like_json(beginning.decode("utf-8", "replace").lstrip("\ufeff")):
+                raise InputError(f"{path} is a table, and holds both sides alone: give --data that file only.")
+
+    def describe(self) -> str:
+        """Return the format in words."""
+        return "two text files, aligned line by line"
+
+    def items(self, *, count: bool) -> Iterator[tuple[int, Texts | None, str]]:
+        """Yield the pairs of lines."""
+        for number, (_, sides) in enumerate(self.preparation.aligned_lines(self.paths, count=count), start=1):
+            if number == 1 and all("\t" in side for side in sides):
+                raise InputError(f"{self.paths[0]} and {self.paths[1]} are tables: give --data one of them alone.")
+            yield number, tuple(sides), ""
+
+
+class Table(Pairs):
+    """One file with both sides of all pairs.
+
+    Args:
+        preparation: reads and counts.
+        path: of the file.
+        columns: of the source, the target and further references: names or numbers; by default the two that there are.
+        header: ``yes`` or ``no`` instead of a guess.
+        partly: leave out the columns of further references that the table does not have.
+        advice: last sentence of errors about columns.
+
+    Attributes:
+        names: of all columns, by their keys.
+        keys: of the columns that are read.
+        header: the cells of the header; empty if there is none.
+
+    Raises:
+        InputError: if the format or the columns are not clear.
+    """
+
+    def __init__(
+        self,
+        preparation: Preparation,
+        path: Path,
+        *,
+        columns: Sequence[str] = (),
+        header: str | None = None,
+        partly: bool = False,
+        advice: str = "Name two of them with --columns A,B, or number them from 1.",
+    ) -> None:
+        super().__init__(preparation, str(path))
+        self.source = open_source(preparation, path)
+        sample = [row.value for row in islice(self.source.values(count=False), _SAMPLE_ROWS) if not row.problem]
+        if not sample:
+            raise InputError(f"{path} has no rows.")
+        self.advice = advice
+        self.partly = partly
+        self.positional = isinstance(sample[0], list)
+        self.header: list[str] = []
+        self.remark = ""
+        if self.positional:
+            self._read_header([[_as_text(cell) or "" for cell in row] for row in sample], columns, header)
+            sample = sample[bool(self.header) :]
+        elif header:
+            self.remark = f"; --header {header} changes nothing, as objects have names"
+        self.names: dict[Key, str] = self._name_columns(sample)
+        self.keys = self._choose(sample, columns)
+        self.references = len(self.keys) - 1
+
+    def describe(self) -> str:
+        """Format, header and columns, in words."""
+        roles = ("source", "target", *(f"reference {number}" for number in range(2, len(self.keys))))
+        places = {key: number for number, key in enumerate(self.names, start=1)}
+        shown = ", ".join(
+            f"{role} = column {places[key]} {self.names[key]}".rstrip()
+            for role, key in zip(roles, self.keys, strict=True)
+        )
+        return f"{self.source.kind}{self.remark}; {shown}"
+
+    def items(self, *, count: bool) -> Iterator[tuple[int, Texts | None, str]]:
+        """Yield the rows that are not the header."""
+        first = bool(self.header)
+        for line, value, problem in self.source.values(count=count):
+            if problem:
+                yield line, None, f"malformed: {problem}"
+            elif self.positional != isinstance(value, list):
+                yield line, None, "malformed: an object among lists" if self.positional else "malformed: a list"
+            elif self.positional and self.header and [_as_text(cell) for cell in value] == self.header:
+                if not first:
+                    yield line, None, "repeating the header"
+                first = False
+            else:
+                texts = [_as_text(self._cell(value, key)) for key in self.keys]
+                if None in texts:
+                    name = self.names[self.keys[texts.index(None)]] or "a cell"
+                    yield line, None, f"malformed: {name} is not text"
+                else:
+                    yield line, tuple(text or "" for text in texts), ""
+
+    def survey(self, *, keep_duplicates: bool = False) -> None:
+        """Survey the rows; the problems of the delimited text become notes."""
+        self.notes += self.source.notes
+        super().survey(keep_duplicates=keep_duplicates)
+
+    def facts(self) -> dict[str, Any]:
+        """Return format, header, columns and rows, for the manifest."""
+        columns = [self.names[key] or key for key in self.keys]
+        return {"format": self.source.kind, "header": bool(self.header), "columns": columns, "rows": self.rows}
+
+    def _cell(self, value: Any, key: Key) -> Any:
+        if not self.positional:
+            return pick(value, str(key))
+        return value[key] if isinstance(value, list) and int(key) < len(value) else None
+
+    def _read_header(self, rows: list[list[str]], columns: Sequence[str], header: str | None) -> None:
+        """Find out whether the first row is a header, as the option says, or by the columns, or by its look."""
+        stripped = [cell.strip() for cell in rows[0]]
+        columns = columns[:2] if self.partly else columns
+        named = bool(columns) and all(name in stripped for name in columns if not name.isdecimal())
+        named = named and any(name in stripped and not name.isdecimal() for name in columns)
+        found = header == "yes" or (header is None and (named or is_header(rows[0], rows[1:])))
+        if header:
+            self.remark = f"; header: {header}, as --header says"
+        elif named:
+            self.remark = "; header: yes, it has the names in --columns"
+        else:
+            answers = ("yes", "no") if found else ("no", "yes")
+            self.remark = f"; header: {answers[0]}, by its look (--header {answers[1]} overrides)"
+        self.header = rows[0] if found else []
+
+    def _name_columns(self, sample: Sequence[Any]) -> dict[Key, str]:
+        if self.positional:
+            width = max([len(self.header), *(len(row) for row in sample if isinstance(row, list))])
+            names = [name.strip() for name in self.header] + [""] * width
+            return dict(enumerate(names[:width]))
+        return {path: path for value in sample for path, _ in paths_of(value) if path}
+
+    def _choose(self, sample: Sequence[Any], columns: Sequence[str]) -> list[Key]:
+        """The keys of the columns that are asked for, or of the two that there are."""
+        cells = {key: [_as_text(self._cell(row, key)) or "" for row in sample] for key in self.names}
+        if columns:
+            columns = [*columns[:2], *(name for name in columns[2:] if not self.partly or name in self.names.values())]
+            keys = find_columns(self.names, columns, self.name, self.advice)
+        else:
+            keys = [key for key, name in self.names.items() if name or not self.header]
+            if len(keys) > 2 and sample:
+                keys = [key for key in keys if any(cells[key])]
+            if not self.positional:  # a number in an object is not text
+                keys = [key for key in keys if any(isinstance(self._cell(row, key), str) for row in sample)]
+            if len(keys) != 2:
+                problem = "does not tell which columns are the sentences" if keys else "has no columns of text"
+                raise InputError(f"{self.name} {problem}. {listing(self.names, self.advice)}")
+        for key in keys:
+            if mostly(is_number(cell) for cell in cells[key] if cell.strip()):
+                name = self.names[key] or f"number {int(key) + 1}"
+                if not columns:
+                    problem = f"has numbers instead of sentences in its column {name}"
+                    raise InputError(f"{self.name} {problem}. {listing(self.names, self.advice)}")
+                self.notes.append(f"column {name} has numbers")
+        return keys
+
+
+def open_pairs(
+    preparation: Preparation,
+    paths: Sequence[Path],
+    *,
+    columns: str | None = None,
+    header: str | None = None,
+    partly: bool = False,
+) -> Pairs:
+    """Open one table or two aligned text files; see ``Table``.
+
+    Raises:
+        InputError: if they cannot be read, or the columns are not clear.
+    """
+    if len(paths) == 2:
+        return AlignedFiles(preparation, paths)
+    return Table(preparation, paths[0], columns=parse_names(columns) if columns else (), header=header, partly=partly)
+
+
+def _as_text(value: Any) -> str | None:
+    """Return a cell as text: empty for null, the digits of a number, ``None`` for objects and lists."""
+    if isinstance(value, str):
+        return value
+    if value is None or (isinstance(value, float) and isnan(value)):
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, (int, float)) else None
+
+
+def _shorten(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

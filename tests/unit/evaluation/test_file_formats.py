@@ -1,0 +1,151 @@
+"""Files that hold something beside one sentence per line are refused with a command that writes the plain file."""
+
+import json
+import re
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from wean_fairseq.errors import UserError
+from wean_fairseq.evaluation import read_corpus, read_plain
+from wean_fairseq.evaluation.corpus import check_systems
+from wean_fairseq.evaluation.file_formats import check_format
+from wean_fairseq.generation.cli import _line as generated_line
+from wean_fairseq.generation.outputs import Generated, Output
+
+TEXTS = ["The cat sat down.", 'It rained 3 days, "all" of them.', "Zoë's dog: 7.", "Nothing else"]
+SCORES = ["-0.3421", "-1.2000", "-3e-05", "-0.9"]
+
+
+def pairs(form: Callable[[str, str], str]) -> list[str]:
+    return [form(score, text) for score, text in zip(SCORES, TEXTS, strict=True)]
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+# The commands in the messages are run, and must give TEXTS back.
+@pytest.mark.parametrize(
+    ("lines", "name"),
+    [
+        (pairs("{}\t{}".format), "columns with tabs"),
+        (pairs(lambda score, text: f"{text}\t{score}"), "columns with tabs"),
+        (pairs(lambda score, text: f"{text}\tother\t{score}"), "columns with tabs"),
+        (pairs(lambda score, text: f"{score}\t{text}\t-9\tother"), "columns with tabs"),
+        (pairs(lambda score, text: f"{text} ||| {score}"), r"columns with '\|\|\|'"),
+        (pairs("{} ||| {}".format), r"columns with '\|\|\|'"),
+        (pairs(lambda score, text: f"{text}|||other"), r"columns with '\|\|\|'"),
+        ([f"{n} ||| {text} ||| F= 1 ||| {end}" for n, text in enumerate(TEXTS) for end in (-1, -2)], "an n-best list"),
+        ([json.dumps({"id": 7, "prediction": text}) for text in TEXTS], "JSON"),
+        ([json.dumps({"src": "s", "out": [{"score": 1, "text": text}]}) for text in TEXTS], "JSON"),
+        ([json.dumps([text, "other"]) for text in TEXTS], "JSON"),
+        ([json.dumps(TEXTS)], "JSON"),
+        (json.dumps([{"text": text} for text in TEXTS], indent=2).split("\n"), "JSON"),
+        ([f'<seg id="{n}">{text}</seg>' for n, text in enumerate(TEXTS)], "markup"),
+    ],
+)
+def test_the_command_in_the_message_writes_the_plain_file(lines: list[str], name: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "it's odd", lines)
+    for read in (lambda: read_plain("A", path), lambda: read_corpus([path])):
+        with pytest.raises(UserError, match=name) as error:
+            read()
+    (command,) = re.findall(r"(?:^|: )((?:cut|awk|sed|python) .*?)(?:\.$|\. Where)", str(error.value))
+    command = command.replace("python -c", f"{sys.executable} -c", 1)
+    shown = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, encoding="utf-8")
+    assert shown.stdout.splitlines() == TEXTS
+
+
+@pytest.mark.parametrize(
+    ("lines", "name"),
+    [
+        ([repr(text.split()) for text in TEXTS], "as Python prints"),
+        ([repr(text.encode()) for text in TEXTS], "as Python prints"),
+        ([json.dumps({"outputs": TEXTS}, indent=1)], "JSON"),
+        ([f"{text}\tb\tc" for text in TEXTS[:3]] + ["no tab"], "3 of 4 lines"),
+    ],
+)
+def test_other_formats_are_named(lines: list[str], name: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=name):
+        read_plain("A", write(tmp_path / "odd", lines))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        TEXTS,
+        ["", *TEXTS, ""],
+        ["one\ttab", *TEXTS],
+        ["a {json: like} line", "[ 1 ] footnote", "{ }", "[]", "[a, b]"],
+        ["|", "a | b", "x ||||| y", "||", "|||"],  # five bars separate the documents of some corpora
+        ["<unk> said", "a < b > c", "<3", "<person> left"],
+        ['"quoted"', "'quoted'"],
+        ["12", "3.5", "-1"],
+    ],
+)
+def test_plain_sentences_are_no_other_format(lines: list[str]) -> None:
+    check_format(lines, "file")
+
+
+def test_a_source_may_be_a_table(tmp_path: Path) -> None:
+    reference = write(tmp_path / "ref", TEXTS)
+    corpus = read_corpus([reference], write(tmp_path / "src", [f"a\t{text}" for text in TEXTS]))
+    (note,) = corpus.notes
+    assert note.startswith("the source may not be plain text, so the copy row means little: ")
+    assert read_corpus([reference], reference).notes == []
+
+
+def outputs_of_generate(tmp_path: Path, n_best: int, scores: bool = False, jsonl: bool = False) -> Path:
+    """What ``wean-generate`` writes for four lines, the third of which is empty."""
+    found = []
+    for text in TEXTS:
+        outputs = [Output(f"{text}{'!' * rank}", -0.5 - rank, ["x"], [True], None, None) for rank in range(n_best)]
+        found.append(Generated(["x"], [True], [] if text == TEXTS[2] else outputs))
+    args = Namespace(jsonl=jsonl, scores=scores)
+    return write(tmp_path / "out", [generated_line(args, number, item) for number, item in enumerate(found, 1)])
+
+
+@pytest.mark.parametrize(
+    ("n_best", "scores", "column"), [(3, False, "cut -f1 "), (1, True, "cut -f2 "), (3, True, "cut -f2 ")]
+)
+def test_columns_of_wean_generate_are_refused(n_best: int, scores: bool, column: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=column):
+        read_plain("A", outputs_of_generate(tmp_path, n_best, scores))
+
+
+def test_json_lines_of_wean_generate_are_read(tmp_path: Path) -> None:
+    output = read_plain("A", outputs_of_generate(tmp_path, 2, jsonl=True))
+    assert output.nbest == [[text, f"{text}!"] if text != TEXTS[2] else [""] for text in TEXTS]
+    assert output.notes == ["out was read as JSON lines of wean-generate, with up to 2 output(s) of a sentence."]
+    assert read_plain("A", outputs_of_generate(tmp_path, 1)).hypotheses == [*TEXTS[:2], "", TEXTS[3]]
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (
+            lambda lines: [*lines[:3], lines[3][:40]],
+            "line 4: this is not a line of wean-generate --jsonl, or it is cut",
+        ),
+        (lambda lines: lines[:1] + lines[2:], 'line 2: its "line" is 3; keep the output of one run'),
+        (lambda lines: [lines[0], *lines], 'line 2: its "line" is 1;'),
+        (lambda lines: [*lines, "{}"], "line 5: this is not a line"),
+        (lambda lines: [*lines, ""], "line 5: this is not a line"),
+    ],
+)
+def test_damaged_json_lines_of_wean_generate(harm: Callable, message: str, tmp_path: Path) -> None:
+    path = outputs_of_generate(tmp_path, 1, jsonl=True)
+    with pytest.raises(UserError, match=message):
+        read_plain("A", write(path, harm(path.read_text("utf-8").splitlines())))
+
+
+def test_a_repeated_input_is_named(tmp_path: Path) -> None:
+    corpus = read_corpus([write(tmp_path / "ref", TEXTS)])
+    system = read_plain("A", write(tmp_path / "out", [text for text in TEXTS for _ in range(3)]))
+    with pytest.raises(UserError, match=r"has 12 lines but the reference has 4: .* awk 'NR % 3 == 1' keeps the first"):
+        check_systems([system], corpus)

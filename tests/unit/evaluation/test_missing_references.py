@@ -1,0 +1,57 @@
+"""A sentence may have fewer references than others: an empty line in a reference file counts for no metric."""
+
+import numpy as np
+import pytest
+
+from wean_fairseq.evaluation.metrics import METRICS, Settings, build_metric
+
+SOURCES = ["the cat sat on the old mat .", "a dog barked at the moon", "it rains a lot in the north", "two words"]
+OUTPUTS = ["the cat sat on a mat .", "a dog barks", "", "two words"]
+FIRST = ["the cat sat on the mat .", "a dog barked", "it rains often up north", "some words"]
+SECOND = ["a cat was on the mat .", "", "it often rains", " "]
+THIRD = ["", "\t", "rain is common in the north", "two short words"]
+#: Metrics that need a model, or data that is not part of the project.
+_UNAVAILABLE = {"bertscore", "meteor", "bleu-nltk"}
+
+
+def rows(name: str, references: list[list[str]], places: slice = slice(None)) -> np.ndarray:
+    metric = build_metric(name, Settings())
+    if metric.needs_source:
+        metric.sources = SOURCES[places]
+    metric.prepare(references)
+    return metric.rows(OUTPUTS[places])
+
+
+@pytest.mark.parametrize("name", sorted(METRICS.keys() - _UNAVAILABLE))
+def test_holes_equal_references_removed_by_hand(name: str) -> None:
+    """Every sentence by itself, with only the references that it has."""
+    found = rows(name, [FIRST, SECOND, THIRD])
+    by_hand = []
+    for place in range(len(OUTPUTS)):
+        own = [[text[place]] for text in (FIRST, SECOND, THIRD) if text[place].strip()]
+        by_hand.append(rows(name, own, slice(place, place + 1))[0])
+    if name.startswith("distinct"):  # the second column does not depend on earlier sentences
+        found, by_hand = found[:, 1:], [row[1:] for row in by_hand]
+    np.testing.assert_array_equal(found, by_hand)
+
+
+@pytest.mark.parametrize("name", sorted(METRICS.keys() - _UNAVAILABLE - {"self-bleu"}))
+def test_the_signature_says_that_the_number_of_references_varies(name: str) -> None:
+    """``nrefs:var`` is sacreBLEU's entry for it."""
+    for references, number in (([FIRST, SECOND], "var"), ([FIRST, FIRST], "2"), ([SECOND], "1")):
+        metric = build_metric(name, Settings())
+        metric.sources = SOURCES
+        metric.prepare(references)
+        assert metric.get_signature().format().startswith(f"nrefs:{number}|")
+
+
+def test_the_place_of_the_hole_does_not_matter() -> None:
+    for name in ("bleu", "sari", "rouge-l", "exact@1", "length-ratio"):
+        np.testing.assert_array_equal(rows(name, [FIRST, THIRD]), rows(name, [THIRD, FIRST]))
+
+
+def test_an_empty_output_does_not_match_a_missing_reference() -> None:
+    """The third output is empty; as a reference the empty line would be an exact match."""
+    metric = build_metric("exact@1", Settings())
+    assert metric.corpus_score([""], [["a b"], [""]]).score == 0
+    assert metric.corpus_score([""], [[""], [""]]).score == 100  # without any reference the empty one remains

@@ -1,0 +1,51 @@
+"""Placeholders of named entities: their words are read off the two forms of a sentence, in bounded time."""
+
+import re
+
+import pytest
+from corpus.entities import align, is_placeholder
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def align_by_regex(anonymised: str, original: str) -> dict[str, str] | None:
+    """A naive reference: one regular expression with a lazy group for each placeholder. Its time is exponential."""
+    parts, names = [], []
+    for word in anonymised.split():
+        group = word.replace("@", "_")
+        if word in names:
+            parts.append(f"(?P={group})")
+        elif is_placeholder(word):
+            parts.append(f"(?P<{group}>.+?)")
+            names.append(word)
+        else:
+            parts.append(re.escape(word))
+    match = re.fullmatch(" ".join(parts), " ".join(original.split()))
+    return None if match is None else {name: match[name.replace("@", "_")] for name in names}
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "P@1", "P@2", "Q@1"]), max_size=7),
+    st.lists(st.sampled_from(["a", "b", "c"]), max_size=9),
+    st.booleans(),
+)
+def test_alignment_equals_a_regular_expression(anonymised: list[str], original: list[str], matching: bool):
+    if matching:  # the original form is the anonymised one with names in it
+        names = {"P@1": original[:2], "P@2": original[2:3], "Q@1": original[3:6]}
+        original = [part for word in anonymised for part in (names.get(word) or [word.strip("@12")])]
+    forms = " ".join(anonymised), " ".join(original)
+    assert align(*forms) == align_by_regex(*forms)
+
+
+@pytest.mark.parametrize("names", [27, 60])
+def test_many_names_in_forms_that_differ_end_at_once(names: int):
+    anonymised = " , ".join(f"PERSON@{n}" for n in range(names))
+    original = " , ".join(f"Name{n} Surname{n}" for n in range(names))
+    assert align(f"{anonymised} town .", f"{original} Town .") is None
+    expected = {f"PERSON@{n}": f"Name{n} Surname{n}" for n in range(names)}  # by construction
+    assert align(f"{anonymised} town .", f"{original} town .") == expected
+
+
+def test_recurring_names_without_an_alignment_reach_the_limit():
+    anonymised = " ".join(f"P@{n % 12}" for n in range(36))
+    assert align(f"{anonymised} town .", "x " * 90 + "Town .") is None

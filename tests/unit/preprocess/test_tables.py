@@ -1,0 +1,335 @@
+"""Tables of pairs as people have them: every format and dialect gives the pairs that were written into it.
+
+Expected pairs are the ones that the test wrote, by the rules of the format (RFC 4180 for CSV, json for JSON).
+"""
+
+import csv
+import gzip
+import io
+import json
+import re
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+from corpus.command import build_parser
+from corpus.errors import InputError
+from corpus.output import Output
+from corpus.preparation import Preparation
+from corpus.tables import open_pairs
+
+PAIRS = [(f"Anna purchased house number {n}.", f"Anna bought house number {n}.") for n in range(40)]
+MARKED = [(f'The boss said "go, now" to Anna {n}', f'Anna; {n} heard "go"') for n in range(40)]
+LONG = [(f"First line {n},\nsecond line.\n\nThird, and last.", f"One line {n}.") for n in range(40)]
+NAMES = ("source", "target")
+
+
+def written(rows, names=NAMES, **dialect) -> str:
+    text = io.StringIO()
+    table = csv.writer(text, **{"lineterminator": "\n", **dialect})
+    table.writerows([names, *rows] if names else rows)
+    return text.getvalue()
+
+
+def joined(rows, between: str, names=NAMES, end: str = "\n") -> str:
+    return "".join(between.join(row) + end for row in ([names, *rows] if names else rows))
+
+
+def objects(rows, names=NAMES) -> list[dict[str, str]]:
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def json_lines(values) -> str:
+    return "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
+
+
+def escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+class Reader:
+    """Reads a table; ``said`` has what was printed."""
+
+    def __init__(self, folder: Path, capsys) -> None:
+        self.folder = folder
+        self.capsys = capsys
+        self.said = ""
+
+    def __call__(self, content: str | bytes, *, paths=None, columns=None, header=None, **options):
+        path = self.folder / "pairs"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        parsed = build_parser("reader", "").parse_args(["--output", "none"])
+        options = Namespace(**(vars(parsed) | options))
+        preparation = Preparation(Output(self.folder / "out", script="reader", options={}), options)
+        pairs = open_pairs(preparation, paths or [path], columns=columns, header=header)
+        pairs.survey()
+        self.said = self.capsys.readouterr().out.replace(f"reader: {path}: ", "")
+        return list(pairs.pairs())
+
+
+@pytest.fixture
+def read(tmp_path: Path, capsys) -> Reader:
+    return Reader(tmp_path, capsys)
+
+
+QUOTED = [(f"{a}, so", b) for a, b in PAIRS]
+SPACED = [(f"Today, Anna purchased {n}", f"Anna bought {n}, today") for n in range(40)]
+PATHS = [(rf"{a} C:\new\table", b) for a, b in PAIRS]
+FORMULAS = [(rf"{a} \alpha \nu", b) for a, b in PAIRS]
+TABS = [(f"Old Anna {n}; she purchased, a house.", f"Anna {n} bought a house.") for n in range(40)]
+LITERAL = [(f'"Go {n}", he said.', f'He said "go {n}"') for n in range(40)]
+SIMILAR = [(f"{n} x, y", f"{n} z") for n in range(40)]
+GOOD = {
+    "commas": (written(PAIRS), PAIRS),
+    "semicolons": (joined(SIMILAR, ";"), SIMILAR),
+    "vertical bars": (joined(PAIRS, "|"), PAIRS),
+    "three bars": (joined(PAIRS, " ||| ", names=None), [(a + " ", " " + b) for a, b in PAIRS]),
+    "tabs with commas and semicolons": (joined(TABS, "\t", names=None), TABS),
+    "tabs, quoted as pandas does": (written(MARKED, delimiter="\t"), MARKED),
+    "tabs, quoted as Excel does": (joined([tuple(f'"{s}"' for s in row) for row in TABS], "\t", end="\r\n"), TABS),
+    "tabs and marks in the text": (joined(LITERAL, "\t", names=None), LITERAL),
+    "commas, quoted": (written(MARKED), MARKED),
+    "commas, all quoted, CRLF": (written(MARKED, quoting=csv.QUOTE_ALL, lineterminator="\r\n"), MARKED),
+    "backslash escapes": (joined([tuple(f'"{escaped(s)}"' for s in row) for row in MARKED], ","), MARKED),
+    "single quotation marks": (joined([(f"'{a}'", f"'{b}'") for a, b in QUOTED], ","), QUOTED),
+    "a space after the comma": ("source, target\n" + "".join(f'"{a}", "{b}"\n' for a, b in SPACED), SPACED),
+    "sep line": ("sep=;\r\n" + joined(SIMILAR, ";", end="\r\n"), SIMILAR),
+    "line breaks in cells": (written(LONG), LONG),
+    "old Mac line ends": (joined(PAIRS, ",", end="\r"), PAIRS),
+    "mixed line ends": (
+        "".join(line + ("\n", "\r\n")[n % 2] for n, line in enumerate(joined(PAIRS, ",").splitlines())),
+        PAIRS,
+    ),
+    "unnamed index of pandas": (written([(n, *row) for n, row in enumerate(PAIRS)], ("", *NAMES)), PAIRS),
+    "empty columns of Excel": (joined([(*row, "", "") for row in PAIRS], ";", (*NAMES, "", "")), PAIRS),
+    "byte order mark": ("\ufeff" + written(MARKED), MARKED),
+    "very long cells": (
+        written([*PAIRS, ("x, " * 100_000, "y" * 200_000)]),
+        [*PAIRS, ("x, " * 100_000, "y" * 200_000)],
+    ),
+    "mysql": (joined([(a + "\\nTwo \\\\ x", b) for a, b in PAIRS], "\t"), [(a + "\nTwo \\ x", b) for a, b in PAIRS]),
+    "mysql outfile": (
+        joined([(a + "\\\nTwo\\\tcell", b) for a, b in PAIRS], "\t", None),
+        [(a + "\nTwo\tcell", b) for a, b in PAIRS],
+    ),
+    "paths of Windows": (joined(PATHS, "\t"), PATHS),
+    "formulas": (joined(FORMULAS, "\t"), FORMULAS),
+    "JSON lines": (json_lines(objects(MARKED)), MARKED),
+    "JSON lines with numbers beside": (json_lines([{"n": 1, **row} for row in objects(MARKED)]), MARKED),
+    "JSON array": (json.dumps(objects(MARKED)), MARKED),
+    "indented JSON array": (json.dumps(objects(MARKED), indent=2), MARKED),
+    "indented JSON objects": ("\n".join(json.dumps(row, indent=2) for row in objects(MARKED)), MARKED),
+    "JSON array, one object per line": (
+        "[\n" + ",\n".join(json.dumps(row) for row in objects(MARKED)) + "\n]\n",
+        MARKED,
+    ),
+    "nested JSON": (json_lines({"id": n, "translation": row} for n, row in enumerate(objects(MARKED))), MARKED),
+    "JSON lists": (json_lines(MARKED), MARKED),
+    "JSON list with a header": (json.dumps([NAMES, *PAIRS]), PAIRS),
+    "JSON rows in an object": (json.dumps({"version": 1, "data": objects(MARKED)}), MARKED),
+    "JSON columns": (json.dumps({"a": [a for a, _ in MARKED], "b": [b for _, b in MARKED]}), MARKED),
+    "JSON of pandas": (
+        json.dumps({name: {str(n): row[side] for n, row in enumerate(MARKED)} for side, name in enumerate(NAMES)}),
+        MARKED,
+    ),
+    "JSON of the viewer": (
+        json.dumps({"features": [{}, {}], "rows": [{"row_idx": 0, "row": row} for row in objects(MARKED)]}),
+        MARKED,
+    ),
+    "JSON with a byte order mark": ("\ufeff" + json.dumps(objects(MARKED)), MARKED),
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("kind", GOOD)
+def test_every_dialect_gives_the_pairs_that_it_has(read: Reader, kind: str, packed: bool):
+    content, expected = GOOD[kind]
+    assert read(gzip.compress(content.encode()) if packed else content) == expected
+    assert f"rows: {len(expected):,}; first pair: " in read.said
+    assert "left out" not in read.said
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_parquet_gives_the_pairs_that_it_has(read: Reader, tmp_path: Path, packed: bool):
+    duckdb = pytest.importorskip("duckdb")
+    content = json_lines({"id": n, "pair": row, "none": None} for n, row in enumerate(objects(MARKED)))
+    (tmp_path / "rows.jsonl").write_text(content)
+    duckdb.sql(f"COPY (FROM read_json('{tmp_path}/rows.jsonl')) TO '{tmp_path}/rows.parquet' (FORMAT parquet)")
+    parquet = (tmp_path / "rows.parquet").read_bytes()
+    assert read(gzip.compress(parquet) if packed else parquet, columns="pair.source,pair.target") == MARKED
+    assert "Parquet; source = column 2 pair.source" in read.said
+    with pytest.raises(InputError, match=r"cannot read .*pairs"):
+        read(parquet[:200])
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "expected"),
+    [
+        (written([("x", *row) for row in PAIRS], ("id", "text", "text")), "2,3", PAIRS),
+        (written([("x", *row) for row in PAIRS], ("id", "a, first", "b second")), '"a, first",b second', PAIRS),
+        (written([(*row, f"R {n}") for n, row in enumerate(PAIRS)], ("a", "b", "c")), "b,a,c", None),
+        (json_lines({"s": a, "refs": [b, b + "!"]} for a, b in PAIRS), "s,refs.2", [(a, b + "!") for a, b in PAIRS]),
+        (json_lines({"a.b": a, "c": {"d": b}} for a, b in PAIRS), "a.b,c.d", PAIRS),
+        (
+            json_lines({"a": a, "b": n} for n, (a, _) in enumerate(PAIRS)),
+            "a,b",
+            [(a, str(n)) for n, (a, _) in enumerate(PAIRS)],
+        ),
+    ],
+)
+def test_columns_are_found_by_name_number_and_path(read: Reader, content, columns, expected):
+    expected = expected or [(b, a, f"R {n}") for n, (a, b) in enumerate(PAIRS)]
+    assert read(content, columns=columns) == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "is_header"),
+    [
+        (("Complex sentence", "Simple sentence"), True),
+        (("original", "rewritten"), True),
+        (("Write the sentence here:", "Write a simpler one:"), True),  # no full stop, which the rows have
+        (("原文", "改写"), True),
+        (("Anna sold house number 99.", "Anna gave it away."), False),
+        (("99", "number"), False),
+    ],
+)
+def test_the_header_is_guessed_and_the_option_overrides_the_guess(read: Reader, names, is_header):
+    content = joined(PAIRS, ",", names)
+    for header, found in ((None, is_header), ("yes", True), ("no", False)):
+        assert read(content, header=header) == (PAIRS if found else [names, *PAIRS])
+        assert f"; header: {'yes' if found else 'no'}, " in read.said
+
+
+def swallowing(first: int, last: int, closing: str) -> str:
+    """Commas, with a quotation mark that opens in one row and closes in another."""
+    rows = [f"{a},{b}" for a, b in PAIRS]
+    rows[first], rows[last] = f'"{rows[first]}', closing.format(*PAIRS[last])
+    return "source,target\n" + "\n".join(rows) + "\n"
+
+
+@pytest.mark.parametrize("closing", ['{}",{}', '{},"{}"', '{},{}"'])
+@pytest.mark.parametrize("last", [11, 30])
+def test_an_open_mark_swallows_no_row_and_is_named(read: Reader, closing: str, last: int):
+    assert len(read(swallowing(10, last, closing))) == 40
+    assert "all quotation marks are text, because one on line 12 stays open" in read.said
+    quoted = written([(f"{a}, so", f"{b}, too") for a, b in PAIRS], None)
+    assert len(read(swallowing(10, last, closing) + quoted)) >= 78
+    assert "first: line 12, a quotation mark stays open" in read.said
+
+
+LEFT_OUT = {
+    "empty sides": (written([*PAIRS, ("", "x"), ("y", " ")]), "2 with an empty side (first: line 42)"),
+    "too many cells": (
+        written(PAIRS[:5]) + "a,b,c\n" + written(PAIRS[5:], None),
+        "1 malformed (first: line 7, 3 cells",
+    ),
+    "a title": ("Export of May\n\n" + written(PAIRS), "1 malformed (first: line 1, 1 cell instead of 2)"),
+    "a footer": (written(PAIRS) + "Total: 40\n", "1 malformed (first: line 42, 1 cell instead of 2)"),
+    "duplicates": (written([*PAIRS, *PAIRS[:3]]), "3 exact duplicates"),
+    "a header again": (written(PAIRS[:20]) + written(PAIRS[20:]), "1 repeating the header (first: line 22)"),
+    "JSON null": (
+        json_lines([*objects(PAIRS), {"source": None, "target": "x"}]),
+        "1 with an empty side (first: line 41)",
+    ),
+    "JSON without a name": (json_lines([*objects(PAIRS), {"source": "x"}]), "1 with an empty side (first: line 41)"),
+    "malformed JSON": (json_lines(objects(PAIRS)) + '{"source": \n', "1 malformed (first: line 41, expecting value"),
+    "JSON text": (json_lines([*objects(PAIRS), "x"]), "1 malformed (first: line 41, neither a JSON object nor a list)"),
+    "JSON objects as cells": (
+        json_lines([*objects(PAIRS), {"source": {"x": 1}, "target": "y"}]),
+        "1 malformed (first: line 41, source is not text)",
+    ),
+    "Markdown": (
+        joined(PAIRS[:1], "|") + "|---|\n" + joined(PAIRS[1:], "|", None),
+        "1 malformed (first: line 3, a line of dashes)",
+    ),
+    "a lone mark": (
+        written([(a + ", so", b) for a, b in PAIRS]) + 'x",y\n',
+        "1 malformed (first: line 42, a quotation mark closes nothing)",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LEFT_OUT)
+def test_rows_that_are_left_out_are_counted_with_their_line(read: Reader, kind: str):
+    content, says = LEFT_OUT[kind]
+    assert len(read(content)) == 40
+    assert f"left out: {says}" in read.said
+
+
+REFUSED = {
+    "UTF-16": (written(PAIRS).encode("utf-16"), {}, "is UTF-16: convert it"),
+    "UTF-16 without a mark": (written(PAIRS).encode("utf-16-le"), {}, "has zero bytes, as UTF-16"),
+    "Latin-1": (written([("à", "é"), *PAIRS]).encode("latin-1"), {}, "line 2 of .* is not UTF-8"),
+    "Latin-1 in JSON": (json_lines(objects([*PAIRS, ("à", "é")])).encode("latin-1"), {}, "line 41 of .* is not UTF-8"),
+    "a workbook": (b"PK\x03\x04\x14\0\x06\0[Content_Types].xml\n", {}, "is a workbook of Excel"),
+    "an archive": (b"PK\x03\x04pairs.csv", {}, "is an archive"),
+    "a damaged archive": (gzip.compress(written(PAIRS).encode())[:100], {}, "cannot unpack"),
+    "SQL": ("-- MySQL dump 10.13\nINSERT INTO p VALUES ('a b','c');\n", {}, "is an SQL dump"),
+    "HTML": ("<html><table><tr><td>a,b</td></tr></table>", {}, "is HTML"),
+    "no row": ("source,target\n", {}, "has no usable pair: it has no rows"),
+    "nothing": ("\n \n", {}, "is empty"),
+    "one column": ("One sentence\nAnother one\n", {}, "has one column"),
+    "empty sides alone": (joined([("x", "")] * 20, ","), {}, "no usable pair: 20 with an empty side .first: line 2"),
+    "commas without marks": (joined([(f"a, b, {n}", "c") for n in range(20)], ",", None), {}, "columns are: 4 without"),
+    "one column twice": (written(PAIRS), {"columns": "2,2"}, "names one column twice"),
+    "one name twice": (
+        written([(1, *row) for row in PAIRS], ("id", "t", "t")),
+        {"columns": "t,t"},
+        "has 2 columns named t",
+    ),
+    "no such number": (written(PAIRS), {"columns": "1,3"}, "has no column 3. Its columns are: 1 source, 2 target"),
+    "one column named": (written(PAIRS), {"columns": "source"}, "takes two names"),
+    "open mark in names": (written(PAIRS), {"columns": 'a,"b'}, "cannot be read: quote a name"),
+    "three columns": (written([(1, *row) for row in PAIRS], ("id", *NAMES)), {}, "1 id, 2 source, 3 target"),
+    "numbers": (
+        written([(n, a) for n, (a, _) in enumerate(PAIRS)], ("id", "text")),
+        {},
+        "numbers instead of sentences in its column id",
+    ),
+    "numbers in JSON": (json_lines({"a": n, "b": n} for n in range(9)), {}, "has no columns of text"),
+    "the same text": (written([(a, a) for a, _ in PAIRS]), {}, "the same text on both sides of all 40 pairs"),
+    "Python instead of JSON": (
+        "".join(f"{row}\n" for row in objects(PAIRS)),
+        {},
+        "line 1 of .* JSON takes double quotation marks",
+    ),
+    "JSON that ends early": (json.dumps(objects(PAIRS))[:-9], {}, "line 1 of .* is not JSON"),
+    "JSON array without end": (json.dumps(objects(PAIRS))[:-1], {}, "ends within a JSON array"),
+    "JSON and more": (json.dumps(objects(PAIRS)) + " x", {}, "has text after its JSON array"),
+    "deep JSON": ("[" * 100_000, {}, "is not JSON"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_cannot_be_right_is_refused(read: Reader, kind: str):
+    content, options, says = REFUSED[kind]
+    with pytest.raises(InputError, match=says):
+        read(content, **options)
+
+
+def test_bad_utf8_is_replaced_on_request(read: Reader):
+    for content in (joined([("caf\udce9", "x y"), *PAIRS], ","), json_lines(objects([("caf\udce9", "x y"), *PAIRS]))):
+        data = content.encode("utf-8", "surrogateescape")
+        assert read(data, bad_utf8="replace") == [("caf\ufffd", "x y"), *PAIRS]
+
+
+def test_marks_within_cells_stay_and_are_named(read: Reader):
+    rows = [(f"{a}, so", f'a 5" disk {n}') for n, (a, _) in enumerate(PAIRS)]
+    assert read("source,target\n" + "".join(f'"{a}",{b}\n' for a, b in rows)) == rows
+    assert "line 2 has a quotation mark that encloses no cell; such marks stay in the text" in read.said
+
+
+def test_a_dialect_that_shows_late_in_the_file_is_noticed(read: Reader):
+    """The sample is the first 1,000 lines."""
+    rows = [(f"{n} Anna bought it", f"{n} she did") for n in range(1500)]
+    assert read(written([*rows, *MARKED])) == rows + MARKED
+    late = joined([tuple(f'"{escaped(cell)}"' for cell in row) for row in [*rows, *MARKED]], ",")
+    assert read(late) == rows + MARKED
+
+
+def test_two_text_files_are_aligned_pairs(read: Reader, tmp_path: Path):
+    paths = [tmp_path / "a.csv", tmp_path / "b.tsv"]  # content decides
+    for side, path in enumerate(paths):
+        path.write_text("".join(f"{row[side]}\n" for row in [*MARKED, ("x", ""), MARKED[0]]))
+    assert read("", paths=paths) == MARKED
+    assert re.search("left out: 1 with an empty side .first: line 41.; 1 exact duplicates", read.said)
