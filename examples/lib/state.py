@@ -11,12 +11,11 @@ corrected.
 
 import argparse
 import fcntl
-import re
 import sys
 from collections import Counter
 from pathlib import Path
 
-from wean_fairseq.errors import UserError
+from wean_fairseq.errors import UserError, printable
 from wean_fairseq.storage.files import read_regular, sha256_of, write_text
 
 CHANGED = 3  # exit status
@@ -94,9 +93,8 @@ def _change(name: str, old: str | None, new: str | None) -> str:
 
 
 def _printable(text: str) -> str:
-    """Escape control characters, which a terminal would obey, and cut long values."""
-    text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-    return re.sub(r"[^ -~]", lambda found: found[0] if found[0].isprintable() else repr(found[0])[1:-1], text)
+    """Cut long values, and escape control characters, which a terminal would obey."""
+    return printable(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
 
 
 def is_used(folder: Path) -> bool:
