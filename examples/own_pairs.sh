@@ -3,54 +3,87 @@
 #
 #   DATA=pairs.csv bash examples/own_pairs.sh
 #
-# DATA is a .csv, .tsv or .jsonl with both sides, or two text files ("mine.src mine.tgt"). Beside what every recipe takes:
-#   COLUMNS=a,b  names of the source's and the target's column (default: the two that there are)
-#   ARCH         what is trained beside the baseline (default: wean_lstm): wean_lstm, copynet, pointer_generator,
-#                residual_lstm, paraphrase_transformer, copy_transformer, granularity_transformer and its presets
+# DATA is a table with both sides (CSV, TSV, JSON lines, ...), or two text files ("mine.src mine.tgt"). Beside what every
+# recipe takes:
+#   COLUMNS=a,b  names of the source's and the target's column (default: the two that there are); further names are
+#                columns with further references
+#   HEADER       yes or no: whether the first row has the names of the columns (default: a guess, which is printed)
+#   TEST, VALID  number of test and of validation pairs, or files with them in the form of DATA (default: 5 %, at most 1000)
+#   SPLIT_SEED   seed of the draw of the splits (default: 1); SEED and SEEDS are seeds of the trainings alone
+#   ARCH         what is trained beside the baseline, one or several (default: fits the number of pairs): wean_lstm,
+#                copynet, pointer_generator, residual_lstm, paraphrase_transformer, copy_transformer,
+#                granularity_transformer and its presets. Later ones reuse the text, the dictionary and the baseline of RUN
 #   CASE         truecase (default), lowercase, or keep      BPE   merges of byte pair encoding (default: 0 = words)
-#   UNIT         moses (default), words, characters, jieba   WIDTH of embeddings and layers (default: fits the pairs)
-# Ends with the folder $RUN/model, which wean-generate, wean-inspect and wean_fairseq.load read.
+#   UNIT         joiner (default: words, from which the text can be restored), moses, words, characters, jieba
+#   LANGUAGE     of UNIT=moses: two letters (default: en)    WIDTH of embeddings and layers (default: fits the pairs)
+# Ends with the folder $RUN/model of the first ARCH, which wean-generate, wean-inspect and wean_fairseq.load read.
 set -euo pipefail
 shopt -u checkwinsize # else bash sets COLUMNS to the width of the terminal
 RECIPE=own_pairs
-: "${ARCH:=wean_lstm}" "${BASELINE:=seq2seq_lstm}" "${CASE:=truecase}" "${BPE:=0}" "${UNIT:=moses}"
+: "${BASELINE:=seq2seq_lstm}" "${CASE:=truecase}" "${BPE:=0}" "${UNIT:=joiner}" "${SPLIT_SEED:=1}" "${HEADER:=}"
+: "${ARCH:=}" "${TEST:=}" "${VALID:=}" "${COLUMNS:=}" "${LANGUAGE:=}"
 [[ ${SMOKE:-0} != 1 ]] || : "${LIMIT:=400}" "${TEST_LIMIT:=20}"
-SYSTEMS=$BASELINE
-[[ $ARCH == "$BASELINE" ]] || SYSTEMS="$BASELINE $ARCH"
+unwanted=${SYSTEMS:-} SYSTEMS=''
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/recipe.sh"
 need_tools
-[[ -n ${DATA:-} ]] || die "set DATA to your pairs: a .csv, .tsv or .jsonl, or two text files."
-read -ra files <<<"$DATA"
-[[ -f $DATA ]] && files=("$DATA")
-need_files "Set DATA to a .csv, .tsv or .jsonl with both sides, or to two text files." "${files[@]}"
 
-text=(--data "${files[@]}" --unit "$UNIT" --bpe "$BPE" --seed "$SEED" --drop-leaks pairs)
-case $CASE in
-  truecase | lowercase) text+=("--$CASE") ;;
-  keep) ;;
-  *) die "CASE is $CASE; choose truecase, lowercase or keep." ;;
-esac
-# A number alone is the width of somebody's terminal.
-if [[ ${COLUMNS:-} == *,* ]]; then text+=(--columns "$COLUMNS"); fi
+# --- settings ---------------------------------------------------------------------------------------------------------
 
-remember "DATA=$(realpath "${files[@]}" | tr '\n' ' ')" "ARCH=$ARCH" "CASE=$CASE" "BPE=$BPE" "UNIT=$UNIT"
-prepare own_pairs "${text[@]}"
-grep -o '^own_pairs: \(train\|valid\|test\): [0-9,]* lines' "$RUN/text.log" || true
-test_of_text test
-# Words seen once become <unk>, so that <unk> itself is trained; pieces of words are all known.
-((BPE > 0)) && threshold=0 || threshold=2
-binarise 50000 "$threshold" --dataset-impl raw
-
-# Few pairs are learnt by heart by a wide model: it is narrower then, and sees them more often.
-pairs=$(wc -l <"$RUN/text/train.src")
-if ((pairs < 5000)); then
-  : "${WIDTH:=64}" "${EPOCHS:=$([[ $SMOKE == 1 ]] && echo 2 || echo 20)}" "${RATE:=0.003}"
-elif ((pairs < 50000)); then
-  : "${WIDTH:=128}" "${EPOCHS:=12}" "${RATE:=0.002}"
-else
-  : "${WIDTH:=256}" "${EPOCHS:=8}" "${RATE:=0.001}"
+archs="wean_lstm wean_lstm_pwkp wean_lstm_ew_sew wean_lstm_lcsts seq2seq_lstm seq2seq_lstm_lcsts copynet copynet_lcsts
+copynet_release pointer_generator pointer_generator_coverage pointer_generator_see2017 residual_lstm stacked_lstm
+paraphrase_transformer copy_transformer granularity_transformer granularity_transformer_mean granularity_transformer_product
+granularity_transformer_release granularity_transformer_resonance granularity_transformer_scope"
+[[ -z $unwanted ]] || die "SYSTEMS is not a setting of own_pairs: give ARCH, one or several, and BASELINE."
+need_each BASELINE "$BASELINE" "${archs//$'\n'/ }"
+[[ $BASELINE != *' '* ]] || die "BASELINE is one arch, but is $BASELINE: name the others in ARCH."
+need_each ARCH "$ARCH" "${archs//$'\n'/ }"
+need_each CASE "$CASE" "truecase lowercase keep"
+need_each UNIT "$UNIT" "joiner moses words characters jieba"
+need_each HEADER "$HEADER" "yes no"
+# Terminals export COLUMNS=80, and locales LANGUAGE=en_US:en.
+[[ ! $COLUMNS =~ ^[0-9]*$ ]] || COLUMNS=''
+[[ -z $COLUMNS || $COLUMNS == *,* ]] || die "COLUMNS must name two columns or more, such as a,b, but is $COLUMNS."
+[[ $LANGUAGE != *[_:@.]* && $LANGUAGE != C ]] || LANGUAGE=''
+[[ $LANGUAGE =~ ^([a-z]{2,3})?$ ]] || die "LANGUAGE must be two letters, such as en or de, but is $LANGUAGE."
+if [[ " $BASELINE $ARCH" == *_transformer* ]]; then
+  ((${WIDTH:-4} % 4 == 0)) || die "WIDTH must be a multiple of 4, the attention heads of Transformers, but is $WIDTH."
 fi
+
+# own_split NAME OPTION: adds OPTION to `text`, with the number of pairs or the files that the variable NAME has.
+own_split() {
+  [[ -n ${!1} ]] || return 0
+  files_of "$1"
+  [[ ${!1} =~ ^[1-9][0-9]{0,8}$ ]] ||
+    need_files "Set $1 to a number of pairs, or to files in the form of DATA." "${files[@]}"
+  text+=("$2" "${files[@]}")
+}
+
+[[ -n ${DATA:-} ]] || die "set DATA to your pairs: a table with both sides, or two text files."
+files_of DATA
+need_files "Set DATA to a table with both sides, or to two text files." "${files[@]}"
+data=$(realpath -- "${files[@]}" | paste -sd ' ')
+text=(--data "${files[@]}" --unit "$UNIT" --bpe "$BPE" --seed "$SPLIT_SEED" --drop-leaks pairs)
+own_split TEST --test
+own_split VALID --valid
+[[ -z $HEADER ]] || text+=(--header "$HEADER")
+[[ -z $COLUMNS ]] || text+=(--columns "$COLUMNS")
+[[ -z $LANGUAGE ]] || text+=(--language "$LANGUAGE")
+[[ $CASE == keep ]] || text+=("--$CASE")
+
+# choose_defaults PAIRS: sets WIDTH, EPOCHS, RATE and ARCH where they are not given. Few pairs are learnt by heart by a wide
+# model, so it is narrower then, and sees them more often.
+choose_defaults() {
+  local row limit width epochs rate arch
+  # fewer pairs than, width, epochs, rate, arch
+  for row in "5000 64 20 0.003 wean_lstm" "50000 128 12 0.002 wean_lstm" "1000000000 256 8 0.001 wean_lstm"; do
+    read -r limit width epochs rate arch <<<"$row"
+    if (($1 < limit)); then break; fi
+  done
+  [[ $SMOKE != 1 ]] || epochs=2
+  : "${WIDTH:=$width}" "${EPOCHS:=$epochs}" "${RATE:=$rate}" "${ARCH:=$arch}"
+}
+
 # settings SYSTEM: sets the criterion, and the arguments `optimisation` and `search` of a system.
 settings() {
   local sizes=(--embed-dim "$WIDTH" --hidden-size "$WIDTH") dropout=(--dropout 0.3)
@@ -65,7 +98,6 @@ settings() {
       sizes=(--embed-dim "$WIDTH" --ffn-dim $((WIDTH * 4)) --attention-heads 4)
       [[ $1 == copy_transformer ]] || search=(--replace-unk)
       ;;
-    *) die "there is no arch $1 for pairs here; the head of examples/own_pairs.sh names those that there are." ;;
   esac
   optimisation=(
     "${sizes[@]}" "${dropout[@]}" --optimizer adam --adam-betas '(0.9, 0.999)' --lr "$RATE" --clip-norm 2
@@ -73,21 +105,67 @@ settings() {
   )
 }
 
+# --- data: the same for all seeds and systems ---------------------------------------------------------------------------
+
+of_seed=$RUN RUN=$TABLE
+remember_data "DATA=$data" ${COLUMNS:+"COLUMNS=$COLUMNS"} ${HEADER:+"HEADER=$HEADER"} ${TEST:+"TEST=$TEST"} \
+  ${VALID:+"VALID=$VALID"} "SPLIT_SEED=$SPLIT_SEED" "CASE=$CASE" "BPE=$BPE" "UNIT=$UNIT" ${LANGUAGE:+"LANGUAGE=$LANGUAGE"}
+prepared='.' prepare own_pairs "${text[@]}"
+test_of_text test
+raw_test_set
+# Words seen once become <unk>, so that <unk> itself is trained; pieces of words are all known.
+binarise 50000 "$((BPE > 0 ? 0 : 2))" --dataset-impl raw
+RUN=$of_seed
+share_data
+
+# --- systems --------------------------------------------------------------------------------------------------------
+
+choose_defaults "$(wc -l <"$RUN/text/train.src")"
+decoding=(--beam 5 --max-len-a 2 --max-len-b 10)
+: "${SYSTEMS:=$(tr ' ' '\n' <<<"$BASELINE $ARCH" | awk 'NF && !seen[$0]++' | paste -sd ' ')}" # a JOB has one
+for system in $SYSTEMS; do # before the first is trained
+  settings "$system"
+  check_training "$system" "$system" "${optimisation[@]}"
+done
 for system in $SYSTEMS; do
   settings "$system"
   train "$system" "$system" "${optimisation[@]}"
-  generate "$system" test --beam 5 --max-len-a 2 --max-len-b 10
+  generate "$system" test "${decoding[@]}"
 done
-without_pieces test
-samples test 20
-score test "$(read_text test)/test.tgt" -- --metric bleu sari rouge-l copy-rate length-ratio
-tool wean-report "$RUN" --output "$RUN/report" >"$RUN/report.log"
+[[ -z ${JOB:-} ]] || exit 0
 
-if [[ ! -f $RUN/model/config.json ]]; then
-  wean-export "$RUN/$ARCH/checkpoint_best.pt" --data "$(binary_data)" --text "$RUN/text" --output "$RUN/model" \
-    >"$RUN/export.log" 2>&1 || fail "writing the model" "$RUN/export.log"
+# Systems that were trained here before, as long and with the same search, are scored with these.
+for system in ${archs:+$archs}; do
+  [[ -n $SEEDS || " $SYSTEMS " == *" $system "* || ! -f $RUN/$system/checkpoint_best.pt ]] && continue
+  settings "$system"
+  if decoded "$system" test "${decoding[@]}" && (($(trained_epochs "$system") >= EPOCHS)); then
+    SYSTEMS+=" $system"
+  fi
+done
+
+# --- scores, report and model -----------------------------------------------------------------------------------------
+
+# shellcheck disable=SC2034 # recipe.sh reads it
+continue_with="EPOCHS=$((2 * EPOCHS)) DATA=... bash examples/own_pairs.sh"
+restore_outputs test
+samples test 20
+metrics=(--metric bleu sari rouge-l copy-rate length-ratio)
+[[ $CASE != lowercase ]] || metrics+=(--lowercase)
+score test "$RUN"/plain-test/test.tgt* -- "${metrics[@]}"
+if grep -qF '"note": ' "$RUN/trainings.json"; then
+  say "to train on: $(same_command EPOCHS "$((2 * EPOCHS))")"
 fi
-say "a page about both systems: $RUN/report/report.html"
+number=0
+for system in $ARCH; do
+  folder=$RUN/model$( ((number == 0)) || printf -- '-%s' "$system")
+  number=$((number + 1))
+  export_model "$system" "$folder"
+done
+[[ $RECIPE_STAGE != score ]] || exit 0 # the first seed's process reports all of them
+runs=("$RUN")
+[[ -z $SEEDS ]] || read -ra runs <<<"$SEEDS"
+tool wean-report "${runs[@]/#/${SEEDS:+$TABLE/seed}}" --output "$TABLE/report" >"$TABLE/report.log"
+say "a page about all systems: $TABLE/report/report.html"
 say "the model, to be used by one of these:"
 printf '    wean-generate --model %q --input sentences.txt --output rewritten.txt\n' "$RUN/model"
 printf '    python -c '\''import wean_fairseq; print(wean_fairseq.load("%s").generate("..."))'\''\n' "$RUN/model"

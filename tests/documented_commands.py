@@ -48,6 +48,8 @@ FOREIGN_OPTIONS = {
     "--extra-index-url": "pip",
     "--ignore-missing": "sha256sum",
     "--requeue": "Slurm",
+    "--time": "Slurm",
+    "--cpus-per-task": "Slurm",
 }
 
 

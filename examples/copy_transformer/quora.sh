@@ -32,13 +32,13 @@ declare -A model=(
   [copy_transformer]="--arch copy_transformer"
   [copy_transformer_query]="--arch copy_transformer"
 )
+need_systems "${!model[@]}"
 
 remember "DATA=$(realpath "$DATA")" "SIZES=$SIZES" "RATE=$RATE" "WARMUP=$WARMUP" "WORDS=$WORDS"
 prepare "$SET" --data "$DATA" --lowercase
 test_of_text test
 binarise "$WORDS" 0 --dataset-impl raw
 for system in $SYSTEMS; do
-  [[ -n ${model[$system]:-} ]] || die "there is no system $system here; choose from ${!model[*]}."
   read -ra arch <<<"${model[$system]#--arch }"
   train "$system" "${arch[@]}" "${sizes[@]}" --optimizer adam --adam-betas '(0.9, 0.999)' --weight-decay 0.01 \
     --clip-norm 1 --lr "$RATE" --lr-scheduler inverse_sqrt --warmup-updates "$WARMUP" --batch-size "$BATCH" \

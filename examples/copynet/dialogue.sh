@@ -13,6 +13,8 @@ set -euo pipefail
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
+need_each SETS "$SETS" "ds1 ds2"
+need_systems {copynet,rnnsearch,enc_dec}{,_query}
 
 refuse_limits GENERATE
 read -ra size <<<"$GENERATE" # arguments of the script that generates the data

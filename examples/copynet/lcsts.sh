@@ -18,6 +18,7 @@ esac
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
 need_lcsts
+need_systems {copynet,rnnsearch,enc_dec}{,_lcsts} copynet{,_lcsts}_release
 
 # An arch has its own sizes: 350 and 500, copynet_lcsts_release 500 and 750.
 sizes=(${EMBED_DIM:+--embed-dim "$EMBED_DIM"} ${HIDDEN_SIZE:+--hidden-size "$HIDDEN_SIZE"})

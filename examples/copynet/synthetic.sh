@@ -14,6 +14,7 @@ set -euo pipefail
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
+need_systems copynet rnnsearch enc_dec
 
 refuse_limits GENERATE
 read -ra size <<<"$GENERATE" # arguments of the script that generates the data

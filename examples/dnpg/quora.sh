@@ -31,9 +31,7 @@ declare -A model=(
   [dnpg_query]="--arch dnpg"
   [dnpg_weak]="--arch dnpg --decoder-labels weak"
 )
-for system in $SYSTEMS; do
-  [[ -n ${model[$system]:-} ]] || die "there is no system $system here; choose from ${!model[*]}."
-done
+need_systems "${!model[@]}"
 
 remember "DATA=$(realpath "$DATA")" "SIZES=$SIZES" "WORDS=$WORDS"
 prepare "$SET" --data "$DATA" --lowercase

@@ -41,16 +41,17 @@ read -ra fset_sizes <<<"$FSET_SIZES"
 
 # check_systems: end with one sentence if $SYSTEMS names what is not here.
 check_systems() {
-  local system
-  for system in $SYSTEMS; do
-    [[ -n ${arch[${system%_skip}]:-} ]] || die "there is no system $system here; choose from $TABLE2."
-  done
+  # shellcheck disable=SC2086 # names of systems
+  need_systems $TABLE2 ${TABLE2// /_skip }_skip
 }
 
 # compare DATASET: prepare $DATA, train and decode every one of $SYSTEMS, score them all together.
 compare() {
   local dataset=$1 pieces=(--bpe "$MERGES") decoding dump system BIN='' TEXT='' # not those of the data set before
-  [[ -n ${VOCAB:-} ]] && pieces=(--unit wordpiece --wordpiece-vocab "$VOCAB")
+  if [[ -n ${VOCAB:-} ]]; then
+    need_files "Set VOCAB to the vocab.txt of bert-base-uncased, or leave it out." "$VOCAB"
+    pieces=(--unit wordpiece --wordpiece-vocab "$VOCAB")
+  fi
   check_systems
   remember "DATA=$(realpath "$DATA")" "SIZES=$SIZES" "RATE=$RATE" "WARMUP=$WARMUP" "BATCH=$BATCH" "pieces=${pieces[*]}"
   prepare "$dataset" --data "$DATA" --lowercase "${pieces[@]}"

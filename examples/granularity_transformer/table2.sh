@@ -16,6 +16,7 @@ need_tools
 
 # data_of SET: sets DATA; ends with one sentence if there is none.
 data_of() {
+  inputs=()
   case $1 in
     quora)
       DATA=$QUORA
@@ -40,6 +41,6 @@ for set in $SETS; do
   RUN=$main/$set
   compare "$set"
 done
-if [[ -n $SEEDS && -z ${JOB:-} ]]; then
+if [[ -n $SEEDS && -z ${JOB:-}$RECIPE_STAGE ]]; then
   tool python "$LIB/published_table.py" cdnpg-table2 --runs "$TABLE" --output "$TABLE/table2.md"
 fi

@@ -72,9 +72,10 @@ class Progress:
             self.bar.total, self.bar.initial, self.bar.start_t = total, done, time.time()
         self.bar.n = done
         self.bar.set_postfix_str(state)
-        if not self.terminal and now - self.last_line > _QUIET_SECONDS:
+        # The first line gives no speed, so no time left can be estimated before the second.
+        if not self.terminal and now - self.last_line > _QUIET_SECONDS and done > self.first[0]:
             self.last_line = now
-            left = (now - self.first[1]) / max(1, done - self.first[0]) * (total - done)
+            left = (now - self.first[1]) / (done - self.first[0]) * (total - done)
             rest = f"{tqdm.format_interval(left)} left"
             print(f"{self.label} {100 * done // total:3d}%, {rest}, {state}", file=sys.stderr, flush=True)
 

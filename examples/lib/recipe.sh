@@ -17,31 +17,45 @@
 # At the head of each recipe stand its settings: first those of a SMOKE run, then those of a full one. Each can be given
 # otherwise in the environment.
 
-: "${SMOKE:=0}" "${JOBS:=1}" "${SEEDS:=}" "${SBATCH:=}"
-: "${SEED:=${SEEDS%% *}}"
-: "${SEED:=1}"
 ROOT=$(CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 LIB=$ROOT/examples/lib
+# shellcheck source=examples/lib/checks.sh
+source "$LIB/checks.sh"
+# shellcheck source=examples/lib/jobs.sh
+source "$LIB/jobs.sh"
+# shellcheck source=examples/lib/training.sh
+source "$LIB/training.sh"
+# shellcheck source=examples/lib/scores.sh
+source "$LIB/scores.sh"
+# shellcheck source=examples/lib/models.sh
+source "$LIB/models.sh"
+
 # runs/quickstart, runs/copynet/synthetic, ...: families have recipes of the same name.
 FOLDER=${RECIPE:-$(basename "$(dirname "$(realpath "$0")")")/$(basename "$0" .sh)}
 RECIPE=$(basename "$FOLDER")
+note_environment
+: "${SMOKE:=0}" "${JOBS:=1}" "${SEEDS:=}" "${SBATCH:=}" "${RECIPE_STAGE:=}"
+read -ra seeds <<<"$SEEDS"
+SEEDS=${seeds[*]-}
+: "${SEED:=${SEEDS%% *}}"
+: "${SEED:=1}"
 : "${RUN:=$ROOT/runs/$FOLDER$([[ $SMOKE == 1 ]] && echo -smoke)}"
-for name in DATA RUN TURK PWKP; do # one that begins with a dash is the name of a file, and no option
+# A value that begins with a dash is the name of a file, and no option.
+for name in DATA RUN TURK PWKP QUORA TWITTER_URL BERT VECTORS VOCAB WORD2VEC GLOVE SBATCH; do
   [[ ${!name-} != -* ]] || printf -v "$name" './%s' "${!name}"
 done
 if [[ -z ${GPUS:-} ]]; then
   GPUS=$({ nvidia-smi --list-gpus 2>/dev/null || true; } | wc -l)
 fi
+TABLE=$RUN
+[[ -z ${JOB:-} ]] || read_job
+check_variables
 if [[ -z ${OMP_NUM_THREADS:-} ]]; then
   OMP_NUM_THREADS=$((($(nproc) + JOBS - 1) / JOBS))
   export OMP_NUM_THREADS
 fi
 # The plugin of this checkout is the one that scores, as it is the one that trains.
 export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
-
-# shellcheck source=examples/lib/training.sh
-source "$LIB/training.sh"
-TABLE=$RUN
 [[ -z ${JOB:-} ]] || begin_job
 [[ -z $SEEDS ]] || RUN=$TABLE/seed$SEED
 
@@ -84,93 +98,45 @@ decay_linearly() {
   )
 }
 
-# say TEXT: one line; paths below the current directory are shortened. A job does not say what it found done.
-say() {
-  local text="$*"
-  [[ -z ${JOB:-} || $text != *": done before" ]] || return 0
-  printf '[%s] %s\n' "$RECIPE" "${text//"$PWD/"/}"
-}
-die() { printf '%s: error: %s\n' "$RECIPE" "$*" >&2; exit 1; }
-
-# fail WHAT LOG...: end; show the sentence the plugin left in a log, or else the log's last lines.
-fail() {
-  local what=$1 log sentence
-  shift
-  for log in "$@"; do
-    [[ -s $log ]] || continue
-    sentence=$(tail -n 50 "$log" | grep 'error: ' | tail -n 1 || true)
-    if [[ $sentence == *": error: "* && $sentence != *Traceback* ]]; then
-      die "$what failed: ${sentence#*error: } (log: $log)"
-    fi
-    printf '%s: error: %s failed; the end of %s:\n' "$RECIPE" "$what" "$log" >&2
-    tail -n 12 "$log" | cut -c1-300 | sed 's/^/    /' >&2
-    exit 1
-  done
-  die "$what failed."
-}
-
-# need_files HINT FILE...: end with one sentence if a file is missing.
-need_files() {
-  local hint=$1 file
-  shift
-  for file in "$@"; do
-    [[ -f $file ]] || die "there is no $file. $hint"
-  done
-}
-
-# need_quora: $DATA is the published file of Quora question pairs, or a directory with its splits.
-need_quora() {
-  [[ -f $DATA ]] ||
-    need_files "Set DATA to the file of the public Quora question pairs, or a directory with train/valid/test.{src,tgt}." \
-      "$DATA"/{train,valid,test}.{src,tgt}
-}
-
-# need_twitter_url: $DATA has the splits of Twitter URL.
-need_twitter_url() {
-  need_files "Set DATA to a directory with train/valid/test.{src,tgt}: preprocess/twitter_url.py makes it." \
-    "$DATA"/{train,valid,test}.{src,tgt}
-}
-
-# need_paraphrases: $DATA is that of $SET.
-need_paraphrases() {
-  case $SET in
-    quora | twitter_url) "need_$SET" ;;
-    *) die "SET must be quora or twitter_url, but is $SET." ;;
-  esac
-}
-
-# need_lcsts: $DATA holds the released parts of LCSTS, or its splits.
-need_lcsts() {
-  [[ -f $DATA/PART_I.txt ]] ||
-    need_files "Set DATA to a directory with LCSTS, which HIT Shenzhen gives out on application (icrc.hitsz.edu.cn)." \
-      "$DATA"/{train,valid,test}.{src,tgt}
-}
-
-# refuse_limits SETTING: for data that is generated, of which SETTING makes less.
-refuse_limits() {
-  [[ -z ${LIMIT:-}${TEST_LIMIT:-} ]] || die "the data is generated here: give its size by $1, not by LIMIT."
-}
-
-# need_tools: fairseq and the plugin must be installed.
-need_tools() {
-  local name
-  for name in fairseq-train wean-evaluate; do
-    command -v "$name" >/dev/null ||
-      die "$name is not on PATH: run 'make setup' once, then 'source .venv/bin/activate'."
-  done
-}
-
-# remember NAME=VALUE...: what the files in $RUN were made from; other values later would give a mixture.
-remember() {
-  local given
-  given=$(printf '%s\n' "SEED=$SEED" "$@" ${LIMIT:+"LIMIT=$LIMIT"} ${TEST_LIMIT:+"TEST_LIMIT=$TEST_LIMIT"})
-  mkdir -p "$RUN"
-  if [[ ! -f $RUN/settings ]]; then
-    printf '%s\n' "$given" >"$RUN/settings"
-  elif [[ $given != "$(<"$RUN/settings")" ]]; then
-    die "$RUN was made with $(tr '\n' ' ' <"$RUN/settings")but you ask for ${given//$'\n'/ }:" \
-      "set RUN to another directory."
+# write_state FILE: standard input -> FILE, whole or not at all, so that a full disk or a kill leaves the older one.
+write_state() {
+  local part
+  if part=$(mktemp -- "$1.XXXXXX" 2>/dev/null) && chmod '=rw' -- "$part" && cat >"$part" && mv -f -- "$part" "$1"; then
+    return
   fi
+  [[ -z $part ]] || rm -f -- "$part"
+  die "$1 cannot be written: make room or choose another place, and start the recipe again."
+}
+
+# remember NAME=VALUE...: the settings, the seed and the input files (`inputs`) that determine the files in $RUN. Other
+# ones later are refused, because the files in $RUN would then be made from a mixture.
+remember() { remember_data "SEED=$SEED" "$@"; }
+
+# remember_data NAME=VALUE...: the same without the seed, for data that does not depend on it.
+remember_data() {
+  local changes status=0 input arguments=()
+  for input in "${inputs[@]}"; do
+    arguments+=(--input "$input")
+  done
+  changes=$(
+    printf '%s\n' "$@" ${LIMIT:+"LIMIT=$LIMIT"} ${TEST_LIMIT:+"TEST_LIMIT=$TEST_LIMIT"} \
+      ${CANDIDATES_FROM:+"CANDIDATES_FROM=$CANDIDATES_FROM"} |
+      python "$LIB/state.py" "$RUN/settings" "${arguments[@]}"
+  ) || status=$?
+  ((status == 0)) && return
+  ((status == 3)) || die "$changes"
+  die "$RUN was made with other settings ($changes): set RUN to another directory, or delete this one."
+}
+
+# share_data: with several SEEDS the text and the binary data are the same, in $TABLE, and linked into each seed's directory.
+share_data() {
+  local name
+  [[ -n $SEEDS ]] || return 0
+  mkdir -p "$RUN"
+  for name in text text-test plain-test bin; do
+    [[ -L $RUN/$name || ! -e $RUN/$name ]] || die "$RUN has a $name of its own: set RUN to another directory."
+    ln -sfn "../$name" "$RUN/$name"
+  done
 }
 
 # run_preparation DIRECTORY SCRIPT ARGUMENTS...: preprocess/SCRIPT.py, of LIMIT pairs and TEST_LIMIT test sentences (0: all).
@@ -193,7 +159,7 @@ prepare() {
   fi
   say "text: writing $RUN/text"
   run_preparation "$RUN/text" "$script" "$@"
-  grep -E 'left out|is in (test|held out)' "$RUN/text.log" || true
+  grep -E "${prepared:-left out|is in (test|held out)}" "$RUN/text.log" | tr -d '\000-\010\013-\037' || true
 }
 
 # binary_data: the directory of the binary data and its dictionary: $RUN/bin, or the one that a recipe names in BIN.
@@ -288,6 +254,19 @@ decoded() {
   [[ -f $outputs.search && $(<"$outputs.search") == "$(kept_search "$@")" ]]
 }
 
+# lay_out_test FOLDER TEXT: the test set in TEXT, beside the dictionaries, as fairseq reads raw text -> FOLDER.
+lay_out_test() {
+  local part=$1.part
+  [[ ! -f $1/.complete ]] || return 0
+  rm -rf "$1" "$part"
+  mkdir -p "$part"
+  cp "$(binary_data)"/dict.*.txt "$part"
+  cp "$2/test.src" "$part/test.src-tgt.src"
+  cp "$2/test.tgt" "$part/test.src-tgt.tgt"
+  : >"$part/.complete"
+  mv "$part" "$1"
+}
+
 # generate SYSTEM SET [ARGUMENTS...]: $RUN/text-SET, or the text that a recipe names in TEXT, -> $RUN/SYSTEM/SET.log, from
 # raw text, because replacing or copying an unknown word needs its spelling.
 generate() {
@@ -301,10 +280,7 @@ generate() {
   fi
   ((GPUS == 0)) && device=(--cpu)
   say "decoding $set with $system (fairseq-generate)"
-  mkdir -p "$raw"
-  cp "$(binary_data)"/dict.*.txt "$raw"
-  cp "${TEXT:-$RUN/text-$set}/test.src" "$raw/test.src-tgt.src"
-  cp "${TEXT:-$RUN/text-$set}/test.tgt" "$raw/test.src-tgt.tgt"
+  lay_out_test "$raw" "${TEXT:-$RUN/text-$set}"
   rm -f "$folder/$set.log.part"
   beside_others python "$LIB/progress.py" --label "$system, $set" --output "$folder/$set.log.part" --errors "$folder/$set.err" \
     --count '^S-' --total "$(wc -l <"$raw/test.src-tgt.src")" -- \
@@ -315,9 +291,9 @@ generate() {
   mv "$folder/$set.log.part" "$folder/$set.log"
   # The search of the set that is decoded first stands beside the checkpoint, for whoever uses it
   # (wean_fairseq/checkpoints/search.py).
-  [[ -f $folder/search.set ]] || printf '%s\n' "$set" >"$folder/search.set"
-  [[ $(<"$folder/search.set") != "$set" ]] || search_arguments "$@" >"$folder/search.txt"
-  kept_search "$@" >"$folder/$set.search"
+  [[ -s $folder/search.set ]] || write_state "$folder/search.set" <<<"$set"
+  [[ $(<"$folder/search.set") != "$set" ]] || search_arguments "$@" | write_state "$folder/search.txt"
+  kept_search "$@" | write_state "$folder/$set.search"
 }
 
 # tool COMMAND...: a command with its messages kept for the case that it fails (importing fairseq always leaves one).
@@ -325,104 +301,4 @@ tool() {
   "$@" 2>"$RUN/tool.err" && return
   grep -v tensorboardX "$RUN/tool.err" >&2 || true
   exit 1
-}
-
-# without_pieces SET: pieces of words joined again: $RUN/plain-SET/test.{src,tgt}, and $RUN/SYSTEM/SET.txt of all systems,
-# which samples and score take from then on.
-without_pieces() {
-  local set=$1 side system
-  [[ -z ${JOB:-} ]] || return 0
-  mkdir -p "$RUN/plain-$set"
-  for side in src tgt; do
-    tool python "$ROOT/preprocess/undo_text.py" --prepared "$RUN/text" --input "$RUN/text-$set/test.$side" \
-      --output "$RUN/plain-$set/test.$side"
-  done
-  for system in $SYSTEMS; do
-    tool python "$ROOT/preprocess/undo_text.py" --prepared "$RUN/text" --generated "$RUN/$system/$set.log" \
-      --output "$RUN/$system/$set.txt"
-  done
-}
-
-# read_text SET: the directory of SET's text as people read it.
-read_text() {
-  if [[ -d $RUN/plain-$1 ]]; then printf '%s' "$RUN/plain-$1"; else printf '%s' "$RUN/text-$1"; fi
-}
-
-# outputs SET: the arguments that name every system's outputs on SET: plain text where a recipe made some, else the log.
-outputs() {
-  local system
-  for system in $SYSTEMS; do
-    if [[ -f $RUN/$system/$1.txt ]]; then
-      printf '%s\n' --hyp "$system=$RUN/$system/$1.txt"
-    else
-      printf '%s\n' --generated "$system=$RUN/$system/$1.log"
-    fi
-  done
-}
-
-# score SET REFERENCES... -- [ARGUMENTS...]: every system's output on SET against raw references, beside the source; and
-# the curves of their trainings. With several SEEDS also all of them together, mean and standard deviation, one test: where
-# their test sets are the same, which those that are made from a seed are not.
-score() {
-  local set=$1 references=() systems=() inside=${RUN#"$TABLE/seed$SEED"} seed side together
-  [[ -z ${JOB:-} ]] || return 0
-  shift
-  while (($# > 0)) && [[ $1 != -- ]]; do
-    references+=("$1")
-    shift
-  done
-  shift || true
-  set -- --src "$(read_text "$set")/test.src" --ref "${references[@]}" "$@"
-  mapfile -t systems < <(outputs "$set")
-  say "scores on $set, with paired tests (also in $RUN/$set.json)"
-  tool wean-evaluate "${systems[@]}" "$@" --json "$RUN/$set.json" --markdown "$RUN/$set.md"
-  curves
-  [[ $SEEDS == *' '* ]] || return 0
-  together=$TABLE$inside
-  for seed in $SEEDS; do
-    for side in src tgt; do
-      if ! cmp -s "$(read_text "$set")/test.$side" "$(RUN=$TABLE/seed$seed$inside read_text "$set")/test.$side"; then
-        say "the seeds have test sets of their own: their scores stand in $TABLE/seed*, and not together"
-        return 0
-      fi
-    done
-  done
-  mkdir -p "$together"
-  mapfile -t systems < <(for seed in $SEEDS; do RUN=$TABLE/seed$seed$inside outputs "$set"; done)
-  say "scores of the seeds $SEEDS together (also in $together/$set.json)"
-  tool wean-evaluate "${systems[@]}" "$@" --json "$together/$set.json" --markdown "$together/$set.md"
-}
-
-# known_sentences SET: a file that says of every pair of SET whether one of its sentences stands in the training text,
-# "seen" or "unseen": questions and tweets come back in other pairs, and what was seen is easier.
-known_sentences() {
-  local text=$RUN/text-$1
-  awk -F '\t' 'NR == FNR { seen[$1]; seen[$2]; next } { print ($1 in seen || $2 in seen) ? "seen" : "unseen" }' \
-    <(paste "$RUN"/text/train.{src,tgt}) <(paste "$text"/test.{src,tgt}) >"$text/test.known"
-  printf '%s' "$text/test.known"
-}
-
-# samples SET NUMBER: some sources, references and outputs -> $RUN/SET.samples.txt
-samples() {
-  local systems=()
-  [[ -z ${JOB:-} ]] || return 0
-  mapfile -t systems < <(outputs "$1")
-  tool python "$LIB/samples.py" "${systems[@]}" --src "$(read_text "$1")/test.src" --ref "$(read_text "$1")/test.tgt" \
-    --number "$2" >"$RUN/$1.samples.txt"
-  say "$2 outputs to read: $RUN/$1.samples.txt"
-}
-
-# curves: the validation curves of all that was trained as one picture, $RUN/curves.png, and how each training went as
-# $RUN/trainings.json, which wean-evaluate record keeps.
-curves() {
-  local systems=() logs=() system metric=nll_loss
-  [[ -z ${JOB:-} ]] || return 0
-  for system in $SYSTEMS; do # hypotheses that were chosen from a system's have no training of their own
-    [[ -f $RUN/$system/command || -d $RUN/$system/tries ]] || continue
-    systems+=("$system") logs+=("$system=$RUN/$system/train.log")
-    ! grep -q "^epoch .* valid on .* | bleu " "$RUN/$system/train.log" || metric=bleu
-  done
-  ((${#systems[@]} > 0)) || return 0
-  tool wean-plot curves "${logs[@]}" --output "$RUN/curves" --metric "$metric"
-  tool python "$LIB/trainings.py" describe "$RUN" "${systems[@]}"
 }

@@ -2,8 +2,10 @@
 
     python examples/lib/trainings.py choose RUN/SYSTEM            # links RUN/SYSTEM to the best of RUN/SYSTEM/tries
     python examples/lib/trainings.py describe RUN SYSTEM...       # writes RUN/trainings.json
+    python examples/lib/trainings.py note RUN SYSTEM...           # prints the same notes, writes nothing
 
-A training is "converged" if --patience ended it, and "cut" if anything else did.
+A training is "converged" if --patience ended it, and "cut" if anything else did. With ``--continue-with COMMAND`` a
+note is printed for each training that was cut, and stored in trainings.json. It names the command that continues it.
 """
 
 import argparse
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from wean_fairseq.errors import UserError
+from wean_fairseq.evaluation.text_files import write_atomically
 from wean_fairseq.evaluation.training_log import LOWER_IS_BETTER, read_log
 
 _METRIC = re.compile(r"^--best-checkpoint-metric (\S+)$", re.MULTILINE)
@@ -22,16 +25,22 @@ _METRIC = re.compile(r"^--best-checkpoint-metric (\S+)$", re.MULTILINE)
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", choices=["choose", "describe"])
+    parser.add_argument("what", choices=["choose", "describe", "note"])
     parser.add_argument("run", type=Path, help="folder of a system that was tried, or of a run")
     parser.add_argument("systems", nargs="*", help="systems of the run")
+    parser.add_argument("--continue-with", default="", metavar="COMMAND", help="command that continues cut trainings")
     args = parser.parse_args(arguments)
     try:
         if args.what == "choose":
             choose(args.run)
-        else:
-            found = {system: describe_system(args.run / system) for system in args.systems}
-            (args.run / "trainings.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+            return 0
+        trainings = {system: describe_system(args.run / system) for system in args.systems}
+        for system, training in trainings.items():
+            if training["end"] == "cut" and args.continue_with:
+                training["note"] = cut_note(training, args.continue_with)
+                print(f"{system} {training['note']}")
+        if args.what == "describe":
+            write_atomically(args.run / "trainings.json", json.dumps(trainings, indent=1) + "\n")
     except UserError as error:
         print(f"trainings: error: {error}", file=sys.stderr)
         return 2
@@ -61,6 +70,16 @@ def describe(folder: Path) -> dict[str, Any]:
         "hours": None if log.hours is None else round(log.hours, 3),
         "end": "converged" if log.stopped_early else "cut",
     }
+
+
+def cut_note(training: dict[str, Any], command: str) -> str:
+    """Say that the number of epochs ended a training, and how to continue it."""
+    best, epochs = training["epoch_of_best"], training["epochs"]
+    why = "while validation was still improving" if best >= epochs else "before --patience did"
+    return (
+        f"was ended by the number of epochs {why} (best validation at epoch {best:g} of {epochs:g}). "
+        f"To continue it, repeat the command with more epochs: {command}"
+    )
 
 
 def describe_system(folder: Path) -> dict[str, Any]:

@@ -14,6 +14,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
 need_lcsts
+need_systems {enc_dec,rnnsearch}{,_lcsts}
 
 case $UNIT in
   characters) words=4000 longest=100 ;;

@@ -16,6 +16,7 @@ need_tools
 name=$DATA/PWKP_108016.tag.80.aner
 need_files "Set DATA to the wikismall directory of the DRESS data bundle (see github.com/XingxingZhang/dress)." \
   "$name".{train,valid,test}.{src,dst} "$name".ori.test.{src,dst}
+[[ ! -f $name.map.t7 ]] || inputs+=("$name.map.t7")
 
 # shellcheck source=examples/nts/systems.sh
 source "$(dirname "${BASH_SOURCE[0]}")/systems.sh"

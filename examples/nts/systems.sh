@@ -51,11 +51,7 @@ adam=(
 # check_systems: what $SYSTEMS and the files of vectors must be.
 check_systems() {
   local system file
-  for system in $SYSTEMS; do
-    [[ $system =~ ^(nts(_w2v)?(_adam)?|enc_dec_a|dress(_ls)?|wean_lstm|seq2seq_lstm)$ ]] ||
-      die "there is no system $system here; choose from nts, nts_w2v (both also with _adam), enc_dec_a, dress," \
-        "dress_ls, wean_lstm and seq2seq_lstm."
-  done
+  need_systems nts nts_adam nts_w2v nts_w2v_adam enc_dec_a dress dress_ls wean_lstm seq2seq_lstm
   for system in $RERANK; do
     [[ -n ${JOB:-} || " $SYSTEMS " == *" $system "* ]] || die "RERANK names $system, which is not one of SYSTEMS ($SYSTEMS)."
   done

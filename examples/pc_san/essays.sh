@@ -38,6 +38,7 @@ validation=(--best-checkpoint-metric nll_loss --patience 5)
 essays() {
   local source=(--data "$DATA")
   if [[ -f $DATA/TrainingData.txt ]]; then
+    need_files "Set DATA to a directory with both files of the corpus." "$DATA"/{TrainingData,TestData}.txt
     source=(--train "$DATA/TrainingData.txt" --test "$DATA/TestData.txt")
   else
     need_files "Set DATA to a directory with the $1 corpus: TrainingData.txt and TestData.txt as released with MTA-LSTM, \
@@ -68,13 +69,14 @@ commongen() {
 
 # begin: end with one sentence if what was asked for cannot be, before anything is made; remember the rest.
 begin() {
-  local system width
-  for system in $SYSTEMS; do
-    [[ -n ${arch[$system]:-} ]] || die "there is no system $system here; choose from ${!arch[*]}."
-  done
+  local system width files
+  need_systems "${!arch[@]}"
   if [[ -n $BERT ]]; then
     [[ -d $BERT ]] || die "there is no directory $BERT: set BERT to a local transformers directory, or leave it out."
     BERT=$(realpath "$BERT")
+    need_files "Set BERT to a local transformers directory, or leave it out." "$BERT/config.json"
+    mapfile -d '' -t files < <(find "$BERT" -maxdepth 1 -type f -print0 | LC_ALL=C sort -z)
+    inputs+=("${files[@]}")
   fi
   if [[ $VECTORS != train && $VECTORS != none ]]; then
     need_files "Set VECTORS to a text file of word vectors, to train, or to none." "$VECTORS"
@@ -86,7 +88,7 @@ begin() {
     done
   fi
   remember "DATA=$(realpath "$DATA")" "SIZE=$SIZE" "BERT=$BERT" "VECTORS=$VECTORS" "WARMUP=$WARMUP" "WORDS=$WORDS" \
-    ${OPTIMISER:+"OPTIMISER=$OPTIMISER"}
+    ${OPTIMISER:+"OPTIMISER=$OPTIMISER"} "BERT_UPDATES=$BERT_UPDATES"
 }
 
 # width_of SYSTEM: of the word vectors that it starts from.

@@ -16,6 +16,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
 need_quora
+need_systems pointer_generator{,_coverage,_see2017}{,_query} rnnsearch{,_query}
 
 criterion=model_loss
 search=(--max-pair-length 20 --length-policy truncate)

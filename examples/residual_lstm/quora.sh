@@ -30,10 +30,7 @@ read -ra sizes <<<"$SIZES"
 # The rate of each epoch; the last one stays.
 sgd=(--optimizer sgd --lr '1,1,1,0.5,0.5,0.5,0.25,0.25,0.25,0.125' --lr-scheduler fixed --clip-norm 5 --sentence-avg)
 adam=(--optimizer adam --adam-betas '(0.9, 0.999)' --lr "$RATE" --clip-norm 2)
-for system in $SYSTEMS; do
-  [[ $system =~ ^(residual|stacked)_lstm(_adam)?$ ]] ||
-    die "there is no system $system here; choose from residual_lstm, stacked_lstm, and both with _adam."
-done
+need_systems {residual,stacked}_lstm{,_adam}
 
 remember "DATA=$(realpath "$DATA")" "SIZES=$SIZES" "WORDS=$WORDS"
 prepare "$SET" --data "$DATA" --lowercase

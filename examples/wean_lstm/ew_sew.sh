@@ -16,6 +16,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/simplification.sh"
 need_tools
 need_ew_sew
+need_systems {wean,seq2seq}_lstm{,_lcsts} wean_lstm_pwkp wean_lstm_ew_sew
 
 remember "DATA=$(realpath "$DATA")" "TURK=$(realpath "$TURK")" "WORDS=$WORDS"
 prepare_ew_sew

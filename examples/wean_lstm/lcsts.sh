@@ -17,6 +17,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
 need_lcsts
+need_systems {wean,seq2seq}_lstm{,_lcsts} wean_lstm_pwkp wean_lstm_ew_sew srb rnn_distract drgd
 
 sizes=(${WIDTH:+--embed-dim "$WIDTH" --hidden-size "$WIDTH"})
 remember "DATA=$(realpath "$DATA")" "WIDTH=$WIDTH" "WORDS=$WORDS"

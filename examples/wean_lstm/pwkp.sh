@@ -17,6 +17,8 @@ need_tools
 name=$DATA/PWKP_108016.tag.80.aner
 need_files "Set DATA to the wikismall directory of the DRESS data bundle (see github.com/XingxingZhang/dress)." \
   "$name".{train,valid,test}.{src,dst} "$name".ori.test.{src,dst}
+[[ ! -f $name.map.t7 ]] || inputs+=("$name.map.t7")
+need_systems {wean,seq2seq}_lstm{,_lcsts} wean_lstm_pwkp wean_lstm_ew_sew
 
 remember "DATA=$(realpath "$DATA")" "WORDS=$WORDS"
 prepare pwkp --data "$DATA" --lowercase

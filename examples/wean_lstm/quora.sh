@@ -24,9 +24,7 @@ declare -A options=(
   [wean_lstm]='' [seq2seq_lstm]='' [lstm]="--encoder-layers 2 --decoder-layers 2 --dropout 0.4"
   [wean_dot]="--query-score dot" [wean_concat]="--query-score concat" [wean_detached]="--detach-query-embedding"
 )
-for system in $SYSTEMS; do
-  [[ -v options[$system] ]] || die "there is no system $system here; choose from ${!options[*]}."
-done
+need_systems "${!options[@]}"
 
 remember "DATA=$(realpath "$DATA")" "WIDTH=$WIDTH" "WORDS=$WORDS"
 prepare quora --data "$DATA" --lowercase

@@ -1,5 +1,6 @@
 """The steps that all recipes share, on names of files that a shell could take for something else: nothing is run."""
 
+import hashlib
 import os
 import subprocess
 
@@ -35,6 +36,9 @@ def test_names_are_names(tmp_path, name):
     assert done.stderr == f"recipe: error: there is no {shown}\n", done.stdout
     assert done.stdout.endswith(f"[recipe] {shown} run\n")
     assert {path.name for path in tmp_path.iterdir()} == {data.name, run.name}
-    assert (run / "settings").read_text(encoding="utf-8") == f"SEED=1\nDATA={shown}\n"
+    digest = hashlib.sha256(b"a b\nc d\ne f\n").hexdigest()
+    inputs = [f"SHA-256 of {split}.{side}={digest}" for split in ("train", "valid", "test") for side in ("src", "tgt")]
+    recorded = (run / "settings").read_text(encoding="utf-8").splitlines()
+    assert recorded == ["SEED=1", f"DATA={shown}", *inputs]
     assert (run / "text" / "train.src").read_text(encoding="utf-8") == "a b\nc d\ne f\n"
     assert (run / "text-set" / "test.src").read_text(encoding="utf-8") == "a b\nc d\n"

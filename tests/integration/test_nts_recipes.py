@@ -33,7 +33,7 @@ def test_missing_data_is_one_sentence(recipe, tmp_path):
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ({"SYSTEMS": "nts residual_lstm"}, "there is no system residual_lstm here; choose from nts, nts_w2v (both"),
+        ({"SYSTEMS": "nts residual_lstm"}, "there is no system residual_lstm here; choose from nts nts_adam"),
         ({"SIZE": "large"}, "SIZE must be paper or small, but is large."),
         ({"GLOVE": "nowhere.txt"}, "there is no nowhere.txt. Set WORD2VEC and GLOVE to text files of word vectors"),
         ({"SYSTEMS": "nts", "RERANK": "nts_w2v"}, "RERANK names nts_w2v, which is not one of SYSTEMS (nts)."),

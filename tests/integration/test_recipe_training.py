@@ -112,9 +112,9 @@ def test_cores_are_shared_out_among_jobs(run, tmp_path):
     assert sorted(begun(tmp_path)) == [f"first 1 {threads}", f"second 1 {threads}"]
 
 
-@pytest.mark.parametrize(("seen", "expected"), [("", ["GPU0", "GPU1"]), ("4,6", ["GPU4", "GPU6"])])
+@pytest.mark.parametrize(("seen", "expected"), [("", ["70", "71"]), ("4,6", ["74", "76"])])
 def test_each_job_has_a_gpu(run, tmp_path, seen, expected):
-    done = run(JOBS=2, MEET=2, GPUS=2, CUDA_VISIBLE_DEVICES=seen, OMP_NUM_THREADS="GPU", PLAIN=1)
+    done = run(JOBS=2, MEET=2, GPUS=2, CUDA_VISIBLE_DEVICES=seen, OMP_NUM_THREADS=7, PLAIN=1)
     assert done.returncode == 0, done.stdout + done.stderr
     assert sorted(line.split()[2] for line in begun(tmp_path)) == expected
 
@@ -169,7 +169,7 @@ def test_a_slurm_array_has_a_task_for_every_training(run, tmp_path):
     assert "4 trainings; give it to sbatch" in done.stdout
     assert not (tmp_path / "begun").exists()
     assert "#SBATCH --array=0-3\n" in script.read_text(encoding="utf-8")
-    task = run(script=script, SLURM_ARRAY_TASK_ID=3, SEEDS="1 2", OMP_NUM_THREADS=1, RUN="elsewhere", PLAIN=1)
+    task = run(script=script, SLURM_ARRAY_TASK_ID=3, SEEDS="1 2", OMP_NUM_THREADS=8, RUN="elsewhere", PLAIN=1)
     assert task.returncode == 0, task.stdout + task.stderr
     assert begun(tmp_path) == ["second 2 1"]
     assert (tmp_path / "run/seed2/second/checkpoint_best.pt").exists()
@@ -180,10 +180,31 @@ def test_a_training_is_not_gone_on_with_other_options(run, tmp_path):
     assert "--lr 0.0005" in trainings(tmp_path / "run")["first"]["options"]
     done = run()
     assert done.returncode == 1
-    assert "was begun with other options (then: --lr 0.0005; now: --lr 0.001), set RUN" in done.stderr
+    assert "was begun with other options (--lr: 0.0005 -> 0.001): set RUN" in done.stderr
     assert done.stderr.count("\n") == 1
     assert run(TRAIN_FLAGS="--lr 0.0005", EPOCHS=3).returncode == 0  # more epochs of the same training
     assert len(begun(tmp_path)) == 4
+
+
+@pytest.mark.parametrize("hostile", ["a[$(touch {0})]\n", "\x1b]0;$(touch {0})\x07"])
+def test_no_file_of_a_run_directory_is_evaluated(run, tmp_path, hostile):
+    """State files with a command: the training and the decoding are repeated, changed options are refused."""
+    for name in ("bin/dict.src.txt", "text-test/test.src", "text-test/test.tgt"):
+        (tmp_path / "run" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "run" / name).write_text("a 1\n", encoding="utf-8")
+    (tmp_path / "run/text-tune").symlink_to("text-test")
+    given = {"DECODED": tmp_path / "searches", "SYSTEMS": "first", "PLAIN": 1}
+    assert run(**given).returncode == 0
+    touched = tmp_path / "touched"
+    for name in (".trained", "search.set", "search.txt", "test.search"):
+        (tmp_path / "run/first" / name).write_text(hostile.format(touched), encoding="utf-8")
+    assert run(**given).returncode == 0
+    assert len(begun(tmp_path)) == 2
+    (tmp_path / "run/first/command").write_text(hostile.format(touched), encoding="utf-8")
+    done = run(**given)
+    assert "was begun with other options" in done.stderr
+    assert "\x1b" not in done.stderr
+    assert not touched.exists()
 
 
 def test_batches_of_so_many_tokens(run, tmp_path):

@@ -67,10 +67,12 @@ def test_an_unknown_system_is_one_sentence(tmp_path):
 
 def test_another_data_set_in_the_same_run_is_refused(tmp_path):
     layout = write_layout("quora", tmp_path / "data")
-    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "text").mkdir(parents=True)
+    (tmp_path / "run" / "text" / "manifest.json").touch()  # something was made from the settings
     (tmp_path / "run" / "settings").write_text("SEED=1\nDATA=/elsewhere\nWIDTH=256\n", encoding="utf-8")
     done = run_recipe("quora", tmp_path / "run", **layout)
     assert done.returncode != 0
+    assert f"DATA: /elsewhere -> {layout['DATA']}; " in done.stderr
     assert "set RUN to another directory" in done.stderr
 
 
@@ -106,6 +108,19 @@ def test_progress_says_how_long_the_whole_training_will_take(monkeypatch, capsys
     clock += 70
     progress.read("epoch 002:     15 / 25 loss=1.5, x")
     assert capsys.readouterr().err == "wean  80%, 01:10 left, epoch 2/2, loss 1.5\n"
+
+
+def test_progress_estimates_no_time_before_it_knows_the_speed(monkeypatch, capsys):
+    """The first update comes after 61 seconds of loading. 5 more in 5 seconds leave 14 seconds for the last 14."""
+    clock = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: clock)
+    progress = runpy.run_path(str(LIB / "progress.py"))["Progress"]("wean", 0, "", 1)
+    clock += 61
+    progress.read("epoch 001:      1 / 20 loss=9.5, x")
+    assert capsys.readouterr().err == ""
+    clock += 5
+    progress.read("epoch 001:      6 / 20 loss=9.0, x")
+    assert capsys.readouterr().err == "wean  30%, 00:14 left, epoch 1/1, loss 9\n"
 
 
 # Whole runs

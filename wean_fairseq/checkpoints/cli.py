@@ -47,6 +47,7 @@ def main_export(arguments: list[str] | None = None) -> int:
         help="write FOLDER/ctranslate2 too, in which CTranslate2 finds a Transformer that copies nothing",
     )
     parser.add_argument("--no-example", action="store_true", help="leave out example.txt, a sentence of your data")
+    parser.add_argument("--note", default="", metavar="TEXT", help="text for FOLDER/note.txt, for users of the model")
     add_search_options(parser)
     args = parser.parse_args(arguments)
     return exit_status(parser.prog, lambda: _export(**vars(args)))
@@ -77,12 +78,19 @@ def _average(args: argparse.Namespace) -> str:
 
 
 def _export(
-    checkpoint: str, output: str, data: str | None, text: str | None, ctranslate2: bool, no_example: bool, **search: Any
+    checkpoint: str,
+    output: str,
+    data: str | None,
+    text: str | None,
+    ctranslate2: bool,
+    no_example: bool,
+    note: str,
+    **search: Any,
 ) -> str:
     from .export import export
 
     said = f"{output} holds the model of {checkpoint}: wean-generate --model {output} --input FILE\n"
-    if not export(checkpoint, output, data, text, search, ctranslate2, not no_example):
+    if not export(checkpoint, output, data, text, search, ctranslate2, not no_example, note):
         said += (
             "how text becomes its tokens is not known, so it takes words between spaces: give the directory that a "
             "script of preprocess/ wrote with --text, if there is one\n"

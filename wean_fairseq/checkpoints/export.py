@@ -25,7 +25,7 @@ from . import dictionaries
 from .reading import check_members, checked_options, read_checkpoint, same_tensors
 from .search import TASK_OPTIONS, kept_search
 
-WEIGHTS, CONFIG, TEXT = "model.safetensors", "config.json", "text.json"
+WEIGHTS, CONFIG, TEXT, NOTE = "model.safetensors", "config.json", "text.json", "note.txt"
 FORMAT = 1  # of the configuration
 _ADVICE = "export the model again"
 _KEPT = ("task", "model", "criterion", "generation")  # of the configuration: the rest is about how it was trained
@@ -44,6 +44,7 @@ def export(
     search: dict[str, Any] | None = None,
     ctranslate2: bool = False,
     example: bool = True,
+    note: str = "",
 ) -> bool:
     """Write ``folder``/{model.safetensors, config.json, dict.*.txt, text.json, example.txt, ..., checksums.sha256}.
 
@@ -56,6 +57,7 @@ def export(
             search_preset and essay_length.
         ctranslate2: write ``folder``/ctranslate2 as well, for that library.
         example: write a sentence of the validation data to example.txt, where the text is known.
+        note: text for note.txt, such as that the training had not converged.
 
     Returns:
         Whether it is known how text becomes the model's tokens; if not, there is no text.json.
@@ -90,6 +92,8 @@ def export(
                 write_text(partial / TEXT, json.dumps(asdict(prepared.settings), indent=2, ensure_ascii=False) + "\n")
                 if example and prepared.example:
                     write_text(partial / EXAMPLE, f"{prepared.example}\n")
+            if note:
+                write_text(partial / NOTE, f"{note}\n")
             _write(state, sources, partial)
             if ctranslate2:
                 _convert(partial)

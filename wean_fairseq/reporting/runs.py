@@ -146,6 +146,7 @@ def read_run(path: Path) -> Run:
     """Read a run directory; what is broken in it becomes one of its ``problems``."""
     run = Run(path)
     _read_settings(run)
+    run.problems += _training_notes(path / "trainings.json")
     run.manifest = _manifest(path / "text")
     logs, scores = sorted(path.glob("*/train.log")), sorted(path.glob("*.json"))
     for log in logs:
@@ -171,6 +172,16 @@ def _read_settings(run: Run) -> None:
     named = _SEED_FOLDER.fullmatch(run.path.name)
     seed = run.settings.pop("SEED", "")
     run.seed = named[1] if named else seed  # the settings above may be of all seeds
+
+
+def _training_notes(file: Path) -> list[str]:
+    """Return one sentence for each training with a note of the recipe, such as that it had not converged."""
+    try:
+        trainings = read_json(file, ()) if file.is_file() else {}
+    except (UserError, TypeError, ValueError):
+        return []  # _read_scores reports it
+    notes = {name: training.get("note") for name, training in trainings.items() if isinstance(training, dict)}
+    return [f"The training of {name} {note}" for name, note in notes.items() if isinstance(note, str)]
 
 
 def _manifest(folder: Path) -> dict[str, Any]:

@@ -1,0 +1,170 @@
+# shellcheck shell=bash disable=SC2153
+# Checks of a recipe's variables and files, before anything is written; recipe.sh sources it.
+
+# say TEXT: one line; paths below the current directory are shortened. A job does not say what it found done.
+say() {
+  local text="$*"
+  [[ -z ${JOB:-} || $text != *": done before" ]] || return 0
+  printf '[%s] %s\n' "$RECIPE" "${text//"$PWD/"/}"
+}
+die() { printf '%s: error: %s\n' "$RECIPE" "$*" >&2; exit 1; }
+
+# fail WHAT LOG...: end; show the sentence the plugin left in a log, or else the log's last lines.
+fail() {
+  local what=$1 log sentence
+  shift
+  for log in "$@"; do
+    [[ -s $log ]] || continue
+    sentence=$(tail -n 50 "$log" | grep 'error: ' | tail -n 1 || true)
+    sentence=${sentence//--columns /COLUMNS=} # in the words of the recipes
+    sentence=${sentence//--header /HEADER=}
+    if [[ $sentence == *": error: "* && $sentence != *Traceback* ]]; then
+      die "$what failed: ${sentence#*error: } (log: $log)"
+    fi
+    printf '%s: error: %s failed; the end of %s:\n' "$RECIPE" "$what" "$log" >&2
+    tail -n 12 "$log" | cut -c1-300 | sed 's/^/    /' >&2
+    exit 1
+  done
+  die "$what failed."
+}
+
+# need_files HINT FILE...: end with one sentence if a file is missing; add the files to `inputs`, which `remember` hashes.
+inputs=()
+need_files() {
+  local hint=$1 file
+  shift
+  for file in "$@"; do
+    [[ -f $file ]] || die "there is no $file. $hint"
+  done
+  inputs+=("$@")
+}
+
+# need_quora: $DATA is the published file of Quora question pairs, or a directory with its splits.
+need_quora() {
+  if [[ -f $DATA ]]; then
+    inputs+=("$DATA")
+  else
+    need_files "Set DATA to the file of the public Quora question pairs, or a directory with train/valid/test.{src,tgt}." \
+      "$DATA"/{train,valid,test}.{src,tgt}
+  fi
+}
+
+# need_twitter_url: $DATA has the splits of Twitter URL.
+need_twitter_url() {
+  need_files "Set DATA to a directory with train/valid/test.{src,tgt}: preprocess/twitter_url.py makes it." \
+    "$DATA"/{train,valid,test}.{src,tgt}
+}
+
+# need_paraphrases: $DATA is that of $SET.
+need_paraphrases() {
+  case $SET in
+    quora | twitter_url) "need_$SET" ;;
+    *) die "SET must be quora or twitter_url, but is $SET." ;;
+  esac
+}
+
+# need_lcsts: $DATA holds the released parts of LCSTS, or its splits.
+need_lcsts() {
+  if [[ -f $DATA/PART_I.txt ]]; then
+    need_files "Set DATA to a directory with all three parts of LCSTS." "$DATA"/PART_{I,II,III}.txt
+  else
+    need_files "Set DATA to a directory with LCSTS, which HIT Shenzhen gives out on application (icrc.hitsz.edu.cn)." \
+      "$DATA"/{train,valid,test}.{src,tgt}
+  fi
+}
+
+# refuse_limits SETTING: for data that is generated, of which SETTING makes less.
+refuse_limits() {
+  [[ -z ${LIMIT:-}${TEST_LIMIT:-} ]] || die "the data is generated here: give its size by $1, not by LIMIT."
+}
+
+# need_tools: fairseq and the plugin must be installed.
+need_tools() {
+  local name
+  for name in fairseq-train wean-evaluate; do
+    command -v "$name" >/dev/null ||
+      die "$name is not on PATH: run 'make setup' once, then 'source .venv/bin/activate'."
+  done
+}
+
+# check_variables: end with one sentence if a variable that is set is not what a recipe can take. A number reaches bash
+# arithmetic only after this check or `whole_number`: there the text `a[$(command)]` would run the command.
+check_variables() {
+  local name value before=''
+  for name in "${GIVEN_NAMES[@]}" SBATCH; do
+    [[ ${!name} != *$'\n'* ]] || die "$name has a line break in its value: recipes keep one setting per line."
+  done
+  for value in $SEEDS; do
+    need_number SEEDS "$value" 0
+    [[ " $before " != *" $value "* ]] || die "SEEDS names $value twice: $SEEDS."
+    before+=" $value"
+  done
+  for name in SEED SPLIT_SEED GPUS SLOT LIMIT TEST_LIMIT BPE MERGES WARMUP CUTOFF THRESHOLD NGRAM; do
+    need_number "$name" "${!name-}" 0
+  done
+  for name in EPOCHS JOBS PATIENCE EVALUATE BATCH BEAM WORDS WIDTH TOKENS EMBED_DIM HIDDEN_SIZE REWARD_EPOCHS \
+    BERT_UPDATES LENGTH SHORTEST OMP_NUM_THREADS; do
+    need_number "$name" "${!name-}" 1
+  done
+  [[ -z $SEEDS || " $SEEDS " == *" $SEED "* ]] || die "SEED=$SEED is not one of SEEDS ($SEEDS): leave SEED out."
+  for name in RATE RATES "${!RATES_@}"; do
+    for value in ${!name-}; do
+      need_rates "$name" "$value"
+    done
+  done
+  for name in DROPOUT DROPOUTS; do
+    for value in ${!name-}; do
+      [[ $name/$value == DROPOUTS/own || $value =~ ^(0|0?\.[0-9]+)$ ]] ||
+        die "$name must be a number of at least 0 and below 1, such as 0.3, but is $value."
+    done
+  done
+  [[ -z $SBATCH || (-d $(dirname -- "$SBATCH") && ! -d $SBATCH) ]] ||
+    die "SBATCH must be a file in a folder that exists, but is $SBATCH."
+  [[ $SMOKE =~ ^[01]$ ]] || die "SMOKE must be 0 or 1, but is $SMOKE."
+}
+
+# need_number NAME VALUE LEAST: VALUE is empty or a whole number of at least LEAST.
+need_number() {
+  [[ -z $2 ]] || { [[ $2 =~ ^(0|[1-9][0-9]{0,8})$ ]] && (($2 >= $3)); } ||
+    die "$1 must be a whole number of at least $3 and at most 999999999, but is $2."
+}
+
+# need_rates NAME VALUE: VALUE is a learning rate above 0, or several with commas between them, one per epoch.
+need_rates() {
+  local number='([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,2})?'
+  [[ $1/$2 == RATES*/own || $2 =~ ^$number(,$number)*$ && ! ,$2, =~ ,[0.]+([eE][-+]?[0-9]+)?, ]] ||
+    die "$1 must be a learning rate above 0, such as 0.001, but is $2."
+}
+
+# whole_number TEXT: TEXT if it is a whole number, else 0. For text that was read from a file.
+whole_number() {
+  if [[ $1 =~ ^[1-9][0-9]{0,8}$ ]]; then printf '%s' "$1"; else printf 0; fi
+}
+
+# need_each NAME VALUES CHOICES: each of VALUES, those of the variable NAME, is one of CHOICES.
+need_each() {
+  local value
+  for value in $2; do
+    [[ $value != *[!a-z0-9_]* && " $3 " == *" $value "* ]] || die "$1 names $value, which is not here; choose from $3."
+  done
+}
+
+# need_systems NAME...: each of SYSTEMS is one of these.
+need_systems() {
+  local system
+  for system in $SYSTEMS; do
+    [[ " $* " == *" $system "* ]] || die "there is no system $system here; choose from $*."
+  done
+}
+
+# files_of NAME: the files that the variable NAME names -> the array `files`: one file whose name may hold spaces, or
+# several files with spaces between them. A name that begins with a dash is not taken for an option.
+files_of() {
+  local index
+  files=("${!1}")
+  [[ -f ${!1} ]] || read -ra files <<<"${!1}"
+  for index in "${!files[@]}"; do
+    [[ ${files[index]} != -* ]] || files[index]=./${files[index]}
+  done
+}
+

@@ -1,0 +1,121 @@
+# shellcheck shell=bash disable=SC2153,SC2154
+# How recipe.sh scores: outputs as people read them, scores, samples and curves.
+
+# without_pieces SET: pieces of words joined again: $RUN/plain-SET/test.{src,tgt}, and $RUN/SYSTEM/SET.txt of all systems,
+# which samples and score take from then on.
+without_pieces() {
+  local set=$1 side
+  [[ -z ${JOB:-} ]] || return 0
+  mkdir -p "$RUN/plain-$set"
+  for side in src tgt; do
+    tool python "$ROOT/preprocess/undo_text.py" --prepared "$RUN/text" --input "$RUN/text-$set/test.$side" \
+      --output "$RUN/plain-$set/test.$side"
+  done
+  restore_outputs "$set"
+}
+
+# restore_outputs SET: the outputs of all systems as running text: $RUN/SYSTEM/SET.txt.
+restore_outputs() {
+  local system
+  for system in $SYSTEMS; do
+    tool python "$ROOT/preprocess/undo_text.py" --prepared "$RUN/text" --generated "$RUN/$system/$1.log" \
+      --output "$RUN/$system/$1.txt"
+  done
+}
+
+# raw_test_set: the user's own sentences of the test set, as the table has them -> $RUN/plain-test, which samples and score
+# take from then on.
+raw_test_set() {
+  local file name
+  mkdir -p "$RUN/plain-test"
+  for file in "$RUN"/text/test.raw.{src,tgt}*; do
+    name=${file##*/}
+    [[ -f $file ]] || die "$RUN/text has no $name, as texts of earlier versions: set RUN to another directory."
+    ln -sfn "../text/$name" "$RUN/plain-test/${name/.raw/}"
+  done
+}
+
+# read_text SET: the directory of SET's text as people read it.
+read_text() {
+  if [[ -d $RUN/plain-$1 ]]; then printf '%s' "$RUN/plain-$1"; else printf '%s' "$RUN/text-$1"; fi
+}
+
+# outputs SET: the arguments that name every system's outputs on SET: plain text where a recipe made some, else the log.
+outputs() {
+  local system
+  for system in $SYSTEMS; do
+    if [[ -f $RUN/$system/$1.txt ]]; then
+      printf '%s\n' --hyp "$system=$RUN/$system/$1.txt"
+    else
+      printf '%s\n' --generated "$system=$RUN/$system/$1.log"
+    fi
+  done
+}
+
+# score SET REFERENCES... -- [ARGUMENTS...]: every system's output on SET against raw references, beside the source; and
+# the curves of their trainings. With several SEEDS also all of them together, mean and standard deviation, one test: where
+# their test sets are the same, which those that are made from a seed are not.
+score() {
+  local set=$1 references=() systems=() inside=${RUN#"$TABLE/seed$SEED"} seed side together
+  [[ -z ${JOB:-} ]] || return 0
+  shift
+  while (($# > 0)) && [[ $1 != -- ]]; do
+    references+=("$1")
+    shift
+  done
+  shift || true
+  set -- --src "$(read_text "$set")/test.src" --ref "${references[@]}" "$@"
+  mapfile -t systems < <(outputs "$set")
+  say "scores on $set, with paired tests (also in $RUN/$set.json)"
+  tool wean-evaluate "${systems[@]}" "$@" --json "$RUN/$set.json" --markdown "$RUN/$set.md"
+  curves
+  [[ $SEEDS == *' '* && -z $RECIPE_STAGE ]] || return 0
+  together=$TABLE$inside
+  for seed in $SEEDS; do
+    for side in src tgt; do
+      if ! cmp -s "$(read_text "$set")/test.$side" "$(RUN=$TABLE/seed$seed$inside read_text "$set")/test.$side"; then
+        say "the seeds have test sets of their own: their scores stand in $TABLE/seed*, and not together"
+        return 0
+      fi
+    done
+  done
+  mkdir -p "$together"
+  mapfile -t systems < <(for seed in $SEEDS; do RUN=$TABLE/seed$seed$inside outputs "$set"; done)
+  say "scores of the seeds $SEEDS together (also in $together/$set.json)"
+  tool wean-evaluate "${systems[@]}" "$@" --json "$together/$set.json" --markdown "$together/$set.md"
+}
+
+# known_sentences SET: a file that says of every pair of SET whether one of its sentences stands in the training text,
+# "seen" or "unseen": questions and tweets come back in other pairs, and what was seen is easier.
+known_sentences() {
+  local text=$RUN/text-$1
+  awk -F '\t' 'NR == FNR { seen[$1]; seen[$2]; next } { print ($1 in seen || $2 in seen) ? "seen" : "unseen" }' \
+    <(paste "$RUN"/text/train.{src,tgt}) <(paste "$text"/test.{src,tgt}) >"$text/test.known"
+  printf '%s' "$text/test.known"
+}
+
+# samples SET NUMBER: some sources, references and outputs -> $RUN/SET.samples.txt
+samples() {
+  local systems=()
+  [[ -z ${JOB:-} ]] || return 0
+  mapfile -t systems < <(outputs "$1")
+  tool python "$LIB/samples.py" "${systems[@]}" --src "$(read_text "$1")/test.src" --ref "$(read_text "$1")/test.tgt" \
+    --number "$2" >"$RUN/$1.samples.txt"
+  say "$2 outputs to read: $RUN/$1.samples.txt"
+}
+
+# curves: the validation curves of all that was trained as one picture, $RUN/curves.png, and how each training went as
+# $RUN/trainings.json, which wean-evaluate record keeps.
+curves() {
+  local systems=() logs=() system sentence sentences metric=nll_loss
+  [[ -z ${JOB:-} ]] || return 0
+  for system in $SYSTEMS; do # hypotheses that were chosen from a system's have no training of their own
+    [[ -f $RUN/$system/command || -d $RUN/$system/tries ]] || continue
+    systems+=("$system") logs+=("$system=$RUN/$system/train.log")
+    ! grep -q "^epoch .* valid on .* | bleu " "$RUN/$system/train.log" || metric=bleu
+  done
+  ((${#systems[@]} > 0)) || return 0
+  tool wean-plot curves "${logs[@]}" --output "$RUN/curves" --metric "$metric"
+  sentences=$(tool python "$LIB/trainings.py" describe "$RUN" "${systems[@]}" ${continue_with:+--continue-with "$continue_with"})
+  [[ -z $sentences ]] || while IFS= read -r sentence; do say "$sentence"; done <<<"$sentences"
+}

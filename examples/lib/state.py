@@ -1,0 +1,118 @@
+"""Settings of a run directory or of a training: recorded once, compared at every later start.
+
+    printf '%s\n' SEED=1 DATA=/data/quora | python examples/lib/state.py RUN/settings --input /data/quora/train.src
+    printf '%s\n' '--lr 0.001' | python examples/lib/state.py RUN/SYSTEM/command
+
+Standard input has one ``NAME=VALUE`` or ``--option value`` per line. They are recorded with the SHA-256 of each
+``--input``. If other values were recorded before, the changes are printed (``NAME: old -> new``), the exit status is 3
+and nothing is written. Settings from which nothing was made yet are replaced, so that a refused setting can be
+corrected.
+"""
+
+import argparse
+import fcntl
+import sys
+from collections import Counter
+from pathlib import Path
+
+from wean_fairseq.errors import UserError, printable
+from wean_fairseq.storage.files import read_regular, sha256_of, write_text
+
+CHANGED = 3  # exit status
+_HASH = "SHA-256 of "
+_SHOWN = 200  # characters of a value in a message
+# Files that show that something was made from the settings in a run directory, or with the options of a training.
+_MADE = ("text*/manifest.json", "text/*/manifest.json", "*/checkpoint*.pt", "checkpoint*.pt")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("file", type=Path, help="file that records the settings")
+    parser.add_argument("--input", type=Path, action="append", default=[], metavar="FILE", help="input to hash")
+    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
+    args = parser.parse_args(arguments)
+    try:
+        lines = sys.stdin.read().splitlines() + input_lines(args.input)
+        changes = compare(args.file, lines)
+        if changes and is_used(args.file.parent):
+            print("; ".join(changes))
+            return CHANGED
+        if not args.check and (changes or not args.file.exists()):
+            args.file.parent.mkdir(parents=True, exist_ok=True)
+            write_text(args.file, "".join(f"{line}\n" for line in lines))
+    except (OSError, UserError) as error:
+        print(_describe(error))
+        return 2
+    return 0
+
+
+def _describe(error: OSError | UserError) -> str:
+    if isinstance(error, UserError):
+        return str(error)
+    return f"{_printable(str(error.filename))} cannot be read or written ({error.strerror}): choose another place."
+
+
+def input_lines(paths: list[Path]) -> list[str]:
+    """Return one line with the SHA-256 of each file; files of the same name are numbered in their order."""
+    seen: Counter[str] = Counter()
+    lines = []
+    for path in dict.fromkeys(paths):
+        seen[path.name] += 1
+        number = f" ({seen[path.name]})" if seen[path.name] > 1 else ""
+        lines.append(f"{_HASH}{path.name}{number}={sha256_of(path)}")
+    return lines
+
+
+def compare(file: Path, lines: list[str]) -> list[str]:
+    """Return the differences between ``lines`` and those that ``file`` recorded, as ``NAME: old -> new``."""
+    try:
+        recorded = _values(read_regular(file).decode("utf-8", errors="replace").splitlines())
+    except FileNotFoundError:
+        return []
+    values = _values(lines)
+    return [
+        _change(name, recorded.get(name), values.get(name))
+        for name in dict.fromkeys([*recorded, *values])
+        if recorded.get(name) != values.get(name)
+    ]
+
+
+def _values(lines: list[str]) -> dict[str, str]:
+    """Split each line at the first ``=`` or, for an option, at the first space."""
+    pairs = (line.partition(" " if line.startswith("--") else "=") for line in lines)
+    return {name: value for name, _, value in pairs}
+
+
+def _change(name: str, old: str | None, new: str | None) -> str:
+    if name.startswith(_HASH) and old and new:
+        return f"the content of {_printable(name.removeprefix(_HASH))}: SHA-256 {_printable(old)[:12]} -> {new[:12]}"
+    empty = "on" if name.startswith("--") else "not set"
+    shown = ("not given" if value is None else _printable(value) or empty for value in (old, new))
+    return f"{_printable(name)}: {' -> '.join(shown)}"
+
+
+def _printable(text: str) -> str:
+    """Cut long values, and escape control characters, which a terminal would obey."""
+    return printable(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+
+
+def is_used(folder: Path) -> bool:
+    """Return True if something in ``folder`` was made from its settings, or a training is running there."""
+    return any(True for pattern in _MADE for _ in folder.glob(pattern)) or _is_training(folder / ".training.lock")
+
+
+def _is_training(lock: Path) -> bool:
+    """Return True if a running training holds the lock of its folder (``checkpoints.training_lock``)."""
+    try:
+        with lock.open("r+b") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return True
+    except OSError:  # it is not there, or the file system has no locks
+        return False
+    return False
+
+
+if __name__ == "__main__":
+    sys.exit(main())

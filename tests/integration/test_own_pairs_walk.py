@@ -1,0 +1,165 @@
+"""A user's weeks with examples/own_pairs.sh: no step presents earlier work as the answer to a changed question."""
+
+import hashlib
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.integration.commands import ENVIRONMENT, ROOT, TIMEOUT, search_path
+
+RECIPE = ROOT / "examples" / "own_pairs.sh"
+SIZES = [("large", "big"), ("tiny", "small"), ("ancient", "old"), ("recent", "new")]
+THINGS = ("car", "house", "café", "book", "dog")
+NAMES = ("Zoë", "José", "O'Neil", "Anna", "Björn")
+ROWS = [
+    (f"{name} said: “I've purchased the {long} {thing}.”", f"{name} bought the {short} {thing}.")
+    for name in NAMES
+    for long, short in SIZES
+    for thing in THINGS
+]
+SMALL = {"EPOCHS": "1", "WIDTH": "8", "GPUS": "0", "COLUMNS": "long,short", "ARCH": "seq2seq_lstm", "TEST": "6"}
+# The outputs differ after each epoch of two updates.
+SMALL |= {"RATE": "0.1", "TRAIN_FLAGS": "--warmup-updates 1"}
+
+
+def write_table(path: Path, rows: list[tuple[str, str]]) -> Path:
+    lines = ["id,long,short", *(f'{number},"{long}","{short}"' for number, (long, short) in enumerate(rows))]
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def recipe(folder: Path, **variables: str) -> subprocess.CompletedProcess:
+    """Run the recipe on ``folder/pairs.csv`` with small settings and ``variables``."""
+    given = {"DATA": str(folder / "pairs.csv"), "RUN": str(folder / "run"), **SMALL, **variables}
+    environment = ENVIRONMENT | {"PATH": search_path()} | given
+    line = ["bash", str(RECIPE)]
+    return subprocess.run(line, env=environment, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT)
+
+
+def succeed(folder: Path, **variables: str) -> str:
+    done = recipe(folder, **variables)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+def refused(folder: Path, **variables: str) -> str:
+    """Return the one sentence of a refusal that changed no file of the run."""
+    before = contents(folder / "run")
+    done = recipe(folder, **variables)
+    assert done.returncode != 0
+    assert done.stderr.startswith("own_pairs: error: ")
+    assert done.stderr.count("\n") == 1
+    assert contents(folder / "run") == before
+    return done.stderr
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.fixture(scope="module")
+def walked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder with a finished run of one epoch, and what the recipe printed."""
+    folder = tmp_path_factory.mktemp("walk")
+    write_table(folder / "pairs.csv", ROWS)
+    return folder, succeed(folder)
+
+
+def test_a_cut_training_is_reported_everywhere(walked: tuple[Path, str]) -> None:
+    """Expected: one epoch cannot end by patience 4, so terminal, report and model folder name twice the epochs."""
+    folder, printed = walked
+    run = folder / "run"
+    advice = "EPOCHS=2 DATA=... bash examples/own_pairs.sh"
+    assert advice in printed
+    assert "to train on: EPOCHS=2 ARCH=seq2seq_lstm COLUMNS=long\\,short DATA=pairs.csv" in printed
+    assert advice in (run / "report" / "report.md").read_text(encoding="utf-8").replace("\\", "")
+    assert advice in (run / "model" / "note.txt").read_text(encoding="utf-8")
+
+
+def test_scores_and_samples_are_those_of_the_raw_text(walked: tuple[Path, str]) -> None:
+    """Expected: a copy of a raw source is scored as the text of the table, curly quotation marks included."""
+    run = walked[0] / "run"
+    targets = (run / "plain-test" / "test.tgt").read_text(encoding="utf-8").splitlines()
+    sources = (run / "plain-test" / "test.src").read_text(encoding="utf-8").splitlines()
+    assert set(zip(sources, targets, strict=True)) <= set(ROWS)
+    assert len(targets) == 6
+    scored = json.loads((run / "test.json").read_text(encoding="utf-8"))["data"]["files"]
+    raw = hashlib.sha256((run / "text" / "test.raw.tgt").read_bytes()).hexdigest()
+    assert [entry["sha256"] for entry in scored["references"]] == [raw]
+    assert sources[0] in (run / "test.samples.txt").read_text(encoding="utf-8")
+
+
+def test_changed_inputs_and_settings_are_refused(walked: tuple[Path, str]) -> None:
+    folder = walked[0]
+    old = hashlib.sha256((folder / "pairs.csv").read_bytes()).hexdigest()[:12]
+    write_table(folder / "pairs.csv", [*ROWS, ("A new row.", "New.")])
+    new = hashlib.sha256((folder / "pairs.csv").read_bytes()).hexdigest()[:12]
+    assert f"the content of pairs.csv: SHA-256 {old} -> {new}" in refused(folder)
+    write_table(folder / "pairs.csv", ROWS)
+    assert "COLUMNS: long,short -> short,long" in refused(folder, COLUMNS="short,long")
+    assert "SPLIT_SEED: 1 -> 2; CASE: truecase -> keep" in refused(folder, SPLIT_SEED="2", CASE="keep")
+    assert "TEST: 6 -> 7" in refused(folder, TEST="7")
+    assert "(--seed: 1 -> 2)" in refused(folder, SEED="2")
+    assert "--embed-dim: 8 -> 16; --hidden-size: 8 -> 16" in refused(folder, WIDTH="16")
+    assert "ARCH names bart, which is not here; choose from wean_lstm" in refused(folder, ARCH="seq2seq_lstm bart")
+    assert "EPOCHS must be a whole number of at least 1" in refused(folder, EPOCHS="abc")
+
+
+def test_training_on_leaves_a_new_model_scores_and_report(walked: tuple[Path, str]) -> None:
+    folder = walked[0]
+    before = contents(folder / "run")
+    assert "model of seq2seq_lstm: done before" in succeed(folder)
+    again = contents(folder / "run")
+    assert {name for name in again if again[name] != before.get(name)} <= {
+        name for name in again if name.startswith(("report", "curves", "test.", "tool.err", "trainings"))
+    }
+    leftover = folder / "run" / ".model-killed" / "new.tmp"  # of an export that was killed
+    leftover.mkdir(parents=True)
+    printed = succeed(folder, EPOCHS="2")
+    assert "text: done before" in printed
+    after = contents(folder / "run")
+    for name in ("model/model.safetensors", "seq2seq_lstm/checkpoint_best.pt", "test.json", "report/report.md"):
+        assert after[name] != before[name], name
+    assert not leftover.exists()
+    assert "EPOCHS=4" in (folder / "run" / "model" / "note.txt").read_text(encoding="utf-8")
+    printed = succeed(folder, EPOCHS="2", ARCH="wean_lstm seq2seq_lstm")
+    for part in ("text", "binary data", "training seq2seq_lstm", "decoding test with seq2seq_lstm"):
+        assert f"{part}: done before" in printed
+    scores = json.loads((folder / "run" / "test.json").read_text(encoding="utf-8"))["systems"]
+    assert {"seq2seq_lstm", "wean_lstm"} <= set(scores)
+    models = contents(folder / "run")
+    assert models["model-seq2seq_lstm/model.safetensors"] == after["model/model.safetensors"]
+    assert models["model/model.safetensors"] != after["model/model.safetensors"]
+
+
+def test_seeds_of_a_slurm_array_share_one_split_and_are_scored_together(tmp_path: Path) -> None:
+    """The script runs with an empty environment, from another folder; names with quotes and spaces stay names."""
+    folder, elsewhere = tmp_path / "it's $(touch x) a", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    write_table(folder / "pairs.csv", ROWS)
+    script = folder / "array.sbatch"
+    assert "2 trainings" in succeed(folder, SEEDS="1 2", SBATCH=str(script), DATA="pairs.csv")
+    lines = script.read_text(encoding="utf-8").splitlines()
+    assert {"#SBATCH --time=24:00:00", "#SBATCH --cpus-per-task=4", "#SBATCH --array=0-1"} <= set(lines)
+    assert "touch" not in "".join(line for line in lines if line.startswith("#SBATCH"))
+    for task in ("0", "1"):
+        line = ["env", "-i", f"SLURM_ARRAY_TASK_ID={task}", "bash", str(script)]
+        done = subprocess.run(line, cwd=elsewhere, capture_output=True, text=True, timeout=TIMEOUT)
+        log = (folder / "run" / "jobs" / f"{task}.log").read_text(encoding="utf-8")
+        assert (done.returncode, done.stdout + done.stderr) == (0, ""), log
+        assert "writing" not in log, "text and dictionary were made before the array ran"
+        assert "error" not in log
+    printed = succeed(folder, SEEDS="1 2", DATA="pairs.csv")
+    assert "training seq2seq_lstm (fairseq-train" not in printed
+    run = folder / "run"
+    assert {(run / f"seed{seed}" / "text").resolve() for seed in (1, 2)} == {run / "text"}
+    together = json.loads((run / "test.json").read_text(encoding="utf-8"))["systems"]["seq2seq_lstm"]["bleu"]
+    assert together["deviation"] >= 0
+    assert "±" in (run / "report" / "report.md").read_text(encoding="utf-8")
+    assert (run / "seed1" / "model" / "model.safetensors").is_file()
+    assert [path for path in tmp_path.rglob("x") if path.is_file()] == []

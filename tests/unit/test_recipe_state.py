@@ -1,0 +1,203 @@
+"""Variables and state files of the recipes: what is refused, in which words, and that no file is evaluated or lost."""
+
+import hashlib
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LIB = ROOT / "examples" / "lib"
+SOURCE = f'set -euo pipefail; source "{LIB}/recipe.sh"; '
+
+
+def bash(folder: Path, script: str, *, limit: int | None = None, **variables: str) -> subprocess.CompletedProcess:
+    """Run lines of a recipe; ``limit`` is the size in bytes that files may have."""
+    environment = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "RECIPE": "recipe"}
+    environment |= {"GPUS": "0", "RUN": str(folder / "run"), **variables}
+
+    def restrict() -> None:
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    line = ["bash", "-c", SOURCE + script]
+    return subprocess.run(
+        line, env=environment, cwd=folder, capture_output=True, text=True, timeout=60, preexec_fn=restrict
+    )
+
+
+def sentence(done: subprocess.CompletedProcess) -> str:
+    """Return the one sentence of a refusal."""
+    assert done.returncode != 0
+    assert done.stderr.startswith("recipe: error: "), done.stderr
+    assert done.stderr.count("\n") == 1
+    return done.stderr.removeprefix("recipe: error: ").rstrip("\n")
+
+
+# --- variables --------------------------------------------------------------------------------------------------------
+
+WHOLE = "must be a whole number of at least"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("EPOCHS", "abc", f"EPOCHS {WHOLE} 1 and at most 999999999, but is abc."),
+        ("EPOCHS", "0", f"EPOCHS {WHOLE} 1"),
+        ("EPOCHS", "08", f"EPOCHS {WHOLE} 1"),
+        ("EPOCHS", "3.5", f"EPOCHS {WHOLE} 1"),
+        ("EPOCHS", "-3", f"EPOCHS {WHOLE} 1"),
+        ("EPOCHS", "a[$(touch touched)]", f"EPOCHS {WHOLE} 1"),
+        ("JOBS", "two", f"JOBS {WHOLE} 1"),
+        ("GPUS", "x", f"GPUS {WHOLE} 0"),
+        ("GPUS", "a[$(touch touched)]", f"GPUS {WHOLE} 0"),
+        ("SEED", "one", f"SEED {WHOLE} 0"),
+        ("SEEDS", "1,2", f"SEEDS {WHOLE} 0"),
+        ("SEEDS", "1 2 1", "SEEDS names 1 twice"),
+        ("BPE", "many", f"BPE {WHOLE} 0"),
+        ("WIDTH", "wide", f"WIDTH {WHOLE} 1"),
+        ("LIMIT", "1e3", f"LIMIT {WHOLE} 0"),
+        ("PATIENCE", "0", f"PATIENCE {WHOLE} 1"),
+        ("OMP_NUM_THREADS", "all", f"OMP_NUM_THREADS {WHOLE} 1"),
+        ("RATE", "fast", "RATE must be a learning rate above 0, such as 0.001, but is fast."),
+        ("RATE", "0", "RATE must be a learning rate above 0"),
+        ("RATE", "0.000", "RATE must be a learning rate above 0"),
+        ("RATES", "0.1 quick", "RATES must be a learning rate above 0, such as 0.001, but is quick."),
+        ("RATES_wean_lstm", "x", "RATES_wean_lstm must be a learning rate above 0"),
+        ("DROPOUT", "1", "DROPOUT must be a number of at least 0 and below 1"),
+        ("SMOKE", "yes", "SMOKE must be 0 or 1, but is yes."),
+        ("DATA", "two\nlines", "DATA has a line break in its value"),
+        ("RUN", "two\nlines", "RUN has a line break in its value"),
+        ("SBATCH", "two\nlines", "SBATCH has a line break in its value"),
+        ("SBATCH", "/nowhere/array", "SBATCH must be a file in a folder that exists, but is /nowhere/array."),
+        ("JOB", "1 a;b", "JOB is set by this recipe for its own processes"),
+    ],
+)
+def test_wrong_values_are_one_sentence_before_anything_is_written(tmp_path, name, value, message):
+    assert sentence(bash(tmp_path, ":", **{name: value})).startswith(message)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("RATE", "5e-4,5e-4,1e-4"), ("RATE", ".1"), ("RATE", "2"), ("RATES", "own 0.1"), ("DROPOUTS", "own 0 .5 0.25")]
+    + [("SEEDS", " 3  1 "), ("EPOCHS", ""), ("LIMIT", "0"), ("EPOCHS", "100")],
+)
+def test_right_values_are_taken(tmp_path, name, value):
+    done = bash(tmp_path, ":", **{name: value})
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_files_of_a_variable_may_begin_with_a_dash_and_hold_spaces(tmp_path):
+    """Expected by hand: a file of that name is one file, else spaces separate files."""
+    script = "files_of TEXTS; printf '<%s>' \"${files[@]}\""
+    (tmp_path / "one file").touch()
+    found = [bash(tmp_path, script, TEXTS=value).stdout for value in ("one file", "-a -b", "a -b")]
+    assert found == ["<one file>", "<./-a><./-b>", "<a><./-b>"]
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+REMEMBER = 'need_files hint "$INPUT"; remember "WIDTH=$WIDTH"'
+
+
+def test_changed_settings_and_inputs_are_named_with_old_and_new_value(tmp_path):
+    (tmp_path / "in put.csv").write_text("a\n")
+    old, new = (hashlib.sha256(text).hexdigest()[:12] for text in (b"a\n", b"b\n"))
+    given = {"INPUT": "in put.csv", "WIDTH": "8"}
+    assert bash(tmp_path, REMEMBER, **given).returncode == 0
+    (tmp_path / "run" / "text").mkdir()
+    (tmp_path / "run" / "text" / "manifest.json").touch()
+    assert bash(tmp_path, REMEMBER, **given).returncode == 0
+    recorded = (tmp_path / "run" / "settings").read_bytes()
+    (tmp_path / "in put.csv").write_text("b\n")
+    changes = f"WIDTH: 8 -> 16; the content of in put.csv: SHA-256 {old} -> {new}; LIMIT: not given -> 5"
+    said = sentence(bash(tmp_path, REMEMBER, INPUT="in put.csv", WIDTH="16", LIMIT="5"))
+    assert set(said.partition("(")[2].partition(")")[0].split("; ")) == set(changes.split("; "))
+    assert (tmp_path / "run" / "settings").read_bytes() == recorded
+
+
+def test_settings_from_which_nothing_was_made_are_replaced(tmp_path):
+    (tmp_path / "in").touch()
+    for width in ("8", "16"):
+        assert bash(tmp_path, REMEMBER, INPUT="in", WIDTH=width).returncode == 0
+    assert "WIDTH=16\n" in (tmp_path / "run" / "settings").read_text()
+
+
+def test_control_characters_of_a_settings_file_do_not_reach_the_terminal(tmp_path):
+    (tmp_path / "in").touch()
+    (tmp_path / "run" / "text").mkdir(parents=True)
+    (tmp_path / "run" / "text" / "manifest.json").touch()
+    (tmp_path / "run" / "settings").write_bytes(b"SEED=1\nWIDTH=\x1b]0;title\x07\xff\n")
+    said = sentence(bash(tmp_path, REMEMBER, INPUT="in", WIDTH="8"))
+    assert "WIDTH: \\x1b]0;title\\x07" in said
+    assert said.isprintable()
+
+
+# --- other state files ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "epochs"),
+    [(b"20\n", "20"), (b"20", "20"), (b"", "0"), (b"a[$(touch touched)]\n", "0"), (b"-3\n", "0"), (b"08\n", "0")]
+    + [(b"9" * 30, "0"), (b"\xff\x00\n", "0"), (b"EPOCHS\n", "0"), (b"20 30\n", "0"), (b"0x10\n", "0")],
+)
+def test_trained_epochs_are_a_number_or_none(tmp_path, content, epochs):
+    """A file that a full disk left empty, or that somebody wrote, does not count as a finished training."""
+    (tmp_path / "run" / "wean").mkdir(parents=True)
+    (tmp_path / "run" / "wean" / ".trained").write_bytes(content)
+    done = bash(tmp_path, "if (($(trained_epochs wean) >= 0)); then trained_epochs wean; fi")
+    assert (done.returncode, done.stdout) == (0, epochs)
+    assert not (tmp_path / "touched").exists()
+
+
+def test_a_state_file_that_cannot_be_written_stays_as_it_was(tmp_path):
+    """Expected: with files limited to 1 kB the new content fails, the old one stays, and no partial file is left."""
+    (tmp_path / "state").write_text("old\n")
+    done = bash(tmp_path, "trap '' XFSZ; head -c 5000 /dev/zero | write_state state", limit=1000)
+    assert "state cannot be written: make room" in done.stderr
+    assert (tmp_path / "state").read_text() == "old\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
+
+
+def test_settings_that_cannot_be_written_do_not_lock_the_run(tmp_path):
+    (tmp_path / "in").touch()
+    done = bash(tmp_path, f"trap '' XFSZ; {REMEMBER}", INPUT="in", WIDTH="8" * 9, limit=20)
+    assert "cannot be read or written (File too large)" in sentence(done)
+    assert bash(tmp_path, REMEMBER, INPUT="in", WIDTH="8").returncode == 0
+    assert "WIDTH=8\n" in (tmp_path / "run" / "settings").read_text()
+
+
+# --- the model folder -------------------------------------------------------------------------------------------------
+
+EXPORT = """
+tool() { shift 4; }
+wean-export() { [[ -z ${BROKEN:-} ]] || { echo "wean-export: error: broken" && return 2; }
+  mkdir -p "$7" && cp "$1" "$7/config.json" && (cd "$7" && sha256sum config.json >checksums.sha256); }
+export_model wean "$RUN/model"
+"""
+
+
+def test_the_model_folder_follows_its_checkpoint_and_survives_a_failed_export(tmp_path):
+    checkpoint, model = tmp_path / "run" / "wean" / "checkpoint_best.pt", tmp_path / "run" / "model"
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.write_text("first")
+    (tmp_path / "run" / ".model-killed").mkdir()
+    assert "writing" in bash(tmp_path, EXPORT).stdout
+    assert not (tmp_path / "run" / ".model-killed").exists()
+    assert "done before" in bash(tmp_path, EXPORT).stdout
+    checkpoint.write_text("second")
+    assert "broken" in sentence(bash(tmp_path, EXPORT, BROKEN="1"))
+    assert (model / "config.json").read_text() == "first"
+    (model / "mine.txt").write_text("a user's file")
+    assert "has files that are not of its model (mine.txt)" in sentence(bash(tmp_path, EXPORT))
+    assert (model / "mine.txt").read_text() == "a user's file"
+    (model / "mine.txt").unlink()
+    assert "writing" in bash(tmp_path, EXPORT).stdout
+    assert (model / "config.json").read_text() == "second"
+    (model / "config.json").write_text("damaged")
+    assert "writing" in bash(tmp_path, EXPORT).stdout
+    assert (model / "config.json").read_text() == "second"

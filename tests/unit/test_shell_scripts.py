@@ -1,0 +1,114 @@
+"""Shell scripts never evaluate text that they read from a file: a search for the places where bash would run it.
+
+In arithmetic, in an array subscript and in ``${!name}`` bash evaluates the value of a variable, and ``a[$(command)]``
+there runs the command. A variable counts as read from a file if it is assigned by ``read``, ``mapfile`` or a
+substitution that reads files, or from such a variable. Only ``whole_number`` and ``wc`` return text that is safe
+everywhere.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = sorted([ROOT / ".ci" / "run", *ROOT.glob("scripts/*.sh"), *ROOT.glob("examples/**/*.sh")])
+
+READS = r"\$\((?:<|(?:cat|head|tail|sed|awk|grep|cut|tr|jq|python|sort|tool)\b)"
+OWN_FOLDER = r"\(dirname \"\$\{BASH_SOURCE\[0\]\}\"\)"
+NEVER = {
+    "eval": r"(?<![-\w])eval\b(?!-)",
+    "let": r"(?:^|[;&|]\s*)let\s",
+    "a name reference": r"\b(?:declare|local|typeset)\s+-\w*n\b",
+    "-v on an array": r"-v\s+\"?\w+\[",
+    "source of a computed file": rf"(?:^|[;&|]\s*)(?:source|\.)\s+(?!\"?\$(?:LIB|{OWN_FOLDER})/)",
+}
+
+
+def statements(text: str) -> list[str]:
+    """Return the lines of a script without comments, with continued lines joined."""
+    joined = re.sub(r"\\\n\s*", " ", text)
+    return [re.sub(r"(^|\s)#\s.*$", "", line) for line in joined.splitlines() if not line.lstrip().startswith("#")]
+
+
+def names_read(lines: list[str]) -> set[str]:
+    """Return the variables with text that was read from a file."""
+    found: set[str] = set()
+    while True:
+        size = len(found)
+        for line in lines:
+            read = re.search(r"\b(?:read|mapfile)\b((?:\s+-\w+(?:\s+'[^']*')?|\s+\w+)+)(.*)", line)
+            if read and "<<<" not in read[2]:
+                found |= set(re.findall(r"(?<![-\w])[a-z_]\w*", read[1]))
+            for name, value in re.findall(r"\b(\w+)\+?=(\"?\$[({].*|\"?\$\w+.*)", line):
+                carried = set(re.findall(r"\$\{?(\w+)", re.sub(r"\$\(.*", "", value))) & found
+                if (re.match(rf"\"?{READS}", value) or carried) and "whole_number" not in value:
+                    found.add(name)
+        if len(found) == size:
+            return found
+
+
+def evaluated(line: str) -> list[str]:
+    """Return the parts of a line whose variables bash evaluates; the number of elements of an array is none."""
+    line = re.sub(r"\$\{#[^}]*\}", "0", line)
+    parts = re.findall(r"\(\((.*?)\)\)", line)
+    parts += re.findall(r"\[\[(.*?-(?:eq|ne|lt|le|gt|ge)\s.*?)\]\]", line)
+    parts += re.findall(r"\w\[([^\]]+)\]", re.sub(r"\[\[.*?\]\]", "", line))
+    parts += re.findall(r"\$\{!(\w+)", line)
+    parts += re.findall(r"\$\{\w+:([^-=?+}][^}]*)\}", line)
+    parts += re.findall(r"printf -v (\S+)", line)
+    return parts
+
+
+def offences(text: str) -> list[str]:
+    """Return the lines that evaluate text from a file, or use what no script needs."""
+    lines = statements(text)
+    names = names_read(lines)
+    found = [f"{what}: {line.strip()}" for line in lines for what, pattern in NEVER.items() if re.search(pattern, line)]
+    for line in lines:
+        for part in evaluated(line):
+            if re.search(READS, part) or set(re.findall(r"[A-Za-z_]\w*", part)) & names:
+                found.append(f"text from a file is evaluated: {line.strip()}")
+    return found
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_scripts_evaluate_no_text_from_files(path: Path) -> None:
+    assert offences(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        'done=$(<"$folder/.trained")\nif ((${done:-$EPOCHS} >= EPOCHS)); then :; fi',
+        'epochs=$(cat "$file")\n[[ $epochs -ge 3 ]]',
+        '(($(<"$file") > 3))',
+        'echo "$(($(head -n 1 "$file") + 1))"',
+        'IFS= read -r number <"$file"\necho "${list[number]}"',
+        'while read -r name value; do\n  echo "${!name}"\ndone <"$RUN/settings"',
+        'mapfile -t lines <"$file"\nfirst=$lines\nprintf -v "$first" x',
+        'length=$(awk \'{ print $1 }\' "$file")\necho "${text:length}"',
+        'eval "$(<settings)"',
+        'source "$RUN/settings"',
+        '. "$RUN/settings"',
+        "[[ -v options[$system] ]]",
+        "local -n target=$name",
+        "let n+=1",
+    ],
+)
+def test_planted_places_are_found(script: str) -> None:
+    assert offences(script)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        'pairs=$(wc -l <"$file")\n((pairs < 5000))',
+        'IFS= read -r epochs <"$file"\nepochs=$(whole_number "$epochs")\n[[ $epochs == 3 ]]',
+        'source "$LIB/training.sh"',
+        'read -r limit width <<<"5000 64"\n((limit > 3))',
+        'recorded=$(<"$file")\n[[ $recorded == "$asked" ]]',
+    ],
+)
+def test_safe_uses_are_not_reported(script: str) -> None:
+    assert offences(script) == []
