@@ -1,6 +1,5 @@
 """Run ``fairseq-preprocess`` over a finished output directory."""
 
-import fcntl
 import json
 import os
 import subprocess
@@ -33,13 +32,12 @@ def binarise(text: Path, folder: Path, sizes: dict[str, int], *, workers: int = 
     made_from = {"text_manifest_sha256": sha256_of(text / MANIFEST), **sizes}
     if folder.exists() and not _may_replace(folder, made_from, overwrite):
         return False
-    part = partial_folder(folder)
+    # fairseq-preprocess makes the folder, so nothing locks it: its name is not one that other writers remove.
+    part = partial_folder(folder).with_suffix(".binary")
     remove(part)
-    part.mkdir(parents=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
     line = [sys.executable, "-m", "fairseq_cli.preprocess", *_arguments(text, part, sizes), f"--workers={workers}"]
-    lock = os.open(part, os.O_RDONLY)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # other writers in this folder remove partial folders that nobody locks
         done = subprocess.run(line, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode:
             last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
@@ -49,7 +47,6 @@ def binarise(text: Path, folder: Path, sizes: dict[str, int], *, workers: int = 
         os.replace(part, folder)
     finally:
         remove(part)
-        os.close(lock)
     return True
 
 
