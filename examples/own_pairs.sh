@@ -36,11 +36,14 @@ paraphrase_transformer copy_transformer granularity_transformer granularity_tran
 granularity_transformer_release granularity_transformer_resonance granularity_transformer_scope"
 [[ -z $unwanted ]] || die "SYSTEMS is not a setting of own_pairs: give ARCH, one or several, and BASELINE."
 need_each BASELINE "$BASELINE" "${archs//$'\n'/ }"
-[[ $BASELINE != *' '* ]] || die "BASELINE is one arch, but is $BASELINE: name the others in ARCH."
 need_each ARCH "$ARCH" "${archs//$'\n'/ }"
 need_each CASE "$CASE" "truecase lowercase keep"
 need_each UNIT "$UNIT" "joiner moses words characters jieba"
 need_each HEADER "$HEADER" "yes no"
+for name in BASELINE CASE UNIT HEADER; do
+  [[ ${!name} != *' '* ]] || die "$name takes one value, but is ${!name}: choose one of them."
+done
+[[ $UNIT != characters ]] || ((BPE == 0)) || die "BPE splits words, and UNIT=characters has none: leave BPE out."
 # Terminals export COLUMNS=80, and locales LANGUAGE=en_US:en.
 [[ ! $COLUMNS =~ ^[0-9]*$ ]] || COLUMNS=''
 [[ -z $COLUMNS || $COLUMNS == *,* ]] || die "COLUMNS must name two columns or more, such as a,b, but is $COLUMNS."

@@ -121,19 +121,19 @@ def open_all(options: Namespace, preparation: Preparation) -> dict[str, Pairs]:
 def write_held_out(preparation: Preparation, split: str, items: Iterable[Texts], references: int) -> None:
     """Write valid or test: tokens, and the raw text beside them.
 
-    A line without a further reference has the first one again, which changes neither BLEU nor the best of several.
+    The line of a further reference that a pair does not have is empty, and wean-evaluate leaves it out.
     """
     options = preparation.options
-    raw = Cleaner("none" if options.unicode == "none" else "NFC")
-    repeated = 0
+    raw = Cleaner("none" if options.unicode == "none" else "NFC", joiners=True)
+    missing = 0
     endings = ["raw.src", "raw.tgt", *(f"raw.tgt.{number}" for number in range(1, references))]
     with preparation.split(split, beside=endings) as writer:
         for source, target, *others in writer.until_full(items):
             lines = [raw.clean(text) for text in (source, target, *others)]
-            if writer.add(source, target, beside=[line or lines[1] for line in lines], references=others):
-                repeated += lines.count("")
-    if repeated:
-        print(f"own_pairs: {split}: {repeated:,} further references are missing; the first one is there again")
+            if writer.add(source, target, beside=lines, references=others):
+                missing += lines.count("")
+    if missing:
+        print(f"own_pairs: {split}: {missing:,} further references are missing; their lines are empty")
 
 
 def write_sources(options: Namespace, preparation: Preparation) -> None:

@@ -11,6 +11,7 @@ train() {
   shift 2
   rates=RATES_${system//[^[:alnum:]]/_}
   rates=${!rates:-${RATES:-}}
+  check_search
   [[ -n ${only_check:-} ]] || train_side_by_side
   [[ $RECIPE_STAGE != prepare ]] || exit 0
   [[ $system != *_query ]] || set -- --output-layer query_embedding "$@"
@@ -34,6 +35,19 @@ train() {
 
 # check_training SYSTEM ARCH [ARGUMENTS...]: end with one sentence if `train` would refuse the options; writes nothing.
 check_training() { only_check=yes train "$@"; }
+
+# check_search: end with one sentence if SEARCH_FLAGS has an option that fairseq-generate does not know, which would show
+# only after the first training.
+check_search() {
+  local flags said
+  [[ -n ${SEARCH_FLAGS:-} && -z ${JOB:-}${search_is_checked:-} ]] || return 0
+  read -ra flags <<<"$SEARCH_FLAGS"
+  said=$(
+    python -c 'from fairseq import options; options.parse_args_and_arch(options.get_generation_parser())' \
+      "$(binary_data)" --user-dir "$ROOT/wean_fairseq" --task "$task" --path none "${flags[@]}" 2>&1
+  ) || die "SEARCH_FLAGS must be options of fairseq-generate ($SEARCH_FLAGS): ${said##*error: }."
+  search_is_checked=yes
+}
 
 # train_once NAME ARCH [ARGUMENTS...]: one training in $RUN/NAME.
 train_once() {

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-DELIMITERS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars", "|||": "|||"}
-OPEN_MARK, LONE_MARK, EMPTY = "a quotation mark stays open", "a quotation mark closes nothing", "empty line"
-_SEPARATOR_LINE = re.compile(r'"?sep=(\|\|\||[\t,;|])"?')  # which Excel writes and reads
+DELIMITERS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars", "|||": "|||", "^": "carets"}
+DELIMITERS |= {"~": "tildes", "\x01": "the characters \\x01 of Hive"}
+OPEN_MARK, LONE_MARK = "a quotation mark stays open", "a quotation mark closes nothing"
+_SEPARATOR_LINE = re.compile(r'"?sep=(\|\|\||\t|[^\w\s"\\])"?', re.IGNORECASE)  # which Excel writes and reads
 _MOST_LINES, _MOST_CHARACTERS = 1000, 1 << 26  # of one row: a mark that stays open ends here
 # While ``csv`` reads, an escaped character is moved by this number to a lone surrogate, which no UTF-8 text has.
 _HIDDEN = 0xDC00
@@ -49,7 +50,7 @@ class Dialect:
         """In words, such as ``commas between cells, quoted by ", backslash escapes``."""
         quoted = f"cells quoted by {self.quote} where needed" if self.quote else "quotation marks are text"
         escapes = ", backslash escapes" if self.escapes else ""
-        return f"{DELIMITERS[self.delimiter]} between cells, {quoted}{escapes}"
+        return f"{DELIMITERS.get(self.delimiter, self.delimiter)} between cells, {quoted}{escapes}"
 
 
 class Row(NamedTuple):
@@ -241,15 +242,20 @@ def _swallows_rows(lines: Sequence[str], dialect: Dialect) -> bool:
     """Whether the lines of one row look like rows themselves, so that a quotation mark must have stayed open.
 
     A sentence over several lines may contain delimiters too. Other than between cells, a comma or a semicolon in a
-    sentence is followed by a space. Either the first or the last line of a good row has its real delimiters.
+    sentence is followed by a space or the end of the line. Either the first or the last line of a good row has its real
+    delimiters. Where one of these lines has another quoted cell, the marks are those of a writer that quotes cells.
     """
     if not dialect.width:
+        return False
+    is_tab = dialect.delimiter == "\t"
+    between = dialect.quote + dialect.delimiter + " " * dialect.spaced + dialect.quote
+    if not is_tab and (between in lines[0] or between in lines[-1]):
         return False
     likely = 0
     for line in lines:
         number = line.count(dialect.delimiter)
         if not dialect.spaced:
-            number -= line.count(dialect.delimiter + " ")
+            number -= line.count(dialect.delimiter + " ") + (not is_tab and line.endswith(dialect.delimiter))
         likely += number == dialect.width - 1
     return likely >= 2 and 2 * likely > len(lines)
 
@@ -257,9 +263,9 @@ def _swallows_rows(lines: Sequence[str], dialect: Dialect) -> bool:
 def choose_dialect(sample: Sequence[str]) -> Dialect | None:
     """Choose delimiter, quotation marks and width by the first lines of a file; ``None`` if there is no delimiter.
 
-    The delimiter wins with which most lines belong to rows of the same width. Of equals, the one wins that is followed
-    by a space more rarely, because punctuation is. A tab, or "|||", that occurs equally often on every line wins over
-    all others.
+    The delimiter wins with which most lines belong to rows of the same width. Of equals, the one wins that is more
+    rarely followed by a space, as punctuation is, or between two digits, as in decimals. A tab, or "|||", that occurs
+    equally often on every line wins over all others.
     """
     skip = 0
     delimiters = [delimiter for delimiter in DELIMITERS if any(delimiter in line for line in sample)]
@@ -277,7 +283,8 @@ def choose_dialect(sample: Sequence[str]) -> Dialect | None:
         spaces = sum(line.count(delimiter + " ") for line in lines)
         dialect = Dialect(delimiter, spaced=delimiter != "\t" and 10 * spaces > 9 * number, skip=skip)
         dialect, share = _choose_quotes(sample, dialect)
-        tight = 1.0 if delimiter == "\t" else 1 - spaces / max(number, 1)
+        decimals = sum(len(re.findall(rf"\d{re.escape(delimiter)}(?=\d)", line)) for line in lines)
+        tight = 1.0 if delimiter == "\t" else 1 - (spaces + decimals) / max(number, 1)
         if dialect.width > 1 and (best is None or (share, tight) > best[:2]):
             best = (share, tight, dialect)
     return best[2] if best else None
@@ -314,12 +321,12 @@ def prefer(found: Sequence[tuple[Dialect, Evidence]]) -> tuple[Dialect, Evidence
 
     Marks enclose cells if there are cells between marks and hardly a mark that encloses none, or if more cells need
     their marks than there are such marks. Single quotation marks are apostrophes unless nearly every cell is between
-    them.
+    them. Backslashes at the ends of lines are text if the lines are good rows by themselves.
     """
     plain = [(dialect, evidence) for dialect, evidence in found if not dialect.quote]
     unescaped = plain[0][1]
     is_escaped = unescaped.marks and not unescaped.other_escapes  # all backslashes may be escapes
-    best = min(plain, key=lambda item: (item[1].bad, item[0].escapes != is_escaped))
+    best = min(plain, key=lambda item: (item[1].bad, -item[1].rows, item[0].escapes != is_escaped))
     quoting = [
         (dialect, evidence)
         for dialect, evidence in found

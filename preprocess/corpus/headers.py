@@ -10,6 +10,7 @@ _NUMBER = re.compile(r"[-+]?[\d\s.,:/%-]*\d[\d\s.,:/%TZ-]*")  # dates and times 
 _SENTENCE_END = re.compile(r"""[.?!…。？！]["'”’»)]*$""")
 _WORD = re.compile(r"[^\W\d_]+")
 _FEW_WORDS = 6
+_LISTED = 30  # columns in a message
 # Words in the names of columns, here and in published data sets.
 _NAMES = frozenset(
     "after answer article before clean complex corrected correct document english error formal french german "
@@ -100,7 +101,7 @@ def find_columns(names: Mapping[Key, str], wanted: Sequence[str], where: str, ad
     keys = list(names)
     found: list[Key] = []
     for name in wanted:
-        same = [key for key in keys if names[key] == name]
+        same = [key for key in keys if names[key] in (name, one_spaced(name))]
         if len(same) > 1:
             raise InputError(f"{where} has {len(same)} columns named {name}: give numbers. {listing(names, advice)}")
         if not same and name.isdecimal() and 1 <= int(name) <= len(keys):
@@ -116,9 +117,16 @@ def find_columns(names: Mapping[Key, str], wanted: Sequence[str], where: str, ad
     return found
 
 
+def one_spaced(name: str) -> str:
+    """A name with single spaces instead of all white space, such as line breaks and no-break spaces in a header."""
+    return " ".join(name.split())
+
+
 def listing(names: Mapping[Key, str], advice: str) -> str:
     """The columns with their numbers, and advice."""
-    shown = ", ".join(f"{number} {name[:40]}".rstrip() for number, name in enumerate(names.values(), start=1))
+    first = list(names.values())[:_LISTED]
+    shown = ", ".join(f"{number} {name[:40]}".rstrip() for number, name in enumerate(first, start=1))
+    shown += f", ... ({len(names)} in all)" if len(names) > len(first) else ""
     if not any(names.values()):
         shown = f"{len(names)} without names"
     return f"Its columns are: {shown}. {advice}"

@@ -215,16 +215,20 @@ class Split:
                 os.fsync(file.fileno())
             file.close()
 
-    def write(self, *lines: str) -> None:
+    def write(self, *lines: str, beside: Sequence[str] = ()) -> None:
         """Write one line to every side.
 
+        Args:
+            lines: of text.
+            beside: lines of the files beside the text, which may be empty.
+
         Raises:
-            ValueError: if a line is empty or some reader would take it for two.
+            ValueError: if a line of text is empty or some reader would take a line for two.
         """
-        for line in lines:
+        for line in (*lines, *filter(None, beside)):
             if not line or not (line.isprintable() or _LINE_BREAKS.isdisjoint(line)):
                 raise ValueError(f"{line!r} is not one line of text.")
-        for file, line in zip(self._files, lines, strict=True):
+        for file, line in zip(self._files, (*lines, *beside), strict=True):
             file.write(line + "\n")
         self.kept += 1
 

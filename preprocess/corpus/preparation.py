@@ -248,7 +248,7 @@ class PairWriter:
         elif preparation.leaks.leaks(self.split.name, clean[0], clean[1:]):
             self.split.drop("leak")
             return False
-        self.split.write(*tokens, *beside)
+        self.split.write(*tokens, beside=beside)
         return True
 
     def add_all(self, pairs: Iterable[Sequence[str]]) -> None:

@@ -59,7 +59,7 @@ class _Delimited(Source):
                 break
         if any(line.lstrip().lower().startswith(_SQL) for line in sample[:50]):
             raise InputError(f"{path} is an SQL dump: export the table as CSV or tab-separated text.")
-        if sample and sample[0].lstrip().lower().startswith(("<!doctype", "<html", "<table", "<?xml")):
+        if sample and sample[0].lstrip().lower().startswith(_MARKUP):
             raise InputError(f"{path} is HTML or XML: export the table as CSV or tab-separated text.")
         dialect = choose_dialect(sample)
         if not any(line.strip() for line in sample):
@@ -126,7 +126,7 @@ class _Json(Source):
         self.file = JsonFile(path, replace_bad=preparation.replace_bad)
         self.kind = self.file.layout
         beginning = list(islice(self.file.values(), 2))
-        self.wrapped = len(beginning) == 1 and rows_of_object(beginning[0].value) is not None
+        self.wrapped = len(beginning) == 1 and rows_of_object(beginning[0].value, path) is not None
         if self.wrapped:
             self.kind = "one JSON object with all rows in it"
 
@@ -135,7 +135,8 @@ class _Json(Source):
         counts = self.preparation.cleaner.counts if count else None
         for value in self.file.values(counts):
             if self.wrapped:
-                yield from (Value(number, row) for number, row in enumerate(rows_of_object(value.value) or (), start=1))
+                rows = rows_of_object(value.value, self.path) or ()
+                yield from (Value(number, row) for number, row in enumerate(rows, start=1))
             elif value.problem or isinstance(value.value, (dict, list)):
                 yield value
             else:
@@ -190,22 +191,33 @@ def open_source(preparation: Preparation, path: Path) -> Source:
     return (_Json if looks_like_json(text) else _Delimited)(preparation, path)
 
 
-def rows_of_object(value: Any) -> Sequence[Any] | None:
+def rows_of_object(value: Any, path: Path) -> Sequence[Any] | None:
     """The rows of an object that has all of them: in a list, as one list for each column, or by row numbers.
 
-    ``{"data": [{...}, ...]}``, ``{"source": [...], "target": [...]}``, and ``{"source": {"0": ...}, ...}`` of pandas.
+    ``{"data": [{...}, ...]}``, ``{"source": [...], "target": [...]}``, and of pandas ``{"source": {"0": ...}, ...}``,
+    ``{"0": {"source": ..., ...}, ...}`` and ``{"columns": [...], "data": [[...], ...]}``.
+
+    Raises:
+        InputError: if the rows are in several lists, such as one for each split.
     """
     if not isinstance(value, dict):
         return None
+    names, cells = value.get("columns"), value.get("data")
+    if isinstance(names, list) and isinstance(cells, list) and all(isinstance(row, list) for row in cells):
+        return [names, *cells]
+    if len(value) > 1 and all(name.isdecimal() and isinstance(row, dict) for name, row in value.items()):
+        return list(value.values())
     columns = {
         name: list(part.values()) if isinstance(part, dict) and all(key.isdecimal() for key in part) else part
         for name, part in value.items()
     }
     lists = {name: part for name, part in columns.items() if isinstance(part, list) and len(part) > 1}
-    tables = [part for part in lists.values() if all(isinstance(row, dict) for row in part)]
-    tables.sort(key=len, reverse=True)
-    if tables and (len(tables) == 1 or len(tables[0]) > len(tables[1])):
-        rows = tables[0]
+    tables = {name: part for name, part in lists.items() if all(isinstance(row, dict) for row in part)}
+    if tables:
+        rows = max(tables.values(), key=len)
+        alike = [f"{name} ({len(part):,})" for name, part in tables.items() if part[0].keys() == rows[0].keys()]
+        if len(alike) > 1:
+            raise InputError(f"{path} has several lists of rows ({', '.join(alike)}): write a file for each list.")
         inner = [row.get("row") for row in rows]  # of the viewer of Hugging Face
         return inner if all(isinstance(row, dict) for row in inner) else rows
     sizes = {len(part) for part in lists.values()}

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from corpus.errors import InputError
-from corpus.headers import Key, find_columns, is_header, is_number, listing, mostly, parse_names
+from corpus.headers import Key, find_columns, is_header, is_number, listing, mostly, one_spaced, parse_names
 from corpus.json_values import looks_like_json, paths_of, pick
 from corpus.preparation import Preparation
 from corpus.reading import read_beginning
@@ -266,10 +266,10 @@ class Table(Pairs):
 
     def _read_header(self, rows: list[list[str]], columns: Sequence[str], header: str | None) -> None:
         """Find out whether the first row is a header, as the option says, or by the columns, or by its look."""
-        stripped = [cell.strip() for cell in rows[0]]
+        names = [one_spaced(cell) for cell in rows[0]]
         columns = columns[:2] if self.partly else columns
-        named = bool(columns) and all(name in stripped for name in columns if not name.isdecimal())
-        named = named and any(name in stripped and not name.isdecimal() for name in columns)
+        named = bool(columns) and all(one_spaced(name) in names for name in columns if not name.isdecimal())
+        named = named and any(one_spaced(name) in names and not name.isdecimal() for name in columns)
         found = header == "yes" or (header is None and (named or is_header(rows[0], rows[1:])))
         if header:
             self.remark = f"; header: {header}, as --header says"
@@ -283,7 +283,7 @@ class Table(Pairs):
     def _name_columns(self, sample: Sequence[Any]) -> dict[Key, str]:
         if self.positional:
             width = max([len(self.header), *(len(row) for row in sample if isinstance(row, list))])
-            names = [name.strip() for name in self.header] + [""] * width
+            names = [one_spaced(name) for name in self.header] + [""] * width
             return dict(enumerate(names[:width]))
         return {path: path for value in sample for path, _ in paths_of(value) if path}
 

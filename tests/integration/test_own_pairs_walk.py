@@ -107,6 +107,9 @@ def test_changed_inputs_and_settings_are_refused(walked: tuple[Path, str]) -> No
     assert "--embed-dim: 8 -> 16; --hidden-size: 8 -> 16" in refused(folder, WIDTH="16")
     assert "ARCH names bart, which is not here; choose from wean_lstm" in refused(folder, ARCH="seq2seq_lstm bart")
     assert "EPOCHS must be a whole number of at least 1" in refused(folder, EPOCHS="abc")
+    assert "CASE takes one value, but is keep truecase" in refused(folder, CASE="keep truecase")
+    assert "UNIT=characters has none: leave BPE out" in refused(folder, UNIT="characters", BPE="9")
+    assert "of fairseq-generate (--bea x): unrecognized arguments: --bea x" in refused(folder, SEARCH_FLAGS="--bea x")
 
 
 def test_training_on_leaves_a_new_model_scores_and_report(walked: tuple[Path, str]) -> None:

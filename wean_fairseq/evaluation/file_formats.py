@@ -78,6 +78,13 @@ FORMATS = (
         ),
     ),
     Format(
+        "columns with semicolons between them",
+        re.compile(r"(?!.*&#?\w+;)[^;]*[^\s;];(?=[\w\x22“])[^;]*$"),
+        _columns_remedy(
+            ";", "cut -d ';' -f{column} {file}. Where cells have quotation marks, use a reader of CSV files instead"
+        ),
+    ),
+    Format(
         "lists or strings as Python prints them",
         re.compile(r"""\s*(?:\[\s*b?(['"]).*\1\s*\]|b(['"]).*\2)\s*$"""),
         _say("write the sentence itself with print(sentence), or print(' '.join(words)), to a plain file"),

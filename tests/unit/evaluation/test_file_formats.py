@@ -38,6 +38,7 @@ def write(path: Path, lines: list[str]) -> Path:
         (pairs(lambda score, text: f"{text}\t{score}"), "columns with tabs"),
         (pairs(lambda score, text: f"{text}\tother\t{score}"), "columns with tabs"),
         (pairs(lambda score, text: f"{score}\t{text}\t-9\tother"), "columns with tabs"),
+        (pairs(lambda score, text: f"{text};other"), "columns with semicolons"),
         (pairs(lambda score, text: f"{text} ||| {score}"), r"columns with '\|\|\|'"),
         (pairs("{} ||| {}".format), r"columns with '\|\|\|'"),
         (pairs(lambda score, text: f"{text}|||other"), r"columns with '\|\|\|'"),
@@ -85,6 +86,7 @@ def test_other_formats_are_named(lines: list[str], name: str, tmp_path: Path) ->
         ["|", "a | b", "x ||||| y", "||", "|||"],  # five bars separate the documents of some corpora
         ["<unk> said", "a < b > c", "<3", "<person> left"],
         ['"quoted"', "'quoted'"],
+        ["rain; it stopped", "wait ;)", "Tom&apos;s dog", "f(x);g(y);h", "x;"],
         ["12", "3.5", "-1"],
     ],
 )

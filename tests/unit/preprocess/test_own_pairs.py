@@ -210,11 +210,8 @@ def test_raw_text_stands_beside_the_tokens_with_all_references(tmp_path: Path, c
     table = write_table(tmp_path / "table", RAW)
     line = ["--data", table, "--columns", "old,new,more,last", "--test", 6, "--valid", 4, "--lowercase"]
     assert prepare(*line, "--output", tmp_path / "out") == 0
-    # Clean text of each row: no character without width, single spaces; a missing reference is the first one again.
-    clean = {
-        f"Don't go {n}!": (f'Stay, "{n}".', f"Please stay {n}.", last or f'Stay, "{n}".')
-        for n, (*_, last) in enumerate(RAW)
-    }
+    # Clean text of each row: no needless character without width, single spaces; an empty line for no reference.
+    clean = {f"Don't go {n}!": (f'Stay, "{n}".', f"Please stay {n}.", last) for n, (*_, last) in enumerate(RAW)}
     for split, size in (("test", 6), ("valid", 4)):
         sources = lines_of(tmp_path / "out", f"{split}.raw.src")
         assert len(sources) == size
@@ -224,6 +221,17 @@ def test_raw_text_stands_beside_the_tokens_with_all_references(tmp_path: Path, c
         assert lines_of(tmp_path / "out", f"{split}.src") == [text.prepare(source) for source in sources]
     assert not list((tmp_path / "out").glob("train.raw*"))
     assert re.search(r"own_pairs: test: \d further references are missing", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("text", ["نمی‌خواهم {}", "क्‍ष {}", "👩‍💻 {}"])
+def test_raw_text_keeps_the_joiners_that_tokens_keep(tmp_path: Path, text: str):
+    """The Unicode Standard, chapter 23.2: a joiner or non-joiner between letters of these scripts changes the text."""
+    table = write_table(tmp_path / "table", [(text.format(n), f"x {n}") for n in range(20)])
+    assert prepare("--data", table, "--test", 5, "--output", tmp_path / "out") == 0
+    raw = lines_of(tmp_path / "out", "test.raw.src")
+    assert set(raw) < {text.format(n) for n in range(20)}
+    restore = Text(read_text_settings(tmp_path / "out"), tmp_path / "out").restore
+    assert [restore(line) for line in lines_of(tmp_path / "out", "test.src")] == raw
 
 
 def test_own_splits_are_taken_whole_and_their_references_kept_from_training(tmp_path: Path):

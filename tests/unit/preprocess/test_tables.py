@@ -79,6 +79,11 @@ FORMULAS = [(rf"{a} \alpha \nu", b) for a, b in PAIRS]
 TABS = [(f"Old Anna {n}; she purchased, a house.", f"Anna {n} bought a house.") for n in range(40)]
 LITERAL = [(f'"Go {n}", he said.', f'He said "go {n}"') for n in range(40)]
 SIMILAR = [(f"{n} x, y", f"{n} z") for n in range(40)]
+PRICES = [(f"It costs {n},5 euros", f"Its price is {n},5") for n in range(40)]
+ADDRESSES = [(f"Anna {n}", f"Street {n},Town\nPostcode,State\nCountry,World") for n in range(40)]
+BREAKS = [(f"First line {n},\nsecond, line.", f"One line {n}.") for n in range(40)]
+ENDS = [(a + " \\", b + "\\") if n == 9 else (a, b) for n, (a, b) in enumerate(PAIRS)]
+COLUMNS, LISTS = list(NAMES), [list(row) for row in MARKED]
 GOOD = {
     "commas": (written(PAIRS), PAIRS),
     "semicolons": (joined(SIMILAR, ";"), SIMILAR),
@@ -94,7 +99,16 @@ GOOD = {
     "single quotation marks": (joined([(f"'{a}'", f"'{b}'") for a, b in QUOTED], ","), QUOTED),
     "a space after the comma": ("source, target\n" + "".join(f'"{a}", "{b}"\n' for a, b in SPACED), SPACED),
     "sep line": ("sep=;\r\n" + joined(SIMILAR, ";", end="\r\n"), SIMILAR),
+    "sep line in capitals": ("SEP=;\r\n" + joined(SIMILAR, ";", end="\r\n"), SIMILAR),
+    "sep line with another delimiter": ("sep=:\n" + joined(QUOTED, ":"), QUOTED),
+    "carets, all quoted": (written(MARKED, delimiter="^", quoting=csv.QUOTE_ALL), MARKED),
+    "tildes": (joined(QUOTED, "~"), QUOTED),
+    "Hive": (joined(QUOTED, "\x01", names=None), QUOTED),
+    "semicolons and decimal commas": (joined(PRICES, ";", names=None), PRICES),
     "line breaks in cells": (written(LONG), LONG),
+    "line breaks after commas": (written(BREAKS), BREAKS),
+    "line breaks and commas without spaces, all quoted": (written(ADDRESSES, quoting=csv.QUOTE_ALL), ADDRESSES),
+    "backslashes at the end of cells": (joined(ENDS, "\t"), ENDS),
     "old Mac line ends": (joined(PAIRS, ",", end="\r"), PAIRS),
     "mixed line ends": (
         "".join(line + ("\n", "\r\n")[n % 2] for n, line in enumerate(joined(PAIRS, ",").splitlines())),
@@ -132,6 +146,9 @@ GOOD = {
         json.dumps({name: {str(n): row[side] for n, row in enumerate(MARKED)} for side, name in enumerate(NAMES)}),
         MARKED,
     ),
+    "JSON of pandas, by rows": (json.dumps(dict(enumerate(objects(MARKED)))), MARKED),
+    "JSON of pandas, split": (json.dumps({"columns": COLUMNS, "index": list(range(40)), "data": LISTS}), MARKED),
+    "JSON of pandas, table": (json.dumps({"schema": {"fields": [{"name": "a"}]}, "data": objects(MARKED)}), MARKED),
     "JSON of the viewer": (
         json.dumps({"features": [{}, {}], "rows": [{"row_idx": 0, "row": row} for row in objects(MARKED)]}),
         MARKED,
@@ -170,6 +187,8 @@ def test_parquet_gives_the_pairs_that_it_has(read: Reader, tmp_path: Path, packe
         (written([(*row, f"R {n}") for n, row in enumerate(PAIRS)], ("a", "b", "c")), "b,a,c", None),
         (json_lines({"s": a, "refs": [b, b + "!"]} for a, b in PAIRS), "s,refs.2", [(a, b + "!") for a, b in PAIRS]),
         (json_lines({"a.b": a, "c": {"d": b}} for a, b in PAIRS), "a.b,c.d", PAIRS),
+        (json_lines({"a  b": a, "c": b} for a, b in PAIRS), "a  b,c", PAIRS),
+        (written(PAIRS, ("the\u00a0source", "the\ntarget ")), "the source,the target", PAIRS),
         (
             json_lines({"a": a, "b": n} for n, (a, _) in enumerate(PAIRS)),
             "a,b",
@@ -287,6 +306,13 @@ REFUSED = {
         "numbers instead of sentences in its column id",
     ),
     "numbers in JSON": (json_lines({"a": n, "b": n} for n in range(9)), {}, "has no columns of text"),
+    "several lists in JSON": (
+        json.dumps({"train": objects(PAIRS), "test": objects(PAIRS[:5])}),
+        {},
+        r"several lists of rows \(train \(40\), test \(5\)\): write a file for each",
+    ),
+    "many columns": (joined([["x"] * 99] * 20, "\t", None), {}, "99 without names"),
+    "many columns in JSON": (json_lines([{"a": ["x"] * 99}] * 20), {}, r"30 a.30, ... \(99 in all\). Name two"),
     "the same text": (written([(a, a) for a, _ in PAIRS]), {}, "the same text on both sides of all 40 pairs"),
     "Python instead of JSON": (
         "".join(f"{row}\n" for row in objects(PAIRS)),
