@@ -122,7 +122,7 @@ failures=0 restarts=0
 while true; do
   start "$@"
   if [[ -n $stopped ]]; then
-    say "stopped by $stopped; the same command resumes from the last checkpoint in $FOLDER"
+    say "stopped by $stopped; the same command goes on from the last checkpoint in $FOLDER"
     exit $((128 + $(kill -l "$stopped")))
   fi
   if ((status == 0)); then
@@ -153,7 +153,7 @@ while true; do
   set +m
   wait_for "$!"
   if [[ -n $stopped ]]; then
-    say "stopped by $stopped; the same command resumes from the last checkpoint in $FOLDER"
+    say "stopped by $stopped; the same command goes on from the last checkpoint in $FOLDER"
     exit $((128 + $(kill -l "$stopped")))
   fi
 done

@@ -111,7 +111,8 @@ def check_pairing(arch: str, criterion: str) -> None:
         raise UserError(f"--arch {arch} cannot be trained by --criterion {criterion}: take --criterion model_loss.")
     if getattr(model, "adds_losses", False):
         raise UserError(
-            f"--arch {arch} adds losses that --criterion {criterion} leaves out: take --criterion model_loss."
+            f"--arch {arch} has losses of its own, which --criterion {criterion} leaves out: take "
+            "--criterion model_loss."
         )
 
 
@@ -128,8 +129,7 @@ def _print_help(command: str, named: Namespace) -> None:
     parser = ArgumentParser(
         prog=command,
         usage=f"{command} DATA --user-dir {_PACKAGE} --arch {named.arch} ...",
-        description="Options of the named arch, task and criterion. "
-        f"Without --arch, {command} --help lists those of all archs.",
+        description=f"Options of what is named; {command} --help without --arch lists those that all archs have.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
         conflict_handler="resolve",
         add_help=False,

@@ -41,6 +41,6 @@ def describe(samples: list[dict[str, Any]], where: str, what: str) -> str:
     shown = name_some(numbers, _SHOWN) or "of no number"
     return (
         f"training diverged at {where}: {what}, for the batch with the sentences {shown} (counted "
-        "from 0); no checkpoint was written: look at these sentences, lower --lr or --clip-norm, and run again to "
-        "resume from the last checkpoint."
+        "from 0); nothing of it was kept as a checkpoint: look at these sentences, lower --lr or --clip-norm, and run "
+        "again to go on from the last checkpoint."
     )

@@ -90,8 +90,8 @@ def sentence_of(error: BaseException) -> str | None:
     if among_others and isinstance(error, RuntimeError) and any(words in str(error) for words in _LOST):
         reason = str(error).splitlines()[0].split(". ")[0]
         return (
-            f"another process of this training has ended or cannot be reached ({reason}): its own output has the "
-            "reason; start all of them again, and the training resumes from its last checkpoint."
+            f"another process of this training has ended or cannot be reached ({reason}): its own output tells why; "
+            "start all of them again, and the training goes on from its last checkpoint."
         )
     return None
 

@@ -214,7 +214,7 @@ weak_labels() {
 stopped() {
   local status=$?
   if ((status == 130 || status == 143)); then
-    say "stopped; the same command resumes from here" >&2
+    say "stopped; the same command goes on from here" >&2
     exit "$status"
   fi
   fail "$@"

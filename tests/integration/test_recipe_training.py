@@ -155,7 +155,7 @@ def test_a_failing_job_is_one_sentence_and_the_others_go_on(run, tmp_path):
     assert done.returncode == 1
     assert "training failed: this one is broken." in done.stdout
     assert "scores of" not in done.stdout
-    assert done.stderr.startswith("recipe: error: not all of them ended well; the same command resumes from here")
+    assert done.stderr.startswith("recipe: error: not all of them ended well; the same command goes on from here")
     assert done.stderr.count("\n") == 1
     assert [line.split()[0] for line in begun(tmp_path)] == ["second"]
     assert run(JOBS=2, PLAIN=1).returncode == 0

@@ -39,7 +39,7 @@ def main_export(arguments: list[str] | None = None) -> int:
     parser.add_argument("--output", required=True, metavar="FOLDER", help="folder to make")
     parser.add_argument("--data", metavar="FOLDER", help="folder of the dictionaries (default: that of the training)")
     parser.add_argument(
-        "--text", metavar="FOLDER", help="output of a script of preprocess/ (default: the one that the data names)"
+        "--text", metavar="FOLDER", help="what a script of preprocess/ wrote (default: as the data says)"
     )
     parser.add_argument(
         "--ctranslate2",
@@ -57,8 +57,8 @@ def main_checksum(arguments: list[str] | None = None) -> int:
     """Run ``wean-checksum``; returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="wean-checksum",
-        description="Write the checksums of data that fairseq-preprocess made, or of a replaced checkpoint. Later "
-        "commands expect the present content.",
+        description="Write the checksums of data that fairseq-preprocess made, or of a checkpoint put in the place of "
+        "another: what is there now is what every later command expects.",
     )
     parser.add_argument("paths", nargs="+", help="folders of data, or checkpoints")
     args = parser.parse_args(arguments)
@@ -103,7 +103,7 @@ def _checksum(path: Path) -> str:
         if path.is_dir():
             return f"{path}: checksums of {record(path)} files\n"
         if is_special(path):
-            raise UserError(f"{path} is not a file: name a folder of data or a checkpoint.")
+            raise UserError(f"{path} is no file: name a folder of data or a checkpoint.")
         Manifest(path.parent).confirm({path.name: sha256_of(path)})
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; name a folder of data or a checkpoint.") from error

@@ -35,7 +35,7 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--replace-unk",
         action=argparse.BooleanOptionalAction,
-        help="replace <unk> by the source word with most attention (default: unless the model copies)",
+        help="put the source word with most attention in the place of <unk> (default: unless the model copies)",
     )
 
 
@@ -53,5 +53,5 @@ def kept_search(checkpoint: str | Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, argparse.ArgumentError) as error:
-        raise UserError(f"{file} does not hold options of fairseq-generate ({error}): correct or delete it.") from error
+        raise UserError(f"{file} does not hold options of fairseq-generate ({error}): mend or delete it.") from error
     return vars(found)

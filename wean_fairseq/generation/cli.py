@@ -30,7 +30,7 @@ _EPILOG = """examples:
 
 One line out for every line in, in their order; an empty line stays empty. With --nbest the outputs of a line stand side
 by side with tabs between them, with --scores a score (base 2, as fairseq prints it) before each. A file that was
-stopped is resumed when the same command is given again without --overwrite.
+stopped goes on where it was when the same command is given again without --overwrite.
 """
 
 
@@ -41,13 +41,8 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--model", required=True, metavar="PATH", help="folder of wean-export, or checkpoint of fairseq-train")
     add("--data", metavar="DIR", help="data directory of a checkpoint's training (default: where it was)")
-    add("--text", metavar="DIR", help="output of preprocess/ for its text (default: the one that the data names)")
-    add(
-        "--input",
-        default="-",
-        metavar="FILE",
-        help="one sentence, or one list of topics, per line (default: -, standard input)",
-    )
+    add("--text", metavar="DIR", help="what preprocess/ wrote its text to (default: as the data says)")
+    add("--input", default="-", metavar="FILE", help="a sentence, or topics, a line; - = what is piped in (default)")
     add("--output", default="-", metavar="FILE", help="file to write; - = standard output (default)")
     add("--overwrite", action="store_true", help="replace an older output")
     add("--nbest", type=whole_number(1), default=1, metavar="N", help="outputs of each line (default: 1)")

@@ -38,9 +38,9 @@ class RnnDistractConfig(GruAttentionConfig):
         "(in plain beam search alone)",
         least=0,
     )
-    distract_content: float = option(0.0, "weight of hypotheses with content unlike all before, by the cosine", least=0)
+    distract_content: float = option(0.0, "likewise those whose content is unlike all before, by the cosine", least=0)
     distract_state: float = option(
-        0.0, "weight of hypotheses with a decoder state unlike all before, by the cosine", least=0
+        0.0, "likewise those whose decoder state is unlike all before, by the cosine", least=0
     )
 
 

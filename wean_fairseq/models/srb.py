@@ -34,8 +34,7 @@ class SrbConfig(OutputLayerConfig):
         0.0001, "weight of the cosine of source and summary in the loss (lambda, sec. 3.4)", least=0
     )
     gate_input: ChoiceEnum(("state-and-word", "state")) = option(  # type: ignore[valid-type]
-        "state-and-word",
-        "input for the importance of a source word (sec. 3.2); state, as in the authors' release",
+        "state-and-word", "what tells the importance of a source word (sec. 3.2); state, as in the authors' release"
     )
 
 

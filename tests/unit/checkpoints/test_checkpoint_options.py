@@ -62,11 +62,11 @@ def test_code_where_fairseq_evaluates_is_refused(tmp_path, options, reader):
 
 
 OTHERS = {
-    "interpolation": ({"model": {"a": "${b}"}}, "with an interpolation"),
-    "half of one": ({"model": {"a": "x${b}${c}y"}}, "with an interpolation"),
-    "of the environment": ({"task": {"data": "${oc.env:HOME}"}}, "with an interpolation"),
-    "in the name of a file": ({"checkpoint": {"save_dir": "${model.a}"}}, "with an interpolation"),
-    "in a name": ({"model": {"${a}": 1}}, "with an interpolation"),
+    "interpolation": ({"model": {"a": "${b}"}}, "which stands for others"),
+    "half of one": ({"model": {"a": "x${b}${c}y"}}, "which stands for others"),
+    "of the environment": ({"task": {"data": "${oc.env:HOME}"}}, "which stands for others"),
+    "in the name of a file": ({"checkpoint": {"save_dir": "${model.a}"}}, "which stands for others"),
+    "in a name": ({"model": {"${a}": 1}}, "which stands for others"),
     "bytes": ({"model": {"decoder_attention": b"True"}}, "a type that fairseq does not write"),
     "bytearray": ({"model": {"a": bytearray(b"a")}}, "a type that fairseq does not write"),
     "set": ({"model": {"a": {1}}}, "a type that fairseq does not write"),
