@@ -71,7 +71,8 @@ class CopyNetConfig(OutputLayerConfig):
 
 
 _LCSTS = {"embed_dim": 350, "hidden_size": 500}  # sec. 5.2
-# Of the authors' released configurations, for LCSTS and for the synthetic task, what has a switch here.
+# The settings of the authors' released configurations, for LCSTS and for the synthetic task, that have a switch here.
+# The network of the release differs in more (docs/equations.md lists it). Checkpoints hold the names, so they stay.
 _RELEASE = {"attention_dim": 1000, "readout": "full", "attention_coverage": True}
 PRESETS = {
     "rnnsearch": {"system": "rnnsearch"},
