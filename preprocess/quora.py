@@ -85,7 +85,7 @@ def read_duplicates(preparation: Preparation, path: Path, *, first: bool = False
                 yield row[columns[0]], row[columns[1]]
     except csv.Error as error:
         raise InputError(
-            f"line {rows.line_num + 1} of {path} is no row of the table ({error}): is a quotation mark not closed?"
+            f"line {rows.line_num + 1} of {path} is not a row of the table ({error}): is a quotation mark not closed?"
         ) from error
 
 

@@ -58,7 +58,7 @@ class CopyNetConfig(OutputLayerConfig):
     dropout: float = option(0.0, "dropout on the embeddings and on the readout")
     readout: ChoiceEnum(("state", "full")) = option(  # type: ignore[valid-type]
         "state",
-        "what generated words are scored from: the decoder state (eq. 7), or as in the authors' code also "
+        "input of the scores of generated words: the decoder state (eq. 7), or as in the authors' code also "
         "the context, the last word and the selective read",
     )
     attention_coverage: bool = option(False, "let the attention see how much a position got so far (authors' code)")
@@ -66,7 +66,7 @@ class CopyNetConfig(OutputLayerConfig):
         0, "append the position of each source word, one-hot of this width; 57 in the authors' code", least=0
     )
     oov_input: ChoiceEnum(("unk", "copy")) = option(  # type: ignore[valid-type]
-        "unk", "what the decoder reads for a copied word outside the vocabulary: <unk>, or a learned vector"
+        "unk", "decoder input for a copied word outside the vocabulary: <unk>, or a learned vector"
     )
 
 

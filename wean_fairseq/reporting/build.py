@@ -51,7 +51,7 @@ class Report:
             section.anchor = slug(section.title, anchors)
         summary = [context.summary(experiment) for experiment in experiments]
         days = context.dates(experiments)
-        made = f"Made by `{command}` (wean_fairseq {version}) from what the run directories hold"
+        made = f"Made by `{command}` (wean_fairseq {version}) from the files of the run directories"
         origin = [f"{made}, last written {days}." if days else f"{made}."]
         titles = [context.title(experiment) for experiment in experiments]
         title = "; ".join(titles) if len(titles) <= _TITLES else f"{len(titles)} experiments"

@@ -118,7 +118,7 @@ def test_sources_alone_need_what_they_are_to_be_like(tmp_path: Path, capsys, mon
         ("a.csv", 'a,b\nx,"y\n' + "x" * 200_000, [], "line 3 of .*a.csv is no row of the table .*not closed"),
         ("a.csv", "x y,z\n" * 30, [], "cannot be drawn into three splits, as too many share a source"),
         ("a.txt", "x y\n", ["--columns", "a"], "--columns takes two names"),
-        ("a.csv", "x y,z\n" * 30, ["--language", "../en"], "'../en' is no language: give two letters"),
+        ("a.csv", "x y,z\n" * 30, ["--language", "../en"], "'../en' is not a language: give two letters"),
     ],
 )
 def test_what_cannot_be_read_is_said(tmp_path: Path, capsys, name, content, arguments, says):

@@ -254,7 +254,7 @@ def test_the_other_direction_of_a_pair_reads_the_same_files(data):
 
 
 def test_the_wrong_storage_format_is_named(data):
-    with pytest.raises(UserError, match="are no text data files: leave --dataset-impl out"):
+    with pytest.raises(UserError, match="are not text data files: leave --dataset-impl out"):
         make_task(data, dataset_impl="raw").load_dataset("train")
 
 
