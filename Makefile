@@ -87,8 +87,9 @@ shellcheck: setup ## shellcheck on every shell script
 	  -type f \( -name '*.sh' -o -path ./.ci/run \) -print0 | $(WITH_VENV) xargs -0 shellcheck --external-sources
 
 .PHONY: docs
-docs: setup ## the documents as a site, with a reference from the docstrings: build/site (warnings are errors)
-	@$(WITH_VENV) mkdocs build --strict --quiet
+docs: setup ## build the documentation site in build/site and check links and page widths (warnings are errors)
+	@$(WITH_VENV) NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
+	@$(WITH_VENV) python scripts/check_site.py build/site
 
 .PHONY: wheel-check
 wheel-check: setup ## a plain `pip install .` elsewhere is found by --user-dir from any folder

@@ -34,7 +34,7 @@ def parser() -> ArgumentParser:
     given.add_argument("--data", type=Path, metavar="DIR", help="directory with {train,valid,test}.{src,tgt}")
     given.add_argument("--generated", type=Path, metavar="LOG", help="take the symbol out of fairseq-generate's output")
     given.add_argument("--input", type=Path, metavar="FILE", help="take the symbol out of a file, an output a line")
-    options.add_argument("--chunk-symbol", default="<chunk>", metavar="WORD", help="what stands between chunks")
+    options.add_argument("--chunk-symbol", default="<chunk>", metavar="WORD", help="separator between chunks")
     options.add_argument("--given-order", action="store_true", help="leave all topics in the order they have")
     return options
 

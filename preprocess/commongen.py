@@ -30,7 +30,9 @@ def parser() -> ArgumentParser:
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="directory with the released files")
     options.add_argument("--sort-concepts", action="store_true", help="put the concepts in alphabetical order")
     options.add_argument(
-        "--references", action="store_true", help="valid and test: a line a concept set, its sentences in .ref0, ..."
+        "--references",
+        action="store_true",
+        help="valid and test: one line per concept set, its sentences in .ref0, ...",
     )
     return options
 
@@ -62,9 +64,9 @@ def read_sets(preparation: Preparation, path: Path) -> Iterator[tuple[str, list[
                 raise ValueError(problem)
             concepts, sentences = entry["concept_set"].split("#"), list(entry.get("scene") or [])
             if not all(isinstance(sentence, str) for sentence in sentences):
-                raise TypeError("a sentence is no text")
+                raise TypeError("a sentence is not text")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"line {number} of {path} is no concept set with sentences ({error}).") from error
+            raise InputError(f"line {number} of {path} is not a concept set with sentences ({error}).") from error
         if preparation.options.sort_concepts:
             concepts.sort()
         yield " ".join(concepts), sentences

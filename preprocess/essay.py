@@ -66,7 +66,7 @@ def read_essays(preparation: Preparation, path: Path, *, first: bool = False) ->
     if not found:
         raise InputError(
             f"no line of {path} is an essay, {SEPARATOR} and its topics, as the corpora are released: "
-            "give --data a directory with {train,valid,test}.{src,tgt} if topics and essays are in files of their own."
+            "give --data a directory with {train,valid,test}.{src,tgt} if topics and essays are in separate files."
         )
 
 

@@ -30,7 +30,7 @@ def parser() -> ArgumentParser:
     """The options."""
     options = build_parser("pwkp", __doc__)
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="wikismall or wikilarge of the bundle")
-    options.add_argument("--name", default="PWKP_108016.tag.80.aner", help="what the files' names begin with")
+    options.add_argument("--name", default="PWKP_108016.tag.80.aner", help="prefix of the file names")
     options.add_argument("--form", choices=("anonymised", "original"), default="anonymised", help="of named entities")
     options.add_argument("--split", nargs="+", choices=SPLITS, default=list(SPLITS), help="write these alone")
     return options

@@ -27,7 +27,7 @@ def read_entities(path: Path) -> list[dict[str, str]]:
     for number, line in enumerate(read_lines(path), start=1):
         names = parse_line(line, number).value
         if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
-            raise InputError(f"line {number} of {path} is no table of entities: is it an .entities file of pwkp.py?")
+            raise InputError(f"line {number} of {path} is not a table of entities: is it an .entities file of pwkp.py?")
         found.append(names)
     return found
 

@@ -40,7 +40,7 @@ def parser() -> ArgumentParser:
     )
     options.add_argument("--pairs", type=Path, metavar="DIR", help="where train.{src,tgt} are, if not in --data")
     options.add_argument(
-        "--pair-symbol", type=one_word, default="<pair>", metavar="WORD", help="what stands between the sentences"
+        "--pair-symbol", type=one_word, default="<pair>", metavar="WORD", help="separator between the sentences"
     )
     options.add_argument(
         "--max-words",

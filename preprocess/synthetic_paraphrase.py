@@ -9,6 +9,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from random import Random
 from typing import Any
 
@@ -21,12 +22,18 @@ from paraphrase_lexicon import surface_sets
 from paraphrase_scene import Scene, Unsuitable
 from tqdm import tqdm
 
+from wean_fairseq.text.settings import TextSettings
+
 VERSION = "1.0"  # raise it with every change that changes the bytes
 REMARK = (
     "Synthetic text, written by a grammar and not by people; nothing that it says is true. "
     "A score on it shows that a model learns, not how good it is on real paraphrases; "
     "compare it with the score of copying the source."
 )
+
+# The tokens of the grammar are those that these steps make of running text. wean-generate and wean-inspect read the
+# steps from the manifest, so that a model of this text accepts ordinary sentences.
+TEXT = TextSettings(unit="moses", lowercase=True)
 
 PADDING_RATE = 0.12  # how often a source starts with words that say nothing
 MIN_SOURCE_TOKENS, MAX_SOURCE_TOKENS = 8, 30
@@ -132,6 +139,7 @@ def describe(splits: dict[str, list[Pair]]) -> dict[str, Any]:
     sets = [[word for word in words if word in vocabulary[0] | vocabulary[1]] for words in surface_sets()]
     return {
         "remark": REMARK,
+        "text": asdict(TEXT),
         "vocabulary": {
             "source": len(vocabulary[0]),
             "target": len(vocabulary[1]),

@@ -39,7 +39,7 @@ def parser() -> ArgumentParser:
     options = build_parser("twitter_url", __doc__)
     options.set_defaults(unit=None)
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="directory with the published files")
-    options.add_argument("--setting", choices=("c-dnpg", "human"), help="what is trained on (c-dnpg)")
+    options.add_argument("--setting", choices=("c-dnpg", "human"), help="training pairs (c-dnpg)")
     options.add_argument("--votes", type=whole_number(1), metavar="N", help="raters of six who accepted it (4)")
     options.add_argument("--train", type=whole_number(0), metavar="N", help="automatic pairs (110,000), 0 = all")
     options.add_argument("--valid", type=whole_number(1), metavar="N", help="validation pairs (1,000)")

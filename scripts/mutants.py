@@ -48,7 +48,7 @@ class Mutant(NamedTuple):
 
 
 def read_mutants(path: Path) -> list[Mutant]:
-    """The rows of ``path``; every old text must stand once in its file.
+    """The rows of ``path``; every old text must occur once in its file.
 
     Raises:
         SystemExit: naming the rows that must be mended.
@@ -63,7 +63,7 @@ def read_mutants(path: Path) -> list[Mutant]:
         if found != 1 or mutant.old == mutant.new:
             wrong.append(f"  {found} times in {mutant.file}: {mutant.old!r}")
     if wrong:
-        sys.exit("\n".join([f"mutants: error: the old text of a mutant must stand once in its file ({path}):", *wrong]))
+        sys.exit("\n".join([f"mutants: error: the old text of a mutant must occur once in its file ({path}):", *wrong]))
     return mutants
 
 

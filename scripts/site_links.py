@@ -1,20 +1,71 @@
-"""Links from the documents to files beside them: on the site, which has the documents alone, they are plain paths."""
+"""MkDocs hooks: add the documents outside of docs/ to the site, and point links to where they are there.
 
+A link to a file of the project that is not a page of the site becomes the path of the file, as text.
+"""
+
+import posixpath
 import re
 from pathlib import Path
 from typing import Any
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
-_LINK = re.compile(r"(?<!!)\[([^\]\n]+)\]\((\.\./[^)\s]+)\)")
+from material.plugins.search import plugin as site_search
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).resolve().parents[1]
+OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "*/README.md", "examples/*/README.md")
+_LINK = re.compile(r"(!?)\[([^\]\n]*)\]\((?!\w+:|#)([^)\s#]+)(#[^)\s]*)?\)")
+_CODE = re.compile(r"^ *(```|~~~).*?^ *\1", re.MULTILINE | re.DOTALL)
 
 
-def on_page_markdown(markdown: str, **_about: Any) -> str:
-    """Called by MkDocs for every page."""
-    return _LINK.sub(_as_path, markdown)
+def outside() -> dict[str, Path]:
+    """Return the documents outside of docs/, by their paths in the project."""
+    found = [path for pattern in OUTSIDE for path in sorted(ROOT.glob(pattern))]
+    return {path.relative_to(ROOT).as_posix(): path for path in found}
 
 
-def _as_path(link: re.Match[str]) -> str:
-    """The text of a link, and the file that it leads to in the project."""
-    text, target = link.groups()
-    path = (DOCS / target.partition("#")[0]).resolve().relative_to(DOCS.parent)
-    return text if text.strip("`") == str(path) else f"{text} (`{path}`)"
+def on_startup(**_about: Any) -> None:
+    """Index the few Chinese words of the documents as they are: jieba would keep loadable files in the shared /tmp."""
+    site_search.jieba = None
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the documents outside of docs/, each at its path in the project."""
+    for name, path in outside().items():
+        files.append(File.generated(config, name, abs_src_path=str(path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_about: Any) -> str:
+    """Point the links of a page to their places on the site."""
+    name = page.file.src_uri
+    return convert(markdown, name if name in outside() else f"docs/{name}")
+
+
+def convert(markdown: str, document: str) -> str:
+    """Return the text with links that work on the site.
+
+    Args:
+        document: path of the document in the project.
+    """
+    pages = set(outside())
+    here = posixpath.dirname(document.removeprefix("docs/"))
+
+    def relink(link: re.Match[str]) -> str:
+        image, text, target, anchor = link[1], link[2], link[3], link[4] or ""
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(document), target))
+        if path == "README.md":  # whose place on the site is taken by the home page
+            place = "index.md"
+        elif path.startswith("docs/"):
+            place = path.removeprefix("docs/")
+        else:
+            place = next((page for page in (path, f"{path}/README.md") if page in pages), "")
+        if place:
+            return f"{image}[{text}]({posixpath.relpath(place, here or '.')}{anchor})"
+        return text if text.strip("`") == path else f"{text} (`{path}`)"
+
+    done, end = "", 0
+    for code in [*_CODE.finditer(markdown), None]:
+        start = code.start() if code else len(markdown)
+        done += _LINK.sub(relink, markdown[end:start]) + (code[0] if code else "")
+        end = code.end() if code else end
+    return done

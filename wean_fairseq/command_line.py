@@ -111,8 +111,7 @@ def check_pairing(arch: str, criterion: str) -> None:
         raise UserError(f"--arch {arch} cannot be trained by --criterion {criterion}: take --criterion model_loss.")
     if getattr(model, "adds_losses", False):
         raise UserError(
-            f"--arch {arch} has losses of its own, which --criterion {criterion} leaves out: take "
-            "--criterion model_loss."
+            f"--arch {arch} has additional losses, which --criterion {criterion} omits: use --criterion model_loss."
         )
 
 
@@ -129,7 +128,8 @@ def _print_help(command: str, named: Namespace) -> None:
     parser = ArgumentParser(
         prog=command,
         usage=f"{command} DATA --user-dir {_PACKAGE} --arch {named.arch} ...",
-        description=f"Options of what is named; {command} --help without --arch lists those that all archs have.",
+        description="Options of the selected arch, task and criterion. "
+        f"{command} --help without --arch lists the general options.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
         conflict_handler="resolve",
         add_help=False,

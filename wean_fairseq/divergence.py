@@ -38,9 +38,9 @@ def describe(samples: list[dict[str, Any]], where: str, what: str) -> str:
     """One sentence about what has happened, with the sentences of the batches."""
     found = [sample["id"].flatten() for sample in samples if sample and sample.get("id") is not None]
     numbers = sorted(torch.cat(found).tolist()) if found else []
-    shown = name_some(numbers, _SHOWN) or "of no number"
+    shown = name_some(numbers, _SHOWN) or "of unknown numbers"
     return (
         f"training diverged at {where}: {what}, for the batch with the sentences {shown} (counted "
-        "from 0); nothing of it was kept as a checkpoint: look at these sentences, lower --lr or --clip-norm, and run "
-        "again to go on from the last checkpoint."
+        "from 0); no checkpoint was saved: look at these sentences, lower --lr or --clip-norm, and run "
+        "again to resume from the last checkpoint."
     )

@@ -91,7 +91,7 @@ def sentence_of(error: BaseException) -> str | None:
         reason = str(error).splitlines()[0].split(". ")[0]
         return (
             f"another process of this training has ended or cannot be reached ({reason}): its own output tells why; "
-            "start all of them again, and the training goes on from its last checkpoint."
+            "start all of them again; training resumes from its last checkpoint."
         )
     return None
 

@@ -39,7 +39,7 @@ def read_literal(text: Any, *_namespaces: Any) -> Any:
         shown = text if len(text) < 60 else text[:60] + "..."
         raise NoLiteral(
             f"{shown!r} was expected to be a literal (numbers, strings, True, False, None, or lists, tuples and "
-            "dictionaries of them, with + and * between them); nothing else is evaluated."
+            "dictionaries of them, with + and * between them); other expressions are not evaluated."
         ) from error
 
 
@@ -60,12 +60,12 @@ def _value(node: ast.expr | None) -> Any:
             return _sum(_value(left), _value(right))
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             return _product(_value(left), _value(right))
-    raise ValueError(f"{type(node).__name__} is no literal")
+    raise ValueError(f"{type(node).__name__} is not a literal")
 
 
 def _number(value: Any) -> Any:
     if not isinstance(value, int | float):
-        raise TypeError(f"{type(value).__name__} is no number")
+        raise TypeError(f"{type(value).__name__} is not a number")
     return value
 
 

@@ -53,7 +53,7 @@ def register() -> None:
     """
     import_module(f"{_PACKAGE}.compat").install()
     if _half_done:
-        raise ImportError(f"{_PACKAGE} was not registered ({_half_done[0]}): start Python anew.") from _half_done[0]
+        raise ImportError(f"{_PACKAGE} was not registered ({_half_done[0]}): restart Python.") from _half_done[0]
     try:
         for name in ("criterions", "models", "optim", "tasks", "evaluation.scorers"):
             import_module(f"{_PACKAGE}.{name}")

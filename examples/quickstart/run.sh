@@ -5,6 +5,7 @@
 set -euo pipefail
 RECIPE=quickstart
 SYSTEMS=wean_lstm
+SENTENCE="The famous physician purchased a car in 1969."
 NEIGHBOURS_OF="purchased buy demolished quickly physician children river wealthy"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
@@ -23,6 +24,7 @@ updates=$(((pairs + 63) / 64)) # an epoch
 ((GPUS <= 1)) || GPUS=1
 ((OMP_NUM_THREADS <= 4)) || OMP_NUM_THREADS=4 # the model is small
 remember "SMOKE=$SMOKE"
+model=${RUN#"$PWD/"}/model
 
 write_text() {
   if [[ -f $RUN/text/manifest.json ]]; then
@@ -57,7 +59,15 @@ train wean_lstm wean_lstm --dropout 0.2 "${wean_optimisation[@]}" "${validation[
 test_of_text test
 generate wean_lstm test --beam 5 --max-len-b 40
 
+if [[ ! -f $RUN/model/config.json ]]; then
+  wean-export "$RUN/wean_lstm/checkpoint_best.pt" --data "$RUN/bin" --text "$RUN/text" --output "$RUN/model" \
+    >"$RUN/export.log" 2>&1 || fail "exporting the model" "$RUN/export.log"
+fi
+
 report() {
+  title "An ordinary sentence, rewritten by the exported model $model"
+  printf 'source  %s\n' "$SENTENCE"
+  printf 'WEAN    %s\n' "$(tool wean-generate --model "$RUN/model" <<<"$SENTENCE")"
   title "Ten of $(wc -l <"$RUN/text-test/test.src") test sentences"
   cat "$RUN/test.samples.txt"
   title "Scores on the test set (synthetic text: this shows that the model learns, not how good it is on real text)"
@@ -89,4 +99,8 @@ cat "$RUN/report.txt"
 if [[ ! $RUN/report/report.html -nt $RUN/report.txt ]]; then
   tool wean-report "$RUN" --output "$RUN/report" >"$RUN/report.log"
 fi
-say "the same as a page to look at: $RUN/report/report.html"
+say "report: $RUN/report/report.html"
+say "next commands:"
+printf '    source .venv/bin/activate\n'
+printf '    wean-inspect quickstart=%q   # try sentences in a browser\n' "$model"
+printf '    DATA=pairs.csv bash examples/own_pairs.sh   # train on your own sentence pairs\n'

@@ -76,7 +76,7 @@ def _may_replace(folder: Path, made_from: dict[str, object], overwrite: bool) ->
     if found == made_from:
         return False
     if not isinstance(found, dict) or "text_manifest_sha256" not in found:
-        raise InputError(f"{folder} exists and is no output of --binarise: choose another directory.")
+        raise InputError(f"{folder} exists and is not an output of --binarise: choose another directory.")
     if not overwrite:
         raise InputError(
             f"{folder} was made from other text or options: pass --overwrite, or choose another directory."

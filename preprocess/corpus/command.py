@@ -63,14 +63,18 @@ def build_parser(name: str, doc: str | None) -> ArgumentParser:
 def add_text_options(parser: ArgumentParser) -> None:
     """The options about the text itself."""
     group = parser.add_argument_group("text")
-    group.add_argument("--unit", choices=steps.UNITS, default="words", help="tokens; words = as they are")
-    group.add_argument("--language", metavar="XX", help="two letters: whose Moses rules (default: en)")
+    group.add_argument(
+        "--unit", choices=steps.UNITS, default="words", help="tokeniser; words = keep the existing tokens"
+    )
+    group.add_argument("--language", metavar="XX", help="two-letter language code for the Moses rules (default: en)")
     group.add_argument("--wordpiece-vocab", type=Path, metavar="FILE", help="vocab.txt of a BERT model")
     group.add_argument("--lowercase", action="store_true", help="lower-case both sides")
     group.add_argument("--truecase", action="store_true", help="first word of a line in its usual case in train")
     group.add_argument("--bpe", type=whole_number(0), default=0, metavar="N", help="learn and apply N BPE merges")
     group.add_argument("--unicode", choices=cleaning.FORMS, default="NFC", help="normalisation")
-    group.add_argument("--bad-utf8", choices=("refuse", "replace"), default="refuse", help="lines that are no UTF-8")
+    group.add_argument(
+        "--bad-utf8", choices=("refuse", "replace"), default="refuse", help="handling of lines that are not UTF-8"
+    )
     group.add_argument(
         "--specials", choices=cleaning.SPECIAL_POLICIES, default="escape", help="<unk>, </s>, ... typed in the text"
     )
@@ -223,7 +227,7 @@ def exit_status(name: str, output: Path, work: Callable[[], None]) -> int:
         print(f"{name}: error: {error.strerror or error}: {error.filename or output}.", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f"{name}: stopped; what was not complete is removed", file=sys.stderr)
+        print(f"{name}: stopped; incomplete output is removed", file=sys.stderr)
         return 130
     return 0
 
@@ -239,7 +243,7 @@ def prepare(
     if options.lowercase and options.truecase:
         raise InputError("--lowercase and --truecase exclude one another.")
     if options.unknown and (options.unit != "words" or options.bpe or options.truecase):
-        raise InputError("--unknown is for words as they are: leave out --unit, --bpe and --truecase, which change it.")
+        raise InputError("--unknown needs unchanged words: leave out --unit, --bpe and --truecase.")
     if options.bpe and options.unit == "characters":
         raise InputError("--bpe splits words, and the text of --unit characters has no words: leave --bpe out.")
     sources = list(dict.fromkeys(sources + [options.wordpiece_vocab] * (options.wordpiece_vocab is not None)))

@@ -36,7 +36,7 @@ def refuse_choices(options: Namespace, *names: str) -> None:
         if given is not None and given is not False:  # 0 was given
             raise InputError(
                 f"{options.data} is split already: --{name.replace('_', '-')} chooses among published pairs; leave it "
-                "out, or give --data what was published."
+                "out, or give --data the published files."
             )
 
 

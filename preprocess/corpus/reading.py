@@ -147,7 +147,7 @@ def _decode(raw: bytes, number: int, path: Path, counts: Counter[str], replace_b
             raw = raw[:-1]
             counts["crlf_line_ends"] += 1
     elif len(raw) >= LONGEST_LINE:
-        raise InputError(f"line {number} of {path} is longer than {LONGEST_LINE >> 20} MiB: that is no text file.")
+        raise InputError(f"line {number} of {path} is longer than {LONGEST_LINE >> 20} MiB: this is not a text file.")
     if number == 1 and raw[:3] == _BYTE_ORDER_MARK:
         raw = raw[3:]
         counts["byte_order_marks"] += 1

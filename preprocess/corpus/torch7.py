@@ -25,7 +25,7 @@ def load(path: Path) -> Any:
         with path.open("rb") as file:
             return _Reader(file, path.stat().st_size).value()
     except (ValueError, struct.error, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is no Torch7 file of tables and strings: {error}.") from error
+        raise InputError(f"{path} is not a Torch7 file of tables and strings: {error}.") from error
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}.") from error
 

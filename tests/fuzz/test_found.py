@@ -154,7 +154,7 @@ def test_a_name_that_no_table_can_show_is_refused(tmp_path, name):
     status, _, err = call(main, "--hyp", f"{name}={tmp_path / 'out'}", *files(tmp_path))
     assert status == 2
     assert_one_sentence(err, "wean-evaluate")
-    assert "is no name that tables can show" in err
+    assert "is not a name that tables can show" in err
 
 
 def test_a_bar_in_a_name_is_no_new_cell(tmp_path):

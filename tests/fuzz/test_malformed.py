@@ -182,7 +182,7 @@ def test_malformed_dictionaries(
         (tmp_path / f"dict.{name}.txt").write_bytes(b"\n".join(lines) + b"\n")
     spoilt = [*lines[: PLACES[place]], BAD_LINES[wrong], *lines[PLACES[place] :]]
     (tmp_path / f"dict.{language}.txt").write_bytes(b"\n".join(spoilt) + b"\n")
-    with pytest.raises(UserError, match=f"dict.{language}.txt is no dictionary: ") as caught:
+    with pytest.raises(UserError, match=f"dict.{language}.txt is not a dictionary") as caught:
         ParaphraseTask.setup_task(ParaphraseConfig(data=str(tmp_path), source_lang="src", target_lang="tgt"))
     assert len(str(caught.value)) < 600 and "\n" not in str(caught.value)
     reliability.count("malformed files")
@@ -193,7 +193,7 @@ def test_malformed_dictionaries_are_one_sentence(wrong: str, data: Path, tmp_pat
     folder = shutil.copytree(data, tmp_path / "bin", ignore=shutil.ignore_patterns("checksums.sha256"))
     for name in ("src", "tgt"):
         (folder / f"dict.{name}.txt").write_bytes(b"w3 1\n" + BAD_LINES[wrong] + b"\n")
-    assert_refused(plugged("train", folder, *MODEL, *RATE, "--save-dir", tmp_path / "out"), "is no dictionary")
+    assert_refused(plugged("train", folder, *MODEL, *RATE, "--save-dir", tmp_path / "out"), "is not a dictionary")
 
 
 # --- word vectors ---------------------------------------------------------------------------------------------------

@@ -119,7 +119,7 @@ def test_every_pair_is_in_the_epoch_once(examples, reliability):
         if not inside:  # at the boundary of an epoch everything may change
             assert (said, rest) == ([], fits)
         elif said:
-            assert len(said) == 1 and "BEGINS ANEW" in said[0]
+            assert len(said) == 1 and "STARTS AGAIN" in said[0]
             assert before != after and rest == fits
         else:
             assert rest + Counter(done) == fits
@@ -234,9 +234,9 @@ def test_a_training_with_other_options_begins_its_epoch_anew(
     folder = shutil.copytree(begun[0], tmp_path / "out")
     rest, said = trained(folder, texts / "bin.a", *options, "--max-epoch", 1)
     if why is None:
-        assert "BEGINS ANEW" not in said and begun[1] + rest == Counter(range(100))
+        assert "STARTS AGAIN" not in said and begun[1] + rest == Counter(range(100))
     else:
-        assert "EPOCH 1 BEGINS ANEW" in said and why in said
+        assert "EPOCH 1 STARTS AGAIN" in said and why in said
         lines = (texts / "text.a" / "train.src").read_text().splitlines()
         limit = 5 if name == "max pair length" else 99
         fits = [number for number, line in enumerate(lines) if len(line.split()) <= limit]
@@ -254,5 +254,5 @@ def test_other_data_is_said(
         trained(folder, texts / "bin.a", "--max-epoch", 1)
     rest, said = trained(folder, texts / "bin.b", "--max-epoch", 2 if where == "boundary" else 1)
     assert f"OTHER DATA: the pairs in {texts / 'bin.b'} are not those" in said
-    assert ("BEGINS ANEW" in said) == (where == "inside") and rest == Counter(range(100))
+    assert ("STARTS AGAIN" in said) == (where == "inside") and rest == Counter(range(100))
     reliability.count("resumes with other options")

@@ -44,7 +44,7 @@ def test_a_training_goes_on_from_the_checkpoint_that_is_intact_and_says_so(data:
     (folder / ".wean-0123456789abcdef.partial").write_bytes(b"what a killed training leaves")
     result = go_on(data, folder)
     said = result.out + result.err
-    assert re.search(r"WARNING.*GOING ON FROM AN OLDER CHECKPOINT: .*checkpoint_last\.pt has changed since", said)
+    assert re.search(r"WARNING.*RESUMING FROM AN OLDER CHECKPOINT: .*checkpoint_last\.pt has changed since", said)
     assert re.search(rf"Loaded checkpoint {folder}/checkpoint_best\.pt \(epoch \d+ @ \d\d+ updates\)", said)
     assert not list(folder.glob(".wean-*"))
     assert last.read_bytes() == (folder / "checkpoint_best.pt").read_bytes()  # it is done: no other one will be written

@@ -269,9 +269,13 @@ def test_the_first_view_says_how_text_is_read_and_has_an_example(watched: Watche
     assert watched.page.inner_text("#reads") == "copynet reads words between spaces."
     assert watched.page.inner_text("#example") == EXAMPLE
     assert watched.page.get_attribute("#beam", "placeholder") == "5"
+    assert watched.page.input_value("#text") == EXAMPLE
+    watched.page.keyboard.type("said2")
+    assert watched.page.input_value("#text") == "said2", "the example is selected, so that typing replaces it"
     watched.page.click("#example")
     watched.page.wait_for_selector(".system")
     assert watched.page.input_value("#text") == EXAMPLE
+    assert watched.texts(".system h3") == ["Input tokens", "Outputs"]
     assert watched.texts(".outputs li:first-child .running") == [paraphrase(EXAMPLE)]
     watched.check()
 
@@ -284,7 +288,7 @@ def test_an_output_is_copied_as_running_text(watched: Watched):
     watched.page.locator(".copy", has_text="Copied").wait_for()
     assert watched.texts(".copy")[1] == "Copied"
     assert watched.page.evaluate("navigator.clipboard.readText()") == watched.texts(".running")[1]
-    assert watched.page.inner_text("#spoken") == "output 2 is copied"
+    assert watched.page.inner_text("#spoken") == "Output 2 is copied"
     watched.check()
 
 
@@ -339,7 +343,7 @@ def test_everything_by_keyboard(watched: Watched):
     assert "Zyxwish output 1 of copynet" in watched.about
     assert "copied 100%" in watched.page.inner_text("#spoken")  # for screen readers
     press("Tab")  # to the next line: each is one stop, and its button another
-    assert watched.page.evaluate("document.activeElement.ariaLabel") == "Copy output 1"
+    assert watched.page.evaluate("document.activeElement.ariaLabel") == "Copy text of output 1"
     press("Tab")
     assert "output 2 of copynet" in watched.about
     press("End")
@@ -350,7 +354,7 @@ def test_everything_by_keyboard(watched: Watched):
     focused = watched.page.locator(".word:focus").bounding_box()
     assert focused["y"] + focused["height"] <= watched.page.locator("#about").bounding_box()["y"]  # not under it
     press("Escape")
-    assert "No word chosen" in watched.about
+    assert "No word selected" in watched.about
     watched.check()
 
 

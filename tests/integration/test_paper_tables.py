@@ -86,7 +86,7 @@ def test_variables_reach_the_command(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert re.findall(r"^## (\S+)", (tmp_path / "one.md").read_text("utf-8"), re.MULTILINE) == ["WEAN", "C-DNPG", "Not"]
     for variables, message in (
-        ({"RESULTS": tmp_path / "nowhere"}, "is no folder with results"),
+        ({"RESULTS": tmp_path / "nowhere"}, "is not a folder with results"),
         ({"RELEASED": f"pwkp={tmp_path}"}, "has no references"),
     ):
         failed = run(OUTPUT=tmp_path / "none.md", **variables)

@@ -1,6 +1,7 @@
 """The recipes in examples/: one sentence where data is missing, and (slow) a small run of each from text to scores."""
 
 import random
+import re
 import runpy
 import subprocess
 import sys
@@ -159,6 +160,12 @@ def test_quickstart_and_again(tmp_path):
     assert "Warning" not in done.stdout + done.stderr
     for part in ("reference", "copy-source", "words with synonyms", "12,851,028", "best bleu"):
         assert part in done.stdout
+    # The last lines are the next two commands, and the model accepts an ordinary sentence.
+    assert re.search(r"source  The famous .*\.\nWEAN    .*\.\n", done.stdout)
+    *_, inspect, own_pairs = done.stdout.splitlines()
+    assert inspect.startswith("    wean-inspect quickstart=") and own_pairs.startswith(
+        "    DATA=pairs.csv bash examples/"
+    )
     assert (tmp_path / "run" / "curve.png").read_bytes().startswith(b"\x89PNG")
     again = run_recipe("quickstart", tmp_path / "run", SMOKE=1)
     assert again.stdout.count("done before") == 4

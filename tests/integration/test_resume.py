@@ -56,7 +56,7 @@ def test_ctrl_c_loses_no_update(data: Path, tmp_path: Path, uninterrupted: Path)
     """Its update is done and in a checkpoint, the command ends with one sentence, and goes on as if it had not."""
     said = observed_train(data, tmp_path, *SETTINGS, *BLEU, stop_at=70)
     (stopped,) = re.findall(
-        r"^wean_fairseq: stopped after update (\d+); the same command goes on from (.*)\.$", said, re.M
+        r"^wean_fairseq: stopped after update (\d+); the same command resumes from (.*)\.$", said, re.M
     )
     assert int(stopped[0]) == updates_of(torch.load(tmp_path / LAST, weights_only=True)) >= 70
     assert stopped[1] == str(tmp_path / LAST)
@@ -106,9 +106,12 @@ def test_a_training_that_is_done_stays_as_it_is(data: Path, tmp_path: Path) -> N
     done = torch.load(tmp_path / LAST, weights_only=True)
     assert updates_of(done) == 15  # the first validation is the best one; two more were no better
     content = (tmp_path / LAST).read_bytes()
-    for stop, why in ((["--patience", 2], "2 validations were no better"), (["--max-update", 15], "it has 15 updates")):
+    for stop, why in (
+        (["--patience", 2], "2 validations brought no improvement"),
+        (["--max-update", 15], "it has 15 updates"),
+    ):
         result = train(data, tmp_path, *rate, *stop)
-        assert f"this training is done: {why}" in result.out + result.err
+        assert f"this training is complete: {why}" in result.out + result.err
         assert (tmp_path / LAST).read_bytes() == content
 
 

@@ -15,13 +15,15 @@ def read_source(model: Any, source: Tensor) -> tuple[list[Tensor], tuple[Tensor,
     weights = dict(model.encoder.lstm.named_parameters())
     zero = torch.zeros(model.decoder.lstm.hidden_size)
     state, outputs = (zero, zero), []
-    for word in source.tolist():
+    for place, word in enumerate(source.tolist()):
         e = model.encoder.embed_tokens.weight[word]
         seen = state[0]
         if "gate_hidden.weight" in weights:
             seen = torch.cat([seen, e])
             seen = (weights["gate_hidden.weight"] @ seen + weights["gate_hidden.bias"]).clamp(min=0)
         beta = 1 / (1 + torch.exp(-(weights["gate.weight"][0] @ seen + weights["gate.bias"][0])))
+        if place == 0 and not model.encoder.lstm.gates_first_word:
+            beta = torch.ones(())
         i, f, g, o = (
             weights["cell.weight_ih"] @ (beta * e)
             + weights["cell.bias_ih"]

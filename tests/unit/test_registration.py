@@ -119,7 +119,7 @@ def test_a_registration_that_failed_half_way_is_not_begun_again(small: Path) -> 
     attempt = "try:\n    import {}\nexcept Exception as error:\n    print(repr(error))\n"
     said = run(f"import wean_fairseq\n{attempt.format('fairseq')}{attempt.format('wean_fairseq.models')}", small)
     assert "ZeroDivisionError('division by zero')" in said and "duplicate" not in said
-    assert "ImportError('wean_fairseq was not registered (division by zero): start Python anew.')" in said
+    assert "ImportError('wean_fairseq was not registered (division by zero): restart Python.')" in said
 
 
 def test_looking_for_a_module_is_answered_as_without_the_plugin(small: Path) -> None:

@@ -16,9 +16,7 @@ from ..storage.manifest import Manifest
 
 def main_average(arguments: list[str] | None = None) -> int:
     """Run ``wean-average``; returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="wean-average", description="Write a checkpoint whose parameters are the mean of those of others."
-    )
+    parser = argparse.ArgumentParser(prog="wean-average", description="Average the parameters of several checkpoints.")
     parser.add_argument("checkpoints", nargs="+", help="files, or with --last the folder of a training")
     parser.add_argument("--last", type=int, metavar="N", help="average the N newest checkpoints of the folder")
     parser.add_argument("--output", required=True, metavar="FILE", help="checkpoint to write")
@@ -32,19 +30,19 @@ def main_export(arguments: list[str] | None = None) -> int:
 
     parser = argparse.ArgumentParser(
         prog="wean-export",
-        description="Write a model as a folder that knows its text: safetensors, dictionaries, and the steps from text "
-        "to tokens. wean-generate, wean-inspect and wean_fairseq.load read it, and fairseq-generate --path.",
+        description="Export a checkpoint to a self-contained model folder: safetensors, dictionaries and tokenisation. "
+        "wean-generate, wean-inspect and wean_fairseq.load read it, and fairseq-generate --path.",
     )
     parser.add_argument("checkpoint", help="file of fairseq-train")
     parser.add_argument("--output", required=True, metavar="FOLDER", help="folder to make")
     parser.add_argument("--data", metavar="FOLDER", help="folder of the dictionaries (default: that of the training)")
     parser.add_argument(
-        "--text", metavar="FOLDER", help="what a script of preprocess/ wrote (default: as the data says)"
+        "--text", metavar="FOLDER", help="output folder of a preprocess/ script (default: recorded in the data)"
     )
     parser.add_argument(
         "--ctranslate2",
         action="store_true",
-        help="write FOLDER/ctranslate2 too, in which CTranslate2 finds a Transformer that copies nothing",
+        help="also write FOLDER/ctranslate2 for CTranslate2 (Transformers without copying only)",
     )
     parser.add_argument("--no-example", action="store_true", help="leave out example.txt, a sentence of your data")
     parser.add_argument("--note", default="", metavar="TEXT", help="text for FOLDER/note.txt, for users of the model")
@@ -57,8 +55,8 @@ def main_checksum(arguments: list[str] | None = None) -> int:
     """Run ``wean-checksum``; returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="wean-checksum",
-        description="Write the checksums of data that fairseq-preprocess made, or of a checkpoint put in the place of "
-        "another: what is there now is what every later command expects.",
+        description="Record SHA-256 checksums of data folders or checkpoints. Later commands reject files that no "
+        "longer match.",
     )
     parser.add_argument("paths", nargs="+", help="folders of data, or checkpoints")
     args = parser.parse_args(arguments)
@@ -103,7 +101,7 @@ def _checksum(path: Path) -> str:
         if path.is_dir():
             return f"{path}: checksums of {record(path)} files\n"
         if is_special(path):
-            raise UserError(f"{path} is no file: name a folder of data or a checkpoint.")
+            raise UserError(f"{path} is not a file: name a folder of data or a checkpoint.")
         Manifest(path.parent).confirm({path.name: sha256_of(path)})
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; name a folder of data or a checkpoint.") from error

@@ -20,7 +20,7 @@ def load(path: str) -> Dictionary:
     except Exception as error:  # noqa: BLE001 - of UnicodeError fairseq makes a bare one
         wrong = " ".join(str(error).split())[:_SHOWN]
     if wrong is not None:
-        raise UserError(f"{path} is no dictionary: {wrong}; get it back, or make the data again.")
+        raise UserError(f"{path} is not a dictionary ({wrong}): restore it, or preprocess the data again.")
     return dictionary
 
 

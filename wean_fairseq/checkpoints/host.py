@@ -58,7 +58,7 @@ def verify_checkpoint_directory(save_dir: str) -> None:
         training_lock.acquire(Path(save_dir))
     except OSError as error:
         raise UserError(
-            f"--save-dir {save_dir} cannot be written ({error.strerror}): its checkpoints are as they were; make it "
+            f"--save-dir {save_dir} cannot be written ({error.strerror}): its checkpoints are unchanged; make it "
             "writable, or choose another directory."
         ) from error
 
@@ -115,7 +115,7 @@ def load_checkpoint(cfg: CheckpointConfig, trainer: Any, **passthrough_args: Any
         raise
     except AssertionError as error:
         if "does not match; please reset" in str(error):
-            raise UserError(f"{path} cannot be gone on from: {error}") from error
+            raise UserError(f"cannot resume from {path}: {error}") from error
         raise
     except Exception as error:
         if "Cannot load model parameters" in str(error) and not isinstance(error.__context__, UserError):
@@ -125,7 +125,7 @@ def load_checkpoint(cfg: CheckpointConfig, trainer: Any, **passthrough_args: Any
         raise
     wrong = wrong_in_optimizer(trainer.optimizer.optimizer) if path is not None else None
     if wrong is not None:
-        raise _cannot_go_on(path, f"{wrong} of the optimiser is not what it must be")
+        raise _cannot_go_on(path, f"{wrong} of the optimiser has the wrong type or size")
     if names_one:  # what is begun with it is not done, whatever it was the end of
         stopping.forget_patience()
     elif stopping.stop_if_done(trainer) and is_older:
@@ -218,8 +218,8 @@ def _check_fits(choice: Choice | None, trainer: Any) -> None:
 
 def _cannot_go_on(path: str | None, why: str) -> UserError:
     return UserError(
-        f"{path} cannot be gone on from ({why}): give the options that it was trained with; if they are the same, it "
-        "is damaged, and another one is needed."
+        f"cannot resume from {path} ({why}): give the options that it was trained with; if they are the same, the file "
+        "is damaged, and you need another checkpoint."
     )
 
 

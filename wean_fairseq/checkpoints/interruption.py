@@ -55,7 +55,7 @@ def ends_well(cfg: Any, main: Callable[..., Any]) -> Iterator[None]:
     except (KeyboardInterrupt, Exception) as error:
         if not _came_of_an_interrupt(error):
             raise
-        goes_on = "; the same command goes on from the last checkpoint, if there is one" if loop else ""
+        goes_on = "; the same command resumes from the last checkpoint, if there is one" if loop else ""
         print_message("wean_fairseq", f"stopped at once{goes_on}.")
         sys.exit(_STATUS)
     finally:
@@ -95,5 +95,5 @@ def _watching(watch: _Watch, loop: Callable[..., Any]) -> Callable[..., Any]:
 
 def _what_is_kept(cfg: Any) -> str:
     if cfg.no_save or cfg.no_last_checkpoints:
-        return f"nothing of it is kept, as {'--no-save' if cfg.no_save else '--no-last-checkpoints'} asks"
-    return f"the same command goes on from {Path(cfg.save_dir) / LAST}"
+        return f"no checkpoint is saved because of {'--no-save' if cfg.no_save else '--no-last-checkpoints'}"
+    return f"the same command resumes from {Path(cfg.save_dir) / LAST}"

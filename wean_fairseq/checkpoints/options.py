@@ -76,7 +76,7 @@ def _text(text: str, name: str) -> str:
     if len(text) > LONGEST:
         raise Refused(f"has the option {name!r} of {len(text)} characters")
     if "${" in text:
-        raise Refused(f"has the option {shown} ({name}), which stands for others, and fairseq writes none that does")
+        raise Refused(f"has the option {shown} ({name}), which refers to other options; fairseq writes no such option")
     if name in EVALUATED:
         try:
             read_literal(text)

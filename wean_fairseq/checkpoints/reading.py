@@ -119,7 +119,9 @@ def check_members(path: Path, content: dict[str, Any]) -> None:
     """
     wrong = odd_value(content) or wrong_member(content) or wrong_option(content["cfg"] or {})
     if wrong is not None:
-        raise Damaged(f"{path} is damaged, or was not written by fairseq-train: its {wrong} is not what it must be.")
+        raise Damaged(
+            f"{path} is damaged, or was not written by fairseq-train: its {wrong} has the wrong type or value."
+        )
 
 
 def _refusal(path: Path) -> UserError:
@@ -131,7 +133,7 @@ def _refusal(path: Path) -> UserError:
         return Damaged(f"{path} is damaged, or was not written by fairseq-train: {_ADVICE}.")
     return Hostile(
         f"{path} is refused, and nothing in it was run: loading it would call {foreign[0]}, which no checkpoint of "
-        "fairseq-train needs; do not use it, and get the model again from somebody you trust."
+        "fairseq-train needs; do not use it, and get the model again from a source you trust."
     )
 
 
@@ -191,7 +193,7 @@ def checked_options(path: Path, options: Any, kind: type) -> Any:
     except Refused as error:
         raise Hostile(
             f"{path} is refused, and nothing in it was run: its configuration {error}; do not use it, and get the "
-            "model again from somebody you trust."
+            "model again from a source you trust."
         ) from error
 
 

@@ -49,12 +49,12 @@ def choose(cfg: CheckpointConfig) -> Choice | None:
     newest = _newest_intact(others, trains=not (cfg.no_save_optimizer_state or cfg.reset_optimizer))
     if newest is None:
         raise UserError(
-            f"{wrong}; no other one in {folder} is intact and has the state of the optimiser, and a training is never "
-            "begun anew where one has been: restore one from a copy, or choose another --save-dir to begin anew."
+            f"{wrong}; no other checkpoint in {folder} is intact and has the state of the optimiser, and training "
+            "never starts again in such a folder: restore a checkpoint, or choose another --save-dir to start again."
         )
     logger.warning(
-        f"GOING ON FROM AN OLDER CHECKPOINT: {wrong}; the newest one that is intact is {newest.path} "
-        f"({updates_of(newest.state)} updates), and the training goes on from there (to begin anew, choose another "
+        f"RESUMING FROM AN OLDER CHECKPOINT: {wrong}; the newest intact checkpoint is {newest.path} "
+        f"({updates_of(newest.state)} updates), and training resumes from there (to start again, choose another "
         "--save-dir)"
     )
     return newest

@@ -20,7 +20,9 @@ TASK_OPTIONS = ("search_preset", "essay_length")  # the others are generation op
 def add_search_options(parser: argparse.ArgumentParser) -> None:
     """Let a command take the search of a model; options that are not given are not among what is parsed."""
     group = parser.add_argument_group(
-        "search", "how the model is to search (default: as the checkpoint says)", argument_default=argparse.SUPPRESS
+        "search",
+        "search settings saved with the model (default: those saved with the checkpoint)",
+        argument_default=argparse.SUPPRESS,
     )
     add = group.add_argument
     add("--search-preset", choices=PRESETS)
@@ -30,12 +32,12 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     add("--min-len", type=int, metavar="N")
     add("--essay-length", type=int, metavar="N", help="words of an essay, for archs that plan by length")
     add("--lenpen", type=float, metavar="X")
-    add("--unkpen", type=float, metavar="X", help="taken off the score of <unk>")
+    add("--unkpen", type=float, metavar="X", help="penalty subtracted from the score of <unk>")
     add("--no-repeat-ngram-size", type=int, metavar="N")
     add(
         "--replace-unk",
         action=argparse.BooleanOptionalAction,
-        help="put the source word with most attention in the place of <unk> (default: unless the model copies)",
+        help="replace <unk> by the source word with most attention (default: on, unless the model copies)",
     )
 
 
@@ -53,5 +55,5 @@ def kept_search(checkpoint: str | Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, argparse.ArgumentError) as error:
-        raise UserError(f"{file} does not hold options of fairseq-generate ({error}): mend or delete it.") from error
+        raise UserError(f"{file} does not hold options of fairseq-generate ({error}): fix or delete it.") from error
     return vars(found)

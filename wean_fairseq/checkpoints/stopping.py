@@ -42,10 +42,10 @@ def stop_if_done(trainer: Any) -> bool:
     if 0 < cfg.optimization.max_update <= updates:
         why = f"it has {updates} updates, and --max-update is {cfg.optimization.max_update}"
     elif 0 < cfg.checkpoint.patience <= waited:
-        why = f"{waited} validations were no better, and --patience is {cfg.checkpoint.patience}"
+        why = f"{waited} validations brought no improvement, and --patience is {cfg.checkpoint.patience}"
     else:
         return False
-    logger.info(f"this training is done: {why}; nothing is added to it")
+    logger.info(f"this training is complete: {why}")
     with open_dict(cfg):
         cfg.optimization.max_epoch = -1  # what fairseq's loop over epochs looks at before it begins one
     return True

@@ -33,8 +33,8 @@ def _write(path: Path, write: Callable[[HashedFile], object]) -> None:
         Manifest(path.parent).confirm({path.name: digest})
     except OSError as error:
         raise UserError(
-            f"{path} cannot be written ({error.strerror}): the checkpoints written before are as they were; make room "
-            "or choose another directory, and run the same command again to go on from the last of them."
+            f"{path} cannot be written ({error.strerror}): earlier checkpoints are unchanged; free some space "
+            "or choose another directory, and run the same command again to resume from the last of them."
         ) from error
 
 
@@ -42,6 +42,6 @@ def _check_parameters(state: dict[str, Any], path: Path) -> None:
     for name, parameter in state.get("model", {}).items():
         if torch.is_tensor(parameter) and parameter.is_floating_point() and not parameter.isfinite().all():
             raise UserError(
-                f"training diverged: {name} is not finite any more, so {path} was not written; the checkpoints written "
-                "before are as they were: lower --lr or --clip-norm, and run again to go on from the last."
+                f"training diverged: {name} is not finite any more, so {path} was not written; earlier "
+                "checkpoints are unchanged: lower --lr or --clip-norm, and run again to resume from the last one."
             )

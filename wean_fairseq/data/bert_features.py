@@ -100,7 +100,7 @@ class TopicBert:
         self._tokenizer, self._model = _load_bert(self.path)
         if self.separator and self.separator not in self._tokenizer.get_vocab():
             raise UserError(
-                f"--topic-separator {self.separator} is no token of the BERT in {self.path}: take one of its "
+                f"--topic-separator {self.separator} is not a token of the BERT in {self.path}: take one of its "
                 "vocabulary, as [PAD], [SEP] or [unused1], or an empty one for none."
             )
         self._model.to("cuda" if torch.cuda.is_available() else "cpu")

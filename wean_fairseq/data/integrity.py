@@ -34,7 +34,7 @@ def check_data(paths: list[Path]) -> None:
     """
     for path in paths:
         if path.exists() and not path.is_file():
-            raise UserError(f"{path} is no regular file: {_ADVICE}.")
+            raise UserError(f"{path} is not a regular file: {_ADVICE}.")
         if not path.exists() or _is_outdated(path.parent):
             continue
         try:
@@ -63,7 +63,7 @@ def check_binary(prefix: Path, size: int) -> None:
         raise UserError(f"{prefix} has no sentences: give fairseq-preprocess a text that has some.")
     actual, expected = binary_file.stat().st_size, words * dtype.itemsize
     if actual != expected:
-        raise UserError(f"{binary_file} has {actual} bytes, but its index tells of {expected}: {_ADVICE}.")
+        raise UserError(f"{binary_file} has {actual} bytes, but its index expects {expected}: {_ADVICE}.")
     if words:
         content = np.memmap(binary_file, dtype=dtype, mode="r")
         _check_symbols(content, sentences, binary_file)

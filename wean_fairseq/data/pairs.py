@@ -154,7 +154,7 @@ def check_pairs(prefix: str, sides: dict[str, Dictionary], dataset_impl: str | N
     if not lengths:
         advice = "leave --dataset-impl out" if dataset_impl == "raw" else "add --dataset-impl raw"
         kind = "text" if dataset_impl == "raw" else "binary"
-        raise UserError(f"{prefix}.* are no {kind} data files: {advice}, or run fairseq-preprocess again.")
+        raise UserError(f"{prefix}.* are not {kind} data files: {advice}, or run fairseq-preprocess again.")
     if len({len(sizes) for sizes in lengths.values()}) > 1:
         found = " and ".join(f"{name} has {len(sizes)} lines" for name, sizes in lengths.items())
         raise UserError(f"the sides of this data do not pair up: {found}; align the text files and preprocess again.")

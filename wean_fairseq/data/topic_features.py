@@ -66,7 +66,7 @@ class TopicFeatures:
                 "choose another directory with --bert-cache."
             ) from error
         if features is None:
-            raise UserError(f"what was written to {self.folder} reads back differently: the disk is faulty.")
+            raise UserError(f"the features in {self.folder} differ from those written: the disk is faulty.")
         self._splits[split] = features, dict(zip(distinct, starts[:-1].tolist(), strict=True))
 
     def align(self, src_tokens: Tensor, dictionary: Dictionary) -> Tensor:

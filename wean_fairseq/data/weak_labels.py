@@ -94,7 +94,7 @@ def label_pairs(
     if folder is None:
         return pairs
     if not Path(folder).is_dir():
-        raise UserError(f"--granularity-labels {folder} is no directory; preprocess/weak_labels.py writes one.")
+        raise UserError(f"--granularity-labels {folder} is not a directory; preprocess/weak_labels.py writes one.")
     paths = [Path(folder) / f"{split}.{language}.z" for language in languages]
     if not required and not any(path.exists() for path in paths):
         return pairs

@@ -68,7 +68,7 @@ def _check_width(file: TextIO, path: str, dim: int) -> int:
     header = len(fields) == 2 and all(part.isdecimal() and len(part) < _DIGITS for part in fields)  # words and width
     width = int(fields[1]) if header else len(fields) - 1
     if width < 1:
-        raise UserError(f"{path}, line 1 is no word and its vector: give a text file of GloVe or word2vec.")
+        raise UserError(f"{path}, line 1 is not a word and its vector: give a text file of GloVe or word2vec.")
     if width != dim:
         raise UserError(
             f"{path} has vectors of width {width}, but the model's embeddings are {dim} wide: "

@@ -47,11 +47,15 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"wean-evaluate {__version__}")
     files = parser.add_argument_group("files")
-    files.add_argument("--set", metavar="NAME", help="begin a test set: what follows is its; what precedes is for all")
+    files.add_argument(
+        "--set", metavar="NAME", help="start test set NAME; options before the first --set apply to all sets"
+    )
     add_system_arguments(files)
     files.add_argument("--ref", metavar="FILE", help="raw reference text", **SEVERAL)
     files.add_argument("--src", metavar="FILE", help="raw source text: adds the copy-the-source row and source metrics")
-    files.add_argument("--groups", metavar="FILE", help="a group name a line: also score each group by itself")
+    files.add_argument(
+        "--groups", metavar="FILE", help="file with one group name per line: also score each group by itself"
+    )
     what = parser.add_argument_group("what to compute")
     what.add_argument("--preset", metavar="P", help=f"{STANDARD} (default), {', '.join(PRESETS)}", **SEVERAL)
     what.add_argument("--metric", metavar="M", help="single metrics, see below", **SEVERAL)
@@ -85,7 +89,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     out = parser.add_argument_group("output")
     out.add_argument(
-        "--format", choices=FORMATS, default="text", help="what is printed: %(choices)s (default: %(default)s)"
+        "--format", choices=FORMATS, default="text", help="output format: %(choices)s (default: %(default)s)"
     )
     out.add_argument("--intervals", action="store_true", help="print 95%% intervals in the table")
     out.add_argument("--json", metavar="OUT", help="write scores, tests and data hashes")
@@ -136,7 +140,7 @@ def split_sets(arguments: Sequence[str]) -> tuple[list[str], dict[str, list[str]
             continue
         name = next(rest, "")
         if not name or name.startswith("-") or name in sets:
-            raise UserError(f"--set {name}: give every test set a name of its own, as in --set turk.")
+            raise UserError(f"--set {name}: give every test set its own name, as in --set turk.")
         own = sets[name] = []
     return common, sets
 

@@ -84,7 +84,7 @@ def check_systems(systems: Sequence[SystemOutput], corpus: Corpus) -> None:
         raise UserError("no system to score; give --hyp NAME=FILE or --generated NAME=LOG.")
     for name in dict.fromkeys(system.name for system in systems):
         if not name.isprintable() or not name.strip():
-            raise UserError(f"{name!r} is no name that tables can show; call the system something else.")
+            raise UserError(f"{name!r} is not a name that tables can show; call the system something else.")
         if name == COPY_ROW:
             raise UserError(
                 f"{COPY_ROW!r} is the name of the row that is added for the source; call the system something else."

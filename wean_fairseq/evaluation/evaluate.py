@@ -149,7 +149,7 @@ class Evaluation:
                 _text(entry["name"]), _text(entry["sha256"]), _number(entry.get("lines", 0))
             warnings = [str(text) for text in data.get("warnings", [])]
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ValueError("these are no scores of wean-evaluate") from error
+            raise ValueError("these are not scores of wean-evaluate") from error
         if not signatures:
             raise ValueError("there are no scores")
         return cls([], cells, signatures, comparisons, warnings, data)
@@ -157,13 +157,13 @@ class Evaluation:
 
 def _number(value: Any) -> float:
     if not isinstance(value, int | float):
-        raise TypeError(f"{value!r} is no number")
+        raise TypeError(f"{value!r} is not a number")
     return float(value)
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not text")
     return value
 
 
@@ -239,7 +239,7 @@ def drop_sourceless(columns: Sequence[Column], corpus: Corpus) -> tuple[list[Col
         return list(columns), []
     dropped = [column.key for column in columns if column.metric.needs_source]
     warnings = [
-        "no source given (--src): the copy-the-source row is missing, so nobody can see what copying alone would score."
+        "no source given (--src): the copy-the-source row is missing, so the score of copying alone is unknown."
     ]
     if dropped:
         warnings.append(f"left out, because they compare with the source (--src): {', '.join(dropped)}.")

@@ -26,7 +26,7 @@ HEADS = ["output layer", *(f"{setting.name} (V={setting.words:,}, d={setting.wid
 NOTE = f"Counted with a bias and {SPECIALS} special symbols in Seq2seq's matrix; the paper's number is V x d."
 # The paper's WEAN row is that of its largest score, concat: 2 d^2 + d.
 ROWS = (
-    ("Seq2seq: a word matrix of its own", "linear"),
+    ("Seq2seq: its own word matrix", "linear"),
     ("WEAN, concat", "concat"),
     ("WEAN, general (the default)", "general"),
     ("WEAN, dot", "dot"),

@@ -45,7 +45,7 @@ def read_released(arguments: Sequence[str]) -> dict[str, dict[str, Any]]:
 def score_released(data: str, folder: Path, table: Table) -> dict[str, Any]:
     """Score all outputs of a folder that the table has rows of."""
     if not folder.is_dir():
-        raise UserError(f"{folder} is no folder with the released outputs of {data}; give one.")
+        raise UserError(f"{folder} is not a folder with the released outputs of {data}; give one.")
     corpus = _corpus(data, folder, table.references)
     names = [row.outputs for row in table.rows[data].values() if row.outputs]
     systems = [read_plain(name, folder / name) for name in names if (folder / name).is_file()]

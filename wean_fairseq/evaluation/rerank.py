@@ -180,7 +180,7 @@ def read_searches(
     names = [name for name, _ in named]
     for name in names:
         if names.count(name) > 1:
-            raise UserError(f"{option} has two searches called {name!r}; give every log a name of its own.")
+            raise UserError(f"{option} has two searches called {name!r}; give every log its own name.")
     return [read_log(args, name, path, sources) for name, path in named]
 
 

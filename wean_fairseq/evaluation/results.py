@@ -107,7 +107,7 @@ def record(argv: list[str]) -> str:
     parser.add_argument("--command", required=True, help="the command that reproduces it (as a user would type it)")
     parser.add_argument("--seed", required=True, type=int, help="seed of the training run")
     parser.add_argument("--trainings", metavar="JSON", help="how they went: trainings.json of the recipe's run")
-    parser.add_argument("--note", default="", help="what a reader must know, e.g. how the data differ from the paper's")
+    parser.add_argument("--note", default="", help="note for readers, e.g. how the data differ from the paper's")
     parser.add_argument(
         "--data", nargs="+", default=[], metavar="FILE", help="text to identify by its hash as well, e.g. the train set"
     )
@@ -115,7 +115,7 @@ def record(argv: list[str]) -> str:
     parser.add_argument("--results", default="results", metavar="FOLDER", help="default: %(default)s")
     args = parser.parse_args(argv)
     if not _NAME.fullmatch(args.experiment):
-        raise UserError(f"{args.experiment!r} is no file name; use letters, digits, '_', '.' and '-'.")
+        raise UserError(f"{args.experiment!r} is not a file name; use letters, digits, '_', '.' and '-'.")
     path = Path(args.results, f"{args.experiment}.json")
     check_outputs({f"--experiment {args.experiment}:": path}, [args.evaluation, *args.data, args.trainings])
     evaluation = read_json(args.evaluation, ("systems", "data"))
@@ -133,7 +133,7 @@ def record(argv: list[str]) -> str:
     }
     write_atomically(path, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     marker = f"<!-- results: {args.experiment} -->"
-    return f"{path} written; put `{marker}` and `<!-- /results -->` on lines of their own where its table goes.\n"
+    return f"{path} written; put `{marker}` and `<!-- /results -->` on separate lines where its table goes.\n"
 
 
 def tables(argv: list[str]) -> str:

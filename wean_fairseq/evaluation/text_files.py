@@ -139,7 +139,7 @@ def check_outputs(outputs: Mapping[str, PathLike | None], inputs: Iterable[PathL
         identity = _identity(path)
         if identity in taken:
             raise UserError(f"{option} {path} would overwrite {taken[identity]}; choose another name.")
-        taken[identity] = f"what goes to {option}"
+        taken[identity] = f"the output of {option}"
 
 
 def _identity(path: PathLike) -> tuple[int, int] | Path:

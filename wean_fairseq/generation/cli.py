@@ -30,7 +30,7 @@ _EPILOG = """examples:
 
 One line out for every line in, in their order; an empty line stays empty. With --nbest the outputs of a line stand side
 by side with tabs between them, with --scores a score (base 2, as fairseq prints it) before each. A file that was
-stopped goes on where it was when the same command is given again without --overwrite.
+stopped continues when the same command is given again without --overwrite.
 """
 
 
@@ -41,22 +41,27 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--model", required=True, metavar="PATH", help="folder of wean-export, or checkpoint of fairseq-train")
     add("--data", metavar="DIR", help="data directory of a checkpoint's training (default: where it was)")
-    add("--text", metavar="DIR", help="what preprocess/ wrote its text to (default: as the data says)")
-    add("--input", default="-", metavar="FILE", help="a sentence, or topics, a line; - = what is piped in (default)")
+    add("--text", metavar="DIR", help="output folder of a preprocess/ script (default: recorded in the data)")
+    add(
+        "--input",
+        default="-",
+        metavar="FILE",
+        help="text file, one sentence or topic list per line; - = standard input (default)",
+    )
     add("--output", default="-", metavar="FILE", help="file to write; - = standard output (default)")
     add("--overwrite", action="store_true", help="replace an older output")
     add("--nbest", type=whole_number(1), default=1, metavar="N", help="outputs of each line (default: 1)")
-    add("--scores", action="store_true", help="a score before each output")
+    add("--scores", action="store_true", help="print a score before each output")
     add("--jsonl", action="store_true", help="JSON lines with scores, tokens, attention, copies and granularities")
-    add("--beam", type=whole_number(1), metavar="N", help="width of the search (default: as the model says)")
-    add("--search-preset", choices=PRESETS, help="how to search (default: as the model says)")
+    add("--beam", type=whole_number(1), metavar="N", help="beam size (default: saved with the model)")
+    add("--search-preset", choices=PRESETS, help="search preset (default: saved with the model)")
     add(
         "--essay-length",
         type=whole_number(1),
         metavar="N",
-        help="words of an essay, for archs that plan by length (default: the model's own)",
+        help="target length in words, for archs that plan an essay by length (default: saved with the model)",
     )
-    add("--bert", metavar="DIR", help="the BERT of the training, if it has moved")
+    add("--bert", metavar="DIR", help="new path of the BERT model used in training")
     add(
         "--batch-size", type=whole_number(1), default=64, metavar="N", help="sentences at a time (default: %(default)s)"
     )

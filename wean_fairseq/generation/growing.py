@@ -143,7 +143,7 @@ class GrowingFile:
             return ""
         if self._overwrite:
             return "; the same command starts again"
-        return f"; the outputs of {self.done:,} lines are kept, and the same command goes on from there"
+        return f"; the outputs of {self.done:,} lines are kept, and the same command continues from there"
 
     def remaining(self, buffers: Iterable[list[str]]) -> Iterator[list[str]]:
         """The lines of the input, in buffers, whose outputs are not there yet.

@@ -23,22 +23,24 @@ _EPILOG = """examples:
   wean-inspect copy=A/checkpoint_best.pt plain=B/checkpoint_best.pt --data A/bin B/bin
 
 Then open the address that it prints; Ctrl-C ends it. --data, --text and --bert take one value for all checkpoints, or
-one for each in their order; - = none. Only this computer is answered: there is no option to change that. From another
-one, use ssh -L 8000:127.0.0.1:8000 HOST.
+one for each in their order; - = none. The server listens on 127.0.0.1 only. From another computer, use
+ssh -L 8000:127.0.0.1:8000 HOST.
 """
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command line."""
-    description = "Open a local page to decode typed sentences or topics and look behind every word."
+    description = "Open a local web page to try a model and see attention, copying and neighbours for each word."
     parser = command_parser("wean-inspect", description, _EPILOG)
     add = parser.add_argument
-    add("checkpoints", nargs="+", metavar="NAME=MODEL", help="folders of wean-export or checkpoints, named")
+    add("checkpoints", nargs="+", metavar="NAME=MODEL", help="NAME=PATH of an exported model folder or a checkpoint")
     add("--data", nargs="+", metavar="DIR", help="data directory of a checkpoint's training (default: where it was)")
-    add("--text", nargs="+", metavar="DIR", help="what preprocess/ wrote its text to (default: as the data says)")
+    add(
+        "--text", nargs="+", metavar="DIR", help="output folder of a preprocess/ script (default: recorded in the data)"
+    )
     add("--port", type=_port, default=8000, help="port on 127.0.0.1; 0 = a free one (default: %(default)s)")
-    add("--search-preset", choices=PRESETS, help="how to search (default: as the model says)")
-    add("--bert", nargs="+", metavar="DIR", help="the BERT of the training, if it has moved; - = as it was")
+    add("--search-preset", choices=PRESETS, help="search preset (default: saved with the model)")
+    add("--bert", nargs="+", metavar="DIR", help="new path of the BERT model used in training; - = unchanged")
     return parser
 
 

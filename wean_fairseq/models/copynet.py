@@ -58,7 +58,7 @@ class CopyNetConfig(OutputLayerConfig):
     dropout: float = option(0.0, "dropout on the embeddings and on the readout")
     readout: ChoiceEnum(("state", "full")) = option(  # type: ignore[valid-type]
         "state",
-        "what generated words are scored from: the decoder state (eq. 7), or as in the authors' code also "
+        "input of the scores of generated words: the decoder state (eq. 7), or as in the authors' code also "
         "the context, the last word and the selective read",
     )
     attention_coverage: bool = option(False, "let the attention see how much a position got so far (authors' code)")
@@ -66,12 +66,13 @@ class CopyNetConfig(OutputLayerConfig):
         0, "append the position of each source word, one-hot of this width; 57 in the authors' code", least=0
     )
     oov_input: ChoiceEnum(("unk", "copy")) = option(  # type: ignore[valid-type]
-        "unk", "what the decoder reads for a copied word outside the vocabulary: <unk>, or a learned vector"
+        "unk", "decoder input for a copied word outside the vocabulary: <unk>, or a learned vector"
     )
 
 
 _LCSTS = {"embed_dim": 350, "hidden_size": 500}  # sec. 5.2
-# Of the authors' released configurations, for LCSTS and for the synthetic task, what has a switch here.
+# The settings of the authors' released configurations, for LCSTS and for the synthetic task, that have a switch here.
+# The network of the release differs in more (docs/equations.md lists it). Checkpoints hold the names, so they stay.
 _RELEASE = {"attention_dim": 1000, "readout": "full", "attention_coverage": True}
 PRESETS = {
     "rnnsearch": {"system": "rnnsearch"},

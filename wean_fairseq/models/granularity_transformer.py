@@ -58,7 +58,7 @@ class GranularityTransformerConfig(TransformerConfig):
     ga_length: ChoiceEnum(("true", "padded")) = option(  # type: ignore[valid-type]
         "true",
         "N of the scope. true: in the encoder the tokens of the sentence, in the decoder those up to the "
-        "query; padded: what the released code pads to, --ga-encoder-length and --ga-decoder-length",
+        "query; padded: the padded lengths of the released code, --ga-encoder-length and --ga-decoder-length",
     )
     ga_encoder_length: int = option(20, "N of the encoder with --ga-length padded", least=1)
     ga_decoder_length: int = option(19, "N of the decoder with --ga-length padded", least=1)

@@ -68,7 +68,7 @@ class PcSanConfig(FairseqDataclass):
     )
     bert_layers: ChoiceEnum(("dynamic", "static", "last", "none")) = option(  # type: ignore[valid-type]
         "dynamic",
-        "what a decoder layer reads of BERT (eq. 2): dynamic = a mixture of its layers for each decoder "
+        "BERT layers that a decoder layer reads (eq. 2): dynamic = a mixture of its layers for each decoder "
         "layer; static = one mixture for all; last = the last layer; none = topic vectors alone",
     )
     bert_mix: ChoiceEnum(MIXTURES) = option(  # type: ignore[valid-type]
@@ -76,8 +76,8 @@ class PcSanConfig(FairseqDataclass):
     )
     context: ChoiceEnum(("target", "source", "none")) = option(  # type: ignore[valid-type]
         "target",
-        "what the queries of the self-attention are mixed with (sec. 3.3): target = the mean of the states "
-        "so far; source = the mean of what the layer reads about the topics; none = nothing",
+        "context that is mixed into the queries of the self-attention (sec. 3.3): target = the mean of the states "
+        "so far; source = the mean of the topics' states; none = nothing",
     )
     context_inclusive: bool = option(False, "the mean of --context target counts the present position as well")
 

@@ -50,7 +50,7 @@ class PointerGeneratorConfig(OutputLayerConfig):
     attention_dim: int = option(512, "width of the hidden layer of the attention (eq. 1)", least=1)
     coverage: bool = option(
         False,
-        "show the attention what it has covered, and penalise attending there again (sec. 2.3); train "
+        "show the attention its coverage so far, and penalise attending there again (sec. 2.3); train "
         "without it first, then give this and --finetune-from-model",
     )
     coverage_weight: float = option(1.0, "weight of the coverage loss, with --coverage (lambda of eq. 13)", least=0)

@@ -31,7 +31,7 @@ class ResidualLstmConfig(OutputLayerConfig):
         2, "add the input of this many layers to their output (n of sec. 2.3); 0 = never", least=0
     )
     residual_recurrent: bool = option(
-        False, 'let the recurrence go on with the sum too (sec. 2.3, "pointwise addition to h_t"); slower'
+        False, 'feed the sum into the recurrence too (sec. 2.3, "pointwise addition to h_t"); slower'
     )
     dropout: float = option(0.5, "dropout after every layer (sec. 4.2)")
     share_embeddings: bool = option(False, "one word embedding for encoder and decoder, as in WEAN, instead of two")

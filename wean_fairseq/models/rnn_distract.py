@@ -34,13 +34,21 @@ class RnnDistractConfig(GruAttentionConfig):
 
     distract_attention: float = option(
         0.0,
-        "in beam search prefer hypotheses whose attention is far from all before: weight of the divergence "
-        "(in plain beam search alone)",
+        "weight of the attention's divergence from all earlier steps, which raises the rank of hypotheses "
+        "(plain beam search only)",
         least=0,
     )
-    distract_content: float = option(0.0, "likewise those whose content is unlike all before, by the cosine", least=0)
+    distract_content: float = option(
+        0.0,
+        "weight of the context vector's cosine to the most similar earlier step, which lowers the rank of hypotheses "
+        "(plain beam search only)",
+        least=0,
+    )
     distract_state: float = option(
-        0.0, "likewise those whose decoder state is unlike all before, by the cosine", least=0
+        0.0,
+        "weight of the decoder state's cosine to the most similar earlier step, which lowers the rank of hypotheses "
+        "(plain beam search only)",
+        least=0,
     )
 
 

@@ -33,8 +33,10 @@ class SrbConfig(OutputLayerConfig):
     relevance_weight: float = option(
         0.0001, "weight of the cosine of source and summary in the loss (lambda, sec. 3.4)", least=0
     )
-    gate_input: ChoiceEnum(("state-and-word", "state")) = option(  # type: ignore[valid-type]
-        "state-and-word", "what tells the importance of a source word (sec. 3.2); state, as in the authors' release"
+    gate_input: ChoiceEnum(("state-and-word", "state", "release")) = option(  # type: ignore[valid-type]
+        "state-and-word",
+        "input of the gate that weighs source words: state and word (sec. 3.2), the state alone, or release, which is "
+        "the state alone with an ungated first word, as in the authors' release",
     )
 
 

@@ -29,7 +29,7 @@ class StateBridge(nn.Module):
         super().__init__()
         if kind != "linear" and decoder_layers > encoder_layers:
             raise ValueError(
-                f"bridge {kind!r} needs at least as many encoder layers as decoder layers, but there are "
+                f"bridge {kind!r} needs no fewer encoder layers than decoder layers, but there are "
                 f"{encoder_layers} and {decoder_layers}: use the bridge 'linear'."
             )
         self.kind = kind

@@ -13,7 +13,8 @@ class GatedLstm(nn.Module):
     Args:
         input_dim: ``E``.
         hidden_size: ``H``.
-        gate_input: ``state-and-word`` as above; ``state``: beta_t = sigmoid(v . h_(t-1) + a), as the authors' release.
+        gate_input: ``state-and-word`` as above. ``state``: beta_t = sigmoid(v . h_(t-1) + a). ``release``, as in the
+            authors' release: the same, but beta_1 = 1, because the gate is computed after a step for the next word.
     """
 
     def __init__(self, input_dim: int, hidden_size: int, gate_input: str) -> None:
@@ -21,6 +22,7 @@ class GatedLstm(nn.Module):
         self.cell = nn.LSTMCell(input_dim, hidden_size)
         self.gate_hidden = nn.Linear(hidden_size + input_dim, hidden_size) if gate_input == "state-and-word" else None
         self.gate = nn.Linear(hidden_size, 1)
+        self.gates_first_word = gate_input != "release"
 
     def forward(self, embedded: Tensor, padding_mask: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Read sentences, as if each stood alone.
@@ -35,8 +37,15 @@ class GatedLstm(nn.Module):
         """
         hidden = cell = embedded.new_zeros(len(embedded), self.cell.hidden_size)
         outputs = []
-        for word, is_padding in zip(embedded.unbind(dim=1), padding_mask.unsqueeze(2).unbind(dim=1), strict=True):
-            new_hidden, new_cell = self.cell(self._importance(hidden, word) * word, (hidden, cell))
+        is_word = ~padding_mask
+        is_first = is_word & is_word.cumsum(dim=1).eq(1)  # (B, S)
+        for place, (word, is_padding) in enumerate(
+            zip(embedded.unbind(dim=1), padding_mask.unsqueeze(2).unbind(dim=1), strict=True)
+        ):
+            importance = self._importance(hidden, word)  # (B, 1)
+            if not self.gates_first_word:
+                importance = importance.masked_fill(is_first[:, place : place + 1], 1.0)
+            new_hidden, new_cell = self.cell(importance * word, (hidden, cell))
             hidden, cell = torch.where(is_padding, hidden, new_hidden), torch.where(is_padding, cell, new_cell)
             outputs.append(hidden)
         final = hidden.unsqueeze(0), cell.unsqueeze(0)  # (1, B, H)

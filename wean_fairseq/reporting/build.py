@@ -42,13 +42,16 @@ class Report:
         groups = overview.shared_tests(experiments)
         sections = [self._overview(entries) for entries in groups]
         self._compared = {(entry.experiment.title, entry.name) for entries in groups for entry in entries}
-        sections += [section for experiment in experiments for section in self._experiment(experiment)]
+        for experiment in experiments:
+            # The headings of a single experiment do not need its name.
+            prefix = f"{experiment.title}: " if len(experiments) > 1 else ""
+            sections += self._experiment(experiment, prefix)
         anchors = {"content"}  # the page's own
         for section in sections:
             section.anchor = slug(section.title, anchors)
         summary = [context.summary(experiment) for experiment in experiments]
         days = context.dates(experiments)
-        made = f"Made by `{command}` (wean_fairseq {version}) from what the run directories hold"
+        made = f"Made by `{command}` (wean_fairseq {version}) from the files of the run directories"
         origin = [f"{made}, last written {days}." if days else f"{made}."]
         titles = [context.title(experiment) for experiment in experiments]
         title = "; ".join(titles) if len(titles) <= _TITLES else f"{len(titles)} experiments"
@@ -65,31 +68,29 @@ class Report:
             blocks.append(self._write_figure(partial(figures.scores, panels), title, f"{title}: some scores"))
         return Section(title, [*blocks, *comparison.published_tables(entries)])
 
-    def _experiment(self, experiment: Experiment) -> Iterator[Section]:
+    def _experiment(self, experiment: Experiment, prefix: str) -> Iterator[Section]:
+        """Yield the sections of one experiment: warnings, outputs and scores first, data and settings last."""
         opening = Section(experiment.title, [])
         yield opening
-        for entry in experiment.sets.values():
-            yield Section(f"{experiment.title}: scores on {entry.name}", [*self._scores(entry)], level=3)
-        for title, found in (
-            ("learning curves", self._curves(experiment)),
-            ("size and speed", _costs(experiment)),
-            ("inside the models", self._inside_blocks(experiment)),
-        ):
-            if blocks := [*found]:
-                yield Section(f"{experiment.title}: {title}", blocks, level=3)
         for name in experiment.sets:
             # Of the first run that has the set: other seeds have other outputs for the same sentences.
             run = next(run for run in experiment.runs if name in run.sets)
             block = samples_block(run, run.sets[name], self.number)
             if block is not None:
                 block.caption += _seed_suffix(experiment, run)
-                yield Section(f"{experiment.title}: outputs on {name}", [block], level=3)
-        # Last, as problems come up on the way.
-        opening.blocks += [
-            *context.warnings(experiment),
-            context.data_table(experiment),
-            *context.settings(experiment),
-        ]
+                yield Section(f"{prefix}Outputs on {name}", [block], level=3)
+        for entry in experiment.sets.values():
+            yield Section(f"{prefix}Scores on {entry.name}", [*self._scores(entry)], level=3)
+        for title, found in (
+            ("Learning curves", self._curves(experiment)),
+            ("Attention, granularities and neighbours", self._inside_blocks(experiment)),
+            ("Size and speed", _costs(experiment)),
+        ):
+            if blocks := [*found]:
+                yield Section(f"{prefix}{title}", blocks, level=3)
+        details: list[Block] = [context.data_table(experiment), *context.settings(experiment)]
+        yield Section(f"{prefix}Data and settings", details, level=3)
+        opening.blocks += context.warnings(experiment)  # last, because all parts above may report problems
 
     def _scores(self, entry: Entry) -> Iterator[Block]:
         evaluation = entry.evaluation

@@ -13,8 +13,8 @@ _OUTPUT_LAYERS = ("decoder.output.", "decoder.query_embedding.")
 _HOURS = TABLES["cdnpg-table5"]
 _ABSENT = Cell("–")
 _CONDITIONS = (
-    "No benchmark: all times are what fairseq logged, and nobody knows what else the machine did, which can weigh "
-    "more than the systems' own difference. An update is forward, backward and optimiser, without validation: the "
+    "No benchmark: all times are from fairseq's logs, and other work on the machine can change them more than "
+    "the systems do. An update is forward, backward and optimiser, without validation: the "
     "median over epochs; hours are that times the updates."
 )
 

@@ -35,7 +35,7 @@ def reading(entries: Sequence[Entry]) -> ListBlock:
     """Notes on reading the group's table."""
     items = [_CAUTION, "Ranges and paired tests are in the experiments' own sections. – = not scored, or not known."]
     if any(entry.evaluation.comparisons for entry in entries):
-        differs = "differs from the first system of its own experiment in both paired tests"
+        differs = "differs from the first system of its experiment in both paired tests"
         items.append(f"* = {differs} (p < {SIGNIFICANT}).")
     if any(COPY_ROW in entry.evaluation.cells for entry in entries):
         items.append(f"{COPY_ROW} is the source, scored as if a system had written it. ▽ = less than that.")

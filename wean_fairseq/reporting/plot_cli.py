@@ -63,29 +63,36 @@ def build_parser() -> argparse.ArgumentParser:
     logged.add_argument("--subset", default="valid", help="validation subset (default: valid)")
     logged.add_argument("--training", action="store_true", help="draw the training's own values as a thin line, too")
     helps = {
-        "attention": "what each output word attends to in the source",
+        "attention": "attention of each output word to the source",
         "granularity": "z of each word in every layer (C-DNPG)",
         "provenance": "which words were copied, and from where",
-        "coverage": "what is left of each topic while an essay is written (MTA-LSTM, SC-LSTM)",
+        "coverage": "remaining coverage of each topic during generation (MTA-LSTM, SC-LSTM)",
     }
     for name, text in helps.items():
         command = commands.add_parser(name, help=text, description=f"Draw {text}.")
         command.set_defaults(read=_sentences, dump=None, bert=None)
         if name in _DUMPS:
-            command.add_argument("--dump", metavar="FILE", help="what fairseq-generate dumped, instead of a checkpoint")
+            command.add_argument("--dump", metavar="FILE", help="dump of fairseq-generate, instead of a checkpoint")
         command.add_argument("--checkpoint", metavar="FILE", help=_CHECKPOINT)
         command.add_argument("--data", metavar="DIR", help="a checkpoint's data directory, with the dictionaries")
-        command.add_argument("--text", metavar="FILE", help="sentences or topics, a line each; - = what is piped in")
-        command.add_argument("--lines", nargs="+", type=whole_number(1), metavar="N", help="which ones, from 1")
         command.add_argument(
-            "--number", type=whole_number(1), default=4, help="else so many, spread evenly (default: 4)"
+            "--text", metavar="FILE", help="file with one sentence or topic list per line; - = standard input"
         )
-        command.add_argument("--beam", type=whole_number(1), help="width of the search (default: as the model says)")
+        command.add_argument(
+            "--lines", nargs="+", type=whole_number(1), metavar="N", help="numbers of the sentences to draw, from 1"
+        )
+        command.add_argument(
+            "--number",
+            type=whole_number(1),
+            default=4,
+            help="number of sentences to draw if --lines is not given, spread evenly (default: 4)",
+        )
+        command.add_argument("--beam", type=whole_number(1), help="beam size (default: saved with the model)")
         if name == "coverage":
             command.add_argument(
                 "--essay-length", type=whole_number(1), help="words to plan for, for archs that need it"
             )
-            command.add_argument("--bert", metavar="DIR", help="the BERT of the training, if it has moved")
+            command.add_argument("--bert", metavar="DIR", help="new path of the BERT model used in training")
     layers = commands.add_parser("layers", help="which layers of BERT each decoder layer reads (PC-SAN)")
     layers.set_defaults(read=_layers)
     layers.add_argument("checkpoint", help=_CHECKPOINT)

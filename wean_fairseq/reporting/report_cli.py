@@ -18,8 +18,8 @@ _EXAMPLES = """examples:
   wean-report runs/copy_transformer/quora results/wean_quora.json --output quora
 
 A run is a directory that a recipe wrote. Runs that differ only in their seed become one experiment, with means and
-deviations; experiments that were scored on the same sentences are put side by side. The report has nothing in it that
-is not in the run directories, and the same runs give the same report.
+deviations; experiments that were scored on the same sentences are put side by side. Reports are
+deterministic and use only files in the run directories.
 """
 
 

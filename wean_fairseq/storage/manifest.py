@@ -45,13 +45,15 @@ class Manifest:
         except FileNotFoundError:
             return digests
         except OSError as error:
-            raise UserError(f"{self.path} cannot be read ({error}): delete it to go on without checksums.") from error
+            raise UserError(
+                f"{self.path} cannot be read ({error}): delete it to continue without checksums."
+            ) from error
         for number, line in enumerate(content.removesuffix("\n").split("\n") if content else [], start=1):
             match = _LINE.fullmatch(line)
             if match is None:
                 raise UserError(
-                    f"line {number} of {self.path} is no checksum and file name: delete the file to go on without "
-                    "checksums."
+                    f"line {number} of {self.path} is not a checksum and a file name: delete the file to continue "
+                    "without checksums."
                 )
             name = re.sub(r"\\[\\nr]", lambda escape: _SPELT[escape[0]], match[3]) if match[1] else match[3]
             digests.setdefault(name, []).append(match[2])

@@ -22,7 +22,7 @@ _IN_WORDS = {
     "seed": "--seed",
     "pairs": "the number of pairs in the data",
     "lengths": "the sentences of the data, or how they are cut",
-    "batches": "what decides which pairs make a batch (--batch-size, --max-tokens, limits of length)",
+    "batches": "an option that forms the batches (--batch-size, --max-tokens, limits of length)",
 }
 
 
@@ -55,9 +55,9 @@ class EpochBatches(EpochBatchIterator):
             other = [words for name, words in _IN_WORDS.items() if before.get(name) != now[name]]
             if other and self.shard_id == 0:
                 logger.warning(
-                    f"EPOCH {state_dict['epoch']} BEGINS ANEW: {other[0]} is not what it was when the checkpoint was "
-                    "written, so its batches are others; all pairs are trained in it once more (to go on inside the "
-                    "epoch, give the options and the data as they were)"
+                    f"EPOCH {state_dict['epoch']} STARTS AGAIN: {other[0]} changed since the checkpoint was written, "
+                    "so its batches differ; all pairs are trained on once more (to resume inside the epoch, restore "
+                    "the options and the data)"
                 )
             if other:
                 state_dict = {**state_dict, "iterations_in_epoch": 0}

@@ -104,7 +104,7 @@ class GuardedTask(TranslationTask):
             if self._trained_on and self._data and self._trained_on != self._data:
                 logger.warning(
                     f"OTHER DATA: the pairs in {self.cfg.data} are not those that the checkpoint was trained on, "
-                    "though their dictionary is the same; the training goes on with them"
+                    "though their dictionary is the same; training continues with them"
                 )
 
     def get_batch_iterator(self, dataset: FairseqDataset, *args: Any, **kwargs: Any) -> Any:

@@ -122,8 +122,8 @@ class ParaphraseTask(SearchingTask):
             raise UserError("--length-policy truncate needs --max-pair-length, the number of words to keep.")
         if cfg.no_source_end and (cfg.keep_empty_lines or cfg.granularity_labels):
             raise UserError(
-                "--no-source-end leaves nothing of an empty line, and weak labels count the end symbol: leave it out, "
-                "or --keep-empty-lines and --granularity-labels."
+                "--no-source-end leaves an empty line without tokens, and weak labels count the end symbol: leave it "
+                "out, or --keep-empty-lines and --granularity-labels."
             )
         if cfg.dataset_impl is None and is_raw_text(cfg.data):
             cfg.dataset_impl = "raw"  # fairseq tells its binary formats apart, but not text from them

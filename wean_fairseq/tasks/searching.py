@@ -32,7 +32,7 @@ class SearchingConfig(GuardedConfig):
         "fairseq",
         "wean: scores are plain sums of log-probabilities (whatever --lenpen says) and a sentence is done "
         "when its best hypothesis is and --nbest are; copynet: <unk> is never written, its probability goes to the "
-        "other words, and a sentence goes on until no unfinished hypothesis can be one of the --nbest; "
+        "other words, and a sentence continues until no unfinished hypothesis can be one of the --nbest; "
         "cdnpg-sampling: candidates of a beam are drawn by their scores from the 50 best continuations of each "
         "hypothesis; fairseq: as the generation options say",
     )
@@ -144,7 +144,7 @@ def _check_plain_beam_search(preset: str, args: GenerationConfig | Namespace, pr
         raise UserError(f"--search-preset {preset} is plain beam search: it takes no prefix_allowed_tokens_fn.")
     if preset == "wean" and getattr(args, "lenpen", 1) not in (0, 1):
         raise UserError(
-            f"--search-preset wean sums log-probabilities as they are, which --lenpen {args.lenpen} contradicts: "
+            f"--search-preset wean sums log-probabilities, which --lenpen {args.lenpen} contradicts: "
             "leave --lenpen out, or use --search-preset fairseq."
         )
     others = [name for name in _OTHER_SEARCHES if getattr(args, name, None)]

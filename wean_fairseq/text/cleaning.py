@@ -85,7 +85,7 @@ class Cleaner:
         if number and self.specials == "refuse":
             found = _SPECIAL.search(line)
             raise UserError(
-                f"the text contains {found[0] if found else ''}, which fairseq would read as a special symbol: mend "
+                f"the text contains {found[0] if found else ''}, which fairseq would read as a special symbol: fix "
                 f"the text, or choose --specials escape. It is in: {line[:80]!r}."
             )
         if number:

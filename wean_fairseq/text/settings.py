@@ -61,7 +61,7 @@ class TextSettings:
     def __post_init__(self) -> None:
         """Refuse a language that is none: its name becomes that of a file; raises ``UserError``, naming it."""
         if not re.fullmatch("[a-z]{2,3}", self.language):
-            raise UserError(f"{self.language!r} is no language: give two letters such as en, de or fr.")
+            raise UserError(f"{self.language!r} is not a language: give two letters such as en, de or fr.")
 
     @property
     def mark(self) -> str:

@@ -87,7 +87,7 @@ def _wordpiece(vocabulary: Path | None) -> Step:
             f"{vocabulary} cannot be read as text ({error}): give the vocab.txt of a BERT model."
         ) from error
     if "[UNK]" not in pieces:
-        raise UserError(f"{vocabulary} is no WordPiece vocabulary: a file with a piece a line, [UNK] among them.")
+        raise UserError(f"{vocabulary} is not a WordPiece vocabulary (one piece per line, including [UNK]).")
     lower = not any(piece.isascii() and piece[:1].isupper() for piece in pieces)
     model = tokenizers.models.WordPiece({piece: number for number, piece in enumerate(pieces)}, unk_token="[UNK]")
     tokenizer = tokenizers.Tokenizer(model)

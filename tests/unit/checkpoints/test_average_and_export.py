@@ -244,7 +244,7 @@ def test_what_cannot_be_exported(tmp_path, data, exported):
     with pytest.raises(UserError, match=r"dict\.tgt\.txt in .* has its words in another order"):
         export(tmp_path / "a.pt", tmp_path / "second", data)
     (data / "dict.tgt.txt").write_text("a word without its number\n")
-    with pytest.raises(UserError, match=r"dict\.tgt\.txt is no dictionary: "):
+    with pytest.raises(UserError, match=r"dict\.tgt\.txt is not a dictionary"):
         export(tmp_path / "a.pt", tmp_path / "second", data)
     assert not (tmp_path / "second").exists() and not (tmp_path / "second.tmp").exists()
     with pytest.raises(UserError, match=r"there is no .*model\.safetensors"):
@@ -377,7 +377,7 @@ def test_a_length_of_essays_is_refused_for_sentences(tmp_path, data, capsys):
 @pytest.mark.parametrize("content", ["--beam many", "--search-preset best", "--beam '3", "\udc80"])
 def test_a_kept_search_that_is_none_is_one_sentence(tmp_path, content):
     (tmp_path / NAME).write_text(content, encoding="utf-8", errors="surrogateescape")
-    with pytest.raises(UserError, match=f"{NAME} does not hold options of fairseq-generate .*: mend or delete it"):
+    with pytest.raises(UserError, match=f"{NAME} does not hold options of fairseq-generate .*: fix or delete it"):
         kept_search(tmp_path / "checkpoint_best.pt")
     assert kept_search(tmp_path / "elsewhere" / "checkpoint_best.pt") == {}
 

@@ -62,11 +62,11 @@ def test_code_where_fairseq_evaluates_is_refused(tmp_path, options, reader):
 
 
 OTHERS = {
-    "interpolation": ({"model": {"a": "${b}"}}, "which stands for others"),
-    "half of one": ({"model": {"a": "x${b}${c}y"}}, "which stands for others"),
-    "of the environment": ({"task": {"data": "${oc.env:HOME}"}}, "which stands for others"),
-    "in the name of a file": ({"checkpoint": {"save_dir": "${model.a}"}}, "which stands for others"),
-    "in a name": ({"model": {"${a}": 1}}, "which stands for others"),
+    "interpolation": ({"model": {"a": "${b}"}}, "which refers to other options"),
+    "half of one": ({"model": {"a": "x${b}${c}y"}}, "which refers to other options"),
+    "of the environment": ({"task": {"data": "${oc.env:HOME}"}}, "which refers to other options"),
+    "in the name of a file": ({"checkpoint": {"save_dir": "${model.a}"}}, "which refers to other options"),
+    "in a name": ({"model": {"${a}": 1}}, "which refers to other options"),
     "bytes": ({"model": {"decoder_attention": b"True"}}, "a type that fairseq does not write"),
     "bytearray": ({"model": {"a": bytearray(b"a")}}, "a type that fairseq does not write"),
     "set": ({"model": {"a": {1}}}, "a type that fairseq does not write"),

@@ -65,7 +65,7 @@ def test_else_the_newest_by_updates_and_loudly(folder, caplog, damage):
     with caplog.at_level(logging.WARNING):
         assert chosen(folder) == "checkpoint_2_15.pt"
     said = caplog.records[-1].getMessage()
-    assert said.startswith("GOING ON FROM AN OLDER CHECKPOINT: ")
+    assert said.startswith("RESUMING FROM AN OLDER CHECKPOINT: ")
     assert "checkpoint_last.pt" in said and "checkpoint_2_15.pt (15 updates)" in said
 
 
@@ -82,7 +82,7 @@ def test_a_damaged_newest_is_passed_over(folder, caplog):
 def test_where_none_is_intact_a_training_is_not_begun_anew(folder):
     for path in folder.glob("*.pt"):
         cut(path)
-    with pytest.raises(UserError, match="a training is never begun anew where one has been"):
+    with pytest.raises(UserError, match="training never starts again in such a folder"):
         choose(cfg(folder))
 
 
@@ -111,7 +111,7 @@ def test_a_checkpoint_without_optimiser_is_only_gone_on_from_where_none_keeps_it
 
 def test_where_none_keeps_the_optimiser_a_training_is_not_begun_anew_unless_it_is_reset(tmp_path):
     torch.save({"model": {"weight": torch.ones(4)}}, tmp_path / "checkpoint_best.pt")
-    with pytest.raises(UserError, match=r"no other one in .* has the state of the optimiser"):
+    with pytest.raises(UserError, match=r"no other checkpoint in .* has the state of the optimiser"):
         choose(cfg(tmp_path))
     assert chosen(tmp_path, reset_optimizer=True) == "checkpoint_best.pt"
 

@@ -212,7 +212,7 @@ def test_whole_data_fits(data):
 def test_a_file_of_another_length_than_its_index_tells_is_refused(data, change):
     path = data / "train.src-tgt.tgt.bin"
     path.write_bytes(change(path.read_bytes()))
-    with pytest.raises(UserError, match=r"train\.src-tgt\.tgt\.bin has \d+ bytes, but its index tells of 22"):
+    with pytest.raises(UserError, match=r"train\.src-tgt\.tgt\.bin has \d+ bytes, but its index expects 22"):
         make_task(data).load_dataset("train")
 
 

@@ -272,7 +272,7 @@ def test_a_checkpoint_whose_methods_are_no_methods_is_read(tmp_path, attributes)
 )
 def test_a_member_of_another_type_is_damage_and_named(tmp_path, named, member):
     torch.save(state(**member), tmp_path / "c.pt")
-    with pytest.raises(Damaged, match=rf"was not written by fairseq-train: its {re.escape(named)} is not what"):
+    with pytest.raises(Damaged, match=rf"was not written by fairseq-train: its {re.escape(named)} has the wrong type"):
         read_checkpoint(tmp_path / "c.pt")
 
 
@@ -372,5 +372,5 @@ ODD_TENSORS = {
 @pytest.mark.parametrize("value", ODD_TENSORS.values(), ids=ODD_TENSORS)
 def test_values_that_fairseq_does_not_write_are_refused_by_their_place(tmp_path, value, place):
     torch.save(state(**{place: {"odd": value}}), tmp_path / "odd.pt")
-    with pytest.raises(UserError, match=rf"its {place}\.odd[.0]* is not what it must be"):
+    with pytest.raises(UserError, match=rf"its {place}\.odd[.0]* has the wrong type"):
         read_checkpoint(tmp_path / "odd.pt")

@@ -179,7 +179,7 @@ def test_a_file_without_a_checksum_is_not_compared(tmp_path):
 @pytest.mark.parametrize("content", [b"not a checksum\n", b"\xff\xfe\n"], ids=["no checksum", "no text"])
 def test_a_damaged_manifest_is_one_sentence(tmp_path, content):
     (tmp_path / NAME).write_bytes(content)
-    with pytest.raises(UserError, match=f"{NAME}.* to go on without checksums"):
+    with pytest.raises(UserError, match=f"{NAME}.* to continue without checksums"):
         Manifest(tmp_path)
 
 

@@ -234,7 +234,7 @@ def test_a_model_may_have_rows_for_a_round_size(copy):
 
 
 def test_a_separator_outside_the_vocabulary_is_refused(folder):
-    assert_refused(folder, r"--topic-separator \[NONE\] is no token", separator="[NONE]")
+    assert_refused(folder, r"--topic-separator \[NONE\] is not a token", separator="[NONE]")
 
 
 def test_topics_longer_than_bert_reads_are_refused(folder):

@@ -132,7 +132,7 @@ def test_labels_of_another_text_are_refused(changed, message, data, tmp_path):  
 
 
 def test_missing_files_are_named(data, tmp_path):  # noqa: F811
-    with pytest.raises(UserError, match=r"--granularity-labels .*nowhere is no directory"):
+    with pytest.raises(UserError, match=r"--granularity-labels .*nowhere is not a directory"):
         make_task(data, granularity_labels=str(tmp_path / "nowhere")).load_dataset("train")
     labels = write_labels(tmp_path / "labels")
     for side in ("tgt", "src"):  # one is missing, then both

@@ -74,7 +74,7 @@ def test_bytes_that_are_no_text_hurt_no_other_word(tmp_path):
         (["w1 1 two 3"], "line 1 is broken: not all of its 3 values are finite numbers"),
         (["2 3", "w1 1 nan 3"], "line 2 is broken: not all of its 3 values are finite numbers"),
         (["the 1 2 3"], "has a vector for none of the 4 words of the dictionary"),
-        ([], "line 1 is no word and its vector"),
+        ([], "line 1 is not a word and its vector"),
     ],
 )
 def test_files_that_are_refused(write, lines, message):
@@ -92,11 +92,11 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
 
 def test_a_pipe_or_a_file_without_lines_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UserError, match=r"'.*pipe' cannot be read \(it is no regular file\)"):
+    with pytest.raises(UserError, match=r"'.*pipe' cannot be read \(it is not a regular file\)"):
         load_word_vectors(str(tmp_path / "pipe"), DICTIONARY, 3)
-    with pytest.raises(UserError, match=r"'/dev/zero' cannot be read \(it is no regular file\)"):
+    with pytest.raises(UserError, match=r"'/dev/zero' cannot be read \(it is not a regular file\)"):
         load_word_vectors("/dev/zero", DICTIONARY, 3)
     with (tmp_path / "hole").open("wb") as file:
         file.truncate(1 << 40)  # a terabyte that takes no place on the disk
-    with pytest.raises(UserError, match="line 1 is no word and its vector"):
+    with pytest.raises(UserError, match="line 1 is not a word and its vector"):
         load_word_vectors(str(tmp_path / "hole"), DICTIONARY, 3)

@@ -199,7 +199,7 @@ BAD = [
     (["--hyp", "X=link", "--ref", "ref", "--json", "./hyp"], "--json ./hyp would overwrite link; choose another name"),
     (
         ["--hyp", "X=hyp", "--ref", "ref", "--json", "o", "--markdown", "deep/../o"],
-        "--markdown deep/../o would overwrite what goes to --json; choose another name",
+        "--markdown deep/../o would overwrite the output of --json; choose another name",
     ),
     (["--hyp", "copy-source=hyp", "--ref", "ref"], "call the system something else"),
     (["--hyp", "X=hyp", "--ref", "ref", "--metric", "sari"], "--metric sari compares with the source"),

@@ -217,10 +217,13 @@ def test_output_is_written_and_the_overview_printed(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--results", "nowhere"), "nowhere is no folder with results; give the one that wean-evaluate record writes."),
+        (
+            ("--results", "nowhere"),
+            "nowhere is not a folder with results; give the one that wean-evaluate record writes.",
+        ),
         (("--released", "pwkp"), "--released 'pwkp' is not of the form NAME=FILE"),
         (("--released", "quora=released"), "no outputs are released for 'quora'; choose from pwkp, ew-sew."),
-        (("--released", "pwkp=nowhere"), "nowhere is no folder with the released outputs of pwkp; give one."),
+        (("--released", "pwkp=nowhere"), "nowhere is not a folder with the released outputs of pwkp; give one."),
         (("--released", "pwkp=results"), "results has no references; put them there, named Reference* or"),
         (("--released", "pwkp=bare"), "bare has no output of pwkp; name the files PBMT-R, Hybrid, EncDecA, Dress"),
         (

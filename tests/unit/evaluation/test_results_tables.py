@@ -128,7 +128,7 @@ def test_bad_markers(capsys: pytest.CaptureFixture[str], document: str, message:
     [
         ("{", "x", "is not JSON"),
         ("{}", "x", "has no systems, data"),
-        (json.dumps(EVALUATION), "../x", "is no file name"),
+        (json.dumps(EVALUATION), "../x", "is not a file name"),
     ],
 )
 def test_bad_records(capsys: pytest.CaptureFixture[str], content: str, experiment: str, message: str) -> None:

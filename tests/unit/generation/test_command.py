@@ -94,7 +94,7 @@ def test_what_was_stopped_goes_on(
     with monkeypatch.context() as patch:
         stop_after(model, 2, patch, KeyboardInterrupt())
         assert generate("--input", given, "--output", out, "--buffer-size", 4) == 130
-    said = "stopped; the outputs of 8 lines are kept, and the same command goes on from there\n"
+    said = "stopped; the outputs of 8 lines are kept, and the same command continues from there\n"
     assert capsys.readouterr().err.endswith(said)
     assert not out.exists()
     with (tmp_path / "out.txt.part").open("a", encoding="utf-8") as part:

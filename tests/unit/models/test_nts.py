@@ -214,7 +214,7 @@ def test_frozen_words_keep_their_vectors_and_others_learn(tmp_path):
         ({"init_range": -1.0}, "--init-range must be 0"),
         ({"missing_vector_std": -0.9}, "--missing-vector-std must be 0 or more"),
         ({"local_source_vectors": "file"}, "need --local-dim, their width, from 1 to the 6 of --embed-dim"),
-        ({"global_vectors": "file", "local_dim": 6}, "--local-dim 6 leaves nothing of --embed-dim 6"),
+        ({"global_vectors": "file", "local_dim": 6}, "--local-dim 6 leaves no part of --embed-dim 6"),
         ({"freeze_vectors": True, "local_dim": 2, "local_target_vectors": "file"}, "leave the local vectors out"),
         ({"freeze_vectors": True, "output_layer": "query_embedding"}, "use one of the two"),
         ({"global_vectors": "nowhere"}, "the word vectors 'nowhere' cannot be read"),

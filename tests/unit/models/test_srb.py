@@ -16,7 +16,8 @@ TINY = SIZES | {"relevance_weight": 0.0}  # with which the loss is the likelihoo
 class TestSrbContract(ModelContract):
     cases: ClassVar[dict[str, tuple[str, dict[str, Any]]]] = {
         "srb": ("srb", TINY),
-        "gate of the release": ("srb", TINY | {"gate_input": "state"}),
+        "gate of the state": ("srb", TINY | {"gate_input": "state"}),
+        "gate of the release": ("srb", TINY | {"gate_input": "release"}),
         "query embedding": ("srb", TINY | {"output_layer": "query_embedding"}),
     }
 
@@ -26,7 +27,9 @@ def pairs():
     return [(source, torch.cat([row[-1:], row[:-1]])) for source, row in zip(sources, targets, strict=True)]
 
 
-@pytest.mark.parametrize("options", [{}, {"gate_input": "state"}, {"output_layer": "query_embedding"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"gate_input": "state"}, {"gate_input": "release"}, {"output_layer": "query_embedding"}]
+)
 def test_the_scores_are_those_of_the_paper(options):
     """Expected: the naive forward pass of ``tests/reference/srb.py``, whatever the padding."""
     model, batch = build_model("srb", **SIZES | options), make_batch()
@@ -53,6 +56,16 @@ def test_a_gate_that_is_shut_lets_no_word_in():
     sources = torch.tensor([[4, 9, 2], [7, 5, 2]])
     out = model.encoder(sources)["encoder_out"]
     torch.testing.assert_close(out[0], out[1])
+
+
+def test_the_gate_of_the_release_lets_the_first_word_in():
+    """With a gate bias of minus infinity the first words count, wherever the padding is, and later ones do not."""
+    model = build_model("srb", **SIZES, gate_input="release")
+    torch.nn.init.constant_(model.encoder.lstm.gate.bias, -1e9)
+    sources = torch.tensor([[1, 4, 9, 2], [4, 7, 2, 1], [5, 9, 2, 1]])  # 1: padding
+    first, same, other = model.encoder(sources)["encoder_out"].unbind()
+    torch.testing.assert_close(first[1:], same[:3])
+    assert not torch.allclose(same, other)
 
 
 def test_padding_is_read_as_zeros_on_either_side():

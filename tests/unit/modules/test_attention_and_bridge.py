@@ -82,5 +82,5 @@ def test_linear_bridge_projects_all_layers_of_each_sentence():
 
 
 def test_an_impossible_bridge_is_refused():
-    with pytest.raises(ValueError, match="as many encoder layers as decoder layers, but there are 1 and 2"):
+    with pytest.raises(ValueError, match="no fewer encoder layers than decoder layers, but there are 1 and 2"):
         StateBridge("top", 1, 2, 4)

@@ -317,7 +317,7 @@ def test_foreign_directory_is_not_replaced_by_binary_data(tmp_path):
     (tmp_path / "bin").mkdir()
     for name in ("mine", "manifest.json"):
         (tmp_path / "bin" / name).write_text("{")
-        with pytest.raises(InputError, match="is no output of --binarise"):
+        with pytest.raises(InputError, match="is not an output of --binarise"):
             binarise(tmp_path / "text", tmp_path / "bin", SIZES, overwrite=True)
         assert (tmp_path / "bin" / name).read_text() == "{"
 

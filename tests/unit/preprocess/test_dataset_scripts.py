@@ -491,7 +491,7 @@ def test_splits_at_hand_leave_no_published_pairs_to_choose_among(script, option,
     assert run(script, "--data", tmp_path, "--output", tmp_path / "out", *option) == 2
     assert capsys.readouterr().err == (
         f"{script}: error: {tmp_path} is split already: {option[0]} chooses among published pairs; leave it out, "
-        "or give --data what was published.\n"
+        "or give --data the published files.\n"
     )
     assert not (tmp_path / "out").exists()
 

@@ -127,7 +127,7 @@ def test_sources_alone_need_what_they_are_to_be_like(tmp_path: Path, capsys, mon
         ("a.csv", "".join(f"x y,{n}z\n" for n in range(30)), [], "as too many share a source"),
         ("a.csv", "x y,z\n" * 30, [], "has 1 pairs: there must be 10 at least"),
         ("a.txt", "x y\n", ["--columns", "a"], "--columns takes two names"),
-        ("a.csv", "x y,z\n" * 30, ["--language", "../en"], "'../en' is no language: give two letters"),
+        ("a.csv", "x y,z\n" * 30, ["--language", "../en"], "'../en' is not a language: give two letters"),
     ],
 )
 def test_what_cannot_be_read_is_said(tmp_path: Path, capsys, name, content, arguments, says):

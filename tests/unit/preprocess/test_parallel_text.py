@@ -40,7 +40,7 @@ def test_characters_become_tokens(pair, tmp_path):
 def test_an_unknown_word_that_would_be_changed_is_refused(pair, tmp_path, changing):
     result = run("--output", tmp_path / "out", "--unknown", "B", *changing, "--train", *pair)
     assert result.returncode == 2
-    assert result.stderr.startswith("parallel_text: error: --unknown is for words as they are: leave out --unit")
+    assert result.stderr.startswith("parallel_text: error: --unknown needs unchanged words: leave out --unit")
     assert not (tmp_path / "out").exists()
 
 

@@ -15,6 +15,8 @@ sys.path.insert(0, str(PREPROCESS))
 
 import synthetic_paraphrase as generator  # noqa: E402
 
+from wean_fairseq.text import Text, read_text_settings  # noqa: E402
+
 
 @pytest.fixture(scope="module")
 def splits():
@@ -100,6 +102,19 @@ def test_files_counts_and_manifest(tmp_path):
     assert manifest["vocabulary"] == sizes
     assert "ynthetic" in manifest["remark"]
     assert str(tmp_path) not in found["manifest.json"].decode()
+
+
+def test_a_model_of_the_text_reads_ordinary_sentences(tmp_path, pairs):
+    """Running text of each sentence becomes the sentence's own tokens by the steps that the manifest has."""
+    assert run(tmp_path / "data", *SMALL).returncode == 0
+    text = Text(read_text_settings(tmp_path / "data"))
+    assert (
+        text.prepare("The famous physician purchased a car in 1969.")
+        == "the famous physician purchased a car in 1969 ."
+    )
+    assert text.prepare("Paula Fischer fed Daniel Dawson's horse.") == "paula fischer fed daniel dawson 's horse ."
+    for line in {side for pair in pairs[:500] for side in pair}:
+        assert text.prepare(text.restore(line)) == line
 
 
 def test_manifest_lists_only_synonyms_that_the_text_has(splits):

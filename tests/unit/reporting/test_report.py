@@ -120,6 +120,12 @@ def test_the_page_says_what_must_be_known(plain):
         assert name in shown
 
 
+def test_outputs_and_scores_come_first_and_settings_last(plain):
+    headings = re.findall(r"^### (.*)$", plain[2], flags=re.MULTILINE)
+    assert headings[:2] == ["Outputs on test", "Scores on test"]
+    assert headings[-1] == "Data and settings"
+
+
 def test_every_figure_is_there_as_png_and_svg(plain):
     folder, _, markdown = plain
     figures = folder / "out" / "figures"

@@ -254,7 +254,7 @@ def test_the_other_direction_of_a_pair_reads_the_same_files(data):
 
 
 def test_the_wrong_storage_format_is_named(data):
-    with pytest.raises(UserError, match="are no text data files: leave --dataset-impl out"):
+    with pytest.raises(UserError, match="are not text data files: leave --dataset-impl out"):
         make_task(data, dataset_impl="raw").load_dataset("train")
 
 
@@ -263,7 +263,7 @@ def test_the_wrong_storage_format_is_named(data):
     [
         ({"max_pair_length": -1}, "--max-pair-length must be 0"),
         ({"length_policy": "truncate"}, "--length-policy truncate needs --max-pair-length"),
-        ({"no_source_end": True, "keep_empty_lines": True}, "--no-source-end leaves nothing of an empty line"),
+        ({"no_source_end": True, "keep_empty_lines": True}, "--no-source-end leaves an empty line without tokens"),
     ],
 )
 def test_limits_that_make_no_sense_are_refused(data, options, message):

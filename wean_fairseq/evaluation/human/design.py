@@ -213,7 +213,7 @@ def _check(
         raise UserError(f"unknown kind of study {kind!r}; choose {' or '.join(KINDS)}.")
     names = [system.name for system in systems]
     if len(set(names)) != len(names):
-        raise UserError("two systems have the same name; give every system a name of its own.")
+        raise UserError("two systems have the same name; give every system its own name.")
     if len(names) < (2 if kind == COMPARE else 1):
         raise UserError(f"a {kind} study needs more systems than {len(names)}; add them with --hyp NAME=FILE.")
     if not criteria or len(set(criteria)) != len(criteria) or {"rater", "item", "source"} & set(criteria):

@@ -7,7 +7,7 @@ const MOST = 6; // source words listed
 export function describe(panel, about) {
   panel.replaceChildren();
   if (about === null) {
-    panel.append(element("h2", { id: "about-title" }, "No word chosen"), note("What is known of a word appears here."));
+    panel.append(element("h2", { id: "about-title" }, "No word selected"), note("Select a word to see its attention, probability and neighbours."));
     return "";
   }
   const read = about.output === null;
@@ -61,7 +61,7 @@ function ofOutput(about) {
     const sentence = rows.length ? `attends to ${rows[0][0]} ${percent(rows[0][1])}` : "";
     cards.push(card("Attention", sentence, bars(rows, percent)));
   } else {
-    cards.push(card("Attention", "", note("this model returns none")));
+    cards.push(card("Attention", "", note("This model returns no attention.")));
   }
   if (about.copies) cards.push(copying(word, source));
   cards.push(...granularity(about), ...neighbours(about, "target"));
@@ -95,7 +95,7 @@ function ofSource(about) {
 
 function granularity({ word, granular }) {
   if (!granular) return [];
-  if (!word.granularity) return [card("Granularity z", "", note("no layer reads this one"))];
+  if (!word.granularity) return [card("Granularity z", "", note("No layer reads this word."))];
   const rows = Object.entries(word.granularity).map(([layer, z]) => [`layer ${layer}`, z]);
   const sentence = rows.map(([layer, z]) => `${layer} z ${z.toFixed(2)}`).join(", ");
   const list = bars(rows, (z) => z.toFixed(2));
@@ -105,7 +105,7 @@ function granularity({ word, granular }) {
 function neighbours(about, side) {
   if (isEnd(about.word)) return [];
   const found = Object.hasOwn(about.neighbours[side], about.word.word) ? about.neighbours[side][about.word.word] : [];
-  if (!found.length) return [card("Neighbours", "", note("this word has no embedding of its own"))];
+  if (!found.length) return [card("Neighbours", "", note("This word has no embedding."))];
   const sentence = `nearest neighbour ${found[0][0]}`;
   return [card("Neighbours (cosine)", sentence, bars(found, (cosine) => cosine.toFixed(2)))];
 }

@@ -42,9 +42,9 @@ function system(result, number) {
     return made;
   }
   title.append(" ", element("span", { className: "small" }, result.arch));
-  made.append(element("h3", {}, "Read"), line(result, number, null, `what ${result.system} read`));
+  made.append(element("h3", {}, "Input tokens"), line(result, number, null, `input tokens of ${result.system}`));
   if (result.unknown) made.append(element("p", { className: "small" }, result.unknown));
-  made.append(element("h3", {}, "Written"));
+  made.append(element("h3", {}, "Outputs"));
   const list = element("ol", { className: "outputs" });
   result.outputs.forEach((output, rank) => {
     const score = element("span", { className: "score small" }, output.score === null ? "–" : output.score.toFixed(3));
@@ -58,16 +58,16 @@ function system(result, number) {
 }
 
 function copier(text, rank) {
-  const made = element("button", { type: "button", className: "copy", ariaLabel: `Copy output ${rank + 1}` }, "Copy");
+  const made = element("button", { type: "button", className: "copy", ariaLabel: `Copy text of output ${rank + 1}` }, "Copy text");
   made.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(text);
-      spoken.textContent = `output ${rank + 1} is copied`;
+      spoken.textContent = `Output ${rank + 1} is copied`;
       made.textContent = "Copied";
     } catch {
-      made.textContent = "Refused"; // by the browser
+      made.textContent = "Not allowed"; // by the browser
     }
-    setTimeout(() => (made.textContent = "Copy"), 2000);
+    setTimeout(() => (made.textContent = "Copy text"), 2000);
   });
   return made;
 }

@@ -133,7 +133,7 @@ async function decode() {
     const headers = { "Content-Type": "application/json" };
     const { job } = await ask("/api/jobs", { method: "POST", headers, body });
     showResults(await wait(job));
-    get("spoken").textContent = "the outputs are there";
+    get("spoken").textContent = "Outputs are ready";
     bringIntoView();
   } catch (error) {
     say(error.message);
@@ -173,6 +173,10 @@ try {
   get("second-choice").hidden = systems.length < 2;
   for (const id of ["outputs", "beam", "length"]) get(id).max = limits[id];
   fitForm();
+  if (!get("text").value) { // the example is selected, so that typing replaces it
+    get("text").value = get("example").textContent;
+    get("text").select();
+  }
   count();
 } catch (error) {
   say(error.message);

@@ -204,13 +204,13 @@ def _check_vectors(cfg: NtsConfig) -> None:
         )
     if cfg.global_vectors and cfg.local_dim >= cfg.embed_dim:
         raise UserError(
-            f"--local-dim {cfg.local_dim} leaves nothing of --embed-dim {cfg.embed_dim} to --global-vectors: "
+            f"--local-dim {cfg.local_dim} leaves no part of --embed-dim {cfg.embed_dim} for --global-vectors: "
             "make the embeddings wider."
         )
     if cfg.freeze_vectors and local:
         raise UserError("--freeze-vectors is for --global-vectors alone: leave the local vectors out.")
     if cfg.freeze_vectors and str(cfg.output_layer) == "query_embedding":
         raise UserError(
-            "--freeze-vectors keeps words as they are, but --output-layer query_embedding trains them: "
+            "--freeze-vectors keeps words unchanged, but --output-layer query_embedding trains them: "
             "use one of the two."
         )
