@@ -10,6 +10,7 @@ from ..console import OneLineParser, exit_status, whole_number
 from ..errors import UserError
 from .corpus import read_corpus
 from .evaluate import Evaluation, Resampling, evaluate
+from .leads import lead_rows
 from .metrics.registry import METRICS, Settings
 from .presets import PRESETS, STANDARD, columns_for
 from .report import as_json, render_csv, render_json, render_latex, render_markdown, render_text
@@ -63,6 +64,25 @@ def build_parser() -> argparse.ArgumentParser:
         "--alpha", type=_share, default=0.9, help="weight of the reference in iBLEU (default: %(default)s)"
     )
     what.add_argument("--bert-model", metavar="FOLDER", help="folder of a local transformers model, for bertscore")
+    what.add_argument(
+        "--bert-layer",
+        metavar="N",
+        type=int,
+        default=-1,
+        help="its layer for bertscore, 0 = embeddings (default: last)",
+    )
+    what.add_argument(
+        "--sentence-model",
+        metavar="FOLDER",
+        help="folder of a local sentence encoder with mean pooling, for similarity",
+    )
+    what.add_argument(
+        "--lead",
+        metavar="N",
+        type=whole_number(1),
+        help="adds a row lead-N for each N: the first N words of the source (text in Chinese: characters)",
+        **SEVERAL,
+    )
     tests = parser.add_argument_group("resampling")
     tests.add_argument(
         "--resamples",
@@ -110,14 +130,16 @@ def score(args: argparse.Namespace) -> Evaluation:
     corpus = read_corpus(args.ref, args.src, args.groups)
     systems = read_systems(args, corpus.sources)
     tokenize = args.tokenize or guess_tokenization(corpus.references[0])
-    settings = Settings(tokenize, args.lowercase, args.alpha, bert_model=args.bert_model)
+    models = {"bert_model": args.bert_model, "bert_layer": args.bert_layer, "sentence_model": args.sentence_model}
+    settings = Settings(tokenize, args.lowercase, args.alpha, **models)
     presets = args.preset or ([] if args.metric else [STANDARD])
     columns = columns_for(presets, args.metric, settings)
     for column in columns:
         if column.key in args.metric and column.metric.needs_source and corpus.sources is None:
             raise UserError(f"--metric {column.key} compares with the source; give it with --src.")
     resampling = Resampling(args.resamples, args.trials, args.seed, args.all_pairs, args.correction)
-    evaluation = evaluate(systems, corpus, columns, resampling, quiet=args.quiet)
+    leads = lead_rows(corpus.sources, args.lead, by_characters=tokenize in ("zh", "char"))
+    evaluation = evaluate(systems, corpus, columns, resampling, quiet=args.quiet, leads=leads)
     if args.tokenize is None and tokenize != "13a":
         evaluation.warnings.append(
             f"the references are Chinese: standard metrics use --tokenize {tokenize}; choose another if it is wrong."
