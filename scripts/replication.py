@@ -21,6 +21,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 import verdicts  # noqa: E402 - the folders of the project come first
 from verdicts import Measured, Outcome  # noqa: E402
 
+from wean_fairseq.errors import UserError  # noqa: E402
 from wean_fairseq.evaluation.evaluate import SIGNIFICANT  # noqa: E402
 from wean_fairseq.evaluation.parameters import count_parameters  # noqa: E402
 from wean_fairseq.evaluation.significance import holm  # noqa: E402
@@ -29,6 +30,36 @@ CLAIMS = ROOT / "docs" / "replication.toml"
 PAGE = ROOT / "docs" / "replication.md"
 SIGNS = dict(zip(verdicts.VERDICTS, "🟩🟨🟦🟥⬜⬛🔲", strict=True))
 OWN = "own"
+_CLAIM_KEYS = ("paper", "text", "metrics", "why", "cannot", "run", "proxy", "margin", "compare")
+_COMPARISON_KEYS = (
+    *("result", "above", "below", "published", "published_percent", "group", "below_result", "below_published"),
+    *("unequal", "metric", "than", "training", "times", "granularity", "benchmark", "value", "at_most"),
+    *("words", "width"),
+)
+
+
+def check_claims(content: dict[str, Any]) -> None:
+    """Refuse a file of claims with a misspelt key, or with names that it does not define.
+
+    Raises:
+        UserError: naming the claim.
+    """
+    papers = [paper["name"] for paper in content["paper"]]
+    for claim in [*content["claim"], *({"paper": OWN, **question} for question in content["question"])]:
+        comparisons = claim.get("compare", [])
+        used = [(claim, _CLAIM_KEYS), *((item, _COMPARISON_KEYS) for item in comparisons)]
+        unknown = [key for entry, known in used for key in entry if key not in known]
+        reason = f"unknown key {', '.join(unknown)}" if unknown else ""
+        if claim["paper"] not in [*papers, OWN]:
+            reason = f"unknown paper {claim['paper']}; choose from {', '.join(papers)}"
+        if claim.get("metrics", "own") not in content["metrics"]:
+            reason = f"unknown metrics {claim['metrics']}; choose from {', '.join(content['metrics'])}"
+        if any(len(item.get("published", "ab")) != 2 for item in comparisons):
+            reason = "published needs two numbers, of the system above and of the one below"
+        if "cannot" in claim and comparisons:
+            reason = "a claim that cannot be tested has no comparisons"
+        if reason:
+            raise UserError(f"{CLAIMS.name}, claim {claim['text']!r}: {reason}.")
 
 
 def with_group(metric: str, comparison: dict[str, Any]) -> str:
@@ -63,7 +94,7 @@ def compare(
     """Judge two systems by the metrics of a paper."""
     names = f"{item['above']} above {item['below']}"
     if found is None:
-        reason = "not scored by the main metric" if "result" in item else "not run"
+        reason = "not scored by the main metric, with an interval" if "result" in item else "not run"
         return Outcome(verdicts.NOT_RUN, names, [reason])
     measured, p_value = found
     keys = [] if "metric" in item else [with_group(key, item) for key in metrics["others"]]
@@ -220,6 +251,7 @@ def commands(claim: dict[str, Any], outcomes: list[Outcome]) -> list[str]:
 def read_claims() -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the content of the file of claims, and all claims and questions, each with its verdict and outcomes."""
     content = tomllib.loads(CLAIMS.read_text(encoding="utf-8"))
+    check_claims(content)
     claims = [*content["claim"], *({"paper": OWN, **question} for question in content["question"])]
     measured = measure_all(claims, content["metrics"])
     for claim in claims:
@@ -244,7 +276,8 @@ def render_rules(content: dict[str, Any]) -> str:
         "significant": SIGNIFICANT,
         "errors": f"{verdicts.RUN_ERRORS:g}",
     }
-    return content["head"].format(verdicts="\n".join(rows), **numbers)
+    head: str = content["head"]
+    return head.format(verdicts="\n".join(rows), **numbers)
 
 
 def render() -> str:
@@ -274,10 +307,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="change nothing, fail if the page is out of date")
     parser.add_argument("--counts", action="store_true", help="print the numbers of verdicts, write nothing")
     args = parser.parse_args(arguments)
-    if args.counts:
-        print(counts(read_claims()[1]))
-        return 0
-    page = render()
+    try:
+        if args.counts:
+            print(counts(read_claims()[1]))
+            return 0
+        page = render()
+    except UserError as error:
+        print(f"replication: error: {error}", file=sys.stderr)
+        return 2
     if not args.check:
         PAGE.write_text(page, encoding="utf-8")
     elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:

@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
+from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.evaluate import SIGNIFICANT
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -106,8 +107,15 @@ class Outcome:
 
 @cache
 def read_result(name: str) -> dict[str, Any]:
-    """Read a file of ``wean-evaluate record``."""
-    return dict(json.loads((ROOT / "results" / f"{name}.json").read_text(encoding="utf-8")))
+    """Read a file of ``wean-evaluate record``.
+
+    Raises:
+        UserError: if there is no such result.
+    """
+    path = ROOT / "results" / f"{name}.json"
+    if not path.is_file():
+        raise UserError(f"results/{name}.json does not exist; a comparison needs a file of wean-evaluate record.")
+    return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
 def results_of(comparison: dict[str, Any], side: str = "") -> list[str]:
@@ -195,9 +203,9 @@ def budget_of(training: dict[str, Any], command: str) -> dict[str, Any]:
     """Return what has to be equal for a fair comparison."""
     return {
         "settings tried": len(training.get("tries", [1])),
-        "patience": patience_of(training),
+        "patience": patience_of(training) or "none",
         "epochs at most": f"{schedule_of(training, command):g}",
-        **{name: option_of(training, name) for name in _WIDTHS},
+        **{name: option_of(training, name) or "the preset's" for name in _WIDTHS},
     }
 
 
@@ -212,19 +220,22 @@ def unequal_lengths(comparison: dict[str, Any]) -> list[str]:
 
 def cells_of(comparison: dict[str, Any], side: str) -> list[dict[str, Any]]:
     """Return the scores of a system in each of its result files, by metric."""
-    systems = [read_result(name)["evaluation"]["systems"] for name in results_of(comparison, side)]
-    return [cells[comparison[side]] for cells in systems]
+    system, cells = comparison[side], []
+    for name in results_of(comparison, side):
+        systems = read_result(name)["evaluation"]["systems"]
+        if system not in systems:
+            raise UserError(f"results/{name}.json has no system {system!r}; choose from {', '.join(systems)}.")
+        cells.append(systems[system])
+    return cells
 
 
 def measure(comparison: dict[str, Any], metric: str) -> Measured | None:
-    """Measure the difference of two systems; None if a result does not have the metric."""
+    """Measure the difference of two systems; None if a result does not have the metric, or no interval of it."""
     keys = metric, comparison.get("than", metric)
-    cells = [
-        [found.get(key) for found in cells_of(comparison, side)]
-        for side, key in zip(("above", "below"), keys, strict=True)
-    ]
-    if any(cell is None for side in cells for cell in side):
+    sides = [(cells_of(comparison, side), key) for side, key in zip(("above", "below"), keys, strict=True)]
+    if any((found.get(key) or {}).get("ci") is None for files, key in sides for found in files):
         return None
+    cells = [[found[key] for found in files] for files, key in sides]
     runs = [[score for cell in side for score in cell.get("runs", [cell["score"]])] for side in cells]
     halves = [statistics.mean((cell["ci"][1] - cell["ci"][0]) / 2 for cell in side) for side in cells]
     deviations = [statistics.stdev(scores) if len(scores) > 1 else None for scores in runs]

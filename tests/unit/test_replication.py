@@ -161,7 +161,7 @@ def test_trainings_that_were_not_recorded_decide_nothing(write, tmp_path):
     ("other", "reason"),
     [
         ({"options": ["--patience 9"]}, "unequal budgets: patience 8 and 9"),
-        ({"options": ["--patience 8", "--embed-dim 64"]}, "unequal budgets: embed-dim None and 64"),
+        ({"options": ["--patience 8", "--embed-dim 64"]}, "unequal budgets: embed-dim the preset's and 64"),
         ({"schedule": 30}, "unequal budgets: epochs at most 20 and 30"),
         ({"tries": {"a": {"end": "converged", "epochs": 9.0}, "b": {"end": "converged", "epochs": 9.0}}}, None),
     ],
@@ -226,7 +226,7 @@ def test_all_comparisons_of_a_claim_have_to_hold(found, expected):
 def test_systems_that_were_not_run_and_claims_that_cannot_be_tested(write):
     write(p=0.001)
     assert judge({"above": "new", "below": "other"}) == ("not run", ["not run"])
-    assert judge({**COMPARISON, "metric": "chrf"}) == ("not run", ["not scored by the main metric"])
+    assert judge({**COMPARISON, "metric": "chrf"}) == ("not run", ["not scored by the main metric, with an interval"])
     assert judge(cannot="there were no raters")[0] == "cannot be tested here"
 
 
@@ -267,6 +267,34 @@ def test_parameters_are_counted():
     assert judge(fewer)[0] == "holds"
     assert replication.compare_sizes(fewer).text.endswith("concat 0.13 M")
     assert judge(fewer, proxy="something else is counted")[0] == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("published = [54.54, 48.26]", "publishd = [54.54, 48.26]", "unknown key publishd"),
+        ("published = [54.54, 48.26]", "published = [54.54]", "published needs two numbers"),
+        ('metrics = "simplification"', 'metrics = "simple"', "unknown metrics simple; choose from simplification"),
+        ('paper = "WEAN"', 'paper = "Wean"', "unknown paper Wean; choose from WEAN, CopyNet"),
+        ('cannot = "There were', 'compare = [{above = "a", below = "b"}]\ncannot = "There were', "has no comparisons"),
+        ('result = "wean_simplification_pwkp"', 'result = "none"', "results/none.json does not exist"),
+        ('below = "seq2seq_lstm"', 'below = "seq2seq"', "has no system 'seq2seq'; choose from copy-source"),
+    ],
+)
+def test_mistakes_in_the_claims_are_one_sentence(tmp_path, monkeypatch, capsys, old, new, message):
+    text = replication.CLAIMS.read_text(encoding="utf-8")
+    assert old in text
+    claims = tmp_path / "replication.toml"
+    claims.write_text(text.replace(old, new, 1), encoding="utf-8")
+    monkeypatch.setattr(replication, "CLAIMS", claims)
+    assert replication.main(["--counts"]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_scores_without_intervals_decide_nothing(write, tmp_path):
+    write(p=0.001)
+    change(tmp_path, lambda result: result["evaluation"]["systems"]["new"]["bleu"].update(ci=None))
+    assert judge(COMPARISON)[0] == "not run"
 
 
 def test_the_page_is_that_of_the_results():
