@@ -53,36 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
     files.add_argument("--ref", metavar="FILE", help="raw reference text", **SEVERAL)
     files.add_argument("--src", metavar="FILE", help="raw source text: adds the copy-the-source row and source metrics")
     files.add_argument("--groups", metavar="FILE", help="a group name a line: also score each group by itself")
-    what = parser.add_argument_group("what to compute")
-    what.add_argument("--preset", metavar="P", help=f"{STANDARD} (default), {', '.join(PRESETS)}", **SEVERAL)
-    what.add_argument("--metric", metavar="M", help="single metrics, see below", **SEVERAL)
-    what.add_argument(
-        "--tokenize", choices=TEXT_TOKENIZERS, help="tokenisation of standard metrics (default: 13a, or by the script)"
-    )
-    what.add_argument("--lowercase", action="store_true", help="ignore case in standard BLEU")
-    what.add_argument(
-        "--alpha", type=_share, default=0.9, help="weight of the reference in iBLEU (default: %(default)s)"
-    )
-    what.add_argument("--bert-model", metavar="FOLDER", help="folder of a local transformers model, for bertscore")
-    what.add_argument(
-        "--bert-layer",
-        metavar="N",
-        type=int,
-        default=-1,
-        help="its layer for bertscore, 0 = embeddings (default: last)",
-    )
-    what.add_argument(
-        "--sentence-model",
-        metavar="FOLDER",
-        help="folder of a local sentence encoder with mean pooling, for similarity",
-    )
-    what.add_argument(
-        "--lead",
-        metavar="N",
-        type=whole_number(1),
-        help="adds a row lead-N for each N: the first N words of the source (text in Chinese: characters)",
-        **SEVERAL,
-    )
+    _add_metric_options(parser)
     tests = parser.add_argument_group("resampling")
     tests.add_argument(
         "--resamples",
@@ -113,6 +84,40 @@ def build_parser() -> argparse.ArgumentParser:
     out.add_argument("--sentences", action="store_true", help="put one score per sentence into the JSON")
     out.add_argument("--quiet", action="store_true", help="no progress bar")
     return parser
+
+
+def _add_metric_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what is computed."""
+    what = parser.add_argument_group("what to compute")
+    what.add_argument("--preset", metavar="P", help=f"{STANDARD} (default), {', '.join(PRESETS)}", **SEVERAL)
+    what.add_argument("--metric", metavar="M", help="single metrics, see below", **SEVERAL)
+    what.add_argument(
+        "--tokenize", choices=TEXT_TOKENIZERS, help="tokenisation of standard metrics (default: 13a, or by the script)"
+    )
+    what.add_argument("--lowercase", action="store_true", help="ignore case in standard BLEU")
+    what.add_argument(
+        "--alpha", type=_share, default=0.9, help="weight of the reference in iBLEU (default: %(default)s)"
+    )
+    what.add_argument("--bert-model", metavar="FOLDER", help="folder of a local transformers model, for bertscore")
+    what.add_argument(
+        "--bert-layer",
+        metavar="N",
+        type=int,
+        default=-1,
+        help="its layer for bertscore, 0 = embeddings (default: last)",
+    )
+    what.add_argument(
+        "--sentence-model",
+        metavar="FOLDER",
+        help="folder of a local sentence encoder with mean pooling, for similarity",
+    )
+    what.add_argument(
+        "--lead",
+        metavar="N",
+        type=whole_number(1),
+        help="adds a row lead-N for each N: the first N words of the source (text in Chinese: characters)",
+        **SEVERAL,
+    )
 
 
 def _share(text: str) -> float:
