@@ -174,7 +174,7 @@ def incompleteness(training: dict[str, Any], command: str) -> str:
         if one["end"] == "converged":
             if patience is None or patience < PATIENCE:
                 return f"ended by a patience of {patience}, not {PATIENCE}{where}"
-        elif one["epochs"] < math.floor(schedule) or "epoch_of_best" not in one:
+        elif math.ceil(one["epochs"]) < schedule or "epoch_of_best" not in one:
             return f"cut after {one['epochs']:g} of {schedule:g} epochs{where}"
         elif one["epoch_of_best"] >= SCHEDULE * schedule:
             return f"best validation at epoch {one['epoch_of_best']:g} of {schedule:g}{where}"

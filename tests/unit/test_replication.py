@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,7 @@ def test_seeds_that_were_recorded_one_by_one_are_runs(write):
         ("EPOCHS=20 x", {"end": "cut", "epoch_of_best": 18.0}, "best validation at epoch 18 of 20"),
         ("EPOCHS=60 x", {"end": "cut"}, "cut after 20 of 60 epochs"),
         ("x", {"end": "cut", "schedule": 40}, "cut after 20 of 40 epochs"),
+        ("x", {"end": "cut", "schedule": 20, "epochs": 19.97}, ""),  # the last validation is before the end
         ("x", {"end": "cut"}, ""),  # old records: the schedule is what was trained
         ("x", {"tries": {"lr-1": {"end": "cut", "epochs": 5.0}}}, "cut after 5 of 20 epochs (lr-1)"),
         ("x", {"tries": {"lr-1": {"end": "converged", "epochs": 5.0}}}, ""),
@@ -289,6 +291,22 @@ def test_mistakes_in_the_claims_are_one_sentence(tmp_path, monkeypatch, capsys, 
     monkeypatch.setattr(replication, "CLAIMS", claims)
     assert replication.main(["--counts"]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_published_numbers_are_those_of_the_papers_tables():
+    """Expected: wean_fairseq/evaluation/published, which was copied from the papers by itself."""
+    tables = "".join(path.read_text() for path in (ROOT / "wean_fairseq/evaluation/published").glob("*.toml"))
+    rows = re.findall(r"scores = \[([^\]]*)\]", tables)
+    known = {float(number) for row in rows for number in row.split(",") if "nan" not in number}
+    content = tomllib.loads(replication.CLAIMS.read_text(encoding="utf-8"))
+    used = {
+        number
+        for claim in content["claim"]
+        for item in claim.get("compare", [])
+        for number in item.get("published", ())
+    }
+    assert len(used) > 50
+    assert used - known == set()
 
 
 def test_scores_without_intervals_decide_nothing(write, tmp_path):
