@@ -8,7 +8,9 @@ python scripts/replication.py --counts    # print the numbers of verdicts for th
 
 import argparse
 import csv
+import html
 import json
+import re
 import sys
 import tomllib
 from collections import Counter
@@ -223,7 +225,9 @@ def judge_claim(
 
 def block(claim: dict[str, Any], judged: str, outcomes: list[Outcome]) -> str:
     """Return the collapsible block of a claim: reasons, numbers and commands."""
-    lines = [f"<details><summary>{SIGNS[judged]} {claim['text']}: <b>{judged}</b></summary>", ""]
+    # A summary is HTML: Markdown is not read in it.
+    text = re.sub(r"`([^`]*)`", r"<code>\1</code>", html.escape(claim["text"], quote=False))
+    lines = [f'<details markdown="1"><summary>{SIGNS[judged]} {text}: <b>{judged}</b></summary>', ""]
     reasons = list(dict.fromkeys(reason for outcome in outcomes for reason in outcome.reasons))
     reasons += [claim["proxy"]] if "proxy" in claim else []
     if reasons:
