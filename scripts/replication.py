@@ -1,255 +1,324 @@
 #!/usr/bin/env python3
-"""Writes docs/replication.md: a verdict on every claim of docs/replication.toml, from results/ and benchmarks/results/.
+"""Write docs/replication.md: a verdict on every claim of docs/replication.toml, from results/ and benchmarks/results/.
 
 python scripts/replication.py             # after a new result
-python scripts/replication.py --check     # changes nothing, fails if the page is out of date; `make lint` runs it
+python scripts/replication.py --check     # change nothing, fail if the page is out of date; `make lint` runs it
+python scripts/replication.py --counts    # print the numbers of verdicts for the README, write nothing
 """
 
 import argparse
 import csv
+import html
 import json
-import math
+import re
 import sys
 import tomllib
-from dataclasses import dataclass
-from functools import cache
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
-from wean_fairseq.evaluation.evaluate import SIGNIFICANT  # noqa: E402 - the root of the project comes first
+import verdicts  # noqa: E402 - the folders of the project come first
+from verdicts import Measured, Outcome  # noqa: E402
+
+from wean_fairseq.errors import UserError  # noqa: E402
+from wean_fairseq.evaluation.evaluate import SIGNIFICANT  # noqa: E402
 from wean_fairseq.evaluation.parameters import count_parameters  # noqa: E402
+from wean_fairseq.evaluation.significance import holm  # noqa: E402
 
 CLAIMS = ROOT / "docs" / "replication.toml"
 PAGE = ROOT / "docs" / "replication.md"
-HOLDS, IN_PART, NOT, CANNOT, NOT_RUN = VERDICTS = (
-    "holds",
-    "holds in part",
-    "does not hold here",
-    "cannot be tested here",
-    "not run yet",
+SIGNS = dict(zip(verdicts.VERDICTS, "🟩🟨🟦🟥⬜⬛🔲", strict=True))
+OWN = "own"
+_CLAIM_KEYS = ("paper", "text", "metrics", "why", "cannot", "run", "proxy", "margin", "compare")
+_COMPARISON_KEYS = (
+    *("result", "above", "below", "published", "published_percent", "group", "below_result", "below_published"),
+    *("unequal", "metric", "than", "training", "times", "granularity", "benchmark", "value", "at_most"),
+    *("words", "width"),
 )
-SIGNS = dict(zip(VERDICTS, "🟩🟨🟥⬛⬜", strict=True))
-
-HEAD = f"""\
-# Replication: what the papers claim, and what came out here
-
-Written by `scripts/replication.py` from [replication.toml](replication.toml), which says how each claim is tested, from
-[results](../results) and from [benchmarks/results](../benchmarks/results); never edited by hand.
-
-A claim **holds** if every difference it states is there and significant, and the trainings behind it were complete,
-those with other rates included: ended by `--patience`, or by a schedule whose rate falls to zero. It **holds in part**
-if only some of the differences are there, or if trainings were cut or it is not known that they were complete. It
-**does not hold here** if none of the differences is there, be it that they are the other way round or too small for so
-small a test. A difference is significant if all paired tests of the scorer have p < {SIGNIFICANT}; where a result has
-none of the two systems, if it is more than 1.96 standard errors, as their 95 % intervals give them, which leaves out
-that both are scored on the same sentences and so misses small differences. Granularities differ by 1.96 standard
-errors, words taken as independent, which makes small differences look surer than they are. Systems are much smaller
-than the papers', and data often others: the commands and the notes of the result files say which. One seed unless
-several are named.
-
-Where a command names one of these directories, make it first. `data/quora` and `data/twitter_url` are the splits of
-C-DNPG's authors, Quora's without its final "?" and with a union of public copies to train on: what
-[preprocess](../preprocess/README.md) draws from the published files are other pairs.
-
-| directory | made by, with the directory as `--output` |
-|---|---|
-| `data/quora5k` | `python preprocess/quora.py --data data/quora --train 5000 --valid 1000 --test 4000` |
-| `data/quora20k` | the same with `--train 20000` |
-| `data/quora5k_disjoint` | that of `data/quora5k` with `--question-disjoint --unit words`, of one table of all pairs |
-| `data/quora5k_mark` | nothing: the files of `data/quora5k` with " ?" behind every line (`sed 's/$/ ?/'`) |
-
-"""
 
 
-@dataclass
-class Outcome:
-    """One check.
+def check_claims(content: dict[str, Any]) -> None:
+    """Refuse a file of claims with a misspelt key, or with names that it does not define.
 
-    Attributes:
-        text: the two numbers.
-        there: whether the stated difference is there and significant.
-        experiment: name of the result file; empty for a count or a benchmark.
-        complete: whether both trainings are known to have converged.
+    Raises:
+        UserError: naming the claim.
     """
-
-    text: str
-    there: bool
-    experiment: str = ""
-    complete: bool = True
-
-
-@cache
-def read_result(name: str) -> dict[str, Any]:
-    """The file of ``wean-evaluate record``."""
-    return dict(json.loads((ROOT / "results" / f"{name}.json").read_text(encoding="utf-8")))
-
-
-def compare(check: dict[str, Any]) -> Outcome:
-    """Two systems of a result, by a score or by a number of their trainings."""
-    result, high, low = read_result(check["result"]), check["above"], check["below"]
-    trainings = result.get("trainings", {})
-    complete = are_complete(result, {high, low} - {"copy-source"})
-    if "training" in check:
-        more, less = (trainings[system][check["training"]] for system in (high, low))
-        name = check["training"].replace("_", " ").replace("percent", "%")
-        times = check.get("times", 1)
-        wanted = f" (at least {times} times?)" if times > 1 else ""
-        there = more > less and more >= times * less
-        return Outcome(f"{name}: {high} {more:g}, {low} {less:g}{wanted}", there, check["result"], complete)
-    metric, other = check["metric"], check.get("than", check["metric"])
-    scores = result["evaluation"]["systems"]
-    more, less = scores[high][metric], scores[low][other]
-    ours, theirs = (high, low) if metric == other else (metric, other)
-    name = metric.removeprefix("paper:") if metric == other else high
-    text = f"{name}: {ours} {with_interval(more)}, {theirs} {with_interval(less)}"
-    different, higher = differs(result, check), more["score"] > less["score"]
-    if not different:
-        text += " (no significant difference)"
-    elif not higher:
-        text += " (the other way round)"
-    there = higher if different else "as_good" in check
-    return Outcome(text, there, check["result"], complete)
+    papers = [paper["name"] for paper in content["paper"]]
+    for claim in [*content["claim"], *({"paper": OWN, **question} for question in content["question"])]:
+        comparisons = claim.get("compare", [])
+        used = [(claim, _CLAIM_KEYS), *((item, _COMPARISON_KEYS) for item in comparisons)]
+        unknown = [key for entry, known in used for key in entry if key not in known]
+        reason = f"unknown key {', '.join(unknown)}" if unknown else ""
+        if claim["paper"] not in [*papers, OWN]:
+            reason = f"unknown paper {claim['paper']}; choose from {', '.join(papers)}"
+        if claim.get("metrics", "own") not in content["metrics"]:
+            reason = f"unknown metrics {claim['metrics']}; choose from {', '.join(content['metrics'])}"
+        if any(len(item.get("published", "ab")) != 2 for item in comparisons):
+            reason = "published needs two numbers, of the system above and of the one below"
+        if "cannot" in claim and comparisons:
+            reason = "a claim that cannot be tested has no comparisons"
+        if reason:
+            raise UserError(f"{CLAIMS.name}, claim {claim['text']!r}: {reason}.")
 
 
-def are_complete(result: dict[str, Any], systems: set[str]) -> bool:
-    """Whether the trainings of systems converged, and those that they were chosen from."""
-    trainings = [result.get("trainings", {}).get(system, {}) for system in systems]
-    tries = [one for training in trainings for one in training.get("tries", {}).values()]
-    return all(one.get("end") == "converged" for one in [*trainings, *tries])
+def with_group(metric: str, comparison: dict[str, Any]) -> str:
+    """Return the key of a metric on the part of the test set that a comparison is about."""
+    return f"{metric}[{comparison['group']}]" if "group" in comparison else metric
 
 
-def compare_words(check: dict[str, Any]) -> Outcome:
-    """Mean granularities of two kinds of words, layer by layer, from the table of ``wean-plot granularity``."""
-    table = ROOT / "results" / f"{check['result']}.{check['granularity']}.granularity.tsv"
-    texts, there = [], []
-    for row in csv.DictReader(table.open(encoding="utf-8"), delimiter="\t"):
-        high, low = (float(row[check[side]]) for side in ("above", "below"))
-        there.append(high - low > 1.96 * float(row["standard_error"]))
-        texts.append(f"layer {row['layer']}: {high:.3f} and {low:.3f}")
-    names = f"{check['above']} and {check['below']}".replace("_", " ")
-    complete = are_complete(read_result(check["result"]), {check["granularity"]})
-    return Outcome(f"z of {names} of {check['granularity']}: {'; '.join(texts)}", all(there), check["result"], complete)
+def measure_all(claims: list[dict[str, Any]], sets: dict[str, Any]) -> dict[int, tuple[Measured, float]]:
+    """Measure the main metric of all comparisons, and correct the p-values within each paper.
+
+    Returns:
+        measurement and corrected p-value, by the identity of the comparison.
+    """
+    families: dict[str, list[tuple[int, Measured]]] = {}
+    for claim in claims:
+        for item in claim.get("compare", []):
+            if "result" not in item or "granularity" in item or "training" in item:
+                continue
+            main = with_group(item.get("metric", sets[claim["metrics"]]["main"]), item)
+            if (measured := verdicts.measure(item, main)) is not None:
+                families.setdefault(claim["paper"], []).append((id(item), measured))
+    return {
+        key: (measured, p_value)
+        for family in families.values()
+        for (key, measured), p_value in zip(family, holm([pair[1].p_value for pair in family]), strict=True)
+    }
 
 
-def with_interval(cell: dict[str, Any]) -> str:
-    """A score with its 95 % interval."""
-    return f"{cell['score']:.2f} [{cell['ci'][0]:.2f}, {cell['ci'][1]:.2f}]"
-
-
-def differs(result: dict[str, Any], check: dict[str, Any]) -> bool:
-    """Whether two scores differ significantly: by the paired tests, or else by what their intervals say."""
-    pair, evaluation = {check["above"], check["below"]}, result["evaluation"]
-    for test in () if "than" in check else evaluation["pairwise"]:
-        if "p_values" in test and test["metric"] == check["metric"] and {test["baseline"], test["system"]} == pair:
-            return max(test["p_values"].values()) < SIGNIFICANT
-    cells = (
-        evaluation["systems"][check["above"]][check["metric"]],
-        evaluation["systems"][check["below"]][check.get("than", check["metric"])],
+def compare(
+    item: dict[str, Any], metrics: dict[str, Any], found: tuple[Measured, float] | None, margin: float
+) -> Outcome:
+    """Judge two systems by the metrics of a paper."""
+    names = f"{item['above']} above {item['below']}"
+    if found is None:
+        reason = "not scored by the main metric, with an interval" if "result" in item else "not run"
+        return Outcome(verdicts.NOT_RUN, names, [reason])
+    measured, p_value = found
+    keys = [] if "metric" in item else [with_group(key, item) for key in metrics["others"]]
+    others = [verdicts.measure(item, key) for key in keys]
+    published = verdicts.published_difference(item, measured)
+    obstacles = verdicts.find_obstacles(item, metrics)
+    for side, number in zip(("above", "below"), measured.runs, strict=True):
+        if verdicts.is_trained(item, side) and number < verdicts.RUNS:
+            obstacles.append(f"{item[side]}: {number} of {verdicts.RUNS} runs")
+        elif verdicts.is_trained(item, side) and (recorded := len(verdicts.trainings_of(item, side))) < number:
+            obstacles.append(f"{item[side]}: the trainings of {recorded} of {number} runs were recorded")
+    obstacles += [f"not scored by {key}" for key, other in zip(keys, others, strict=True) if other is None]
+    low, high = measured.interval
+    size = f", published {published:+.2f}" if published else ""
+    text = (
+        f"{short(measured.metric)}: {named(item, measured)}; difference {measured.difference:+.2f} "
+        f"[{low:+.2f}, {high:+.2f}], corrected {shown_p(p_value)}{size}"
     )
-    # Half of a 95 % interval is 1.96 standard errors.
-    error = math.hypot(*((cell["ci"][1] - cell["ci"][0]) / 2 for cell in cells))
-    return bool(abs(cells[0]["score"] - cells[1]["score"]) > error)
+    beside = [f"{short(other.metric)} {other.scores[0]:.2f} and {other.scores[1]:.2f}" for other in others if other]
+    text += f" ({', '.join(beside)})" if beside else ""
+    results = list(dict.fromkeys([*verdicts.results_of(item, "above"), *verdicts.results_of(item, "below")]))
+    if obstacles:
+        return Outcome(verdicts.UNDECIDED, text, obstacles, results)
+    judged = verdicts.judge(measured, p_value, published, margin)
+    against = verdicts.contradictions([other for other in others if other])
+    if against and judged in (verdicts.HOLDS, verdicts.DIRECTION):
+        judged = verdicts.IN_PART
+    return Outcome(judged, text, against, results)
 
 
-def run_check(check: dict[str, Any]) -> Outcome:
-    """Do one check of a claim."""
-    if "granularity" in check:
-        return compare_words(check)
-    if "result" in check:
-        return compare(check)
-    if "benchmark" in check:
-        found = json.loads((ROOT / "benchmarks" / "results" / f"{check['benchmark']}.json").read_text(encoding="utf-8"))
-        bound = check["at_most"] if isinstance(check["at_most"], float) else at(found, check["at_most"])
-        value = at(found, check["value"])
-        *_, name, unit = check["value"]
-        return Outcome(f"{name}: {unit.replace('_', ' ')} {value:.2f}, at most {bound:.2f}", value <= bound)
-    high, low = (count_parameters(check[side], check["words"], check["width"]) for side in ("above", "below"))
-    where = f"{check['words']:,} words, width {check['width']}"
-    return Outcome(f"{where}: {check['above']} {high / 1e6:.2f} M, {check['below']} {low / 1e6:.2f} M", high > low)
+def shown_p(p_value: float) -> str:
+    """Return a p-value as the page prints it."""
+    return f"p = {p_value:.3f}" if p_value >= 0.001 else "p < 0.001"
+
+
+def short(metric: str) -> str:
+    """Return a metric's name without the word that all presets begin with."""
+    return metric.removeprefix("paper:")
+
+
+def named(item: dict[str, Any], measured: Measured) -> str:
+    """Return the two systems with means and standard deviations over runs."""
+    cells = zip((item["above"], item["below"]), measured.scores, measured.deviations, measured.runs, strict=True)
+    return ", ".join(
+        f"{name} {score:.2f}" + ("" if deviation is None else f" ± {deviation:.2f} ({runs} runs)")
+        for name, score, deviation, runs in cells
+    )
+
+
+def compare_words(item: dict[str, Any]) -> Outcome:
+    """Judge the mean granularities of two kinds of words, layer by layer, by ``wean-plot granularity``'s table."""
+    table = ROOT / "results" / f"{item['result']}.{item['granularity']}.granularity.tsv"
+    rows = list(csv.DictReader(table.open(encoding="utf-8"), delimiter="\t"))
+    layers = [(float(row[item["above"]]), float(row[item["below"]])) for row in rows]
+    texts = [f"layer {row['layer']}: {high:.3f} and {low:.3f}" for row, (high, low) in zip(rows, layers, strict=True)]
+    names = f"{item['above']} and {item['below']}".replace("_", " ")
+    text = f"z of {names} of {item['granularity']}: {'; '.join(texts)}"
+    return Outcome(verdicts.UNDECIDED, text, [f"{item['granularity']}: 1 of {verdicts.RUNS} runs"], [item["result"]])
+
+
+def compare_trainings(item: dict[str, Any], metrics: dict[str, Any]) -> Outcome:
+    """Judge a number of the records of two systems' trainings by its ratio."""
+    trainings, name = verdicts.read_result(item["result"])["trainings"], item["training"]
+    values = [[run[name] for run in verdicts.runs_of(trainings[item[side]])] for side in ("above", "below")]
+    high, low = (sum(side) / len(side) for side in values)
+    text = f"{name.replace('_', ' ').replace('percent', '%')}: {item['above']} {high:g}, {item['below']} {low:g}"
+    text += f", published {item['times']:g} times"
+    obstacles = verdicts.find_obstacles(item, metrics)
+    if min(map(len, values)) < verdicts.RUNS:
+        obstacles.append(f"{min(map(len, values))} of {verdicts.RUNS} runs")
+    if obstacles:
+        return Outcome(verdicts.UNDECIDED, text, obstacles, [item["result"]])
+    if min(values[0]) <= max(values[1]):  # the ranges of the runs overlap
+        return Outcome(verdicts.UNDECIDED if high > low else verdicts.NOT, text, [], [item["result"]])
+    large = high / low - 1 >= (item["times"] - 1) / 2
+    return Outcome(verdicts.HOLDS if large else verdicts.DIRECTION, text, [], [item["result"]])
+
+
+def compare_costs(item: dict[str, Any]) -> Outcome:
+    """Judge a number of a benchmark by its bound."""
+    path = ROOT / "benchmarks" / "results" / f"{item['benchmark']}.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    value = at(content, item["value"])
+    bound = item["at_most"] if isinstance(item["at_most"], float) else at(content, item["at_most"])
+    *_, name, unit = item["value"]
+    text = f"{name}: {unit.replace('_', ' ')} {value:.2f}, at most {bound:.2f}"
+    return Outcome(verdicts.HOLDS if value <= bound else verdicts.NOT, text)
 
 
 def at(content: Any, keys: list[str]) -> Any:
-    """A value within a JSON document."""
+    """Return a value of a JSON document."""
     for key in keys:
         content = content[key]
     return content
 
 
-def verdict(claim: dict[str, Any], outcomes: list[Outcome]) -> str:
-    """The verdict on a claim."""
+def compare_sizes(item: dict[str, Any]) -> Outcome:
+    """Judge the numbers of parameters of two output layers, which are built and counted."""
+    high, low = (count_parameters(item[side], item["words"], item["width"]) for side in ("above", "below"))
+    where = f"{item['words']:,} words, width {item['width']}"
+    text = f"{where}: {item['above']} {high / 1e6:.2f} M, {item['below']} {low / 1e6:.2f} M"
+    return Outcome(verdicts.HOLDS if high > low else verdicts.NOT, text)
+
+
+def judge_claim(
+    claim: dict[str, Any], sets: dict[str, Any], measured: dict[int, tuple[Measured, float]]
+) -> tuple[str, list[Outcome]]:
+    """Return the verdict on a claim and those on its comparisons."""
     if "cannot" in claim:
-        return CANNOT
-    if not outcomes:
-        return NOT_RUN
-    if not any(outcome.there for outcome in outcomes):
-        return NOT
-    complete = ("complete" in claim or all(outcome.complete for outcome in outcomes)) and "doubt" not in claim
-    return HOLDS if complete and all(outcome.there for outcome in outcomes) else IN_PART
+        return verdicts.CANNOT, []
+    metrics, outcomes = sets.get(claim.get("metrics", ""), {}), []
+    for item in claim.get("compare", []):
+        if "granularity" in item:
+            outcomes.append(compare_words(item))
+        elif "training" in item:
+            outcomes.append(compare_trainings(item, metrics))
+        elif "benchmark" in item:
+            outcomes.append(compare_costs(item))
+        elif "words" in item:
+            outcomes.append(compare_sizes(item))
+        else:
+            outcomes.append(compare(item, metrics, measured.get(id(item)), claim.get("margin", 0.0)))
+    judged = verdicts.combine([outcome.verdict for outcome in outcomes])
+    return verdicts.UNDECIDED if "proxy" in claim and judged != verdicts.NOT_RUN else judged, outcomes
 
 
-def describe_runs(claim: dict[str, Any], outcomes: list[Outcome]) -> str:
-    """The runs behind a claim, or those it would need."""
-    if "run" in claim:
-        return f"`{claim['run']}`"
-    parts = []
-    for name in dict.fromkeys(outcome.experiment for outcome in outcomes if outcome.experiment):
-        result = read_result(name)
-        hours = [one["hours"] for one in result.get("trainings", {}).values() if one.get("hours")]
-        time = f", {sum(hours):.1f} h of training" if hours else ""
-        sentences = f"{result['evaluation']['data']['sentences']:,} test sentences"
-        parts.append(
-            f"[{name}](../results/{name}.json): `{result['command']}`; {sentences}, seed {result['seed']}{time}"
-        )
-    parts += [
-        f"`python benchmarks/{check['benchmark']}.py`" for check in claim.get("check", []) if "benchmark" in check
-    ][:1]
-    if any("words" in check for check in claim.get("check", [])):
-        parts.append("`wean-evaluate parameters`")
-    return "<br>".join(parts)
+def block(claim: dict[str, Any], judged: str, outcomes: list[Outcome]) -> str:
+    """Return the collapsible block of a claim: reasons, numbers and commands."""
+    # A summary is HTML: Markdown is not read in it.
+    text = re.sub(r"`([^`]*)`", r"<code>\1</code>", html.escape(claim["text"], quote=False))
+    lines = [f'<details markdown="1"><summary>{SIGNS[judged]} {text}: <b>{judged}</b></summary>', ""]
+    reasons = list(dict.fromkeys(reason for outcome in outcomes for reason in outcome.reasons))
+    reasons += [claim["proxy"]] if "proxy" in claim else []
+    if reasons:
+        lines.append(f"- Reason: {'; '.join(reasons)}.")
+    note = claim.get("cannot") or claim.get("why", "")
+    lines += [f"- {note}"] if note else []
+    lines += [f"- {outcome.text}: {outcome.verdict}" for outcome in outcomes]
+    lines += [f"- Command: {command}" for command in commands(claim, outcomes)]
+    return "\n".join([*lines, "", "</details>", ""])
 
 
-def row(claim: dict[str, Any], outcomes: list[Outcome]) -> str:
-    """A row of the page."""
-    judged = verdict(claim, outcomes)
-    found = "<br>".join(outcome.text for outcome in outcomes)
-    why = claim.get("cannot") or claim.get("why", "")
-    if outcomes and "complete" not in claim:
-        ended = all(outcome.complete for outcome in outcomes)
-        why += (
-            " Trainings ended by `--patience`." if ended else " Trainings were cut, or how they ended was not recorded."
-        )
-    elif "complete" in claim:
-        why += f" Complete: {claim['complete']}."
-    cells = (claim["text"], describe_runs(claim, outcomes), found, f"{SIGNS[judged]} **{judged}**", why)
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+def commands(claim: dict[str, Any], outcomes: list[Outcome]) -> list[str]:
+    """Return the commands behind a claim, or the command that would test it."""
+    found = [f"`{claim['run']}`"] if "run" in claim else []
+    for name in dict.fromkeys(name for outcome in outcomes for name in outcome.results):
+        result = verdicts.read_result(name)
+        seeds = ", ".join(map(str, result.get("seeds", [result["seed"]])))
+        size = f"{result['evaluation']['data']['sentences']:,} test sentences, seed {seeds}"
+        found.append(f"`{result['command']}` ([{name}](../results/{name}.json); {size})")
+    benchmarks = dict.fromkeys(item["benchmark"] for item in claim.get("compare", []) if "benchmark" in item)
+    found += [f"`python benchmarks/{name}.py`" for name in benchmarks]
+    return found + ["`wean-evaluate parameters`"] * any("words" in item for item in claim.get("compare", []))
+
+
+def read_claims() -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the content of the file of claims, and all claims and questions, each with its verdict and outcomes."""
+    content = tomllib.loads(CLAIMS.read_text(encoding="utf-8"))
+    check_claims(content)
+    claims = [*content["claim"], *({"paper": OWN, **question} for question in content["question"])]
+    measured = measure_all(claims, content["metrics"])
+    for claim in claims:
+        claim["verdict"], claim["outcomes"] = judge_claim(claim, content["metrics"], measured)
+    return content, claims
+
+
+def counts(claims: list[dict[str, Any]]) -> str:
+    """Return a sentence with the numbers of verdicts on the papers' claims, for the README."""
+    found = Counter(claim["verdict"] for claim in claims if claim["paper"] != OWN)
+    parts = [f"{found[verdict]} {verdict}" for verdict in verdicts.VERDICTS if found[verdict]]
+    return f"Of {found.total()} claims: {', '.join(parts)}."
+
+
+def render_rules(content: dict[str, Any]) -> str:
+    """Return the head of the page: the verdicts, and what they ask for."""
+    rows = [f"| {SIGNS[name]} {name} | {meaning} |" for name, meaning in content["verdicts"].items()]
+    numbers = {
+        "patience": verdicts.PATIENCE,
+        "schedule": f"{verdicts.SCHEDULE:.0%}",
+        "runs": verdicts.RUNS,
+        "significant": SIGNIFICANT,
+        "errors": f"{verdicts.RUN_ERRORS:g}",
+    }
+    head: str = content["head"]
+    return head.format(verdicts="\n".join(rows), **numbers)
 
 
 def render() -> str:
-    """The whole page."""
-    claims = tomllib.loads(CLAIMS.read_text(encoding="utf-8"))["claim"]
-    judged = [(claim, [run_check(check) for check in claim.get("check", [])]) for claim in claims]
-    papers = list(dict.fromkeys(claim["paper"] for claim in claims))
-    glance = ["| paper | claims, each a square | " + " | ".join(VERDICTS) + " |", "|---|---|" + "--:|" * len(VERDICTS)]
+    """Return the whole page."""
+    content, claims = read_claims()
+    heads = " | ".join(f"{sign} {name}" for name, sign in SIGNS.items())
+    matrix = ["## The claims at a glance", "", f"| paper | claims | {heads} |", f"|---|---|{'--:|' * len(SIGNS)}"]
     sections = []
-    for paper in papers:
-        ours = [pair for pair in judged if pair[0]["paper"] == paper]
-        found = sorted((verdict(*pair) for pair in ours), key=VERDICTS.index)
-        counts = " | ".join(str(found.count(one)) for one in VERDICTS)
-        glance.append(f"| {paper} | {''.join(SIGNS[one] for one in found)} | {counts} |")
-        sections += ["", f"## {paper}", "", "| claim | run | what came out | verdict | why |", "|---|---|---|---|---|"]
-        sections += [row(*pair) for pair in ours]
-    return HEAD + "\n".join([*glance, *sections]) + "\n"
+    for paper in content["paper"]:
+        ours = [claim for claim in claims if claim["paper"] == paper["name"]]
+        found = sorted((claim["verdict"] for claim in ours), key=verdicts.VERDICTS.index)
+        numbers = " | ".join(str(found.count(verdict)) for verdict in verdicts.VERDICTS)
+        matrix.append(f"| {paper['name']} | {''.join(SIGNS[verdict] for verdict in found)} | {numbers} |")
+        sections += ["", f"## {paper['name']}", "", paper["summary"], ""]
+        sections += [block(claim, claim["verdict"], claim["outcomes"]) for claim in ours]
+    sections += ["## Our own questions", "", "No paper claims these.", "", "| question | verdict |", "|---|---|"]
+    own = [claim for claim in claims if claim["paper"] == OWN]
+    sections += [f"| {claim['text']} | {SIGNS[claim['verdict']]} {claim['verdict']} |" for claim in own]
+    sections += ["", *(block(claim, claim["verdict"], claim["outcomes"]) for claim in own)]
+    page = "\n".join([*matrix, "", counts(claims), *sections]).rstrip("\n")
+    return f"{render_rules(content)}\n{page}\n\n{content['directories']}"
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="change nothing, fail if the page is out of date")
+    parser.add_argument("--counts", action="store_true", help="print the numbers of verdicts, write nothing")
     args = parser.parse_args(arguments)
-    page = render()
+    try:
+        if args.counts:
+            print(counts(read_claims()[1]))
+            return 0
+        page = render()
+    except UserError as error:
+        print(f"replication: error: {error}", file=sys.stderr)
+        return 2
     if not args.check:
         PAGE.write_text(page, encoding="utf-8")
     elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:

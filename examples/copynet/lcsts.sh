@@ -38,4 +38,4 @@ for system in $SYSTEMS; do
   generate "$system" test --beam "$BEAM" --max-len-b 33 --oov-slots 128
 done
 samples test 20
-score test "$RUN/text/test.tgt" -- --preset paper:copynet-lcsts
+score test "$RUN/text/test.tgt" -- --preset paper:copynet-lcsts --lead 15 30

@@ -10,13 +10,16 @@ note is printed for each training that was cut, and stored in trainings.json. It
 
 import argparse
 import json
+import os
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
 from wean_fairseq.errors import UserError
-from wean_fairseq.evaluation.text_files import write_atomically
+from wean_fairseq.evaluation.corpus import describe_file
+from wean_fairseq.evaluation.results import commit
+from wean_fairseq.evaluation.text_files import read_lines, write_atomically
 from wean_fairseq.evaluation.training_log import LOWER_IS_BETTER, read_log
 
 _METRIC = re.compile(r"^--best-checkpoint-metric (\S+)$", re.MULTILINE)
@@ -48,7 +51,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def describe(folder: Path) -> dict[str, Any]:
-    """One training: its options, its best validation, and how long it took to come there.
+    """One training: its options, its best validation, its cost, and what its numbers depend on.
+
+    ``cpu_seconds`` is None in logs of older versions, whose number of threads is that of the environment.
 
     Raises:
         UserError: if the log has no validation, or not the metric that the checkpoint is chosen by.
@@ -67,7 +72,12 @@ def describe(folder: Path) -> dict[str, Any]:
         "epochs_to_95_percent": round(log.near_best(metric).epoch, 2),
         "epochs": round(log.valid[-1].epoch, 2),
         "updates": log.valid[-1].updates,
-        "hours": None if log.hours is None else round(log.hours, 3),
+        "schedule": log.max_epoch,
+        "seed": log.seed,
+        "parameters": log.parameters,
+        "cpu_seconds": None if log.cpu_seconds is None else round(log.cpu_seconds),
+        "threads": log.threads or int(os.environ.get("OMP_NUM_THREADS") or 0) or None,
+        "commit": commit(Path(__file__).parent),
         "end": "converged" if log.stopped_early else "cut",
     }
 
@@ -82,15 +92,23 @@ def cut_note(training: dict[str, Any], command: str) -> str:
     )
 
 
+def describe_data(folder: Path) -> list[dict[str, Any]]:
+    """Identify the text that was trained and validated on by name, SHA-256 and number of lines."""
+    paths = [path for split in ("train", "valid") for path in sorted(folder.glob(f"{split}.*")) if path.is_file()]
+    return [describe_file(path, len(read_lines(path))) for path in paths]
+
+
 def describe_system(folder: Path) -> dict[str, Any]:
     """A system's training; where several settings were tried, the chosen one with all of them."""
     tries = {path.name: describe(path) for path in sorted((folder / "tries").glob("*")) if (path / "command").exists()}
+    data = describe_data(folder.parent / "text")
     if not tries:
-        return describe(folder)
+        return {**describe(folder), "data": data}
     chosen = best_of(tries)
-    short = ("best", "epochs", "end")
+    short = ("best", "epoch_of_best", "epochs", "cpu_seconds", "end")
     return {
         **tries[chosen],
+        "data": data,
         "chosen": chosen,
         "tries": {name: {key: one[key] for key in short} for name, one in tries.items()},
     }

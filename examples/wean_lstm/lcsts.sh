@@ -30,4 +30,4 @@ for system in $SYSTEMS; do
   generate "$system" test --beam "$BEAM" --max-len-b 100
 done
 samples test 20
-score test "$RUN/text-test/test.tgt" -- --preset paper:wean-lcsts
+score test "$RUN/text-test/test.tgt" -- --preset paper:wean-lcsts --lead 15 30

@@ -52,4 +52,4 @@ for system in $SYSTEMS; do
 done
 samples test 20
 score test "$RUN/text-test/test.tgt" -- --groups "$(known_sentences test)" \
-  --tokenize none --metric bleu ibleu self-bleu rouge-l copy-rate length-ratio
+  --tokenize none --metric bleu ibleu ibleu-0.7 self-bleu rouge-l copy-rate length-ratio

@@ -2,6 +2,8 @@
 
 import importlib.util
 import json
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,119 +14,327 @@ assert spec is not None
 assert spec.loader is not None
 replication = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(replication)
+verdicts = replication.verdicts
 
-CHECK = {"result": "made_up", "metric": "bleu", "above": "new", "below": "old"}
+SETS = {"plain": {"main": "bleu", "others": []}, "both": {"main": "bleu", "others": ["sari"]}}
+COMPARISON = {"result": "made_up", "above": "new", "below": "old", "published": [34.0, 30.0]}
+#: Runs around 33 and 30: a difference of 3.0, with 2 standard errors of 2 * sqrt(0.1² / 3 + 0.1² / 3) = 0.16.
+NEW, OLD = [32.9, 33.0, 33.1], [29.9, 30.0, 30.1]
 
 
 @pytest.fixture
 def write(tmp_path, monkeypatch):
-    """Write a result of two systems; p-values where their paired tests were made."""
-
-    def make(new: tuple[float, float], old: tuple[float, float], p: tuple[float, float] | None, end: str = "cut"):
-        """Each system is given by its interval."""
-        cells = {name: {"bleu": {"score": sum(ci) / 2, "ci": list(ci)}} for name, ci in (("new", new), ("old", old))}
-        pair = {"metric": "bleu", "baseline": "old", "system": "new"}
-        tests = [{**pair, "p_values": {"bootstrap": p[0], "randomization": p[1]}}] if p else []
-        epochs = {"new": 3.0, "old": 15.0}
-        result = {
-            "command": "bash recipe.sh",
-            "seed": 1,
-            "trainings": {name: {"end": end, "epochs_to_95_percent": number} for name, number in epochs.items()},
-            "evaluation": {"systems": cells, "pairwise": tests, "data": {"sentences": 100}},
-        }
-        folder = tmp_path / "results"
-        folder.mkdir()
-        (folder / "made_up.json").write_text(json.dumps(result), encoding="utf-8")
-
+    """Write a result of two systems, new and old."""
+    (tmp_path / "results").mkdir()
+    monkeypatch.setattr(verdicts, "ROOT", tmp_path)
     monkeypatch.setattr(replication, "ROOT", tmp_path)
-    replication.read_result.cache_clear()
+
+    def make(name="made_up", new=NEW, old=OLD, half=1.0, p=None, sari=None, command="bash recipe.sh", **training):
+        """Each system is given by its runs and by half of the width of its intervals; p is that of the paired test."""
+
+        def cell(runs):
+            mean = sum(runs) / len(runs)
+            return {"score": mean, "ci": [mean - half, mean + half], **({"runs": runs} if len(runs) > 1 else {})}
+
+        cells = {"new": {"bleu": cell(new)}, "old": {"bleu": cell(old)}}
+        for system, scores in zip(cells, sari or (), strict=False):
+            cells[system]["sari"] = cell(scores)
+        pair = {"metric": "bleu", "baseline": "old", "system": "new"}
+        record = {"end": "converged", "epochs": 20.0, "epoch_of_best": 12.0, "options": ["--patience 8"]} | training
+        result = {
+            "command": command,
+            "seed": 1,
+            "trainings": {"new": {"runs": [record] * len(new)}, "old": {"runs": [record] * len(old)}},
+            "evaluation": {
+                "systems": cells,
+                "pairwise": [{**pair, "p_values": {"runs": p}}] if p else [],
+                "data": {"sentences": 100},
+            },
+        }
+        (tmp_path / "results" / f"{name}.json").write_text(json.dumps(result), encoding="utf-8")
+        verdicts.read_result.cache_clear()
+        return result
+
     yield make
-    replication.read_result.cache_clear()
+    verdicts.read_result.cache_clear()
 
 
-def judge(*checks: dict, **claim: str) -> str:
-    """The verdict on a claim with these checks."""
-    return replication.verdict(claim, [replication.run_check(check) for check in checks])
+def judge(*comparisons, metrics="plain", paper="A", **claim):
+    """Return the verdict on a claim with these comparisons, and the reasons."""
+    claim = {"paper": paper, "metrics": metrics, "compare": list(comparisons), **claim}
+    judged, outcomes = replication.judge_claim(claim, SETS, replication.measure_all([claim], SETS))
+    return judged, [reason for outcome in outcomes for reason in outcome.reasons]
+
+
+def change(tmp_path, edit):
+    """Edit the written result."""
+    path = tmp_path / "results" / "made_up.json"
+    result = json.loads(path.read_text(encoding="utf-8"))
+    edit(result)
+    path.write_text(json.dumps(result), encoding="utf-8")
+    verdicts.read_result.cache_clear()
 
 
 @pytest.mark.parametrize(
-    ("new", "old", "p", "end", "expected"),
+    ("published", "half", "p", "expected"),
     [
-        ((30, 32), (20, 22), (0.001, 0.001), "converged", "holds"),
-        ((30, 32), (20, 22), (0.001, 0.001), "cut", "holds in part"),
-        ((30, 32), (29, 31), (0.001, 0.001), "converged", "holds"),  # a paired test sees more than two intervals
-        ((30, 32), (29, 31), (0.001, 0.06), "converged", "does not hold here"),  # both tests have to
-        # Without tests: 1 is less than sqrt(1 + 1), the interval of a difference of independent scores; 1.5 is more.
-        ((30, 32), (29, 31), None, "converged", "does not hold here"),
-        ((30.5, 32.5), (29, 31), None, "converged", "holds"),
-        ((30, 32), (20, 22), None, "converged", "holds"),
-        ((20, 22), (30, 32), (0.001, 0.001), "converged", "does not hold here"),
-        ((20, 22), (30, 32), None, "converged", "does not hold here"),
+        # The difference is 3.0. Half of the published one is 2.0, or 3.5.
+        ([34.0, 30.0], 1.0, 0.001, "holds"),
+        ([37.0, 30.0], 1.0, 0.001, "direction only"),
+        # Without a test the interval of the difference is 3.0 ± sqrt(2) * half.
+        ([34.0, 30.0], 1.0, None, "holds"),
+        ([34.0, 30.0], 2.5, None, "undecided"),  # 3.0 ± 3.54 contains 0 and 2.0
+        ([44.0, 30.0], 2.5, None, "does not hold here"),  # 3.0 ± 3.54 excludes 7.0
+        ([34.0, 30.0], 2.5, 0.2, "undecided"),  # by the test: 3.0 ± 1.96 * 3.0 / 1.28
+        ([30.0, 30.0], 1.0, 0.001, "holds"),  # the paper gives no size
     ],
 )
-def test_a_verdict_needs_a_significant_difference_and_complete_trainings(write, new, old, p, end, expected):
-    write(new, old, p, end)
-    assert judge(CHECK) == expected
+def test_a_verdict_follows_from_direction_significance_and_size(write, published, half, p, expected):
+    write(half=half, p=p)
+    assert judge({**COMPARISON, "published": published})[0] == expected
 
 
-def test_some_differences_are_a_part_and_a_stated_reason_makes_trainings_complete(write):
-    write((30, 32), (20, 22), None)
-    reverse = {**CHECK, "above": "old", "below": "new"}
-    assert judge(CHECK, reverse, complete="the rate fell to zero") == "holds in part"
-    assert judge(CHECK, complete="the rate fell to zero") == "holds"
-    assert "(the other way round)" in replication.run_check(reverse).text
+def test_the_opposite_direction_does_not_hold(write):
+    write(new=OLD, old=NEW, p=0.001)
+    assert judge(COMPARISON)[0] == "does not hold here"
+    write(new=OLD, old=[29.8, 30.0, 30.2], half=0.2)  # no difference, and an interval of ± 0.28 that excludes 2.0
+    assert judge(COMPARISON)[0] == "does not hold here"
+    assert judge({"result": "made_up", "above": "new", "below": "old"})[0] == "undecided"  # no size to exclude
+
+
+def test_the_error_over_runs_outweighs_the_test_on_sentences(write):
+    """Runs of 30, 33 and 36 have a standard deviation of 3, and their mean a standard error of 3 / sqrt(3) = 1.73."""
+    write(new=[30.0, 33.0, 36.0], p=0.0001)
+    assert judge(COMPARISON)[0] == "undecided"
+    measured = verdicts.measure(COMPARISON, "bleu")
+    assert measured.run_error == pytest.approx((9 / 3 + 0.01 / 3) ** 0.5)
+    assert not measured.is_significant(0.0001)  # 3.0 is less than 2 * 1.73
+
+
+def test_fewer_than_three_runs_are_undecided(write):
+    write(new=[33.0], old=[30.0], p=0.001)
+    assert judge(COMPARISON) == ("undecided", ["new: 1 of 3 runs", "old: 1 of 3 runs"])
+    published = {**COMPARISON, "below_published": True}
+    assert judge(published) == ("undecided", ["new: 1 of 3 runs"])
+    write(old=[30.0], p=0.001)
+    assert judge(published)[0] == "holds"
+
+
+def test_seeds_that_were_recorded_one_by_one_are_runs(write):
+    names = [f"seed{number}" for number in range(3)]
+    for name, new, old in zip(names, NEW, OLD, strict=True):
+        write(name, new=[new], old=[old], p=0.01)
+    assert judge({**COMPARISON, "result": names})[0] == "holds"
+    assert judge({**COMPARISON, "result": names[:2]})[0] == "undecided"
+    assert verdicts.measure({**COMPARISON, "result": names}, "bleu").deviations == pytest.approx((0.1, 0.1))
 
 
 @pytest.mark.parametrize(
-    ("new", "old", "expected"),
-    [((30, 32), (20, 22), "holds"), ((29, 31), (30, 32), "holds"), ((20, 22), (30, 32), "does not hold here")],
+    ("command", "training", "reason"),
+    [
+        ("x", {"options": ["--patience 8"]}, ""),
+        ("x", {"options": ["--patience 4"]}, "ended by a patience of 4, not 8"),
+        ("EPOCHS=20 x", {"end": "cut"}, ""),  # epoch 12 is before 90 % of 20
+        ("EPOCHS=20 x", {"end": "cut", "epoch_of_best": 18.0}, "best validation at epoch 18 of 20"),
+        ("EPOCHS=60 x", {"end": "cut"}, "cut after 20 of 60 epochs"),
+        ("x", {"end": "cut", "schedule": 40}, "cut after 20 of 40 epochs"),
+        ("x", {"end": "cut", "schedule": 20, "epochs": 19.97}, ""),  # the last validation is before the end
+        ("x", {"end": "cut"}, ""),  # old records: the schedule is what was trained
+        ("x", {"tries": {"lr-1": {"end": "cut", "epochs": 5.0}}}, "cut after 5 of 20 epochs (lr-1)"),
+        ("x", {"tries": {"lr-1": {"end": "converged", "epochs": 5.0}}}, ""),
+    ],
 )
-def test_as_good_is_what_is_not_worse(write, new, old, expected):
-    write(new, old, None, "converged")
-    assert judge({**CHECK, "as_good": True}) == expected
+def test_completeness_is_read_from_the_record(write, command, training, reason):
+    write(p=0.001, command=command, **training)
+    expected = ("undecided", [f"new: {reason}", f"old: {reason}"]) if reason else ("holds", [])
+    assert judge(COMPARISON) == expected
 
 
-def test_parts_of_a_test_set_are_compared_by_their_intervals(write):
-    write((30, 32), (20, 22), (0.5, 0.5), "converged")
-    result = replication.read_result("made_up")
-    result["evaluation"]["systems"]["new"]["bleu[seen]"] = {"score": 34.0, "ci": [33.0, 35.0]}
-    parts = {**CHECK, "metric": "bleu[seen]", "than": "bleu", "below": "new"}
-    assert judge(parts) == "holds"
-    assert replication.run_check(parts).text == "new: bleu[seen] 34.00 [33.00, 35.00], bleu 31.00 [30.00, 32.00]"
+def test_trainings_that_were_not_recorded_decide_nothing(write, tmp_path):
+    write(p=0.001)
+    change(tmp_path, lambda result: result["trainings"].pop("old"))
+    assert judge(COMPARISON)[0] == "undecided"
+    write(p=0.001)
+    change(tmp_path, lambda result: result["trainings"]["old"]["runs"].pop())
+    assert judge(COMPARISON) == ("undecided", ["old: the trainings of 2 of 3 runs were recorded"])
 
 
-def test_numbers_of_trainings_and_of_layers_are_compared(write):
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        ({"options": ["--patience 9"]}, "unequal budgets: patience 8 and 9"),
+        ({"options": ["--patience 8", "--embed-dim 64"]}, "unequal budgets: embed-dim the preset's and 64"),
+        ({"schedule": 30}, "unequal budgets: epochs at most 20 and 30"),
+        ({"tries": {"a": {"end": "converged", "epochs": 9.0}, "b": {"end": "converged", "epochs": 9.0}}}, None),
+    ],
+)
+def test_unequal_budgets_are_undecided(write, tmp_path, other, reason):
+    write(p=0.001)
+    change(tmp_path, lambda result: [run.update(other) for run in result["trainings"]["old"]["runs"]])
+    assert judge(COMPARISON) == ("undecided", [reason or "unequal budgets: settings tried 1 and 2"])
+    write(p=0.001)
+    assert judge({**COMPARISON, "unequal": "one is wider"}) == ("undecided", ["one is wider"])
+
+
+def test_another_metric_that_says_the_opposite_takes_a_part(write):
+    write(p=0.001, sari=(OLD, NEW))
+    assert judge(COMPARISON, metrics="both") == ("holds in part", ["sari says the opposite"])
+    write(p=0.001, sari=(OLD, OLD))
+    assert judge(COMPARISON, metrics="both") == ("holds", [])
+    write(p=0.001)
+    assert judge(COMPARISON, metrics="both") == ("undecided", ["not scored by sari"])
+
+
+def test_outputs_of_unequal_length_are_undecided_where_lengths_count(write, tmp_path):
+    write(p=0.001)
+
+    def add_lengths(result):
+        for cells, ratio in zip(result["evaluation"]["systems"].values(), (0.8, 1.0), strict=True):
+            cells["length-ratio"] = {"score": ratio}
+
+    change(tmp_path, add_lengths)
+    found = verdicts.find_obstacles(COMPARISON, {"equal_length": True})
+    assert found == ["outputs of unequal length: 0.80 and 1.00 of the references'"]
+    assert verdicts.find_obstacles(COMPARISON, {}) == []
+
+
+def test_p_values_are_corrected_within_a_paper(write):
+    """Holm: of 0.04 and 0.03 the smaller is doubled (0.06), and the other is at least that."""
+    write("one", p=0.04, half=3.0)
+    write("two", p=0.03, half=3.0)
+    both = [{**COMPARISON, "result": name} for name in ("one", "two")]
+    claims = [{"paper": paper, "metrics": "plain", "compare": [item]} for paper, item in zip("AA", both, strict=True)]
+    assert [p for _, p in replication.measure_all(claims, SETS).values()] == pytest.approx([0.06, 0.06])
+    claims[1]["paper"] = "B"
+    assert [p for _, p in replication.measure_all(claims, SETS).values()] == pytest.approx([0.04, 0.03])
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (["holds", "holds"], "holds"),
+        (["holds", "direction only"], "direction only"),
+        (["holds", "does not hold here"], "holds in part"),
+        (["does not hold here"], "does not hold here"),
+        (["holds", "undecided"], "undecided"),
+        (["holds", "undecided", "not run"], "not run"),
+        ([], "not run"),
+    ],
+)
+def test_all_comparisons_of_a_claim_have_to_hold(found, expected):
+    assert verdicts.combine(found) == expected
+
+
+def test_systems_that_were_not_run_and_claims_that_cannot_be_tested(write):
+    write(p=0.001)
+    assert judge({"above": "new", "below": "other"}) == ("not run", ["not run"])
+    assert judge({**COMPARISON, "metric": "chrf"}) == ("not run", ["not scored by the main metric, with an interval"])
+    assert judge(cannot="there were no raters")[0] == "cannot be tested here"
+
+
+def test_a_margin_lets_a_system_count_as_equally_good(write):
+    write(new=[29.8, 29.9, 30.0], half=0.1)  # 0.1 below, ± sqrt(2) * 0.1
+    question = {"result": "made_up", "above": "new", "below": "old"}
+    assert judge(question, margin=0.5)[0] == "holds"
+    assert judge(question)[0] == "undecided"
+
+
+def test_a_relative_published_difference_is_a_share_of_the_lower_system(write):
+    """10 % of 30 are 3.0."""
+    write(p=0.001)
+    item = {"result": "made_up", "above": "new", "below": "old", "published_percent": 10.0}
+    assert verdicts.published_difference(item, verdicts.measure(item, "bleu")) == pytest.approx(3.0)
+
+
+def test_numbers_of_trainings_are_compared_by_their_ratio(write, tmp_path):
+    """15 epochs are 5 times 3; the published ratio is 6, whose half (of what is above 1) is 3.5 times."""
+    write()
+
+    def add_epochs(result):
+        for system, epochs in (("new", 3.0), ("old", 15.0)):
+            result["trainings"][system]["runs"] = [
+                {**run, "epochs_to_95_percent": epochs} for run in result["trainings"][system]["runs"]
+            ]
+
+    change(tmp_path, add_epochs)
+    item = {"result": "made_up", "training": "epochs_to_95_percent", "above": "old", "below": "new", "times": 6}
+    assert judge(item)[0] == "holds"
+    assert judge({**item, "times": 12})[0] == "direction only"
+    assert judge({**item, "above": "new", "below": "old"})[0] == "does not hold here"
+
+
+def test_parameters_are_counted():
     """Expected: WEAN's concat has 2 d^2 + d = 131,328 parameters at width 256 (its Table 5 prints 0.13 M)."""
-    write((30, 32), (20, 22), None, "converged")
-    faster = {"result": "made_up", "training": "epochs_to_95_percent", "above": "old", "below": "new"}
     fewer = {"words": 50_000, "width": 256, "above": "linear", "below": "concat"}
-    assert judge(faster, fewer) == "holds"
-    assert replication.run_check(faster).text == "epochs to 95 %: old 15, new 3"
-    assert replication.run_check(fewer).text.endswith("concat 0.13 M")
+    assert judge(fewer)[0] == "holds"
+    assert replication.compare_sizes(fewer).text.endswith("concat 0.13 M")
+    assert judge(fewer, proxy="something else is counted")[0] == "undecided"
 
 
-def test_what_was_not_run_and_what_cannot_be_are_said():
-    assert judge(run="bash recipe.sh") == "not run yet"
-    assert judge(cannot="there were no raters") == "cannot be tested here"
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("published = [54.54, 48.26]", "publishd = [54.54, 48.26]", "unknown key publishd"),
+        ("published = [54.54, 48.26]", "published = [54.54]", "published needs two numbers"),
+        ('metrics = "simplification"', 'metrics = "simple"', "unknown metrics simple; choose from simplification"),
+        ('paper = "WEAN"', 'paper = "Wean"', "unknown paper Wean; choose from WEAN, CopyNet"),
+        ('cannot = "There were', 'compare = [{above = "a", below = "b"}]\ncannot = "There were', "has no comparisons"),
+        ('result = "wean_simplification_pwkp"', 'result = "none"', "results/none.json does not exist"),
+        ('below = "seq2seq_lstm"', 'below = "seq2seq"', "has no system 'seq2seq'; choose from copy-source"),
+    ],
+)
+def test_mistakes_in_the_claims_are_one_sentence(tmp_path, monkeypatch, capsys, old, new, message):
+    text = replication.CLAIMS.read_text(encoding="utf-8")
+    assert old in text
+    claims = tmp_path / "replication.toml"
+    claims.write_text(text.replace(old, new, 1), encoding="utf-8")
+    monkeypatch.setattr(replication, "CLAIMS", claims)
+    assert replication.main(["--counts"]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_block_is_html_outside_and_markdown_inside():
+    claim = {"text": "Is `a` < b?", "why": "It keeps `<unk>`.", "run": "bash x.sh"}
+    lines = replication.block(claim, "not run", []).splitlines()
+    assert lines[0] == ('<details markdown="1"><summary>🔲 Is <code>a</code> &lt; b?: <b>not run</b></summary>')
+    assert lines[2:4] == ["- It keeps `<unk>`.", "- Command: `bash x.sh`"]
+
+
+def test_published_numbers_are_those_of_the_papers_tables():
+    """Expected: wean_fairseq/evaluation/published, which was copied from the papers by itself."""
+    tables = "".join(path.read_text() for path in (ROOT / "wean_fairseq/evaluation/published").glob("*.toml"))
+    rows = re.findall(r"scores = \[([^\]]*)\]", tables)
+    known = {float(number) for row in rows for number in row.split(",") if "nan" not in number}
+    content = tomllib.loads(replication.CLAIMS.read_text(encoding="utf-8"))
+    used = {
+        number
+        for claim in content["claim"]
+        for item in claim.get("compare", [])
+        for number in item.get("published", ())
+    }
+    assert len(used) > 50
+    assert used - known == set()
+
+
+def test_scores_without_intervals_decide_nothing(write, tmp_path):
+    write(p=0.001)
+    change(tmp_path, lambda result: result["evaluation"]["systems"]["new"]["bleu"].update(ci=None))
+    assert judge(COMPARISON)[0] == "not run"
 
 
 def test_the_page_is_that_of_the_results():
     assert replication.main(["--check"]) == 0, "run python scripts/replication.py"
 
 
-@pytest.mark.parametrize(
-    ("content", "expected"), [("0.54", "holds"), ("0.51", "does not hold here"), ("0.4", "does not hold here")]
-)
-def test_granularities_of_words_are_compared_in_every_layer(write, tmp_path, content, expected):
-    """1.96 standard errors of 0.01 are more than the 0.01 of the second case."""
-    write((30, 32), (20, 22), None, "converged")
-    table = f"layer\tfunction\tcontent\tstandard_error\n1\t0.1\t0.2\t0.01\n2\t0.5\t{content}\t0.01\n"
-    (tmp_path / "results" / "made_up.new.granularity.tsv").write_text(table, encoding="utf-8")
-    assert judge({"result": "made_up", "granularity": "new", "above": "content", "below": "function"}) == expected
+def test_the_page_is_short_outside_its_blocks():
+    """Issue 43 asks for at most 1,500 words."""
+    text = re.sub(r"<details.*?</details>", "", replication.PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert len(text.split()) <= 1500
 
 
-def test_a_training_that_was_cut_counts_though_another_rate_was_chosen(write):
-    write((30, 32), (20, 22), (0.001, 0.001), "converged")
-    assert judge(CHECK) == "holds"
-    replication.read_result("made_up")["trainings"]["old"]["tries"] = {"lr-0.1": {"end": "cut"}}
-    assert judge(CHECK) == "holds in part"
+def test_the_counts_are_those_of_the_table(capsys):
+    assert replication.main(["--counts"]) == 0
+    line = capsys.readouterr().out.strip()
+    assert line in replication.PAGE.read_text(encoding="utf-8")
+    total, *numbers = map(int, re.findall(r"\d+", line))
+    assert total == sum(numbers)

@@ -10,6 +10,7 @@ from ..console import OneLineParser, exit_status, whole_number
 from ..errors import UserError
 from .corpus import read_corpus
 from .evaluate import Evaluation, Resampling, evaluate
+from .leads import lead_rows
 from .metrics.registry import METRICS, Settings
 from .presets import PRESETS, STANDARD, columns_for
 from .report import as_json, render_csv, render_json, render_latex, render_markdown, render_text
@@ -56,17 +57,7 @@ def build_parser() -> argparse.ArgumentParser:
     files.add_argument(
         "--groups", metavar="FILE", help="file with one group name per line: also score each group by itself"
     )
-    what = parser.add_argument_group("what to compute")
-    what.add_argument("--preset", metavar="P", help=f"{STANDARD} (default), {', '.join(PRESETS)}", **SEVERAL)
-    what.add_argument("--metric", metavar="M", help="single metrics, see below", **SEVERAL)
-    what.add_argument(
-        "--tokenize", choices=TEXT_TOKENIZERS, help="tokenisation of standard metrics (default: 13a, or by the script)"
-    )
-    what.add_argument("--lowercase", action="store_true", help="ignore case in standard BLEU")
-    what.add_argument(
-        "--alpha", type=_share, default=0.9, help="weight of the reference in iBLEU (default: %(default)s)"
-    )
-    what.add_argument("--bert-model", metavar="FOLDER", help="folder of a local transformers model, for bertscore")
+    _add_metric_options(parser)
     tests = parser.add_argument_group("resampling")
     tests.add_argument(
         "--resamples",
@@ -99,6 +90,40 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_metric_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what is computed."""
+    what = parser.add_argument_group("what to compute")
+    what.add_argument("--preset", metavar="P", help=f"{STANDARD} (default), {', '.join(PRESETS)}", **SEVERAL)
+    what.add_argument("--metric", metavar="M", help="single metrics, see below", **SEVERAL)
+    what.add_argument(
+        "--tokenize", choices=TEXT_TOKENIZERS, help="tokenisation of standard metrics (default: 13a, or by the script)"
+    )
+    what.add_argument("--lowercase", action="store_true", help="ignore case in standard BLEU")
+    what.add_argument(
+        "--alpha", type=_share, default=0.9, help="weight of the reference in iBLEU (default: %(default)s)"
+    )
+    what.add_argument("--bert-model", metavar="FOLDER", help="folder of a local transformers model, for bertscore")
+    what.add_argument(
+        "--bert-layer",
+        metavar="N",
+        type=int,
+        default=-1,
+        help="its layer for bertscore, 0 = embeddings (default: last)",
+    )
+    what.add_argument(
+        "--sentence-model",
+        metavar="FOLDER",
+        help="folder of a local sentence encoder with mean pooling, for similarity",
+    )
+    what.add_argument(
+        "--lead",
+        metavar="N",
+        type=whole_number(1),
+        help="adds a row lead-N for each N: the first N words of the source (text in Chinese: characters)",
+        **SEVERAL,
+    )
+
+
 def _share(text: str) -> float:
     try:
         value = float(text)
@@ -114,14 +139,16 @@ def score(args: argparse.Namespace) -> Evaluation:
     corpus = read_corpus(args.ref, args.src, args.groups)
     systems = read_systems(args, corpus.sources)
     tokenize = args.tokenize or guess_tokenization(corpus.references[0])
-    settings = Settings(tokenize, args.lowercase, args.alpha, bert_model=args.bert_model)
+    models = {"bert_model": args.bert_model, "bert_layer": args.bert_layer, "sentence_model": args.sentence_model}
+    settings = Settings(tokenize, args.lowercase, args.alpha, **models)
     presets = args.preset or ([] if args.metric else [STANDARD])
     columns = columns_for(presets, args.metric, settings)
     for column in columns:
         if column.key in args.metric and column.metric.needs_source and corpus.sources is None:
             raise UserError(f"--metric {column.key} compares with the source; give it with --src.")
     resampling = Resampling(args.resamples, args.trials, args.seed, args.all_pairs, args.correction)
-    evaluation = evaluate(systems, corpus, columns, resampling, quiet=args.quiet)
+    leads = lead_rows(corpus.sources, args.lead, by_characters=tokenize in ("zh", "char"))
+    evaluation = evaluate(systems, corpus, columns, resampling, quiet=args.quiet, leads=leads)
     if args.tokenize is None and tokenize != "13a":
         evaluation.warnings.append(
             f"the references are Chinese: standard metrics use --tokenize {tokenize}; choose another if it is wrong."

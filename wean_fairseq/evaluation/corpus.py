@@ -1,5 +1,6 @@
 """The data a comparison is made on: references, sources, systems, and the check that they belong together."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,13 @@ from .text_files import PathLike, read_lines, sha256_as_read
 
 #: Name of the row that is always printed: the source, scored as if a system had written it.
 COPY_ROW = "copy-source"
+#: Names of the rows of ``--lead N``: the beginning of the source, scored as if a system had written it.
+_LEAD_ROW = re.compile(r"lead-\d+")
+
+
+def is_baseline(name: str) -> bool:
+    """Return whether a row is made from the source and is not a system."""
+    return name == COPY_ROW or _LEAD_ROW.fullmatch(name) is not None
 
 
 @dataclass
@@ -78,17 +86,15 @@ def _source_notes(sources: Sequence[str], path: PathLike) -> list[str]:
     return []
 
 
-def check_systems(systems: Sequence[SystemOutput], corpus: Corpus) -> None:
-    """Check names and line counts of all systems against the corpus."""
-    if not systems:
+def check_systems(systems: Sequence[SystemOutput], corpus: Corpus, may_be_none: bool = False) -> None:
+    """Check names and line counts of all systems against the corpus; there may be none beside other rows."""
+    if not systems and not may_be_none:
         raise UserError("no system to score; give --hyp NAME=FILE or --generated NAME=LOG.")
     for name in dict.fromkeys(system.name for system in systems):
         if not name.isprintable() or not name.strip():
             raise UserError(f"{name!r} is not a name that tables can show; call the system something else.")
-        if name == COPY_ROW:
-            raise UserError(
-                f"{COPY_ROW!r} is the name of the row that is added for the source; call the system something else."
-            )
+        if is_baseline(name):
+            raise UserError(f"{name!r} is the name of a row made from the source; call the system something else.")
     for system in systems:
         _check_length(f"system {system.name} ({system.path})", len(system.nbest), "the reference", len(corpus))
 

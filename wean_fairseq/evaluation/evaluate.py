@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from ..errors import name_some
 from . import significance
-from .corpus import COPY_ROW, Corpus, check_systems, describe_file
+from .corpus import COPY_ROW, Corpus, check_systems, describe_file, is_baseline
 from .metrics.base import FloatArray
 from .output_reader import SystemOutput
 from .plausibility import find_oddities, plausibility_warnings
@@ -195,6 +195,7 @@ def evaluate(
     columns: Sequence[Column],
     resampling: Resampling = Resampling(),
     quiet: bool = True,
+    leads: Sequence[SystemOutput] = (),
 ) -> Evaluation:
     """Score every system with every column.
 
@@ -204,15 +205,16 @@ def evaluate(
         columns: from `presets.columns_for`.
         resampling: intervals and paired tests.
         quiet: show no progress bar, neither of the metrics nor within a slow one; none is shown outside a terminal.
+        leads: rows beside the copy row, see `leads.lead_rows`.
     """
-    check_systems(systems, corpus)
+    check_systems(systems, corpus, may_be_none=bool(leads))
     oddities = find_oddities(systems, corpus)
     usable, warnings = drop_sourceless(columns, corpus)
     usable = add_groups(usable, corpus)
     outputs: dict[str, list[SystemOutput]] = {}
     if corpus.sources is not None:
         outputs[COPY_ROW] = [SystemOutput(COPY_ROW, [[line] for line in corpus.sources], "")]
-    for system in systems:
+    for system in [*leads, *systems]:
         outputs.setdefault(system.name, []).append(system)
     evaluation = Evaluation(usable, {name: {} for name in outputs}, {}, warnings=warnings)
     draws_of = cache(lambda size: significance.Draws(size, resampling.resamples, resampling.trials, resampling.seed))
@@ -304,7 +306,7 @@ def _compare(
     evaluation: Evaluation,
 ) -> list[Comparison]:
     """Run the tests of one column, for the first system (or all) against those after it."""
-    names = [name for name in rows if name != COPY_ROW]
+    names = [name for name in rows if not is_baseline(name)]
     baselines = names if resampling.all_pairs else names[:1]
     pairs = [(first, second) for place, first in enumerate(baselines) for second in names[place + 1 :]]
     single = [pair for pair in pairs if all(len(rows[name]) == 1 for name in pair)]
@@ -393,18 +395,18 @@ def nbest_warnings(systems: Sequence[SystemOutput], columns: Sequence[Column]) -
 
 
 def copy_warnings(evaluation: Evaluation) -> Iterator[str]:
-    """Say which systems a plain copy of the source beats, and on what."""
-    copied = evaluation.cells.get(COPY_ROW)
-    if copied is None:
-        return
-    for name, cells in evaluation.cells.items():
-        beaten = [
-            f"{column.key} ({copied[column.key].score:.2f} > {cells[column.key].score:.2f})"
-            for column in evaluation.columns
-            if column.metric.higher_is_better and copied[column.key].score > cells[column.key].score
-        ]
-        if beaten:
-            yield f"copying the source beats {name} on {', '.join(beaten)}."
+    """Say which systems a plain copy of the source, or of its beginning, beats, and on what."""
+    for row, copied in evaluation.cells.items():
+        for name, cells in evaluation.cells.items():
+            if not is_baseline(row) or is_baseline(name):
+                continue
+            beaten = [
+                f"{column.key} ({copied[column.key].score:.2f} > {cells[column.key].score:.2f})"
+                for column in evaluation.columns
+                if column.metric.higher_is_better and copied[column.key].score > cells[column.key].score
+            ]
+            if beaten:
+                yield f"{'copying the source' if row == COPY_ROW else row} beats {name} on {', '.join(beaten)}."
 
 
 def describe_data(systems: Sequence[SystemOutput], corpus: Corpus, resampling: Resampling) -> dict[str, Any]:

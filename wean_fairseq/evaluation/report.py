@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from .corpus import COPY_ROW
+from .corpus import is_baseline
 from .evaluate import SIGNIFICANT, Cell, Evaluation
 from .presets import CHOSEN, PRESETS
 
@@ -132,7 +132,7 @@ def render_markdown(evaluation: Evaluation, intervals: bool = False) -> str:
     labels = column_labels(evaluation)
     lines = [markdown_row(["system", *labels]), f"|---|{'--:|' * len(labels)}"]
     for name, *cells in _system_rows(evaluation, intervals):
-        lines.append(markdown_row([f"*{name}*" if name == COPY_ROW else name, *cells]))
+        lines.append(markdown_row([f"*{name}*" if is_baseline(name) else name, *cells]))
     lines += ["", f"{size_of(evaluation)}. Signatures:", ""]
     lines += [f"- {column.key}: `{evaluation.signatures[column.key]}`" for column in evaluation.columns]
     if evaluation.comparisons:
@@ -183,7 +183,7 @@ def render_csv(evaluations: Mapping[str, Evaluation]) -> str:
         + ["correction", "signature"]
     )
     for name, evaluation in evaluations.items():
-        first = next((system for system in evaluation.cells if system != COPY_ROW), "")
+        first = next((system for system in evaluation.cells if not is_baseline(system)), "")
         found = {(item.system, item.metric): item for item in evaluation.comparisons if item.baseline == first}
         for system, cells in evaluation.cells.items():
             for key, cell in cells.items():

@@ -17,6 +17,7 @@ import os
 import platform
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +60,9 @@ def read_result(path: PathLike) -> dict[str, Any]:
         raise UserError(_NO_RESULT.format(path)) from error
 
 
-def commit() -> str:
-    """Return the commit of the working tree, with ``-dirty`` if it was changed, or ``unknown`` outside git."""
-    command = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
+def commit(folder: PathLike = ".") -> str:
+    """Return the commit of a folder's working tree, with ``-dirty`` if it was changed, or ``unknown`` outside git."""
+    command = ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
     except (OSError, subprocess.SubprocessError):
@@ -105,8 +106,17 @@ def record(argv: list[str]) -> str:
     parser.add_argument("evaluation", metavar="JSON", help="written by wean-evaluate --json")
     parser.add_argument("--experiment", required=True, help="name of the result file, e.g. wean_pwkp")
     parser.add_argument("--command", required=True, help="the command that reproduces it (as a user would type it)")
-    parser.add_argument("--seed", required=True, type=int, help="seed of the training run")
-    parser.add_argument("--trainings", metavar="JSON", help="how they went: trainings.json of the recipe's run")
+    parser.add_argument("--seed", required=True, type=int, nargs="+", help="seed of each training run")
+    parser.add_argument(
+        "--trainings",
+        metavar="JSON",
+        nargs="+",
+        default=[],
+        help="trainings.json of the recipe's run, one for each seed",
+    )
+    parser.add_argument(
+        "--curves", metavar="TSV", nargs="+", default=[], help="curves.tsv of the recipe's run, one for each seed"
+    )
     parser.add_argument("--note", default="", help="note for readers, e.g. how the data differ from the paper's")
     parser.add_argument(
         "--data", nargs="+", default=[], metavar="FILE", help="text to identify by its hash as well, e.g. the train set"
@@ -117,23 +127,70 @@ def record(argv: list[str]) -> str:
     if not _NAME.fullmatch(args.experiment):
         raise UserError(f"{args.experiment!r} is not a file name; use letters, digits, '_', '.' and '-'.")
     path = Path(args.results, f"{args.experiment}.json")
-    check_outputs({f"--experiment {args.experiment}:": path}, [args.evaluation, *args.data, args.trainings])
+    curves_path = path.with_suffix(".curves.tsv")
+    inputs = [args.evaluation, *args.data, *args.trainings, *args.curves]
+    check_outputs({f"--experiment {args.experiment}:": path, "curves": curves_path}, inputs)
+    for option in ("trainings", "curves"):
+        if (number := len(getattr(args, option))) not in (0, len(args.seed)):
+            raise UserError(f"--{option}: {number} files for {len(args.seed)} seeds; give one file for each seed.")
     evaluation = read_json(args.evaluation, ("systems", "data"))
+    trainings, trained_on = merge_trainings(args.trainings)
+    curves = merge_curves(args.curves, args.seed)
     result = {
         "experiment": args.experiment,
         "command": args.command,
-        "seed": args.seed,
+        "seed": args.seed[0],
+        **({"seeds": args.seed} if len(args.seed) > 1 else {}),
         "note": args.note,
         "commit": commit(),
         "hardware": args.hardware or hardware(),
         "software": software(),
-        "data": [describe_file(path, len(read_lines(path))) for path in args.data],
-        **({"trainings": read_json(args.trainings, ())} if args.trainings else {}),
+        "data": [*(describe_file(path, len(read_lines(path))) for path in args.data), *trained_on],
+        **({"trainings": trainings} if trainings else {}),
         "evaluation": evaluation,
     }
+    if curves:
+        write_atomically(curves_path, curves)
     write_atomically(path, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     marker = f"<!-- results: {args.experiment} -->"
     return f"{path} written; put `{marker}` and `<!-- /results -->` on separate lines where its table goes.\n"
+
+
+def merge_trainings(paths: Sequence[PathLike]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the trainings of all systems, and the data that they used.
+
+    A system of several seeds has its trainings under ``runs``. The data are moved out of the
+    trainings, which share them.
+    """
+    files = [read_json(path, ()) for path in paths]
+    data: dict[str, dict[str, Any]] = {}
+    for path, trainings in zip(paths, files, strict=True):
+        if set(trainings) != set(files[0]):
+            raise UserError(
+                f"{path} has trainings of {', '.join(trainings)} but {paths[0]} of {', '.join(files[0])}; "
+                "give trainings.json of runs with the same systems."
+            )
+        for training in trainings.values():
+            if not isinstance(training, dict):
+                raise UserError(f"{path} holds no trainings; give trainings.json of a recipe's run.")
+            data |= {f"{entry['name']} {entry['sha256']}": entry for entry in training.pop("data", [])}
+    if len(files) < 2:
+        return (files[0] if files else {}), list(data.values())
+    return {system: {"runs": [trainings[system] for trainings in files]} for system in files[0]}, list(data.values())
+
+
+def merge_curves(paths: Sequence[PathLike], seeds: Sequence[int]) -> str:
+    """Return one table of validation curves, with the seed in the first column; empty without files."""
+    rows: list[str] = []
+    for path, seed in zip(paths, seeds, strict=False):
+        head, *lines = read_lines(path)
+        if head.split("\t")[:3] != ["system", "epoch", "updates"]:
+            raise UserError(f"{path} is not a table of curves; give curves.tsv of a recipe's run.")
+        rows = rows or [f"seed\t{head}"]
+        if rows[0] != f"seed\t{head}":
+            raise UserError(f"{path} has other columns than {paths[0]}; give curves of the same metrics.")
+        rows += [f"{seed}\t{line}" for line in lines]
+    return "".join(f"{row}\n" for row in rows)
 
 
 def tables(argv: list[str]) -> str:
@@ -188,7 +245,8 @@ def render(result: dict[str, Any], metrics: list[str], document: PathLike) -> st
     for name, cells in evaluation.cells.items():
         lines.append(markdown_row([name, *(format_cell(cells[metric], intervals=True) for metric in shown)]))
     data = evaluation.data
-    facts = [f"{data['sentences']} sentences, {data['references']} reference(s)", f"seed {result['seed']}"]
+    seeds = ", ".join(map(str, result.get("seeds", [result["seed"]])))
+    facts = [f"{data['sentences']} sentences, {data['references']} reference(s)", f"seed {seeds}"]
     if result.get("commit", "unknown") != "unknown":
         commit, changes, _ = result["commit"].partition("-dirty")
         facts.append(f"commit {commit[:12]}" + (" with changes" if changes else ""))

@@ -19,6 +19,7 @@ NEAR_BEST = 0.95
 _ARCH = re.compile(r"""['"]arch['"]: ['"]([\w.-]+)['"]""")
 _SEED = re.compile(r"""['"]seed['"]: (\d+)""")
 _PARAMETERS = re.compile(r"num\. shared model params: (\d[\d,]*)")
+_MAX_EPOCH = re.compile(r"""['"]max_epoch['"]: (\d+)""")
 _DONE = re.compile(r"done training in [\d.]+ seconds")
 _PATIENCE = "early stop since valid performance hasn't improved"
 # On the terminal, each line starts with the time and a logger's name; in the --log-file it does not.
@@ -58,8 +59,12 @@ class TrainingLog:
         parameters: how many numbers are trained.
         done: whether fairseq said that it had come to the end.
         stopped_early: whether ``--patience`` ended it.
+        max_epoch: value of ``--max-epoch`` of the last run; None if there is no limit.
+        threads: number of torch's threads, if the task logs it.
+        cpu_seconds: CPU time of the training processes so far, if the task logs it.
         train: the lines within epochs.
         ends: epoch -> updates at its end, and its seconds of forward, backward and update.
+        process_seconds: CPU time of the process that wrote the last line; a resumed training starts again at 0.
     """
 
     name: str = ""
@@ -69,9 +74,13 @@ class TrainingLog:
     parameters: int | None = None
     done: bool = False
     stopped_early: bool = False
+    max_epoch: int | None = None
+    threads: int | None = None
+    cpu_seconds: float | None = None
     valid: list[LogLine] = field(default_factory=list)
     train: list[LogLine] = field(default_factory=list)
     ends: dict[int, tuple[int, float]] = field(default_factory=lambda: {0: (0, 0.0)})
+    process_seconds: float = 0.0
 
     @property
     def updates(self) -> int:
@@ -168,12 +177,22 @@ def _read_facts(log: TrainingLog, text: str) -> None:
     if parameters:
         log.parameters = int(parameters[1].replace(",", ""))
         log.done = log.stopped_early = False  # a training begins, or goes on
+        log.process_seconds = 0.0
+    if limit := _MAX_EPOCH.search(text):
+        log.max_epoch = int(limit[1]) or None
     log.done = log.done or _DONE.search(text) is not None
     log.stopped_early = log.stopped_early or _PATIENCE in text
 
 
 def _add(log: TrainingLog, line: LogLine, subset: str) -> None:
     """Note the numbers of a line, and forget those of what a resumed run does again."""
+    if "threads" in line.values:
+        log.threads = int(line.values["threads"])
+    if "cpu" in line.values:
+        passed = line.values["cpu"] - log.process_seconds
+        if passed > 0:
+            log.cpu_seconds = (log.cpu_seconds or 0.0) + passed
+            log.process_seconds = line.values["cpu"]
     if line.subset == "train":
         if "train_wall" in line.values:
             log.ends[int(line.epoch)] = line.updates, line.values["train_wall"]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
-from ..evaluation.corpus import COPY_ROW
+from ..evaluation.corpus import is_baseline
 from ..evaluation.evaluate import Evaluation
 from ..evaluation.output_reader import read_generated, read_plain
 from ..evaluation.results import read_json, read_result
@@ -269,7 +269,7 @@ def _find_texts(run: Run, test: ScoredSet) -> None:
             "since: their samples are left out; score again."
         )
     for name in test.evaluation.cells:
-        if name not in run.systems and name != COPY_ROW:
+        if name not in run.systems and not is_baseline(name):
             run.systems[name] = System(name)
 
 
@@ -314,7 +314,7 @@ def read_recorded(path: Path) -> Run:
     references = evaluation.data.get("files", {}).get("references", [])
     name = Path(str(references[0]["name"])).stem if references else str(content["experiment"])
     run.sets[name] = ScoredSet(name, evaluation)
-    run.systems = {system: System(system) for system in evaluation.cells if system != COPY_ROW}
+    run.systems = {system: System(system) for system in evaluation.cells if not is_baseline(system)}
     run.problems.append("Recorded scores: the run itself was not given, so there are no curves, costs and outputs.")
     if content.get("note"):
         run.problems.append(str(content["note"]))

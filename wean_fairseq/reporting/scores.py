@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
-from ..evaluation.corpus import COPY_ROW
+from ..evaluation.corpus import COPY_ROW, is_baseline
 from ..evaluation.evaluate import SIGNIFICANT, Evaluation
 from ..evaluation.evaluate import Cell as Score
 from ..evaluation.metrics.registry import METRICS, Settings, build_metric
@@ -74,7 +74,7 @@ class Entry:
     @property
     def systems(self) -> list[str]:
         """Those of all seeds, without the copy row."""
-        return [name for name in self.evaluation.cells if name != COPY_ROW]
+        return [name for name in self.evaluation.cells if not is_baseline(name)]
 
     @property
     def baseline(self) -> str:

@@ -2,6 +2,7 @@
 
 import logging
 import random
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 from fairseq.data import Dictionary, FairseqDataset
 from fairseq.distributed import utils as distributed_utils
+from fairseq.logging import metrics
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.utils import split_paths
 
@@ -114,6 +116,8 @@ class GuardedTask(TranslationTask):
     def train_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
         """Take a training step with random numbers of the update; its loss is checked before an update is made.
 
+        The CPU seconds of this process and its number of threads are logged, for the records of trainings.
+
         Raises:
             Diverged: naming the batch, before an update is made with it.
         """
@@ -123,6 +127,8 @@ class GuardedTask(TranslationTask):
         self._update = update
         with exact_products():
             result: tuple[Any, Any, dict[str, Any]] = super().train_step(sample, *args, **kwargs)
+        metrics.log_scalar("cpu", time.process_time(), weight=0, priority=900, round=1)
+        metrics.log_scalar("threads", torch.get_num_threads(), weight=0, priority=901, round=0)
         if not kwargs.get("ignore_grad"):
             check_loss(result[0], sample, self.cfg.loss_limit, f"update {self._update}")
         return result

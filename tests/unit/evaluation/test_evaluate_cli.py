@@ -177,7 +177,7 @@ def test_without_source_it_says_what_is_missing(run: Run) -> None:
     _, out, _ = run("--hyp", "X=hyp", "--ref", "ref")
     assert "copy-source" not in out.splitlines()[4]
     assert "warning: no source given (--src)" in out
-    assert "left out, because they compare with the source (--src): sari, ibleu, self-bleu" in out
+    assert "left out, because they compare with the source (--src): sari, ibleu, ibleu-0.7, self-bleu" in out
 
 
 BAD = [

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from wean_fairseq.evaluation.metrics import METRICS, EvaluationMetric, Settings, build_metric
 
 #: Needs data, a model or a package that tests may not have.
-UNAVAILABLE = {"meteor", "bertscore", "bleu-nltk"} | (set() if find_spec("readability") else {"fkgl"})
+MODELS = {"bertscore", "similarity-reference", "similarity-source"}
+UNAVAILABLE = {"meteor", "bleu-nltk", *MODELS} | (set() if find_spec("readability") else {"fkgl"})
 NAMES = [name for name in METRICS if name not in UNAVAILABLE]
 #: Not bounded by 0 and 100: differences, ratios, and method 7, which exceeds 100 by design.
-RATIOS = {"length-ratio", "compression", "compression-characters", "sentence-splits"}
+RATIOS = {"length-ratio", "compression", "compression-characters", "sentence-splits", "levenshtein"}
 UNBOUNDED = {name for name in NAMES if "ibleu" in name or "m7" in name} | RATIOS | {"ter", "fkgl"}
 #: 100 for output = reference, whatever the text (BLEU needs 4 words; METEOR and SARI do not reach 100 on short text).
 PERFECT = ["bleu", "bleu2", "rouge-1", "rouge-2", "rouge-l", "rouge-l-beta", "exact@1", "exact@10"]

@@ -11,7 +11,7 @@ FIRST = ["the cat sat on the mat .", "a dog barked", "it rains often up north", 
 SECOND = ["a cat was on the mat .", "", "it often rains", " "]
 THIRD = ["", "\t", "rain is common in the north", "two short words"]
 #: Metrics that need a model, or data that is not part of the project.
-_UNAVAILABLE = {"bertscore", "meteor", "bleu-nltk"}
+_UNAVAILABLE = {"bertscore", "similarity-reference", "similarity-source", "meteor", "bleu-nltk"}
 
 
 def rows(name: str, references: list[list[str]], places: slice = slice(None)) -> np.ndarray:

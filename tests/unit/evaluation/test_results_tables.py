@@ -51,6 +51,55 @@ def test_further_data_are_recorded_by_name_and_hash() -> None:
     assert data == {"name": "train.src", "sha256": digest, "lines": 1}
 
 
+def record(*options: str) -> int:
+    """Record the evaluation as the experiment demo."""
+    return main(["record", "scores.json", "--experiment", "demo", "--command", "make demo", *options])
+
+
+def test_trainings_and_curves_of_several_seeds_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    data = [{"name": "train.src", "sha256": "0" * 64, "lines": 9}]
+    for seed in (3, 4):
+        training = {"X": {"end": "converged", "best": float(seed), "data": data}}
+        Path(f"{seed}.json").write_text(json.dumps(training), encoding="utf-8")
+        Path(f"{seed}.tsv").write_text(f"system\tepoch\tupdates\tbleu\nX\t1.000\t10\t{seed}\n", encoding="utf-8")
+    assert record("--seed", "3", "4", "--trainings", "3.json", "4.json", "--curves", "3.tsv", "4.tsv") == 0
+    result = json.loads(Path("results/demo.json").read_text(encoding="utf-8"))
+    assert (result["seed"], result["seeds"], result["data"]) == (3, [3, 4], data)
+    assert [run["best"] for run in result["trainings"]["X"]["runs"]] == [3.0, 4.0]
+    assert Path("results/demo.curves.tsv").read_text(encoding="utf-8").splitlines() == [
+        "seed\tsystem\tepoch\tupdates\tbleu",
+        "3\tX\t1.000\t10\t3",
+        "4\tX\t1.000\t10\t4",
+    ]
+    assert main(["tables", "doc.md"]) == 0
+    assert ", seed 3, 4;" in Path("doc.md").read_text(encoding="utf-8")
+    assert record("--seed", "3", "--trainings", "3.json") == 0
+    assert "runs" not in json.loads(Path("results/demo.json").read_text(encoding="utf-8"))["trainings"]["X"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["--seed", "3", "4", "--trainings", "a.json"],
+            "--trainings: 1 files for 2 seeds; give one file for each seed",
+        ),
+        (["--seed", "3", "4", "--trainings", "a.json", "b.json"], "b.json has trainings of Y but a.json of X"),
+        (["--seed", "3", "--trainings", "c.json"], "c.json holds no trainings"),
+        (["--seed", "3", "--curves", "doc.md"], "doc.md is not a table of curves"),
+    ],
+)
+def test_trainings_and_curves_that_do_not_fit_are_refused(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = Path("results/demo.json").read_bytes()
+    for name, content in (("a", {"X": {}}), ("b", {"Y": {}}), ("c", {"X": 1})):
+        Path(f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+    assert record(*options) == 2
+    assert message in capsys.readouterr().err
+    assert Path("results/demo.json").read_bytes() == before
+
+
 def test_tables_are_generated_and_checked(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tables", "doc.md", "--check"]) == 2
     assert "doc.md: tables are out of date; run wean-evaluate tables doc.md" in capsys.readouterr().err

@@ -22,6 +22,28 @@ class CopyRate(SourceMixin, MeanMetric):
         return float(hypothesis.split() == references[0].split())
 
 
+class Pinc(SourceMixin, MeanMetric):
+    """PINC (Chen and Dolan, 2011): share of the output's different n-grams that are not in the source, as a percentage.
+
+    The mean over orders 1 to 4, of those that the output is long enough for, and then over sentences. An empty output
+    has 0.
+    """
+
+    higher_is_better = None
+    orders = 4
+
+    def __init__(self, label: str = "PINC", tokenize: str = "13a", lowercase: bool = True) -> None:
+        super().__init__(label, tokenize, lowercase, {"order": self.orders, "avg": "sentence"})
+
+    def segment_value(self, hypothesis: str, references: list[str]) -> float:
+        output, source = hypothesis.split(), references[0].split()
+        shares = []
+        for order in range(1, min(self.orders, len(output)) + 1):
+            ngrams = count_ngrams(output, order).keys()
+            shares.append(len(ngrams - count_ngrams(source, order).keys()) / len(ngrams))
+        return sum(shares) / len(shares) if shares else 0.0
+
+
 class ExactMatch(MeanMetric):
     """Share of inputs one of whose references equals one of the k best outputs (CopyNet paper, sections 5.1 and 5.3).
 

@@ -23,6 +23,8 @@ class Settings:
         max_tokens: cut output and reference to so many tokens (ROUGE only).
         defective: self-BLEU against the letters of the first source word, as in the C-DNPG code (method 7 only).
         bert_model: folder of a local model, for BERTScore.
+        bert_layer: layer of that model.
+        sentence_model: folder of a local sentence encoder.
         sari_weight: the r of legacy SARI's formula, if it is not the number of references.
         operation: the part of SARI to score by itself; empty = SARI.
         brackets: write round brackets as -lrb- and -rrb- (Xu's SARI only).
@@ -34,6 +36,8 @@ class Settings:
     max_tokens: int | None = None
     defective: bool = False
     bert_model: str | None = None
+    bert_layer: int = -1
+    sentence_model: str | None = None
     sari_weight: int | None = None
     brackets: bool = False
     operation: str = ""

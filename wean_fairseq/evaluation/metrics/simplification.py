@@ -3,7 +3,7 @@
 The definitions are those of EASSE (Alva-Manchego et al., 2019) and of the program its features come from (Martin et
 al., 2018), on the same 13a tokens. Sentences are Punkt's in EASSE. Text in 13a tokens has a space before every period
 that is none of a number, and there Punkt's model has no say: each ``.``, ``?`` or ``!`` by itself ends a sentence.
-EASSE's exact copies are `CopyRate`. Its Levenshtein similarity and word ranks are left out: nobody prints them.
+EASSE's exact copies are `CopyRate`. Its word ranks (lexical complexity) are left out: they need a table of frequencies.
 """
 
 import re
@@ -17,6 +17,7 @@ import numpy as np
 from ...errors import UserError
 from ..tokenizers import get_tokenizer
 from .base import FloatArray, MeanMetric, OwnMetric, SourceMixin, ratio
+from .rouge import common_length
 
 #: The end of a sentence: a mark of its own, and a closing quotation mark or bracket after it.
 _END = re.compile(r"""(?<!\S)[.?!](?:[ ]["')\]}]+)?(?!\S)""")
@@ -89,6 +90,17 @@ class CharacterRatio(_PairFeature):
 
     def segment_value(self, hypothesis: str, references: list[str]) -> float:
         return len(hypothesis) / len(references[0]) if references[0] else 0.0
+
+
+class LevenshteinSimilarity(CharacterRatio):
+    """EASSE's Levenshtein similarity: 1 - edits / characters of both, where a substitution counts as two edits.
+
+    That is twice the longest common subsequence over the characters of both.
+    """
+
+    def segment_value(self, hypothesis: str, references: list[str]) -> float:
+        both = len(hypothesis) + len(references[0])
+        return 2 * common_length(references[0], hypothesis) / both if both else 1.0
 
 
 class SentenceSplits(CharacterRatio):

@@ -1,0 +1,319 @@
+"""Rules that turn measured results into verdicts on published claims; `replication` writes the page.
+
+A comparison states that one system is above another by the main metric of its paper, and by how much the paper has it
+above. It is judged in three steps:
+
+1. `find_obstacles` looks for reasons why the trainings cannot decide: they are not complete, their budgets differ, or
+   there are fewer than three runs. Such a comparison is undecided, whatever its scores are.
+2. `measure` takes the difference of the means over runs, its standard error and its p-value. The p-values of all
+   comparisons of a paper are corrected together by Holm's method.
+3. `judge` compares the difference and its 95 % interval with 0 and with half of the published difference.
+"""
+
+import json
+import math
+import re
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+from wean_fairseq.errors import UserError
+from wean_fairseq.evaluation.evaluate import SIGNIFICANT
+
+ROOT = Path(__file__).resolve().parents[1]
+
+HOLDS, IN_PART, DIRECTION, NOT, UNDECIDED, CANNOT, NOT_RUN = VERDICTS = (
+    "holds",
+    "holds in part",
+    "direction only",
+    "does not hold here",
+    "undecided",
+    "cannot be tested here",
+    "not run",
+)
+#: A training is complete if this patience ended it, ...
+PATIENCE = 8
+#: ... or if its best validation is before this share of its schedule.
+SCHEDULE = 0.9
+#: Fewer runs of a system do not show how much its trainings vary.
+RUNS = 3
+#: A difference of less than this many standard errors over runs is not significant.
+RUN_ERRORS = 2.0
+#: Lengths of outputs, relative to the references', may differ by this factor where a paper's metrics need equal ones.
+LENGTHS = 1.1
+
+_NORMAL = NormalDist()
+_HALF = _NORMAL.inv_cdf(0.975)
+_EPOCHS = re.compile(r"\bEPOCHS=(\d+)")
+_WIDTHS = ("embed-dim", "hidden-size")
+#: Rows that no training made.
+_UNTRAINED = ("copy-source", "lead-")
+
+
+@dataclass
+class Measured:
+    """The difference of two systems on one metric.
+
+    Attributes:
+        scores: mean of the runs of the system that is said to be above, and of the other one.
+        deviations: standard deviations over runs; None for one run.
+        runs: numbers of runs.
+        error: standard error of the difference, from sentences and runs.
+        run_error: its standard error over runs alone; 0 where a system has one run.
+        p_value: of the paired test, else of the 95 % intervals.
+    """
+
+    metric: str
+    scores: tuple[float, float]
+    deviations: tuple[float | None, float | None]
+    runs: tuple[int, int]
+    error: float
+    run_error: float
+    p_value: float
+
+    @property
+    def difference(self) -> float:
+        return self.scores[0] - self.scores[1]
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the difference."""
+        return self.difference - _HALF * self.error, self.difference + _HALF * self.error
+
+    def is_significant(self, p_value: float) -> bool:
+        """Return whether the difference is significant, with this (corrected) p-value."""
+        return p_value < SIGNIFICANT and abs(self.difference) >= RUN_ERRORS * self.run_error
+
+
+@dataclass
+class Outcome:
+    """The verdict on one comparison.
+
+    Attributes:
+        text: the numbers.
+        reasons: why the verdict is not another one.
+        result: names of the result files; empty for a count or a benchmark.
+    """
+
+    verdict: str
+    text: str
+    reasons: list[str] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
+
+
+@cache
+def read_result(name: str) -> dict[str, Any]:
+    """Read a file of ``wean-evaluate record``.
+
+    Raises:
+        UserError: if there is no such result.
+    """
+    path = ROOT / "results" / f"{name}.json"
+    if not path.is_file():
+        raise UserError(f"results/{name}.json does not exist; a comparison needs a file of wean-evaluate record.")
+    return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+def results_of(comparison: dict[str, Any], side: str = "") -> list[str]:
+    """Return the result files of a comparison, one for each seed, or those of the system on one side."""
+    names = comparison.get(f"{side}_result", comparison.get("result", []))
+    return [names] if isinstance(names, str) else list(names)
+
+
+def runs_of(training: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the records of all runs of a system; a record of one run is the training itself."""
+    return list(training.get("runs", [training]))
+
+
+def is_trained(comparison: dict[str, Any], side: str) -> bool:
+    """Return whether the system on a side was trained here: not a copy, a lead or a published output."""
+    return not comparison[side].startswith(_UNTRAINED) and f"{side}_published" not in comparison
+
+
+def find_obstacles(comparison: dict[str, Any], metrics: dict[str, Any]) -> list[str]:
+    """Return the reasons why the trainings behind a comparison cannot decide it."""
+    budgets, reasons = {}, []
+    for side in ("above", "below"):
+        if not is_trained(comparison, side):
+            continue
+        system, records = comparison[side], trainings_of(comparison, side)
+        incomplete = [incompleteness(*record) for record in records] or ["how the training ended was not recorded"]
+        reasons += [f"{system}: {reason}" for reason in dict.fromkeys(incomplete) if reason]
+        budgets[system] = [budget_of(*record) for record in records]
+    if len(budgets) == 2 and all(budgets.values()):
+        one, other = (budget[0] for budget in budgets.values())
+        different = [name for name in one if one[name] != other[name]]
+        reasons += [f"unequal budgets: {name} {one[name]} and {other[name]}" for name in different]
+    reasons += [comparison["unequal"]] if "unequal" in comparison else []
+    reasons += unequal_lengths(comparison) if metrics.get("equal_length") else []
+    return reasons
+
+
+def trainings_of(comparison: dict[str, Any], side: str) -> list[tuple[dict[str, Any], str]]:
+    """Return the records of all recorded trainings of the system on a side, each with the command of its result."""
+    records = []
+    for name in results_of(comparison, side):
+        result = read_result(name)
+        training = result.get("trainings", {}).get(comparison[side])
+        records += [(run, result["command"]) for run in runs_of(training)] if training else []
+    return records
+
+
+def incompleteness(training: dict[str, Any], command: str) -> str:
+    """Return why a training and those with other settings count as incomplete; empty if they are complete.
+
+    A try without its best epoch, as in old records, is complete only if the patience ended it.
+    """
+    patience, schedule = patience_of(training), schedule_of(training, command)
+    for name, one in {"": training, **training.get("tries", {})}.items():
+        where = f" ({name})" if name else ""
+        if one["end"] == "converged":
+            if patience is None or patience < PATIENCE:
+                return f"ended by a patience of {patience}, not {PATIENCE}{where}"
+        elif math.ceil(one["epochs"]) < schedule or "epoch_of_best" not in one:
+            return f"cut after {one['epochs']:g} of {schedule:g} epochs{where}"
+        elif one["epoch_of_best"] >= SCHEDULE * schedule:
+            return f"best validation at epoch {one['epoch_of_best']:g} of {schedule:g}{where}"
+    return ""
+
+
+def option_of(training: dict[str, Any], name: str) -> str | None:
+    """Return the value of a training's option, None if it was not given."""
+    found = (option.split() for option in training.get("options", []))
+    return next((words[1] for words in found if words[0] == f"--{name}" and len(words) > 1), None)
+
+
+def patience_of(training: dict[str, Any]) -> int | None:
+    """Return the patience of a training, None if it has none."""
+    patience = option_of(training, "patience")
+    return None if patience is None or int(patience) < 0 else int(patience)
+
+
+def schedule_of(training: dict[str, Any], command: str) -> float:
+    """Return how many epochs were planned: as recorded, else by the command, else those that were trained."""
+    stated = _EPOCHS.search(command)
+    return float(training.get("schedule") or (stated[1] if stated else training["epochs"]))
+
+
+def budget_of(training: dict[str, Any], command: str) -> dict[str, Any]:
+    """Return what has to be equal for a fair comparison."""
+    return {
+        "settings tried": len(training.get("tries", [1])),
+        "patience": patience_of(training) or "none",
+        "epochs at most": f"{schedule_of(training, command):g}",
+        **{name: option_of(training, name) or "the preset's" for name in _WIDTHS},
+    }
+
+
+def unequal_lengths(comparison: dict[str, Any]) -> list[str]:
+    """Return a reason if the outputs of the two systems are not of the same length."""
+    systems = [cells_of(comparison, side) for side in ("above", "below")]
+    ratios = [statistics.mean(cells["length-ratio"]["score"] for cells in runs) for runs in systems]
+    if max(ratios) <= LENGTHS * min(ratios):
+        return []
+    return [f"outputs of unequal length: {ratios[0]:.2f} and {ratios[1]:.2f} of the references'"]
+
+
+def cells_of(comparison: dict[str, Any], side: str) -> list[dict[str, Any]]:
+    """Return the scores of a system in each of its result files, by metric."""
+    system, cells = comparison[side], []
+    for name in results_of(comparison, side):
+        systems = read_result(name)["evaluation"]["systems"]
+        if system not in systems:
+            raise UserError(f"results/{name}.json has no system {system!r}; choose from {', '.join(systems)}.")
+        cells.append(systems[system])
+    return cells
+
+
+def measure(comparison: dict[str, Any], metric: str) -> Measured | None:
+    """Measure the difference of two systems; None if a result does not have the metric, or no interval of it."""
+    keys = metric, comparison.get("than", metric)
+    sides = [(cells_of(comparison, side), key) for side, key in zip(("above", "below"), keys, strict=True)]
+    if any((found.get(key) or {}).get("ci") is None for files, key in sides for found in files):
+        return None
+    cells = [[found[key] for found in files] for files, key in sides]
+    runs = [[score for cell in side for score in cell.get("runs", [cell["score"]])] for side in cells]
+    halves = [statistics.mean((cell["ci"][1] - cell["ci"][0]) / 2 for cell in side) for side in cells]
+    deviations = [statistics.stdev(scores) if len(scores) > 1 else None for scores in runs]
+    run_error = math.hypot(*((deviations[i] or 0.0) / math.sqrt(len(runs[i])) for i in (0, 1)))
+    high, low = (statistics.mean(scores) for scores in runs)
+    error, tested = math.hypot(*halves) / _HALF, paired_p(comparison, metric)
+    if tested is None:
+        p_value = 2 * _NORMAL.cdf(-abs(high - low) / error) if error else float(high == low)
+    else:
+        p_value = tested
+        # The paired test knows that both systems were scored on the same sentences, the two intervals do not.
+        error = min(error, abs(high - low) / -_NORMAL.inv_cdf(tested / 2)) if tested < 0.5 else error
+    return Measured(
+        metric,
+        (high, low),
+        (deviations[0], deviations[1]),
+        (len(runs[0]), len(runs[1])),
+        max(error, run_error),
+        run_error,
+        p_value,
+    )
+
+
+def paired_p(comparison: dict[str, Any], metric: str) -> float | None:
+    """Return the largest p-value of the paired tests of all results, None if one of them has no such test."""
+    if "than" in comparison or "below_result" in comparison:
+        return None
+    p_values = []
+    for name in results_of(comparison):
+        for test in read_result(name)["evaluation"]["pairwise"]:
+            pair = {test["baseline"], test["system"]}
+            if "p_values" in test and test["metric"] == metric and pair == {comparison["above"], comparison["below"]}:
+                p_values.append(max(test["p_values"].values()))
+    return max(p_values) if p_values and len(p_values) == len(results_of(comparison)) else None
+
+
+def published_difference(comparison: dict[str, Any], measured: Measured) -> float:
+    """Return the published difference in points; 0 where the paper gives none."""
+    if "published_percent" in comparison:
+        return float(comparison["published_percent"]) / 100 * measured.scores[1]
+    above, below = comparison.get("published", (0.0, 0.0))
+    return float(above - below)
+
+
+def judge(measured: Measured, p_value: float, published: float, margin: float = 0.0) -> str:
+    """Return the verdict on a difference whose trainings can decide it.
+
+    Args:
+        p_value: of the main metric, corrected for all comparisons of the paper.
+        published: difference in the paper; 0 if there is none, and then no size is asked for.
+        margin: how much lower the system may be and count as equally good; 0 if it has to be above.
+    """
+    low, high = measured.interval
+    significant = measured.is_significant(p_value)
+    if margin and low > -margin:
+        return HOLDS
+    if significant and measured.difference > 0:
+        return HOLDS if measured.difference >= published / 2 else DIRECTION
+    if significant or (published > 0 and high < published / 2):
+        return NOT
+    return UNDECIDED
+
+
+def contradictions(measured: Sequence[Measured]) -> list[str]:
+    """Return the other metrics by which the system that is said to be above is significantly below."""
+    return [f"{item.metric} says the opposite" for item in measured if item.difference < 0 and opposes(item)]
+
+
+def opposes(measured: Measured) -> bool:
+    """Return whether a metric beside the main one decides; it is not corrected, so that it opposes rather too often."""
+    return measured.is_significant(measured.p_value)
+
+
+def combine(verdicts: Sequence[str]) -> str:
+    """Return the verdict on a claim from those on its comparisons, all of which have to hold."""
+    for decisive in (NOT_RUN, UNDECIDED):
+        if decisive in verdicts or not verdicts:
+            return decisive if verdicts else NOT_RUN
+    if len(set(verdicts)) == 1:
+        return verdicts[0]
+    return DIRECTION if set(verdicts) == {HOLDS, DIRECTION} else IN_PART

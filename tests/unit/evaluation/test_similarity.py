@@ -1,0 +1,187 @@
+"""Similarity by a sentence encoder, BERTScore's layer, PINC, Levenshtein similarity and the rows of --lead."""
+
+import json
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.bert_directory import write_bert
+from wean_fairseq.errors import UserError
+from wean_fairseq.evaluation.cli import main
+from wean_fairseq.evaluation.leads import lead_rows
+from wean_fairseq.evaluation.metrics.registry import Settings, build_metric
+
+OUTPUTS = ["a b c", "d", "b b e a d c f"]
+REFERENCES = ["b c a", "e f", "a b"]
+SOURCES = ["a c", "d", "f e d c b a"]
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a small untrained BERT."""
+    pytest.importorskip("transformers")
+    return write_bert(tmp_path_factory.mktemp("encoder") / "bert", list("abcdef"))
+
+
+def states(folder: Path, text: str, layer: int) -> np.ndarray:
+    """Return the hidden states of one text, computed alone and without padding, shape (tokens, dimension)."""
+    import torch
+    import transformers
+
+    pieces = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    with torch.inference_mode():
+        hidden = model(**pieces(text, return_tensors="pt"), output_hidden_states=True).hidden_states
+    return hidden[layer][0].numpy()
+
+
+def cosine(first: np.ndarray, second: np.ndarray) -> float:
+    """Return the cosine of two vectors."""
+    return float(first @ second / np.sqrt((first @ first) * (second @ second)))
+
+
+@pytest.mark.parametrize(("name", "others"), [("similarity-reference", REFERENCES), ("similarity-source", SOURCES)])
+def test_similarity_is_the_cosine_of_mean_states(encoder: Path, name: str, others: list[str]) -> None:
+    """Expected: the mean over all tokens of one text at a time, [CLS] and [SEP] included, in plain loops."""
+    metric = build_metric(name, Settings(sentence_model=str(encoder)))
+    metric.sources = SOURCES
+    metric.prepare([REFERENCES])
+    found = metric.sentence_scores(metric.rows(OUTPUTS))
+    expected = [
+        100 * cosine(states(encoder, output, -1).mean(axis=0), states(encoder, other, -1).mean(axis=0))
+        for output, other in zip(OUTPUTS, others, strict=True)
+    ]
+    assert found == pytest.approx(expected, abs=1e-3)
+
+
+def test_the_best_reference_counts_and_empty_outputs_have_no_similarity(encoder: Path) -> None:
+    metric = build_metric("similarity-reference", Settings(sentence_model=str(encoder)))
+    assert metric.sentence_score("a b", ["c d e", "a b"]).score == pytest.approx(100)
+    assert metric.sentence_score("", ["a b"]).score == 0
+    assert "|pool:mean|" in metric.get_signature().format()
+
+
+@pytest.mark.parametrize("layer", [-1, 0, 2])
+def test_bertscore_matches_with_special_tokens(encoder: Path, layer: int) -> None:
+    """Expected: loops over the tokens of one text at a time; the first and the last one are special."""
+    metric = build_metric("bertscore", Settings(bert_model=str(encoder), bert_layer=layer))
+    for output, reference in product(OUTPUTS, REFERENCES):
+        ours, theirs = states(encoder, output, layer), states(encoder, reference, layer)
+        precision = np.mean([max(cosine(token, other) for other in theirs) for token in ours[1:-1]])
+        recall = np.mean([max(cosine(token, other) for other in ours) for token in theirs[1:-1]])
+        expected = 200 * precision * recall / (precision + recall)
+        assert metric.sentence_score(output, [reference]).score == pytest.approx(expected, abs=1e-3)
+
+
+def test_models_that_do_not_fit_are_refused(encoder: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="give it with --sentence-model FOLDER"):
+        build_metric("similarity-reference", Settings(bert_model=str(encoder)))
+    with pytest.raises(UserError, match="--bert-layer 4: the model has the layers 0 to 3"):
+        build_metric("bertscore", Settings(bert_model=str(encoder), bert_layer=4))
+    copy = write_bert(tmp_path / "bert", list("abcdef"))
+    (copy / "1_Pooling").mkdir()
+    pooling = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+    (copy / "1_Pooling/config.json").write_text(json.dumps(pooling), encoding="utf-8")
+    with pytest.raises(UserError, match="the model pools by pooling_mode_cls_token; give one with pooling_mode_mean"):
+        build_metric("similarity-reference", Settings(sentence_model=str(copy)))
+    (copy / "1_Pooling/config.json").write_text("{", encoding="utf-8")
+    with pytest.raises(UserError, match="cannot be read"):
+        build_metric("similarity-reference", Settings(sentence_model=str(copy)))
+
+
+def naive_pinc(output: str, source: str) -> float:
+    """PINC of one sentence, by lists and loops (Chen and Dolan, 2011, section 4)."""
+    shares = []
+    for order in (1, 2, 3, 4):
+        grams = [" ".join(words[i : i + order]) for words in [output.split()] for i in range(len(words) - order + 1)]
+        known = [" ".join(words[i : i + order]) for words in [source.split()] for i in range(len(words) - order + 1)]
+        different = sorted(set(grams))
+        if different:
+            shares.append(1 - len([gram for gram in different if gram in known]) / len(different))
+    return 100 * sum(shares) / len(shares) if shares else 0.0
+
+
+@pytest.mark.parametrize(
+    ("output", "source"),
+    [("a b c d e", "a b x d e"), ("a b", "a b c d"), ("a a a", "a"), ("x y z w", "a b"), ("", "a b"), ("a b", "")],
+)
+def test_pinc_by_loops(output: str, source: str) -> None:
+    metric = build_metric("pinc", Settings(tokenize="none"))
+    assert metric.sentence_score(output, ["r"], source).score == pytest.approx(naive_pinc(output, source))
+
+
+def test_pinc_by_hand() -> None:
+    """Of 5 words 4 are in the source, of 4 bigrams 2, of 3 trigrams and 2 4-grams none: (1/5 + 1/2 + 1 + 1) / 4."""
+    metric = build_metric("pinc", Settings(tokenize="none"))
+    assert metric.sentence_score("a b q d e", ["r"], "a b x d e").score == pytest.approx(100 * 2.7 / 4)
+    assert metric.sentence_score("A b", ["r"], "a B").score == 0  # case is ignored
+
+
+def naive_ratio(first: str, second: str) -> float:
+    """1 - edits / characters with substitutions of cost 2, by the usual table."""
+    table = [[i + j for j in range(len(second) + 1)] for i in range(len(first) + 1)]
+    for i, j in product(range(1, len(first) + 1), range(1, len(second) + 1)):
+        change = table[i - 1][j - 1] + 2 * (first[i - 1] != second[j - 1])
+        table[i][j] = min(change, table[i - 1][j] + 1, table[i][j - 1] + 1)
+    return 1 - table[-1][-1] / (len(first) + len(second))
+
+
+@pytest.mark.parametrize(
+    ("output", "source"), [("kitten", "sitting"), ("a cat sat", "the cat is sitting"), ("", "abc"), ("same", "same")]
+)
+def test_levenshtein_similarity_by_the_table(output: str, source: str) -> None:
+    """Expected also: Levenshtein.ratio of the package Levenshtein 0.27.5 has 0.6153846 for kitten and sitting."""
+    metric = build_metric("levenshtein", Settings())
+    assert metric.sentence_score(output, ["r"], source).score == pytest.approx(naive_ratio(output, source))
+    assert naive_ratio("kitten", "sitting") == pytest.approx(0.6153846)
+
+
+def test_levenshtein_similarity_of_empty_texts_is_that_of_equal_ones() -> None:
+    assert build_metric("levenshtein", Settings()).sentence_score("", ["r"], "").score == 1
+
+
+def test_ibleu_with_less_reward_for_copies() -> None:
+    """A copy of the source that is the reference too: 0.7 * 100 - 0.3 * 100 = 40."""
+    metric = build_metric("ibleu-0.7", Settings(alpha=0.9))
+    assert metric.sentence_score("a b c d", ["a b c d"], "a b c d").score == pytest.approx(40)
+    assert "alpha:0.7" in metric.get_signature().format()
+
+
+@pytest.mark.parametrize(
+    ("source", "length", "characters", "expected"),
+    [
+        ("the quick  brown fox", 3, False, "the quick  brown"),
+        ("one two", 5, False, "one two"),
+        ("  a b", 1, False, "a"),
+        ("", 2, False, ""),
+        ("今天 天气好", 3, True, "今天 天"),
+        ("今天", 9, True, "今天"),
+    ],
+)
+def test_the_beginning_of_a_source(source: str, length: int, characters: bool, expected: str) -> None:
+    (row,) = lead_rows([source], [length], characters)
+    assert (row.name, row.hypotheses) == (f"lead-{length}", [expected])
+
+
+def test_lead_rows_are_scored_beside_the_copy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """lead-2 is the reference, so it has 100; systems are compared with each other, not with it."""
+    lines = {"src": "a b c d\ne f g h\n", "ref": "a b\ne f\n", "x": "a c\ne f\n", "y": "a b\ng h\n"}
+    for name, text in lines.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    files = ["--hyp", f"X={tmp_path}/x", f"Y={tmp_path}/y", "--ref", f"{tmp_path}/ref", "--resamples", "20"]
+    options = [*files, "--metric", "rouge-1", "--lead", "2", "3", "2", "--json", f"{tmp_path}/json", "--trials", "20"]
+    assert main([*options, "--src", f"{tmp_path}/src", "--all-pairs"]) == 0
+    result = json.loads((tmp_path / "json").read_text(encoding="utf-8"))
+    assert list(result["systems"]) == ["copy-source", "lead-2", "lead-3", "X", "Y"]
+    assert result["systems"]["lead-2"]["rouge-1"]["score"] == 100
+    assert [(test["baseline"], test["system"]) for test in result["pairwise"]] == [("X", "Y")]
+    assert "lead-2 beats X on rouge-1 (100.00 > 75.00)" in capsys.readouterr().out
+    assert main(options) == 2
+    assert "--lead takes the beginning of the source; give the source with --src" in capsys.readouterr().err
+    alone = ["--ref", f"{tmp_path}/ref", "--src", f"{tmp_path}/src", "--metric", "rouge-1", "--lead", "2"]
+    assert main(alone) == 0
+    assert "lead-2 100.00" in " ".join(capsys.readouterr().out.split())
+    assert main(["--hyp", f"lead-4={tmp_path}/x", "--ref", f"{tmp_path}/ref"]) == 2
+    assert "'lead-4' is the name of a row made from the source" in capsys.readouterr().err

@@ -1,0 +1,80 @@
+"""The record that a recipe keeps of its trainings (examples/lib/trainings.py)."""
+
+import hashlib
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+PATH = Path(__file__).resolve().parents[2] / "examples" / "lib" / "trainings.py"
+spec = importlib.util.spec_from_file_location("trainings", PATH)
+assert spec is not None
+assert spec.loader is not None
+trainings = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(trainings)
+
+#: The lines of a log that are read, as fairseq writes them.
+LOG = """\
+{'_name': None, 'optimization': {'_name': None, 'max_epoch': 9, 'max_update': 0}, 'seed': 7}
+num. shared model params: 1,234 (num. trained: 1,234)
+epoch 001:     5 / 10 loss=5, num_updates=5, cpu=30.5, threads=2
+epoch 001 | valid on 'valid' subset | loss 4 | num_updates 10
+epoch 001 | loss 5 | num_updates 10 | train_wall 20 | cpu 61 | threads 2
+"""
+RESUMED = """\
+num. shared model params: 1,234 (num. trained: 1,234)
+epoch 002:     5 / 10 loss=4, num_updates=15, cpu=25, threads=2
+epoch 002 | valid on 'valid' subset | loss 3 | num_updates 20
+epoch 002 | loss 4 | num_updates 20 | train_wall 20 | cpu 40 | threads 2
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Return the folder of a system with a log."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    system = tmp_path / "system"
+    system.mkdir()
+    (system / "command").write_text("--arch x\n--patience 8\n", encoding="utf-8")
+    (system / "train.log").write_text(LOG + RESUMED, encoding="utf-8")
+    return system
+
+
+def test_cost_schedule_and_threads_are_recorded(folder):
+    """61 seconds of the first process and 40 of the resumed one."""
+    found = trainings.describe_system(folder)
+    assert (found["cpu_seconds"], found["threads"], found["schedule"]) == (101, 2, 9)
+    assert (found["seed"], found["parameters"], found["end"]) == ("7", 1234, "cut")
+    assert found["commit"]
+
+
+def test_logs_of_older_versions_have_the_threads_of_the_environment(folder, monkeypatch):
+    log = "\n".join(line.split(" | cpu")[0].split(", cpu")[0] for line in LOG.splitlines())
+    (folder / "train.log").write_text(log + "\n", encoding="utf-8")
+    found = trainings.describe_system(folder)
+    assert (found["cpu_seconds"], found["threads"]) == (None, None)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert trainings.describe_system(folder)["threads"] == 3
+
+
+def test_training_and_validation_data_are_identified(folder):
+    """Expected: hashlib's SHA-256 of the bytes, which have line feeds alone."""
+    text = folder.parent / "text"
+    text.mkdir()
+    for name in ("train.src", "train.tgt", "valid.src", "test.src"):
+        (text / name).write_bytes(f"a b {name}\n".encode())
+    assert trainings.describe_system(folder)["data"] == [
+        {"name": name, "sha256": hashlib.sha256(f"a b {name}\n".encode()).hexdigest(), "lines": 1}
+        for name in ("train.src", "train.tgt", "valid.src")
+    ]
+
+
+def test_tries_keep_their_best_epoch(folder):
+    for name in ("lr-1", "lr-2"):
+        path = folder / "tries" / name
+        path.mkdir(parents=True)
+        for file in ("command", "train.log"):
+            (path / file).write_bytes((folder / file).read_bytes())
+    tries = trainings.describe_system(folder)["tries"]
+    assert list(tries) == ["lr-1", "lr-2"]
+    assert tries["lr-1"] == {"best": 3.0, "epoch_of_best": 2.0, "epochs": 2.0, "cpu_seconds": 101, "end": "cut"}
