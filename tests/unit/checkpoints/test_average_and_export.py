@@ -251,7 +251,6 @@ def test_what_cannot_be_exported(tmp_path, data, exported):
         read_export(tmp_path / "model.safetensors")
 
 
-@pytest.mark.parametrize("source_lang", [None, "src"])
 def doubled(times):
     """A list that is short in memory and has 2**times values as JSON."""
     values = [1]
@@ -279,6 +278,7 @@ def test_members_that_an_export_cannot_hold_are_refused(tmp_path, data, changes,
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.parametrize("source_lang", [None, "src"])
 def test_dictionaries_are_always_there(tmp_path, data, source_lang):
     """The checkpoint of a training whose sides fairseq read off the names of its data."""
     (data / "train.src-tgt.src.bin").touch()
