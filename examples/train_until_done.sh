@@ -20,7 +20,8 @@ set -euo pipefail
 : "${TRIES:=5}" "${WAIT:=10}"
 readonly LONGEST=600 DOUBLINGS=10 # 2 ^ 10 seconds are more than the longest
 
-say() { printf '[until done] %s\n' "$*" >&2; }
+# Control characters of names are left out, because a terminal would obey them.
+say() { printf '[until done] %s\n' "$*" | tr -d '\000-\010\013-\037\177' >&2; }
 
 die() { # die STATUS WHAT
   say "error: $2"

@@ -12,6 +12,7 @@ from .errors import UserError, printable, sentence_of
 
 #: Exit status of a program whose output is no longer read, as a shell reports one that SIGPIPE ended: 128 + 13.
 BROKEN_PIPE = 141
+_DIGITS = 18  # of a whole number; Python refuses to read one of thousands
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -36,8 +37,8 @@ def whole_number(minimum: int) -> Callable[[str], int]:
     """An argparse type: a whole number of ``minimum`` or more."""
 
     def parse(text: str) -> int:
-        if not text.isascii() or not text.isdecimal() or int(text) < minimum:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of {minimum} or more")
+        if not text.isascii() or not text.isdecimal() or len(text) > _DIGITS or int(text) < minimum:
+            raise argparse.ArgumentTypeError(f"{text!r:.40} is not a whole number of {minimum} or more")
         return int(text)
 
     return parse
@@ -134,6 +135,8 @@ def exit_status(program: str, work: Callable[[], str | None]) -> int:
                 return BROKEN_PIPE
     except (UserError, OSError) as error:
         sentence = sentence_of(error)
+        if sentence is None and isinstance(error, OSError) and error.strerror:
+            sentence = f"{error.filename or 'a file'} cannot be read or written ({error.strerror}): look at its disk."
         if sentence is None:
             raise
         print_message(program, f"error: {sentence}")

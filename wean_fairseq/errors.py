@@ -24,6 +24,9 @@ _OF_OPTIONS = re.compile(
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
+_LONGEST = 4000  # characters of a message, which may quote names of any length
+
+
 def printable(text: str) -> str:
     """Escape control characters, so that names from files can be shown in a terminal, on one line."""
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
@@ -33,7 +36,10 @@ class UserError(ValueError):
     """Shown without a traceback on the command line (see ``install_error_reports``), on one line whatever it quotes."""
 
     def __str__(self) -> str:
-        return printable(super().__str__())
+        text = super().__str__()
+        if len(text) > _LONGEST:
+            text = f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
+        return printable(text)
 
 
 def name_some(items: Sequence[object], limit: int = 5) -> str:

@@ -25,6 +25,8 @@ _OF_TRAINING = {  # section of the configuration, option: the least value
 }
 _SHARES_OF_TRAINING = {("criterion", "label_smoothing")}
 _SIZES = ("_dim", "_size", "_layers", "_heads")  # ends of the names of an arch's sizes
+_MOST_LAYERS = 1000
+_LARGEST_LENPEN = 100  # a length to this power is finite
 _SHARES = ("dropout", "layerdrop")  # ends of the names of an arch's shares
 _OF_BATCHES = {"max_sentences": ("batch-size", 1), "max_tokens": ("max-tokens", 1), "num_shards": ("num-shards", 1)}
 _OF_BATCHES |= {"num_workers": ("num-workers", 0), "shard_id": ("shard-id", 0), "data_buffer_size": ("buffer-size", 0)}
@@ -68,6 +70,8 @@ def check_model(cfg: Any) -> None:
         value = options[name]
         if str(name).endswith(_SIZES) and isinstance(value, int):
             _check(str(name).replace("_", "-"), [value], 0)
+        if str(name).endswith("_layers") and isinstance(value, int) and value > _MOST_LAYERS:
+            raise UserError(f"--{str(name).replace('_', '-')} must be at most {_MOST_LAYERS}, but is {value}.")
         if str(name).endswith(_SHARES):
             _check_share(str(name), value)
 
@@ -85,6 +89,8 @@ def check_generation(args: Any) -> None:
     """Refuse what nothing can be searched with; raises ``UserError``, naming the option."""
     for name, least in _OF_GENERATION.items():
         _check(name.replace("_", "-"), _values(getattr(args, name, None)), least, finite=name not in ("unkpen",))
+    if not -_LARGEST_LENPEN <= getattr(args, "lenpen", 1) <= _LARGEST_LENPEN:
+        raise UserError(f"--lenpen must be from -{_LARGEST_LENPEN} to {_LARGEST_LENPEN}, but is {args.lenpen}.")
     if getattr(args, "min_len", 1) > getattr(args, "max_len_b", 200) and not getattr(args, "max_len_a", 0):
         raise UserError(f"--min-len {args.min_len} is longer than --max-len-b {args.max_len_b} allows.")
     if getattr(args, "print_step", False):

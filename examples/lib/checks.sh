@@ -5,9 +5,12 @@
 say() {
   local text="$*"
   [[ -z ${JOB:-} || $text != *": done before" ]] || return 0
-  printf '[%s] %s\n' "$RECIPE" "${text//"$PWD/"/}"
+  printf '[%s] %s\n' "$RECIPE" "${text//"$PWD/"/}" | printable
 }
-die() { printf '%s: error: %s\n' "$RECIPE" "$*" >&2; exit 1; }
+die() { printf '%s: error: %s\n' "$RECIPE" "$*" | printable >&2; exit 1; }
+
+# printable: standard input without the control characters of names and logs, which a terminal would obey.
+printable() { tr -d '\000-\010\013-\037\177'; }
 
 # fail WHAT LOG...: end; show the sentence the plugin left in a log, or else the log's last lines.
 fail() {
@@ -22,7 +25,7 @@ fail() {
       die "$what failed: ${sentence#*error: } (log: $log)"
     fi
     printf '%s: error: %s failed; the end of %s:\n' "$RECIPE" "$what" "$log" >&2
-    tail -n 12 "$log" | cut -c1-300 | sed 's/^/    /' >&2
+    tail -n 12 "$log" | cut -c1-300 | printable | sed 's/^/    /' >&2
     exit 1
   done
   die "$what failed."

@@ -159,7 +159,7 @@ prepare() {
   fi
   say "text: writing $RUN/text"
   run_preparation "$RUN/text" "$script" "$@"
-  grep -E "${prepared:-left out|is in (test|held out)}" "$RUN/text.log" | tr -d '\000-\010\013-\037' || true
+  grep -E "${prepared:-left out|is in (test|held out)}" "$RUN/text.log" | printable || true
 }
 
 # binary_data: the directory of the binary data and its dictionary: $RUN/bin, or the one that a recipe names in BIN.
@@ -299,6 +299,6 @@ generate() {
 # tool COMMAND...: a command with its messages kept for the case that it fails (importing fairseq always leaves one).
 tool() {
   "$@" 2>"$RUN/tool.err" && return
-  grep -v tensorboardX "$RUN/tool.err" >&2 || true
+  grep -v tensorboardX "$RUN/tool.err" | printable >&2 || true
   exit 1
 }

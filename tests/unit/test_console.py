@@ -1,12 +1,15 @@
 """Standard output that is closed, full or no longer read ends a command in one sentence or silently."""
 
+import argparse
+import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from wean_fairseq.console import exit_status, print_message, print_text
+from wean_fairseq.console import exit_status, print_message, print_text, whole_number
 
 #: Prints more than a pipe holds.
 PROGRAM = """
@@ -51,6 +54,26 @@ def test_control_characters_of_names_are_escaped(capsys: pytest.CaptureFixture[s
 def test_a_file_name_that_is_too_long_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_status("prog", lambda: str(Path("n" * 300).is_file())) == 2
     assert capsys.readouterr().err.startswith("prog: error: the file name nnnn")
+
+
+def test_an_error_of_the_system_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    """Errors that no caller expects, such as a disk that cannot be read, name the file too."""
+
+    def fail() -> str:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), "a\x1b[2J.txt")
+
+    assert exit_status("prog", fail) == 2
+    assert capsys.readouterr().err == (
+        "prog: error: a\\x1b[2J.txt cannot be read or written (Input/output error): look at its disk.\n"
+    )
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1e3", "\u0663", "9" * 19, "9" * 5000])
+def test_what_is_no_number_is_refused_in_a_short_sentence(text: str) -> None:
+    """Python refuses to read numbers of more than 4,300 digits with a ValueError."""
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a whole number of 1 or more") as caught:
+        whole_number(1)(text)
+    assert len(str(caught.value)) < 100
 
 
 def test_output_that_is_no_longer_read() -> None:

@@ -86,3 +86,10 @@ def test_other_characters_of_names_stay():
 def test_a_name_that_is_too_long_is_a_sentence(tmp_path):
     error = raised((tmp_path / ("n" * 300)).is_file)
     assert "is longer than the file system allows: shorten it." in str(sentence_of(error))
+
+
+def test_a_message_that_quotes_a_long_name_is_cut_in_its_middle():
+    """The beginning says what is wrong, the end what to do."""
+    said = str(UserError(f"the parameter {'x' * 10**6} is unknown: delete the file."))
+    assert len(said) < 5000
+    assert said.startswith("the parameter xxx") and said.endswith("is unknown: delete the file.")

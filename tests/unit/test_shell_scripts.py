@@ -7,6 +7,7 @@ everywhere.
 """
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -112,3 +113,23 @@ def test_planted_places_are_found(script: str) -> None:
 )
 def test_safe_uses_are_not_reported(script: str) -> None:
     assert offences(script) == []
+
+
+@pytest.mark.parametrize("command", ['say "$text"', 'die "$text"', 'fail work "$log"'])
+def test_recipes_print_no_control_characters(tmp_path: Path, command: str) -> None:
+    """Names of files and lines of logs may hold escape sequences that a terminal would obey."""
+    (tmp_path / "log").write_bytes(b"title \x1b]0;x\x07\x7f\n")
+    script = f'RECIPE=x log=$2 text=$(<"$2") && source "$1" && {command}'
+    checks = ROOT / "examples" / "lib" / "checks.sh"
+    done = subprocess.run(
+        ["bash", "-c", script, "bash", checks, tmp_path / "log"], capture_output=True, text=True, check=False
+    )
+    assert "title ]0;x\n" in done.stdout + done.stderr
+    assert not set(done.stdout + done.stderr) & set("\x1b\x07\x7f")
+
+
+def test_a_restarter_prints_no_control_characters() -> None:
+    script = ROOT / "examples" / "train_until_done.sh"
+    done = subprocess.run(["bash", script, "no\x1b[2J"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "there is no command 'no[2J'" in done.stderr

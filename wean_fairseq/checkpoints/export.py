@@ -21,7 +21,7 @@ from ..storage.files import copy_into, read_json, read_regular, sha256_of, whole
 from ..storage.manifest import NAME as CHECKSUMS
 from ..storage.manifest import Damaged, Manifest, check_file
 from ..text.settings import EXAMPLE, Text, prepared_text, settings_of
-from . import dictionaries
+from . import dictionaries, writing
 from .reading import check_members, checked_options, read_checkpoint, same_tensors
 from .search import TASK_OPTIONS, kept_search
 
@@ -74,6 +74,11 @@ def export(
     complete = isinstance(cfg.get("task"), dict) and isinstance(cfg.get("model"), dict | Namespace)
     if not (complete and state.get("optimizer_history")):
         raise UserError(f"{checkpoint} holds no configuration: only models with one can be exported.")
+    if (name := writing.not_finite(state["model"])) is not None:
+        raise UserError(f"{checkpoint} cannot be exported: {name} is not finite; export another checkpoint.")
+    history = [{**entry, "lr_scheduler_state": {}} for entry in state["optimizer_history"]]
+    kept = {"optimizer_history": history, "task_state": state.get("task_state") or {}}
+    state |= checked_options(Path(checkpoint), kept, dict)
     task_cfg = cfg["task"]
     data = Path(str(data or task_cfg.get("data")).split(":")[0])
     task_cfg |= _sides(task_cfg, data)
@@ -112,15 +117,18 @@ def _write(state: dict[str, Any], files: list[Path], folder: Path) -> None:
     cfg["task"] = {**cfg["task"], "data": "."}  # the dictionaries are here now
     if isinstance(cfg["model"], Namespace):
         cfg["model"] = _options_of_old_arch(state["cfg"])
-    history = [{**entry, "lr_scheduler_state": {}} for entry in state["optimizer_history"]]
     config = {
         "format": FORMAT,
         "cfg": cfg,
         "same_as": same_as,
-        "optimizer_history": history,
-        "task_state": state.get("task_state") or {},
+        "optimizer_history": state["optimizer_history"],
+        "task_state": state["task_state"],
     }
-    write_text(folder / CONFIG, json.dumps(config, indent=2, ensure_ascii=False, sort_keys=True) + "\n")
+    try:
+        text = json.dumps(config, indent=2, ensure_ascii=False, sort_keys=True, allow_nan=False)
+    except ValueError as error:
+        raise UserError("an option of the checkpoint is not a finite number: export another checkpoint.") from error
+    write_text(folder / CONFIG, f"{text}\n")
     for path in files:
         write_whole(folder / path.name, partial(copy_into, path))
     _record_checksums(folder)
@@ -243,6 +251,8 @@ def read_export(path: str | Path) -> dict[str, Any]:
         check_members(config_file, state)
     except UserError:
         raise
+    except OSError as error:
+        raise UserError(f"{weights.parent} cannot be read ({error.strerror}): export the model again.") from error
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Damaged(f"{weights.parent} is damaged, or was not written by wean-export: export it again.") from error
     return state

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..errors import UserError
 from ..storage import archive
-from ..storage.files import is_whole_archive
+from ..storage.files import ARCHIVE, is_whole_archive, open_regular
 from ..storage.manifest import Damaged, check_file, remember_intact, seen_intact
 from .options import Refused, plain
 from .structure import odd_value, wrong_member, wrong_option
@@ -30,6 +30,8 @@ _ORDINARY = re.compile(
     r"torch\.(_utils\._rebuild_\w+|\w+Storage|Size|device|b?float\d*|u?int\d+)|collections\.\w+|_codecs\.encode"
     r"|(builtins|__builtin__)\.(dict|int|list|set)"
 )
+_LONGEST_NAME = 1000  # characters
+_LONG_WORD = re.compile(rb"\S{1000}")
 _PICKLES = 5  # in a file of torch < 1.6
 _ADVICE = "delete it and use another checkpoint"
 _NO_MEMORY = re.compile("unable to mmap|allocate memory")  # what torch says where a file cannot be had in memory
@@ -88,7 +90,22 @@ def _check_archive(path: Path) -> None:
     """Refuse an archive that could take hours or all memory to read."""
     defect = archive.defect(path)
     if defect is not None:
-        raise Damaged(f"{path} has {defect}, which torch.save does not write: {_ADVICE}.")
+        raise Damaged(f"{path} {defect}: {_ADVICE}.")
+    if _may_have_long_names(path) and any(len(name) > _LONGEST_NAME for name in _named_globals(path)):
+        raise Damaged(f"{path} names functions of more than {_LONGEST_NAME:,} characters: {_ADVICE}.")
+
+
+def _may_have_long_names(path: Path) -> bool:
+    """Return True unless an archive surely names no function with which torch's report about it takes hours.
+
+    torch searches its report for the name in a time that grows with the square of its length.
+    """
+    with open_regular(path) as file:
+        if file.read(len(ARCHIVE)) != ARCHIVE:
+            return True
+        with zipfile.ZipFile(file) as members:
+            pickles = [name for name in members.namelist() if name.endswith(".pkl")]
+            return any(_LONG_WORD.search(members.read(name)) for name in pickles)
 
 
 def read_unchecked(path: Path, lazily: bool = True) -> dict[str, Any]:
@@ -138,21 +155,23 @@ def _refusal(path: Path) -> UserError:
 
 
 def _named_globals(path: Path) -> list[str]:
-    """The functions and types that the pickles of a file name, without loading them."""
+    """The functions and types that the pickles of a file name, without loading them.
+
+    torch decides by the first bytes whether a file is an archive. The directory of another file is never read.
+    """
     found: list[str] = []
-    wrong = (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError)
-    with contextlib.suppress(*wrong), zipfile.ZipFile(path) as members:
-        for name in members.namelist():
-            if name.endswith(".pkl"):
-                with members.open(name) as file:
-                    _add_globals(file, found)
-    # torch goes by the beginning of a file, not by its end.
-    with contextlib.suppress(OSError, RuntimeError, ValueError), path.open("rb") as file:
-        if file.read(4) != b"PK\x03\x04":
-            file.seek(0)
-            for _ in range(_PICKLES):
-                if not _add_globals(file, found):
-                    break  # what follows an error is no pickle
+    with contextlib.suppress(OSError, NotImplementedError, RuntimeError, ValueError), path.open("rb") as file:
+        is_archive = file.read(len(ARCHIVE)) == ARCHIVE
+        file.seek(0)
+        for _ in range(0 if is_archive else _PICKLES):
+            if not _add_globals(file, found):
+                break  # what follows an error is no pickle
+        if is_archive:
+            with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(file) as members:
+                for name in members.namelist():
+                    if name.endswith(".pkl"):
+                        with members.open(name) as pickled:
+                            _add_globals(pickled, found)
     return found
 
 

@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 
 DEEPEST = 50  # containers in containers
 ANY = "any other"  # stands for the members of a dictionary that have no fixed names
+_MOST_SHARED = 2  # bytes of the different tensors of a storage, for each of its bytes
 _NUMBER = (int, float)
 _DICTIONARY = {"size": int, "words": str, "sorted": str}
 # Members that fairseq-train and the tasks here write. A dictionary stands for one that has these members ("?": or has
@@ -53,14 +54,20 @@ def odd_value(content: Any) -> str | None:
     """The place of a tensor that fairseq-train does not write, or of values nested too deeply; or ``None``.
 
     fairseq writes dense tensors in ordinary memory. Others (meta, sparse, quantised) fail in most operations. A file
-    can also give a tensor attributes, which replace its methods.
+    can also give a tensor attributes, which replace its methods, and let a few bytes be views of any size.
     """
+    views: dict[int, dict[Any, int]] = {}  # of each storage: the bytes of the tensors in it; tied ones count once
     waiting: list[tuple[Any, str, int]] = [(content, "content", 0)]
     seen: set[int] = set()
     while waiting:
         value, place, depth = waiting.pop()
         if isinstance(value, Tensor):
             if not _is_plain(value):
+                return place
+            storage = value.untyped_storage()
+            sizes = views.setdefault(storage._cdata, {})
+            sizes[value.storage_offset(), value.shape, value.stride()] = value.numel() * value.element_size()
+            if sum(sizes.values()) > _MOST_SHARED * storage.nbytes():
                 return place
         elif isinstance(value, dict | list | tuple | set | Namespace) and id(value) not in seen:
             if depth == DEEPEST:

@@ -39,9 +39,18 @@ def _write(path: Path, write: Callable[[HashedFile], object]) -> None:
 
 
 def _check_parameters(state: dict[str, Any], path: Path) -> None:
-    for name, parameter in state.get("model", {}).items():
-        if torch.is_tensor(parameter) and parameter.is_floating_point() and not parameter.isfinite().all():
-            raise UserError(
-                f"training diverged: {name} is not finite any more, so {path} was not written; earlier "
-                "checkpoints are unchanged: lower --lr or --clip-norm, and run again to resume from the last one."
-            )
+    if (name := not_finite(state.get("model", {}))) is not None:
+        raise UserError(
+            f"training diverged: {name} is not finite any more, so {path} was not written; earlier checkpoints are "
+            "unchanged: lower --lr or --clip-norm, and run again to resume from the last one."
+        )
+
+
+def not_finite(model: dict[str, Any]) -> str | None:
+    """Return the name of the first parameter with NaN or infinity, or ``None``."""
+    for name, parameter in model.items():
+        if torch.is_tensor(parameter) and parameter.is_floating_point():
+            numbers = parameter.float() if parameter.element_size() == 1 else parameter  # float8 has no isfinite
+            if not numbers.isfinite().all():
+                return name
+    return None

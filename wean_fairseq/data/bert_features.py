@@ -169,7 +169,7 @@ def _model_files(folder: Path) -> list[Path]:
         except OSError as error:
             raise UserError(f"{file} cannot be read ({error.strerror}): give --bert a directory of files.") from error
         if wrong is not None:
-            raise UserError(f"{file} has {wrong}, which torch.save does not write: give --bert the original files.")
+            raise UserError(f"{file} {wrong}: give --bert the original files.")
     return files
 
 

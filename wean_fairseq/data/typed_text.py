@@ -8,13 +8,14 @@ to other lines, and a byte order mark for a part of the first word.
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from torch import Tensor
 
 from ..errors import UserError
+from ..storage.files import open_input
 
+_LONGEST = 1 << 24  # bytes of a line
 _MANY = 0.2  # of all words
 _COMMAND = "fairseq_cli.interactive"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -39,8 +40,8 @@ def _lines(given: str) -> Iterator[str]:
         yield from _decoded(_standard_input(), "the input")
         return
     try:
-        with Path(given).open("rb") as file:
-            yield from _decoded(file, given)
+        with open_input(given) as file:
+            yield from _decoded(lines_of(file), given)
     except OSError as error:
         raise UserError(f"{given} cannot be read ({error.strerror}): give --input a file of text.") from error
 
@@ -50,8 +51,20 @@ def _standard_input() -> Iterable[bytes]:
     if sys.stdin is None:
         raise UserError("the input is closed: type or pipe text in, or give --input a file of text.")
     if hasattr(sys.stdin, "buffer"):
-        return sys.stdin.buffer
+        return lines_of(sys.stdin.buffer)
     return (line.encode("utf-8", "surrogatepass") for line in sys.stdin)
+
+
+def lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of a file; one of more than ``_LONGEST`` bytes ends the work, because some have no end.
+
+    Raises:
+        UserError: naming the line.
+    """
+    for number, line in enumerate(iter(lambda: file.readline(_LONGEST + 1), b""), start=1):
+        if len(line) > _LONGEST:
+            raise UserError(f"line {number} of the input has more than {_LONGEST:,} bytes: give one sentence per line.")
+        yield line
 
 
 def _decoded(raw_lines: Iterable[bytes], name: str) -> Iterator[str]:

@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import Any, TypeVar, Union
 
 from ..errors import UserError
-from ..storage.files import read_regular, write_text, write_whole
+from ..storage.files import open_input, write_text, write_whole
 
 PathLike = Union[str, "os.PathLike[str]"]
 Item = TypeVar("Item")
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-#: Where a shell puts what it has opened, as in ``--hyp A=<(...)``: the only pipes that are waited for.
-_OPEN_ALREADY = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 #: SHA-256 of what was last read from a path: a pipe cannot be read again to be hashed.
 _DIGESTS: dict[str, str] = {}
 
@@ -29,7 +27,8 @@ _DIGESTS: dict[str, str] = {}
 def read_bytes(path: PathLike) -> bytes:
     """Return the content of ``path`` or raise an `UserError` that names it."""
     try:
-        content = Path(path).read_bytes() if os.fspath(path).startswith(_OPEN_ALREADY) else read_regular(path)
+        with open_input(path) as file:
+            content = file.read()
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; check the file name.") from None
     except IsADirectoryError:

@@ -79,7 +79,7 @@ class GrowingFile:
             raise UserError(f"{path} exists already: choose another --output, or pass --overwrite to replace it.")
         self._part = path.with_name(f"{path.name}.part")
         self._state_file = path.with_name(f"{path.name}.part.json")
-        if self._reads is not None and Path(self._reads).resolve() in (self._part, self._state_file):
+        if any(_is_input(written, self._reads) for written in (self._part, self._state_file)):
             raise UserError(f"{self._reads} is the input, and this run would write it: choose another --output.")
         file = open_growing(self._part)
         try:
@@ -222,3 +222,10 @@ class GrowingFile:
     def _unwritable(self, error: OSError) -> UserError:
         name = "standard output" if self._given == "-" else self._given
         return UserError(f"{name} cannot be written ({error.strerror or error}){self.prospect}.")
+
+
+def _is_input(path: Path, given: str | None) -> bool:
+    """Return True if ``path`` is the file that is read, by whatever name; ``-`` = standard input."""
+    with suppress(OSError):
+        return given is not None and os.path.samestat(path.stat(), os.fstat(0) if given == "-" else Path(given).stat())
+    return False

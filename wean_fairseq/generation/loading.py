@@ -11,6 +11,8 @@ from ..errors import UserError
 from ..text import TOKENS, Text, TextSettings, prepared_text
 from .model import TextModel, quiet
 
+_OF_TEST_SETS = ("constraints", "score_reference")  # options for data that has more than sources
+
 
 def load(
     path: str | Path,
@@ -70,6 +72,12 @@ def load(
         )
     generation: Any = state["cfg"].get("generation")
     search: Any = OmegaConf.to_container(generation) if generation else vars(GenerationConfig())
+    unusable = [name for name in _OF_TEST_SETS if (search | kept).get(name)]
+    if unusable:
+        raise UserError(
+            f"{path} searches with --{unusable[0].replace('_', '-')}, which is for test sets: give it to "
+            "fairseq-generate, or export the model again without it."
+        )
     read: Text | None
     if isinstance(text, TextSettings):
         read = Text(text)

@@ -31,6 +31,7 @@ _PROBE_SIZES = (128, 256, 1024)
 _PROBE_TERMS = 8
 
 _CPU = torch.device("cpu")
+_ROUNDED = "bf16"  # value of fp32_precision that lets oneDNN round
 # To what ``OutputProducts`` round the factors of products of float32 tensors.
 _rounded: ContextVar[torch.dtype | None] = ContextVar("rounded", default=None)
 
@@ -68,7 +69,11 @@ def _rounded_to(dtype: torch.dtype | None) -> Iterator[None]:
 
 
 class _Onednn(AbstractContextManager[None]):
-    """Within it, oneDNN may round; the setting is the process's, put back when the last thread has left."""
+    """Within it, oneDNN may round.
+
+    The setting is the process's. It is put back when the last thread has left, unless other code has changed it
+    meanwhile.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -79,13 +84,13 @@ class _Onednn(AbstractContextManager[None]):
         with self._lock:
             if not self._inside:
                 self._before = _settings().fp32_precision
-                _settings().fp32_precision = "bf16"
+                _settings().fp32_precision = _ROUNDED
             self._inside += 1
 
     def __exit__(self, *_error: object) -> None:
         with self._lock:
             self._inside -= 1
-            if not self._inside:
+            if not self._inside and _settings().fp32_precision == _ROUNDED:
                 _settings().fp32_precision = self._before
 
 

@@ -3,33 +3,66 @@
 torch stores the members of an archive one after the other, uncompressed.
 """
 
+import os
 import zipfile
 from itertools import pairwise
 from pathlib import Path
+from typing import BinaryIO
 
-from .files import open_regular
+from .files import ARCHIVE, open_regular
 
 MOST_MEMBERS = 100_000  # a model has one for each tensor, and its optimiser two or three
 LARGEST_PICKLE = 1 << 26  # bytes of all .pkl members; without the tensors they have about 300 bytes per tensor
 _HEADER = 30  # bytes before a member's name
+_END, _LOCATOR, _END64 = (22, b"PK\x05\x06"), (20, b"PK\x06\x07"), (56, b"PK\x06\x06")  # records: sizes and signatures
 
 
 def defect(path: Path) -> str | None:
-    """Return what ``torch.save`` does not write in the directory of an archive, or ``None``.
+    """Return what is wrong with an archive, to be put after its name, or ``None``.
 
-    No member is read. A file that is not an archive, or whose directory cannot be read, has no such defect.
+    No member is read. A file that ``torch.load`` does not take for an archive has no defect.
 
     Raises:
         OSError: if the file cannot be read.
     """
     with open_regular(path) as file:
-        if file.read(2) != b"PK":
+        if file.read(len(ARCHIVE)) != ARCHIVE:
             return None
         try:
             with zipfile.ZipFile(file) as archive:
                 members = archive.infolist()
+            has_one_directory = _ends_with_directory(file)
         except (zipfile.BadZipFile, NotImplementedError, ValueError):
-            return None
+            return "is damaged, it is cut off or some of it was changed"
+    unusual = None if has_one_directory else "a directory that is not where its end says"
+    unusual = unusual or _unusual(members)
+    return unusual and f"has {unusual}, which torch.save does not write"
+
+
+def _ends_with_directory(file: BinaryIO) -> bool:
+    """Return True if the directory and its end records are the last bytes of an archive, without gaps.
+
+    ``zipfile`` searches for the directory before its end record, but torch reads it where the end record says. In a
+    file that has two directories, members could be hidden from the checks here.
+    """
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - _END[0] - _LOCATOR[0] - _END64[0]))
+    tail = file.read()
+    end = tail[-_END[0] :]
+    before, locator = tail[: _END64[0]], tail[_END64[0] : -_END[0]]
+    place, length, record = size - _END[0], slice(12, 16), end
+    if locator.startswith(_LOCATOR[1]):
+        place = size - len(tail)
+        if not before.startswith(_END64[1]) or int.from_bytes(locator[8:16], "little") != place:
+            return False
+        length, record = slice(40, 48), before
+    offset = slice(length.stop, length.stop + length.stop - length.start)
+    ends = int.from_bytes(record[length], "little") + int.from_bytes(record[offset], "little")
+    return end.startswith(_END[1]) and ends == place
+
+
+def _unusual(members: list[zipfile.ZipInfo]) -> str | None:
+    """Return what ``torch.save`` does not write in a directory."""
     if len(members) > MOST_MEMBERS:
         return f"more than {MOST_MEMBERS:,} members"
     if len({member.filename for member in members}) < len(members):
@@ -38,7 +71,7 @@ def defect(path: Path) -> str | None:
         member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size for member in members
     ):
         return "compressed members"
-    members.sort(key=lambda member: member.header_offset)
+    members = sorted(members, key=lambda member: member.header_offset)
     if any(_end(member) > following.header_offset for member, following in pairwise(members)):
         return "members that overlap"
     if sum(member.file_size for member in members if member.filename.endswith(".pkl")) > LARGEST_PICKLE:

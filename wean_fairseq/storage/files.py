@@ -23,6 +23,8 @@ _PIECE = 1 << 20
 _PARTIAL = ".wean-{}.partial"  # name of a file or folder that is being written
 _IS_PARTIAL = re.compile(r"\.wean-[0-9a-f]{16}\.partial")
 _LARGEST_JSON = 1 << 26  # bytes
+ARCHIVE = b"PK\x03\x04"  # first bytes of a file that torch.load takes for an archive
+_OPENED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")  # where a shell puts the pipes of <(...)
 _LINKS = 40  # as many symbolic links as Linux follows
 
 
@@ -33,6 +35,15 @@ def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
         OSError: if it cannot be read, or is no regular file.
     """
     return open(path, "rb", opener=_open_if_regular)
+
+
+def open_input(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a text for reading, see ``open_regular``; what a shell has opened, as in ``<(...)``, may be a pipe.
+
+    Raises:
+        OSError: if it cannot be read, or is neither.
+    """
+    return Path(path).open("rb") if os.fspath(path).startswith(_OPENED) else open_regular(path)
 
 
 def open_growing(path: Path) -> BinaryIO:
@@ -337,7 +348,7 @@ def is_whole_archive(path: Path) -> bool:
         OSError: if it cannot be read.
     """
     with open_regular(path) as file:
-        if file.read(2) != b"PK":
+        if file.read(len(ARCHIVE)) != ARCHIVE:
             return path.stat().st_size > 0
     try:
         with zipfile.ZipFile(path) as archive:

@@ -251,6 +251,33 @@ def test_what_cannot_be_exported(tmp_path, data, exported):
         read_export(tmp_path / "model.safetensors")
 
 
+def doubled(times):
+    """A list that is short in memory and has 2**times values as JSON."""
+    values = [1]
+    for _ in range(times):
+        values = [values, values]
+    return values
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"task_state": {"odd": doubled(15)}}, "more than 10000 values"),
+        ({"task_state": {"odd": {1, 2}}}, "of a type that fairseq does not write"),
+        ({"task_state": {"odd": b"1"}}, "of a type that fairseq does not write"),
+        ({"task_state": {"odd": float("nan")}}, "is not a finite number"),
+        ({"optimizer_history": [{"num_updates": 7, "odd": torch.ones(2)}]}, "of a type that fairseq does not write"),
+        ({"model": {"weight": torch.tensor([1.0, float("nan")])}}, "weight is not finite"),
+    ],
+)
+def test_members_that_an_export_cannot_hold_are_refused(tmp_path, data, changes, said):
+    """They would take hours to write, end in a traceback, or make a folder that cannot be read."""
+    torch.save(state() | changes, tmp_path / "odd.pt")
+    with pytest.raises(UserError, match=said):
+        export(tmp_path / "odd.pt", tmp_path / "model", data)
+    assert not (tmp_path / "model").exists()
+
+
 @pytest.mark.parametrize("source_lang", [None, "src"])
 def test_dictionaries_are_always_there(tmp_path, data, source_lang):
     """The checkpoint of a training whose sides fairseq read off the names of its data."""

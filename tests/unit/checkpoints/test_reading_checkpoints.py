@@ -21,7 +21,8 @@ from wean_fairseq.checkpoints.reading import Hostile, read_checkpoint, same_tens
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.layer_mixture import load_mixture
 from wean_fairseq.storage.archive import LARGEST_PICKLE, MOST_MEMBERS
-from wean_fairseq.storage.manifest import Damaged
+from wean_fairseq.storage.files import sha256_of
+from wean_fairseq.storage.manifest import Damaged, Manifest
 
 
 def state(**more):
@@ -318,7 +319,17 @@ def twice_the_same(path: Path) -> None:
         archive.writestr(archive.namelist()[0], b"other")
 
 
+def with_two_directories(path: Path) -> None:
+    """``zipfile`` finds the directory before the end record, and torch the one that the end record names."""
+    rewritten(path, compression=zipfile.ZIP_STORED)
+    content = path.read_bytes()
+    end = content.rindex(b"PK\x05\x06")
+    directory = content[int.from_bytes(content[end + 16 : end + 20], "little") : end]
+    path.write_bytes(content[:end] + directory + content[end:])
+
+
 BOMBS = {
+    "a directory that is not where its end says": with_two_directories,
     "compressed members": lambda path: rewritten(path, compression=zipfile.ZIP_DEFLATED),
     "members that overlap": with_overlaps,
     "pickles of more than 64 MiB": with_a_large_pickle,
@@ -336,6 +347,57 @@ def test_an_archive_that_would_take_hours_is_refused_before_a_member_is_read(tmp
     monkeypatch.setattr(torch, "load", None)
     with pytest.raises(UserError, match=f"has {said}, which torch.save does not write"):
         READERS[read](path)
+
+
+def of_a_later_version(content: bytearray) -> None:
+    """Let the members need version 9.9 of the format, at which ``zipfile`` gives up, and torch does not look."""
+    start = content.find(b"PK\x01\x02")
+    while start >= 0:
+        content[start + 6] = 99
+        start = content.find(b"PK\x01\x02", start + 1)
+
+
+def longer(content: bytearray) -> None:
+    """Let the directory be longer than what is before the end record."""
+    content[-10:-6] = (len(content)).to_bytes(4, "little")
+
+
+@pytest.mark.parametrize("spoil", [of_a_later_version, longer])
+def test_an_archive_whose_directory_zipfile_cannot_read_is_not_given_to_torch(tmp_path, monkeypatch, spoil):
+    """Not even with a manifest, which its author can write: torch may find members in it that were not checked."""
+    path = good(tmp_path)
+    rewritten(path, compression=zipfile.ZIP_STORED)
+    content = bytearray(path.read_bytes())
+    spoil(content)
+    path.write_bytes(content)
+    Manifest(tmp_path).confirm({path.name: sha256_of(path)})
+    monkeypatch.setattr(torch, "load", None)
+    with pytest.raises(Damaged, match="is damaged, it is cut off"):
+        read_checkpoint(path)
+
+
+def test_the_archive_in_a_file_that_torch_takes_for_none_is_not_read(tmp_path, monkeypatch):
+    """Only the first bytes tell torch that a file is an archive; the refusal must not unpack what is behind others."""
+    path = good(tmp_path)
+    rewritten(path, compression=zipfile.ZIP_DEFLATED)
+    path.write_bytes(b"XX" + path.read_bytes())
+    monkeypatch.setattr(zipfile.ZipFile, "open", None)
+    with pytest.raises(UserError, match=r"good\.pt is damaged"):
+        read_checkpoint(path)
+
+
+@pytest.mark.parametrize("in_archive", [False, True])
+def test_a_function_with_a_long_name_is_refused_before_torch_reports_it(tmp_path, monkeypatch, in_archive):
+    """torch takes a time that grows with the square of the length of the name: minutes for a million characters."""
+    path = good(tmp_path)
+    pickled = b"\x80\x02c" + b"a" * 2000 + b"\nf\n."
+    path.write_bytes(pickled)
+    if in_archive:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("archive/data.pkl", pickled)
+    monkeypatch.setattr(torch, "load", None)
+    with pytest.raises(Damaged, match="names functions of more than 1,000 characters"):
+        read_checkpoint(path)
 
 
 def test_an_archive_without_compression_is_read_whoever_wrote_it(tmp_path):
@@ -363,6 +425,7 @@ ODD_TENSORS = {
     "compressed rows": torch.eye(2).to_sparse_csr(),
     "quantised": torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
     **{f"attribute {name}": with_attribute(name) for name in ("numel", "to", "shape_of", "detach")},
+    "larger than its memory": torch.ones(1).expand(10**6, 10**6),
     "nested too deeply": nested(200),
 }
 
@@ -373,4 +436,15 @@ ODD_TENSORS = {
 def test_values_that_fairseq_does_not_write_are_refused_by_their_place(tmp_path, value, place):
     torch.save(state(**{place: {"odd": value}}), tmp_path / "odd.pt")
     with pytest.raises(UserError, match=rf"its {place}\.odd[.0]* has the wrong type"):
+        read_checkpoint(tmp_path / "odd.pt")
+
+
+def test_tensors_may_share_memory_but_not_multiply_it(tmp_path):
+    """Tied tensors and parts of one buffer are usual; a thousand views of a few bytes would be gigabytes when used."""
+    buffer = torch.arange(6.0)
+    usual = {"tied": buffer, "whole": buffer, "first": buffer[:4], "last": buffer[4:]}
+    torch.save(state(model=usual), tmp_path / "usual.pt")
+    assert read_checkpoint(tmp_path / "usual.pt")["model"].keys() == usual.keys()
+    torch.save(state(model={str(n): buffer[n:] for n in range(5)}), tmp_path / "odd.pt")
+    with pytest.raises(Damaged, match=r"its model\.\d is not what it must be"):
         read_checkpoint(tmp_path / "odd.pt")

@@ -156,6 +156,21 @@ def test_a_changed_part_is_never_continued(
     assert not out.exists()
 
 
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (os.mkfifo, "cannot be read (it is no regular file)"),
+        (lambda path: path.symlink_to("/dev/zero"), "cannot be read (it is no regular file)"),
+        (lambda path: path.write_bytes(b"a" * ((1 << 24) + 1)), "line 1 of the input has more than 16,777,216 bytes"),
+    ],
+)
+def test_an_input_without_an_end_is_refused(model: TextModel, tmp_path: Path, capsys, make, said):
+    """A pipe that nobody writes is not waited for, and a line without an end does not fill the memory."""
+    make(tmp_path / "in")
+    assert generate("--input", tmp_path / "in", "--output", tmp_path / "out") == 2
+    assert said in capsys.readouterr().err
+
+
 def test_the_input_is_never_overwritten(
     model: TextModel, given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -164,6 +179,11 @@ def test_the_input_is_never_overwritten(
         stop_after(model, 2, patch, KeyboardInterrupt())
         assert generate("--input", given, "--output", out, "--buffer-size", 4) == 130
     before = part.read_bytes()
+    for name in ("hard link", "symbolic link"):
+        other = tmp_path / name
+        other.symlink_to(part) if name == "symbolic link" else other.hardlink_to(part)
+        assert generate("--input", other, "--output", out, "--overwrite") == 2
+        assert part.read_bytes() == before
     assert generate("--input", part, "--output", out, "--overwrite") == 2
     assert "is the input, and this run would write it" in capsys.readouterr().err
     assert part.read_bytes() == before

@@ -140,6 +140,21 @@ def test_the_setting_of_the_process_is_put_back(monkeypatch, answer):
     assert settings.fp32_precision == before
 
 
+def test_a_setting_that_other_code_changes_meanwhile_is_kept(monkeypatch):
+    settings = torch.backends.mkldnn.matmul
+    before = settings.fp32_precision
+    monkeypatch.setattr(output_matmul, "onednn_is_exact", lambda: True)
+    try:
+        with output_matmul.exact_products(torch.device("cpu")):
+            settings.fp32_precision = "ieee"
+        assert settings.fp32_precision == "ieee"
+        with output_matmul.exact_products(torch.device("cpu")):  # which starts from the new value
+            assert settings.fp32_precision == "bf16"
+        assert settings.fp32_precision == "ieee"
+    finally:
+        settings.fp32_precision = before
+
+
 def test_threads_that_overlap_leave_the_setting_as_it_was(monkeypatch):
     """The first to come is the first to go: what the second found on its way in is not what it may put back."""
     settings = torch.backends.mkldnn.matmul

@@ -10,6 +10,7 @@ from tests.copy_contract import BASE, SLOTS, copy_batch
 from tests.model_contract import EOS, make_dictionary
 from tests.unit.search.test_fast_generator import WORDS, assert_same, make_model, make_sample
 from wean_fairseq.errors import UserError
+from wean_fairseq.options import check_model
 from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
 
 # Of fairseq-generate, by the names of its options, and whether the faster search does it.
@@ -98,3 +99,15 @@ def test_a_search_that_cannot_rank_by_distraction_says_so(settings, options):
         search(paraphrase_task(**settings), [model], make_sample(model), **options)
     found, is_fast = search(paraphrase_task(), [model], make_sample(model))
     assert is_fast and found
+
+
+@pytest.mark.parametrize("lenpen", [1e308, 101, -101, float("nan")])
+def test_a_length_penalty_at_which_scores_overflow_is_refused(lenpen):
+    task = paraphrase_task()
+    with pytest.raises(UserError, match="--lenpen must be"):
+        task.build_generator([make_model("wean_lstm", {}, task)], Namespace(lenpen=lenpen))
+
+
+def test_a_number_of_layers_that_would_take_hours_to_build_is_refused():
+    with pytest.raises(UserError, match="--encoder-layers must be at most 1000, but is 10000000"):
+        check_model(Namespace(encoder_layers=10**7))
