@@ -75,11 +75,13 @@ own_split VALID --valid
 [[ $CASE == keep ]] || text+=("--$CASE")
 
 # choose_defaults PAIRS: sets WIDTH, EPOCHS, RATE and ARCH where they are not given. Few pairs are learnt by heart by a wide
-# model, so it is narrower then, and sees them more often.
+# model, so it is narrower then, and sees them more often. The archs for up to 10,000 pairs are measured
+# (results/few_pairs_*.json); --patience mostly ends the trainings before EPOCHS does.
 choose_defaults() {
   local row limit width epochs rate arch
   # fewer pairs than, width, epochs, rate, arch
-  for row in "5000 64 20 0.003 wean_lstm" "50000 128 12 0.002 wean_lstm" "1000000000 256 8 0.001 wean_lstm"; do
+  for row in "2000 64 40 0.003 copynet" "5000 64 30 0.003 copynet" "50000 128 25 0.002 copynet" \
+    "1000000000 256 8 0.001 wean_lstm"; do
     read -r limit width epochs rate arch <<<"$row"
     if (($1 < limit)); then break; fi
   done
