@@ -88,8 +88,8 @@ def test_what_is_no_text_is_one_sentence(model, given):
         {"beam": -1},
         {"beam": "4"},
         {"batch_size": None},
-        {"length": "5"},
-        {"length": -3},
+        {"essay_length": "5"},
+        {"essay_length": -3},
     ],
     ids=repr,
 )

@@ -13,7 +13,7 @@ def test_a_model_trained_without_coverage_goes_on_with_it(data, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     train(data, first, "--lr", 0.1, model=[*MODEL, "pointer_generator"])
     start = ["--finetune-from-model", first / "checkpoint_last.pt"]
-    result = train(data, second, "--lr", 0.0, *start, model=[*MODEL, "pointer_generator_coverage"])
+    result = train(data, second, "--lr", 1e-30, *start, model=[*MODEL, "pointer_generator_coverage"])
     assert "trained without --coverage" in result.out + result.err
     assert all(0 < loss < 1 for loss in result.logged("valid_coverage"))
     assert result.logged("valid_coverage")

@@ -84,7 +84,7 @@ def test_a_file_that_may_not_grow_is_one_sentence(
     limit = functools.partial(limit_files, size)
     result = run("fairseq-train", *go_on(data, folder), expect_success=False, prepare=limit)
     assert "Loaded checkpoint" in result.out
-    assert_one_sentence(result, f"{folder}/checkpoint_", "cannot be written (File too large)", "go on from the last")
+    assert_one_sentence(result, f"{folder}/checkpoint_", "cannot be written (File too large)", "resume from the last")
     assert_as_before(folder, before)
     reliability.count("faults injected")
 

@@ -101,7 +101,7 @@ def test_every_way_to_resume(
 
 def test_a_training_that_is_done_stays_as_it_is(data: Path, tmp_path: Path) -> None:
     """fairseq adds an update to it: with --max-update, and with --patience, whose count it forgets."""
-    rate = ["--lr", 0.0, "--max-epoch", 9, "--no-epoch-checkpoints"]  # nothing is learnt: nothing becomes better
+    rate = ["--lr", 1e-30, "--max-epoch", 9, "--no-epoch-checkpoints"]  # nothing is learnt: nothing becomes better
     train(data, tmp_path, *rate, "--validate-interval-updates", 5, "--patience", 2)
     done = torch.load(tmp_path / LAST, weights_only=True)
     assert updates_of(done) == 15  # the first validation is the best one; two more were no better

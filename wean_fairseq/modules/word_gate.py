@@ -37,13 +37,12 @@ class GatedLstm(nn.Module):
         """
         hidden = cell = embedded.new_zeros(len(embedded), self.cell.hidden_size)
         outputs = []
-        is_word = ~padding_mask
-        is_first = is_word & is_word.cumsum(dim=1).eq(1)  # (B, S)
+        is_first = None if self.gates_first_word else ~padding_mask & (~padding_mask).cumsum(dim=1).eq(1)  # (B, S)
         for place, (word, is_padding) in enumerate(
             zip(embedded.unbind(dim=1), padding_mask.unsqueeze(2).unbind(dim=1), strict=True)
         ):
             importance = self._importance(hidden, word)  # (B, 1)
-            if not self.gates_first_word:
+            if is_first is not None:
                 importance = importance.masked_fill(is_first[:, place : place + 1], 1.0)
             new_hidden, new_cell = self.cell(importance * word, (hidden, cell))
             hidden, cell = torch.where(is_padding, hidden, new_hidden), torch.where(is_padding, cell, new_cell)

@@ -13,7 +13,7 @@ import torch
 from tests.bert_directory import LAYERS, WIDTH, write_bert
 from wean_fairseq.data import TopicBert, bert_features
 from wean_fairseq.errors import UserError
-from wean_fairseq.evaluation.metrics import bert_score
+from wean_fairseq.evaluation.metrics import embeddings
 
 transformers = pytest.importorskip("transformers")
 
@@ -248,7 +248,7 @@ def test_outputs_that_are_no_numbers_are_refused(copy):
     assert_refused(copy, "are not finite numbers")
 
 
-@pytest.mark.parametrize("load", [bert_features._load_bert, bert_score.load_model])
+@pytest.mark.parametrize("load", [bert_features._load_bert, embeddings.load_model])
 def test_code_in_a_directory_is_not_run_whatever_the_standard_input_says(copy, tmp_path, monkeypatch, load):
     """transformers would ask, and take a line of the text that is to be decoded for the answer."""
     mark = tmp_path / "ran"

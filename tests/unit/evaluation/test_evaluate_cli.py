@@ -192,7 +192,7 @@ BAD = [
     ),
     (["--hyp", "X=hyp", "--ref", "ref", "--src", "short"], "source short has 1 lines"),
     (["--hyp", "X=latin", "--ref", "ref"], "latin, line 2: byte 0xef at position 3 is not UTF-8"),
-    (["--set", "one", "--hyp", "X=hyp", "--ref", "ref", "--set", "one"], "--set one: give every test set a name"),
+    (["--set", "one", "--hyp", "X=hyp", "--ref", "ref", "--set", "one"], "--set one: give every test set its own name"),
     (["--set", "one", "--hyp", "X=hyp", "--ref", "short"], "--set one: system X (hyp) has 3 lines"),
     (["--set", "one", "--hyp", "X=hyp", "--ref", "ref", "--json", "o"], "--json is for all test sets; give it before"),
     (["--hyp", "X=hyp", "--ref", "ref", "--json", "ref"], "--json ref would overwrite ref; choose another name"),

@@ -159,8 +159,8 @@ def test_a_changed_part_is_never_continued(
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (os.mkfifo, "cannot be read (it is no regular file)"),
-        (lambda path: path.symlink_to("/dev/zero"), "cannot be read (it is no regular file)"),
+        (os.mkfifo, "cannot be read (it is not a regular file)"),
+        (lambda path: path.symlink_to("/dev/zero"), "cannot be read (it is not a regular file)"),
         (lambda path: path.write_bytes(b"a" * ((1 << 24) + 1)), "line 1 of the input has more than 16,777,216 bytes"),
     ],
 )
