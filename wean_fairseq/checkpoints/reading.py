@@ -57,7 +57,7 @@ def read_checkpoint(path: str | Path, lazily: bool = False) -> dict[str, Any]:
         raise UserError(f"there is no checkpoint {path}: name a file that fairseq-train wrote.")
     with _readable(path):
         check_intact(path)
-    return read_unchecked(path, lazily)
+    return _load(path, lazily)
 
 
 @contextlib.contextmanager
@@ -78,9 +78,10 @@ def check_intact(path: Path) -> None:
     advice = "it is damaged or was replaced; use another checkpoint, or, if you replaced it, run wean-checksum on it"
     if path.stat().st_size == 0:
         raise Damaged(f"{path} is empty: {_ADVICE}.")
-    if check_file(path, advice, copies=True) or seen_intact(path):  # somebody may have copied the best to the last
-        return
+    known = check_file(path, advice, copies=True) or seen_intact(path)  # the best one may have been copied to the last
     _check_archive(path)
+    if known:
+        return
     if not is_whole_archive(path):
         raise Damaged(f"{path} is damaged, it is cut off or some of it was changed: {_ADVICE}.")
     remember_intact(path)
@@ -112,6 +113,10 @@ def read_unchecked(path: Path, lazily: bool = True) -> dict[str, Any]:
     """As ``read_checkpoint``, of a file whose checksums are looked at before or later."""
     with _readable(path):
         _check_archive(path)
+    return _load(path, lazily)
+
+
+def _load(path: Path, lazily: bool) -> dict[str, Any]:
     lazily = lazily and zipfile.is_zipfile(path)  # torch cannot leave tensors in files of torch < 1.6
     try:
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=lazily)

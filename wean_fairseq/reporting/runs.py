@@ -5,7 +5,6 @@ score is found by the hash that the JSON keeps of it, so a report never shows ou
 run of which nothing else is left, the scores that ``wean-evaluate record`` kept are read.
 """
 
-import json
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,7 +19,8 @@ from ..evaluation.output_reader import read_generated, read_plain
 from ..evaluation.results import read_json, read_result
 from ..evaluation.text_files import read_bytes, read_lines
 from ..evaluation.training_log import TrainingLog, read_log
-from ..storage.files import read_regular, sha256_of
+from ..storage.files import read_json as read_json_file
+from ..storage.files import sha256_of
 from .dumps import kind_of_dump
 
 _DEPTH = 4  # directories below the one that was named, in which runs are looked for
@@ -187,8 +187,8 @@ def _training_notes(file: Path) -> list[str]:
 def _manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a prepared text; nothing where none can be read."""
     try:
-        content = json.loads(read_regular(folder / "manifest.json"))
-    except (OSError, ValueError, RecursionError):
+        content = read_json_file(folder / "manifest.json")
+    except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}
 

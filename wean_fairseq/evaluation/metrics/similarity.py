@@ -4,11 +4,11 @@ A copy of the source is as similar to the source as possible, so read it beside 
 high similarity and a low self-BLEU.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
 from ...errors import UserError
+from ...storage.files import read_json
 from .base import SourceMixin
 from .embeddings import EmbeddingMetric, Vectors
 
@@ -24,7 +24,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
         path = folder / name
         if path.is_file():
             try:
-                settings |= dict(json.loads(path.read_text(encoding="utf-8")))
+                settings |= dict(read_json(path))
             except (OSError, ValueError, TypeError) as error:
                 raise UserError(f"{path} cannot be read ({error}); give a complete copy of the model.") from None
     others = [name for name, used in settings.items() if name.startswith("pooling_mode_") and used is True]
