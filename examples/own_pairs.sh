@@ -31,7 +31,7 @@ need_tools
 # --- settings ---------------------------------------------------------------------------------------------------------
 
 archs="wean_lstm wean_lstm_pwkp wean_lstm_ew_sew wean_lstm_lcsts seq2seq_lstm seq2seq_lstm_lcsts copynet copynet_lcsts
-copynet_release pointer_generator pointer_generator_coverage pointer_generator_see2017 residual_lstm stacked_lstm
+copynet_full copynet_release pointer_generator pointer_generator_coverage pointer_generator_see2017 residual_lstm stacked_lstm
 paraphrase_transformer copy_transformer granularity_transformer granularity_transformer_mean granularity_transformer_product
 granularity_transformer_release granularity_transformer_resonance granularity_transformer_scope"
 [[ -z $unwanted ]] || die "SYSTEMS is not a setting of own_pairs: give ARCH, one or several, and BASELINE."

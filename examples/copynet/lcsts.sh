@@ -5,7 +5,7 @@
 # 3), or {train,valid,test}.{src,tgt} with a text a line and its summary on the same line of .tgt.
 # Sizes are the paper's (section 5.2: embeddings 350, hidden 500; 3,000 characters or 10,000 words), the scores are
 # ROUGE on the characters of the first 40 words. Beam 10 is not stated there. The authors' code has other values, by words:
-# SYSTEMS=copynet_lcsts_release WORDS=20000 BEAM=30.
+# SYSTEMS=copynet_lcsts_full WORDS=20000 BEAM=30. (copynet_release and copynet_lcsts_release are earlier names.)
 set -euo pipefail
 : "${DATA:=data/lcsts}" "${SYSTEMS:=copynet_lcsts rnnsearch_lcsts enc_dec_lcsts}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${EMBED_DIM:=32}" "${HIDDEN_SIZE:=48}" "${LIMIT:=400}" "${TEST_LIMIT:=400}"
@@ -18,9 +18,9 @@ esac
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"
 need_tools
 need_lcsts
-need_systems {copynet,rnnsearch,enc_dec}{,_lcsts} copynet{,_lcsts}_release
+need_systems {copynet,rnnsearch,enc_dec}{,_lcsts} copynet{,_lcsts}_{full,release}
 
-# An arch has its own sizes: 350 and 500, copynet_lcsts_release 500 and 750.
+# An arch has its own sizes: 350 and 500, copynet_lcsts_full 500 and 750.
 sizes=(${EMBED_DIM:+--embed-dim "$EMBED_DIM"} ${HIDDEN_SIZE:+--hidden-size "$HIDDEN_SIZE"})
 # shellcheck disable=SC2034 # recipe.sh reads both
 criterion=model_loss search=(--search-preset copynet)

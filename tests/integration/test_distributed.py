@@ -128,7 +128,7 @@ VARIANTS = {
     "fairseqs_transformer": Case("transformer", FAIRSEQ, criterion="query_embedding"),
     "rnnsearch": Case("rnnsearch", LSTM),
     "enc_dec": Case("enc_dec", LSTM),
-    "copynet_release": Case("copynet_release", LSTM),
+    "copynet_full": Case("copynet_full", LSTM),
     "no_coverage": Case("pointer_generator", UNITS, optimizer=("--optimizer", "adagrad_accumulator")),
     "paraphrase_transformer": Case("paraphrase_transformer", (*TRANSFORMER, *SMOOTHED)),
     "dnpg_weak": Case("dnpg", (*LEVELS, "--decoder-labels", "weak")),

@@ -5,7 +5,7 @@ from . import DECODER, ENCODER, Case, Dropped, constant, normal, uniform
 # Sections 5.1 and 5.2, and the authors' released configurations; all three systems have the same sizes.
 SYMBOLS = {"embed_dim": 150, "hidden_size": 300, "cell": "gru", "readout": "state", "location_width": 0, "dropout": 0.0}
 SUMMARIES = SYMBOLS | {"embed_dim": 350, "hidden_size": 500}
-RELEASE = SYMBOLS | {"attention_dim": 1000, "readout": "full", "attention_coverage": True}
+FULL = SYMBOLS | {"attention_dim": 1000, "readout": "full", "attention_coverage": True}
 SETTINGS = {
     "copynet": {"system": "copynet", **SYMBOLS},
     "rnnsearch": {"system": "rnnsearch", **SYMBOLS},
@@ -13,9 +13,11 @@ SETTINGS = {
     "copynet_lcsts": {"system": "copynet", **SUMMARIES},
     "rnnsearch_lcsts": {"system": "rnnsearch", **SUMMARIES},
     "enc_dec_lcsts": {"system": "enc_dec", **SUMMARIES},
-    "copynet_lcsts_release": {"system": "copynet", **RELEASE, "embed_dim": 500, "hidden_size": 750},
-    "copynet_release": {"system": "copynet", **RELEASE, "location_width": 57},
+    "copynet_lcsts_full": {"system": "copynet", **FULL, "embed_dim": 500, "hidden_size": 750},
+    "copynet_full": {"system": "copynet", **FULL, "location_width": 57},
 }
+# The names of both in checkpoints of before the renaming.
+SETTINGS |= {name.replace("full", "release"): SETTINGS[name] for name in ("copynet_lcsts_full", "copynet_full")}
 SLOTS = 64
 SIZES = {"embed_dim": 6, "hidden_size": 10, "attention_dim": 5}
 WORDS = [Dropped(side, "embedding", 6) for side in (ENCODER, DECODER)]
@@ -26,9 +28,9 @@ STARTS = {
 CASES = [
     Case("copynet", SIZES, [*WORDS, Dropped(DECODER, "add", 10)], STARTS),
     Case("enc_dec", SIZES, [*WORDS, Dropped(DECODER, "add", 10)], STARTS),
-    # The readout of the release: the state, the word, the selective read and the context, with positions beside both.
+    # The full readout: the state, the word, the selective read and the context, with positions beside both.
     Case(
-        "copynet_release",
+        "copynet_full",
         SIZES | {"location_width": 4},
         [*WORDS, Dropped(DECODER, "cat", 10 + 6 + 24 + 24)],
         STARTS | {r".*coverage_weight": constant(0.0)},

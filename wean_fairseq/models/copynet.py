@@ -71,18 +71,20 @@ class CopyNetConfig(OutputLayerConfig):
 
 
 _LCSTS = {"embed_dim": 350, "hidden_size": 500}  # sec. 5.2
-# The settings of the authors' released configurations, for LCSTS and for the synthetic task, that have a switch here.
-# The network of the release differs in more (docs/equations.md lists it). Checkpoints hold the names, so they stay.
-_RELEASE = {"attention_dim": 1000, "readout": "full", "attention_coverage": True}
+# What the authors' released configurations add to the paper's network, for LCSTS and for the synthetic task. The
+# released network differs in more: docs/equations.md lists the differences that have no switch here.
+_FULL = {"attention_dim": 1000, "readout": "full", "attention_coverage": True}
 PRESETS = {
     "rnnsearch": {"system": "rnnsearch"},
     "enc_dec": {"system": "enc_dec"},
     "copynet_lcsts": _LCSTS,
     "rnnsearch_lcsts": {"system": "rnnsearch", **_LCSTS},
     "enc_dec_lcsts": {"system": "enc_dec", **_LCSTS},
-    "copynet_lcsts_release": {"embed_dim": 500, "hidden_size": 750, **_RELEASE},
-    "copynet_release": {"location_width": 57, **_RELEASE},
+    "copynet_lcsts_full": {"embed_dim": 500, "hidden_size": 750, **_FULL},
+    "copynet_full": {"location_width": 57, **_FULL},
 }
+# Earlier names, which checkpoints may hold.
+PRESETS |= {name.replace("full", "release"): PRESETS[name] for name in ("copynet_lcsts_full", "copynet_full")}
 
 
 @dataclass(frozen=True)

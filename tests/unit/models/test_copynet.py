@@ -28,7 +28,9 @@ class TestCopyNetContract(CopyContract):
         arch: (arch, TINY)
         for arch in ("copynet", "rnnsearch", "enc_dec", "copynet_lcsts", "rnnsearch_lcsts", "enc_dec_lcsts")
     } | {
-        "copynet_lcsts_release": ("copynet_lcsts_release", TINY),
+        "copynet_lcsts_full": ("copynet_lcsts_full", TINY),
+        "copynet_full": ("copynet_full", TINY | {"attention_dim": 5}),
+        "copynet_lcsts_release": ("copynet_lcsts_release", TINY),  # the earlier names of both
         "copynet_release": ("copynet_release", TINY | {"attention_dim": 5}),
     }
     cases |= {name: ("copynet", TINY | options) for name, options in OPTIONS.items()}
@@ -40,7 +42,7 @@ class TestCopyNetContract(CopyContract):
         ("copynet", {}),
         ("rnnsearch", {}),
         ("enc_dec", {}),
-        ("copynet_release", {"attention_dim": 5}),
+        ("copynet_full", {"attention_dim": 5}),
         ("copynet", {"oov_input": "copy"}),
         ("rnnsearch", {"cell": "lstm", "readout": "full"}),
         *(("copynet", options) for options in OPTIONS.values()),
