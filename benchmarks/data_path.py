@@ -1,11 +1,11 @@
-"""From text to batches: how fast a million pairs are prepared and binarised, and what loading them adds to a step.
+"""From text to batches: the speed of preparing and binarising a million pairs, and the cost of loading them per step.
 
-    python benchmarks/data_path.py              a million generated pairs, two workers: some fifteen minutes
-    python benchmarks/data_path.py --quick      a toy size, to see that it runs; its numbers mean nothing
+    python benchmarks/data_path.py              a million generated pairs, two workers: about fifteen minutes
+    python benchmarks/data_path.py --quick      a toy size that shows whether it runs; ignore its numbers
 
 The exit status is 1 if a limit is broken: loading, all in the process that trains, takes at most 2% of a step's time,
-and splits are drawn from a table in at most 300 MiB. It is 1, too, if what is prepared differs from what
-fairseq-preprocess alone makes of the same text.
+and splits are drawn from a table in at most 300 MiB. It is also 1 if the prepared data differs from the output of
+fairseq-preprocess alone for the same text.
 """
 
 import argparse
@@ -139,10 +139,10 @@ class Loader:
     """Batches of a training as fairseq's trainer asks its task for them; a call loads the next one.
 
     Args:
-        task: name of it.
-        data: what was prepared.
-        batch_size: sentences.
-        seed: of the order.
+        task: name of the task.
+        data: folder with the prepared data.
+        batch_size: number of sentences.
+        seed: seed of the order.
 
     Attributes:
         start_s: seconds to load and check the data, once.
@@ -225,7 +225,7 @@ def report(data: dict[str, Any]) -> list[str]:
         for part in ("prepare", "tables")
     )
     lines = ["# Data path", "", *harness.run_lines(data["run"]), "", "## Table to splits", ""]
-    note = "Format and dialect are recognised, duplicates found, the splits drawn, and words kept as they are."
+    note = "Format and dialect are recognised, duplicates found, the splits drawn, and words kept unchanged."
     lines += [*harness.table(header, tables), "", f"{note} Limit: {MOST_MIB} MiB.", "", "## Text to binary data", ""]
     same = "the same files" if data["same_files"] else "DIFFERENT files"
     lines += [*harness.table(header, rows), "", f"{data['workers']} workers. {PEAK_NOTE} Both write {same}.", ""]
