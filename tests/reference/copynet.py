@@ -1,10 +1,13 @@
 """CopyNet, RNNSearch and Enc-Dec written out a sentence, a step and a position at a time, after the paper's equations.
 
-Gu et al., ACL 2016, sections 3.1-3.3. Only the GRU arithmetic of a single step is PyTorch's own.
+Gu et al., ACL 2016, sections 3.1-3.3. Only the step of the decoder's GRU or LSTM is PyTorch's own.
 """
 
 import torch
 from torch import Tensor
+
+from tests.reference.rnn_distract import gru_step
+from wean_fairseq.modules import EarlyResetGru
 
 EOS = 2
 
@@ -31,6 +34,8 @@ def distribution(model: torch.nn.Module, source: list[int], previous: list[int],
         given = torch.cat(inputs)
         if isinstance(decoder.cell, torch.nn.LSTMCell):
             hidden, cell = decoder.cell(given, (hidden, cell))
+        elif isinstance(encoder.gru, EarlyResetGru):
+            hidden = gru_step(given, hidden, dict(decoder.cell.named_parameters()), early_reset=True)
         else:
             hidden = decoder.cell(given, hidden)
         readout = torch.cat([hidden, given]) if decoder.full_readout else hidden
@@ -47,12 +52,11 @@ def encode(encoder: torch.nn.Module, embedded: Tensor) -> tuple[list[Tensor], Te
     size = encoder.gru.hidden_size
     outputs = {}
     for suffix, order in (("", range(len(embedded))), ("_reverse", reversed(range(len(embedded))))):
-        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        parameters = [getattr(encoder.gru, f"{name}_l0{suffix}") for name in names]
-        state = torch.zeros(1, size)
+        weights, early_reset = dict(encoder.gru.named_parameters()), isinstance(encoder.gru, EarlyResetGru)
+        state = torch.zeros(size)
         for position in order:
-            state = torch.gru_cell(embedded[position].unsqueeze(0), state, *parameters)
-            outputs[position, suffix] = state[0]
+            state = gru_step(embedded[position], state, weights, f"_l0{suffix}", early_reset)
+            outputs[position, suffix] = state
     memory = []
     for position in range(len(embedded)):
         parts = [outputs[position, ""], outputs[position, "_reverse"]]

@@ -8,6 +8,7 @@ from torch import Tensor
 from tests.reference import query_scores
 from tests.reference.residual_lstm import SCORES
 from tests.reference.rnn_distract import gru_step, linear, read_source
+from wean_fairseq.modules import EarlyResetGru
 
 
 def read(model: Any, source: Tensor, previous: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
@@ -23,6 +24,7 @@ def read(model: Any, source: Tensor, previous: Tensor, noise: Tensor) -> tuple[T
     first, second, latent = (
         dict(part.named_parameters()) for part in (decoder.first_gru, decoder.second_gru, decoder.latent)
     )
+    early_reset = isinstance(decoder.first_gru, EarlyResetGru)
     memory, start = read_source(model, source)
     h1, h2, z = start, start, torch.zeros(noise.size(1))
     features, divergences = [], []
@@ -36,14 +38,14 @@ def read(model: Any, source: Tensor, previous: Tensor, noise: Tensor) -> tuple[T
         z = mu + sigma * eps
         normals = torch.distributions.Normal(mu, sigma), torch.distributions.Normal(0.0, 1.0)
         divergences.append(torch.distributions.kl_divergence(*normals).sum())
-        h1 = gru_step(e, h1, first, "_l0")
+        h1 = gru_step(e, h1, first, "_l0", early_reset)
         scores = [
             attention.vector @ torch.tanh(attention.key_proj.weight @ source_state + linear(attention.query_proj, h1))
             for source_state in memory
         ]
         alpha = torch.softmax(torch.stack(scores), dim=0)
         content = sum(a * source_state for a, source_state in zip(alpha, memory, strict=True))
-        h2 = gru_step(torch.cat([e, content]), h2, second, "_l0")
+        h2 = gru_step(torch.cat([e, content]), h2, second, "_l0", early_reset)
         features.append(torch.tanh(linear(decoder.combine, torch.cat([z, h2]))))
     kind = SCORES[type(decoder.output.score).__name__]
     parameters = dict(decoder.output.named_parameters())

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from tests.reference import query_scores
 from tests.reference.residual_lstm import SCORES
+from wean_fairseq.modules import EarlyResetGru
 
 
 class Reading(NamedTuple):
@@ -16,11 +17,14 @@ class Reading(NamedTuple):
     states: list[Tensor]
 
 
-def gru_step(x: Tensor, h: Tensor, weights: dict[str, Tensor], suffix: str = "") -> Tensor:
+def gru_step(x: Tensor, h: Tensor, weights: dict[str, Tensor], suffix: str = "", early_reset: bool = False) -> Tensor:
     given = weights[f"weight_ih{suffix}"] @ x + weights[f"bias_ih{suffix}"]
     kept = weights[f"weight_hh{suffix}"] @ h + weights[f"bias_hh{suffix}"]
     (r_x, z_x, n_x), (r_h, z_h, n_h) = given.chunk(3), kept.chunk(3)
     r, z = torch.sigmoid(r_x + r_h), torch.sigmoid(z_x + z_h)
+    if early_reset:  # Cho et al., 2014: the state is reset before the map
+        n_h = weights[f"weight_hh{suffix}"].chunk(3)[2] @ (r * h) + weights[f"bias_hh{suffix}"].chunk(3)[2]
+        return (1 - z) * torch.tanh(n_x + n_h) + z * h
     return (1 - z) * torch.tanh(n_x + r * n_h) + z * h
 
 
@@ -36,7 +40,7 @@ def read_source(model: Any, source: Tensor) -> tuple[list[Tensor], Tensor]:
     for suffix, order in (("_l0", 1), ("_l0_reverse", -1)):
         h, outputs = torch.zeros(encoder.gru.hidden_size), []
         for word in source.tolist()[::order]:
-            h = gru_step(embed[word], h, weights, suffix)
+            h = gru_step(embed[word], h, weights, suffix, isinstance(encoder.gru, EarlyResetGru))
             outputs.append(h)
         directions.append(outputs[::order])
     memory = [torch.cat(pair) for pair in zip(*directions, strict=True)]

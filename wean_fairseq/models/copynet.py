@@ -33,7 +33,7 @@ from ..modules import (
     repeat_for_hypotheses,
     weighted_sum,
 )
-from ..modules.gates import LoopedCell
+from ..modules.gates import EarlyResetCell, LoopedCell
 from .base import LossModel, register_family
 from .copying import CopyingDecoder, CopyMemory, no_copy_mask
 from .recurrent_encoders import GruEncoder
@@ -52,8 +52,10 @@ class CopyNetConfig(OutputLayerConfig):
     attention_dim: int = option(
         0, "hidden width of the attention; 0 = --hidden-size; the authors' code has 1000", least=0
     )
-    cell: ChoiceEnum(("gru", "lstm")) = option(  # type: ignore[valid-type]
-        "gru", "recurrent cell of the decoder; the paper's is a GRU"
+    cell: ChoiceEnum(("gru", "lstm", "gru-early-reset")) = option(  # type: ignore[valid-type]
+        "gru",
+        "recurrent cell of the decoder: gru (paper); lstm; gru-early-reset, in decoder and encoder, which resets the "
+        "state before the linear map as the authors' code does",
     )
     dropout: float = option(0.0, "dropout on the embeddings and on the readout")
     readout: ChoiceEnum(("state", "full")) = option(  # type: ignore[valid-type]
@@ -130,6 +132,7 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
         memory_dim = 2 * hidden + cfg.location_width if attends else hidden
         input_dim = cfg.embed_dim + memory_dim * (2 if self.copies else 1)
         cell = nn.LSTMCell if str(cfg.cell) == "lstm" else nn.GRUCell
+        self.early_reset = str(cfg.cell) == "gru-early-reset"
         self.embed_tokens = embed_tokens
         self.cell = cell(input_dim, hidden)
         self.attention = AdditiveAttention(hidden, memory_dim, cfg.attention_dim or hidden) if attends else None
@@ -164,7 +167,7 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
         source, no_copy = (repeat_for_hypotheses(part, len(words)) for part in (memory.source, memory.no_copy))
         # The places of the source where the last word stands, for the selective read.
         matches = words.unsqueeze(2).eq(source.unsqueeze(1)) & ~no_copy.unsqueeze(1)  # (N, T, S)
-        of_cell = LoopedCell(self.cell)
+        of_cell = (EarlyResetCell if self.early_reset else LoopedCell)(self.cell)
         query_map = None if self.attention is None else self.attention.query_map()
         readouts, copies, attended = [], [], []
         for embedded, match in zip(self._embed(words).unbind(dim=1), matches.unbind(dim=1), strict=True):
@@ -211,7 +214,8 @@ class CopyNetEncoder(GruEncoder):
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: CopyNetConfig) -> None:
-        super().__init__(dictionary, embed_tokens, cfg.hidden_size, cfg.dropout)
+        early_reset = str(cfg.cell) == "gru-early-reset"
+        super().__init__(dictionary, embed_tokens, cfg.hidden_size, cfg.dropout, early_reset)
         self.start_proj = nn.Linear(2 * cfg.hidden_size, cfg.hidden_size)
         self.location_width = cfg.location_width
 

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 
 import torch
 from fairseq.data import Dictionary
+from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ..fields import option
 from ..modules import (
     AdditiveAttention,
+    EarlyResetGru,
     LossSums,
     RecurrentLatent,
     State,
@@ -37,6 +39,11 @@ class DrgdConfig(GruAttentionConfig):
     """See docs/equations.md for what the equations rest on."""
 
     latent_dim: int = option(0, "width of the latent variable of each step; 0 = --hidden-size", least=0)
+    cell: ChoiceEnum(("gru", "gru-early-reset")) = option(  # type: ignore[valid-type]
+        "gru",
+        "GRU of encoder and decoder: gru (PyTorch's), or gru-early-reset, which resets the state before the linear "
+        "map, as the published implementations do",
+    )
     kl_weight: float = option(
         1.0, "weight of the divergence of the latent variables from their prior in the loss", least=0
     )
@@ -67,9 +74,10 @@ class DrgdDecoder(GruAttentionDecoder[DrgdState]):
         attention = AdditiveAttention(hidden, 2 * hidden, cfg.attention_dim or hidden, query_bias=True)
         output = build_output_layer(cfg, hidden, embed_dim, dictionary)
         super().__init__(dictionary, embed_tokens, hidden)
-        self.first_gru = nn.GRU(embed_dim, hidden, batch_first=True)
+        gru = EarlyResetGru if str(cfg.cell) == "gru-early-reset" else nn.GRU
+        self.first_gru = gru(embed_dim, hidden, batch_first=True)
         self.attention = attention
-        self.second_gru = nn.GRU(embed_dim + 2 * hidden, hidden, batch_first=True)
+        self.second_gru = gru(embed_dim + 2 * hidden, hidden, batch_first=True)
         self.latent = RecurrentLatent(embed_dim + hidden, hidden, latent_dim)
         self.combine = nn.Linear(latent_dim + hidden, hidden)  # W_z, W_h, b
         self.output = output
@@ -123,4 +131,5 @@ class DrgdModel(LossModel):
         dictionary = task.source_dictionary
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)
         decoder = DrgdDecoder(dictionary, embed_tokens, cfg)
-        return cls(GruEncoder(dictionary, embed_tokens, cfg.hidden_size, cfg.dropout), decoder)
+        early_reset = str(cfg.cell) == "gru-early-reset"
+        return cls(GruEncoder(dictionary, embed_tokens, cfg.hidden_size, cfg.dropout, early_reset), decoder)

@@ -8,7 +8,7 @@ from typing import Any
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
-from ..modules import GatedLstm, ResidualLstm, run_over_words
+from ..modules import EarlyResetGru, GatedLstm, ResidualLstm, run_over_words
 from .base import SourceEncoder
 
 
@@ -31,7 +31,7 @@ class WordEncoder(SourceEncoder):
         """
         padding_mask = src_tokens.eq(self.padding_idx)
         words = self.dropout(self.embed_tokens(self.known_words(src_tokens)))  # (B, S, E)
-        if isinstance(network, nn.RNNBase):
+        if isinstance(network, nn.RNNBase) and not isinstance(network, EarlyResetGru):
             outputs, final = run_over_words(network, words, padding_mask)
         else:
             outputs, final = network(words, padding_mask=padding_mask)
@@ -39,11 +39,19 @@ class WordEncoder(SourceEncoder):
 
 
 class GruEncoder(WordEncoder):
-    """A bidirectional GRU, h_i = [forward; backward]."""
+    """A bidirectional GRU, h_i = [forward; backward]; with ``early_reset`` the variant of ``EarlyResetGru``."""
 
-    def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, hidden_size: int, dropout: float) -> None:
+    def __init__(
+        self,
+        dictionary: Dictionary,
+        embed_tokens: nn.Embedding,
+        hidden_size: int,
+        dropout: float,
+        early_reset: bool = False,
+    ) -> None:
         super().__init__(dictionary, embed_tokens, dropout)
-        self.gru = nn.GRU(embed_tokens.embedding_dim, hidden_size, batch_first=True, bidirectional=True)
+        gru = EarlyResetGru if early_reset else nn.GRU
+        self.gru = gru(embed_tokens.embedding_dim, hidden_size, batch_first=True, bidirectional=True)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
         """Encode a batch (B, S): ``encoder_out`` (B, S, 2 H), zero at padding, and ``encoder_padding_mask`` (B, S)."""

@@ -22,7 +22,7 @@ from .dnpg_decoder import LevelAggregator, LevelOutputs, LevelsDecoder
 from .layer_mixture import FUSIONS, MIXTURES, LastLayer, LayerMixture, TopicFusion, mixture_weights
 from .masking import masked_softmax
 from .query_embedding import QUERY_SCORES, OutputLayer, QueryEmbedding
-from .recurrent import run_over_words, stacked_lstm
+from .recurrent import EarlyResetGru, run_over_words, stacked_lstm
 from .recurrent_latent import RecurrentLatent, divergence_from_prior
 from .residual_lstm import ResidualLstm
 from .sc_lstm_cell import KeywordGate, KeywordRows, control_loss, first_keywords

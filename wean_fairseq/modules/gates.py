@@ -79,6 +79,29 @@ class LoopedCell:
         return gru_update(gates, hidden_gates, hidden), cell
 
 
+class EarlyResetCell:
+    """A GRU's cell for a loop over steps, n = tanh(W x + U (r * h_{t-1}) + b): the reset comes before the map.
+
+    PyTorch's GRU, and ``gru_update``, reset after it: n = tanh(W x + r * (U h_{t-1})). ``gru`` holds the weights.
+    """
+
+    def __init__(self, gru: nn.Module, suffix: str = "") -> None:
+        of_gru = {name.removesuffix(suffix): values for name, values in gru.named_parameters() if name.endswith(suffix)}
+        weight, bias = of_gru["weight_hh"], of_gru["bias_hh"]
+        rows = 2 * weight.size(1)
+        self.of_input = LoopedLinear(of_gru["weight_ih"], of_gru["bias_ih"])
+        self.of_hidden = LoopedLinear(weight[:rows], bias[:rows])
+        self.of_reset = LoopedLinear(weight[rows:], bias[rows:])
+
+    def advance(self, inputs: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+        """Take a step as ``LoopedCell`` does."""
+        gates = self.of_input(inputs)
+        rows = 2 * hidden.size(-1)
+        reset, update = torch.sigmoid(gates[:, :rows] + self.of_hidden(hidden)).chunk(2, dim=-1)
+        candidate = torch.tanh(gates[:, rows:] + self.of_reset(reset * hidden))
+        return candidate + update * (hidden - candidate), cell
+
+
 class LstmLayers:
     """The layers of an LSTM, which holds their weights, for a loop over steps whose input is known in parts only."""
 

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from .gates import EarlyResetCell
+
 
 def stacked_lstm(
     input_dim: int, hidden_size: int, layers: int, dropout: float, *, bidirectional: bool = False
@@ -16,6 +18,30 @@ def stacked_lstm(
     """An LSTM, ``batch_first``, with dropout between its layers; PyTorch warns of it where there is but one."""
     between = dropout if layers > 1 else 0.0
     return nn.LSTM(input_dim, hidden_size, layers, batch_first=True, dropout=between, bidirectional=bidirectional)
+
+
+class EarlyResetGru(nn.GRU):
+    """A GRU of one layer, ``batch_first``, that resets the state before the linear map: see ``EarlyResetCell``."""
+
+    def forward(  # type: ignore[override]
+        self, inputs: Tensor, state: Tensor | None = None, padding_mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Read inputs (B, S, E) from ``state`` (D, B, H), 0 by default, to outputs (B, S, D * H) and the final state.
+
+        The state is not changed where ``padding_mask`` (B, S) is ``True``, and outputs are 0 there.
+        """
+        outputs, finals = [], []
+        for direction in range(2 if self.bidirectional else 1):
+            cell, steps = EarlyResetCell(self, "_l0_reverse" if direction else "_l0"), []
+            hidden = inputs.new_zeros(len(inputs), self.hidden_size) if state is None else state[direction]
+            for place in range(inputs.size(1))[:: -1 if direction else 1]:
+                new, _ = cell.advance(inputs[:, place], hidden, hidden)
+                hidden = new if padding_mask is None else torch.where(padding_mask[:, place : place + 1], hidden, new)
+                steps.append(hidden)
+            outputs.append(torch.stack(steps[:: -1 if direction else 1], dim=1))
+            finals.append(hidden)
+        read = torch.cat(outputs, dim=-1)
+        return read if padding_mask is None else read.masked_fill(padding_mask.unsqueeze(2), 0.0), torch.stack(finals)
 
 
 def run_over_words(rnn: nn.LSTM | nn.GRU, inputs: Tensor, padding_mask: Tensor) -> tuple[Tensor, Any]:

@@ -18,6 +18,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "lstm": {"cell": "lstm"},
     "full readout": {"readout": "full"},
     "coverage": {"attention_coverage": True},
+    "early reset": {"cell": "gru-early-reset"},
     "location": {"location_width": 4},
     "query embedding": {"output_layer": "query_embedding"},
 }

@@ -17,6 +17,7 @@ class TestDrgdContract(ModelContract):
     cases: ClassVar[dict[str, tuple[str, dict[str, Any]]]] = {
         "drgd": ("drgd", TINY),
         "query embedding": ("drgd", TINY | {"output_layer": "query_embedding"}),
+        "early reset": ("drgd", TINY | {"cell": "gru-early-reset"}),
     }
 
 
@@ -35,7 +36,7 @@ def draw(batch, seed=1):
     return torch.stack([torch.randn(sentences, SIZES["latent_dim"]) for _ in range(length)], dim=1)
 
 
-@pytest.mark.parametrize("options", [{}, {"output_layer": "query_embedding"}])
+@pytest.mark.parametrize("options", [{}, {"output_layer": "query_embedding"}, {"cell": "gru-early-reset"}])
 @pytest.mark.parametrize("train", [False, True])
 def test_the_scores_are_those_of_the_equations(options, train):
     """Expected: the naive forward pass of ``tests/reference/drgd.py``, whatever the padding; 0 is the mean."""

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from wean_fairseq.modules import run_over_words
+from wean_fairseq.modules import EarlyResetGru, run_over_words
 
 LENGTHS, E, H = (4, 1, 6), 3, 5
 
@@ -29,6 +29,21 @@ def test_each_sentence_is_read_as_if_it_stood_alone(kind, bidirectional, left_pa
         expected_parts = expected_state if kind is nn.LSTM else (expected_state,)
         for part, expected_part in zip(parts, expected_parts, strict=True):
             torch.testing.assert_close(part[:, row], expected_part[:, 0])
+
+
+@pytest.mark.parametrize("left_pad", [False, True])
+def test_a_gru_that_resets_early_reads_each_sentence_as_if_it_stood_alone(left_pad):
+    """Expected: the same GRU on the sentence alone, from a state that is not 0; its equations have a naive loop."""
+    rnn, state = EarlyResetGru(E, H, batch_first=True, bidirectional=True), torch.randn(2, 2, H)
+    inputs, padding_mask = torch.randn(2, 6, E), torch.zeros(2, 6, dtype=torch.bool)
+    words = slice(2, None) if left_pad else slice(4)
+    padding_mask[1], padding_mask[1, words] = True, False
+    outputs, final = rnn(inputs, state, padding_mask)
+    expected, expected_final = rnn(inputs[1:, words], state[:, 1:])
+    assert not outputs[padding_mask].any()
+    torch.testing.assert_close(outputs[1, words], expected[0])
+    torch.testing.assert_close(final[:, 1:], expected_final)
+    torch.testing.assert_close(outputs[:1], rnn(inputs[:1], state[:, :1])[0])
 
 
 def test_padding_gets_no_gradient():
