@@ -212,9 +212,11 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         raise NotImplementedError
 
     def begin(self, memory: MemoryT) -> StateT:
-        """The state before the first step, a row a sentence; a memory that has one calls it ``start``."""
-        state: StateT = memory.start  # type: ignore[attr-defined]
-        return state
+        """Return the state before the first step, one row per sentence: the ``State`` ``memory.start``, if it exists."""
+        state: Any = getattr(memory, "start", None)
+        if not isinstance(state, State):
+            raise NotImplementedError(f"{type(self).__name__} must define begin: its memory has no State named start.")
+        return state  # type: ignore[return-value]
 
     def step(self, words: Tensor, memory: MemoryT, state: StateT) -> tuple[Step, StateT]:
         """Take steps.

@@ -8,6 +8,7 @@ import torch
 from tests.model_contract import PAD, ModelContract, build_model, make_batch, unpad
 from tests.reference import drgd as reference
 from wean_fairseq.errors import UserError
+from wean_fairseq.models.base import StepDecoder
 
 SIZES = {"embed_dim": 6, "hidden_size": 8, "attention_dim": 5, "latent_dim": 7}
 TINY = SIZES | {"kl_weight": 0.0}  # with which the loss is the likelihood
@@ -98,3 +99,11 @@ def test_the_defaults_are_the_sizes_of_the_release():
 def test_a_negative_weight_is_refused():
     with pytest.raises(UserError, match="--kl-weight must be 0 or more"):
         build_model("drgd", **SIZES, kl_weight=-1.0)
+
+
+def test_the_default_begin_names_a_family_whose_memory_has_no_first_state():
+    """The ``start`` of a ``GruMemory`` is a tensor; the next call failed with a message about something else."""
+    model, batch = build_model("drgd", **TINY), make_batch()
+    memory = model.decoder.remember(model.encoder(batch["src_tokens"]))
+    with pytest.raises(NotImplementedError, match="DrgdDecoder must define begin"):
+        StepDecoder.begin(model.decoder, memory)
