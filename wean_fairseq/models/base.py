@@ -212,7 +212,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         raise NotImplementedError
 
     def begin(self, memory: MemoryT) -> StateT:
-        """Return the state before the first step, one row per sentence: the ``State`` ``memory.start``, if it exists."""
+        """Return the state before the first step, one row per sentence: ``memory.start``, if that is a ``State``."""
         state: Any = getattr(memory, "start", None)
         if not isinstance(state, State):
             raise NotImplementedError(f"{type(self).__name__} must define begin: its memory has no State named start.")
