@@ -83,9 +83,9 @@ def build(options: Namespace, preparation: Preparation) -> None:
         draw.add(uncounted.clean(source), uncounted.clean(target))
     if len(draw) <= sizes["valid"] + sizes["test"]:
         raise InputError(
-            f"{options.data} has {len(draw):,} duplicate pairs ({preparation.left_out['not_duplicates']:,} rows are no "
-            f"duplicates, {preparation.left_out['malformed_rows']:,} are malformed), but --valid and --test alone ask "
-            f"for {sizes['valid'] + sizes['test']:,}: ask for fewer, or check the file."
+            f"{options.data} has {len(draw):,} duplicate pairs ({preparation.left_out['not_duplicates']:,} rows are "
+            f"not duplicates, {preparation.left_out['malformed_rows']:,} are malformed), but --valid and --test alone "
+            f"ask for {sizes['valid'] + sizes['test']:,}: ask for fewer, or check the file."
         )
     splits = draw.assign(sizes)
     preparation.left_out["not_drawn"] = splits.count("")

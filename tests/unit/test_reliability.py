@@ -57,5 +57,5 @@ def test_a_run_that_failed_makes_no_page(record, tmp_path, end):
     if end is not None:
         Reliability(record).append(end)
     done, page = write_page(record, other.record)
-    assert done.returncode == 1 and "the page stays as it is" in done.stderr
+    assert done.returncode == 1 and "the page was not changed" in done.stderr
     assert not page.exists()

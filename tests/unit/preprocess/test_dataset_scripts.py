@@ -542,7 +542,7 @@ def test_quora_question_disjoint_split_shares_no_question(tmp_path):
         ("id\tquestion1\tquestion2\tis_duplicate\n", "has 0 duplicate pairs"),
         (
             "id\tquestion1\tquestion2\tis_duplicate\n" + "1\ta\tb\tyes\n" * 3 + "1\ta\tb\t0\n2\n",
-            "has 0 duplicate pairs (1 rows are no duplicates, 4 are malformed)",
+            "has 0 duplicate pairs (1 rows are not duplicates, 4 are malformed)",
         ),
         ('id\tquestion1\tquestion2\tis_duplicate\n1\t"a\n' + "x" * 200_000, "row is on line 2"),
     ],
