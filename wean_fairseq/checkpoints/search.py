@@ -25,15 +25,15 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
         argument_default=argparse.SUPPRESS,
     )
     add = group.add_argument
-    add("--search-preset", choices=PRESETS)
-    add("--beam", type=int, metavar="N")
-    add("--max-len-a", type=float, metavar="A", help="longest output: A words a source word, and B")
-    add("--max-len-b", type=int, metavar="B")
-    add("--min-len", type=int, metavar="N")
-    add("--essay-length", type=int, metavar="N", help="words of an essay, for archs that plan by length")
-    add("--lenpen", type=float, metavar="X")
+    add("--search-preset", choices=PRESETS, help="search of a paper, or fairseq's")
+    add("--beam", type=int, metavar="N", help="number of hypotheses per sentence")
+    add("--max-len-a", type=float, metavar="A", help="A of the longest output, A times the source length plus B")
+    add("--max-len-b", type=int, metavar="B", help="B of the longest output, A times the source length plus B")
+    add("--min-len", type=int, metavar="N", help="shortest output in words")
+    add("--essay-length", type=int, metavar="N", help="words of an essay, for archs that plan its length")
+    add("--lenpen", type=float, metavar="X", help="exponent of the length that divides the score of an output")
     add("--unkpen", type=float, metavar="X", help="penalty subtracted from the score of <unk>")
-    add("--no-repeat-ngram-size", type=int, metavar="N")
+    add("--no-repeat-ngram-size", type=int, metavar="N", help="length of n-grams that an output may not repeat")
     add(
         "--replace-unk",
         action=argparse.BooleanOptionalAction,
