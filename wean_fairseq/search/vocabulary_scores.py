@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ..modules import OutputLayer
-from ..modules.additive_scores import AdditiveScorer, build_scorer
+from ..modules.additive_scores import AdditiveScorer
 from ..modules.copying import NEVER
 from ..modules.dnpg_decoder import LevelOutputs
 from ..modules.query_embedding import Additive, ConcatScore, Product
@@ -167,7 +167,7 @@ class VocabularyScores:
         query, candidates, vector = parts
         with torch.autocast(query.device.type, enabled=False):
             if number == len(self._scorers):
-                self._scorers.append(build_scorer(query, candidates[words], vector, wants_grad=False))
+                self._scorers.append(AdditiveScorer(query, candidates[words], vector, wants_grad=False))
             else:
                 self._scorers[number].set_queries(query)
             return self._scorers[number].scores(slice(None)).to(query.dtype)

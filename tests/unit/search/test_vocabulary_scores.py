@@ -6,10 +6,9 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests import triton_kernels
 from tests.processors import needs_int8
 from wean_fairseq.modules import LevelOutputs, QueryEmbedding
-from wean_fairseq.modules.additive_scores import LARGEST_PART, AdditiveScorer
+from wean_fairseq.modules.additive_scores import LARGEST_PART
 from wean_fairseq.search import packed_linear, vocabulary_scores
 from wean_fairseq.search.packed_linear import Int8Linear, PackedLinear, int8_is_exact
 from wean_fairseq.search.vocabulary_scores import BF16, INT8, VocabularyScores, WholeScores
@@ -109,21 +108,6 @@ def test_concat_with_hypotheses_that_leave_the_range_and_come_back(scores_class)
         expected = expected @ output.score.vector  # eq. 5 as it is written
         torch.testing.assert_close(log_sum, expected.logsumexp(dim=1))
         torch.testing.assert_close(scores.get(torch.arange(300).expand(ROWS, -1)), expected)
-
-
-@torch.no_grad()
-def test_the_kernels_of_concat_take_other_hypotheses_as_well():
-    """Expected: the form in PyTorch, anew each time."""
-    kernels, device = triton_kernels.module("additive_kernel"), triton_kernels.DEVICE
-    torch.manual_seed(3)
-    candidates, vector = torch.randn(70, DIM), torch.randn(DIM)
-    scorer = kernels.TritonScorer(torch.zeros(1, DIM, device=device), candidates.to(device), vector.to(device), False)
-    for count, large in ((ROWS, 1.0), (5, 2 * LARGEST_PART), (ROWS, 1.0)):
-        query = torch.randn(count, DIM)
-        query[0] = large
-        scorer.set_queries(query.to(device))
-        expected = AdditiveScorer(query, candidates, vector, False).scores(slice(None))
-        torch.testing.assert_close(scorer.scores(slice(None)).cpu(), expected, rtol=1e-5, atol=1e-5)
 
 
 @torch.no_grad()
