@@ -209,12 +209,15 @@ class OutputProducts:
 
     def scores(self, rows: slice) -> Tensor:
         """Scores of some tokens: (n, V) in float32."""
-        query = self.query[rows]
-        product = torch.mm(query, self.weight.t(), out=self._low[: query.size(0)])
+        product = self._product(rows)
         scores = product if self._low is self._held else self._held[: product.size(0)].copy_(product)
         if self.bias is not None:
             scores += self.bias
         return scores
+
+    def _product(self, rows: slice) -> Tensor:
+        query = self.query[rows]
+        return torch.mm(query, self.weight.t(), out=self._low[: query.size(0)])
 
     def add_gradients(self, rows: slice, grad_scores: Tensor) -> None:
         """Backpropagate the float32 gradient at these tokens' scores, (n, V), and add the results.
