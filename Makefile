@@ -50,26 +50,6 @@ test-slow: setup ## the slow tests: does every model learn, is anything lost; wr
 	@$(WITH_VENV) $(IN_PARALLEL) -m slow tests --reliability-record "$(CURDIR)/runs/reliability.jsonl" $(PYTEST_ARGS)
 	@$(if $(PYTEST_ARGS),,$(WITH_VENV) python scripts/reliability.py runs/reliability.jsonl)
 
-# A torch without CUDA brings no Triton. It is kept beside the packages of .venv, not among them, so that all other tests
-# run as on a machine that has none.
-TRITON := .venv/.triton
-KERNEL_TESTS := tests/unit/modules/test_additive_scores.py tests/unit/modules/test_output_matmul.py \
-  tests/unit/search/test_vocabulary_scores.py \
-  tests/unit/search/test_gpu_benchmark.py::test_kernels_join_through_the_interpreter_and_are_not_taken_for_those_of_a_gpu
-
-.PHONY: test-kernels
-test-kernels: setup ## the Triton kernels through Triton's interpreter, without a GPU (Linux)
-	@if [ "$$(uname -s)" != Linux ]; then echo "[test-kernels] left out: Triton is for Linux"; exit 0; fi; \
-	set -e; \
-	if ! [ $(TRITON)/installed -nt constraints.txt ]; then \
-	  echo "[test-kernels] installing Triton in $(TRITON) (about 200 MB to fetch, once)"; \
-	  rm -rf $(TRITON); \
-	  $(WITH_VENV) PIP_USER=0 python -m pip install --quiet --no-deps -c constraints.txt --target $(TRITON) triton; \
-	  touch $(TRITON)/installed; \
-	fi; \
-	$(WITH_VENV) PYTHONPATH=$(TRITON) TRITON_INTERPRET=1 OMP_NUM_THREADS=1 \
-	  python -m pytest --quiet -k kernels $(KERNEL_TESTS) $(PYTEST_ARGS)
-
 .PHONY: lint
 lint: setup ## ruff: lint rules and format; the tables in the documents and the verdicts are those of results/
 	@$(WITH_VENV) ruff check .

@@ -25,6 +25,8 @@ import torch  # noqa: E402
 from training_step import add_run_options, shown, size_line  # noqa: E402
 from workload import ADAM, TOY, Size, TrainingStep, Variant, built_steps, use_plugin  # noqa: E402
 
+from wean_fairseq.capabilities import capabilities_of  # noqa: E402
+
 PACKAGES = ("torch", "fairseq-fixed", "numpy")
 PEER = "fairseq lstm"
 STOCK = "wean_lstm --stock-search"
@@ -139,7 +141,7 @@ class SearchStep(TrainingStep):
     def __call__(self, index: int) -> dict[str, float]:
         """Search with batch ``index``."""
         net_input = {name: value for name, value in self.sample(index)["net_input"].items() if name.startswith("src")}
-        if getattr(self.model, "needs_essay_length", False):
+        if capabilities_of(self.model).needs_length:
             net_input["essay_lengths"] = torch.full_like(net_input["src_lengths"], self.length)
         self.found = self.generator.generate([self.model], {"net_input": net_input})
         return {}

@@ -3,14 +3,13 @@
     python benchmarks/gpu.py              the published sizes, at most ten minutes; needs a GPU
     python benchmarks/gpu.py --resume     only the tables that the last call did not finish
     python benchmarks/gpu.py --quick      a toy size, on a CPU where there is no GPU; its numbers mean nothing.
-                                          TRITON_INTERPRET=1 lets Triton's kernels join there
 
-Output losses, the score concat, training steps in every precision, whole trainings, beam search. Times are wall times
-between two waits for the GPU. What is not installed (Triton, Liger-Kernel, cut-cross-entropy) or does not run is named
+Output losses, training steps in every precision, whole trainings, beam search. Times are wall times
+between two waits for the GPU. What is not installed (Liger-Kernel, cut-cross-entropy) or does not run is named
 in the result instead of measured. Each table is measured in a process of its own with a limit of time, as an error on a
 GPU leaves a process useless, and is written down before the next one begins.
 
-On a machine with torch for CUDA (which brings Triton) and no network, carry these wheels: fairseq-fixed, built for that
+On a machine with torch for CUDA and no network, carry these wheels: fairseq-fixed, built for that
 Python by ``pip wheel --no-build-isolation --no-deps -c constraints.txt -w wheels fairseq-fixed``, and by ``pip download
 --no-deps -c constraints.txt -d wheels`` antlr4-python3-runtime, bitarray, cloudpickle, colorama, hydra-core, joblib,
 lxml, narwhals, numpy, omegaconf, packaging, portalocker, pyyaml, regex, sacrebleu, sacremoses, scikit-learn, scipy,
@@ -24,7 +23,6 @@ checkout:
 import argparse
 import json
 import logging
-import os
 import shlex
 import sys
 import time
@@ -47,17 +45,13 @@ from torch import Tensor  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 from workload import TOY, Size, TrainingStep, Variant, built_steps, use_plugin  # noqa: E402
 
-PACKAGES = ("torch", "fairseq-fixed", "triton", "liger-kernel", "cut-cross-entropy")
+PACKAGES = ("torch", "fairseq-fixed", "liger-kernel", "cut-cross-entropy")
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 OURS = "wean_fairseq"
 MATERIALISED = "materialised scores"
 TORCH = "torch's linear_cross_entropy"
 # Tokens of a fixed chunk of it: it divides those of both published sizes, and is near what `chunk_rows` takes there.
 TORCH_CHUNK = 224
-# Units of a GPU that compute tanh, reciprocal and exp: results of one multiprocessor in one cycle, compute capability
-# 7.0 to 9.0 (CUDA C++ programming guide, table of arithmetic throughput).
-SPECIAL_PER_CYCLE = 16
-CONCAT_TITLE = "Score concat, forward and backward"
 COUNTS = "Kernels and waits, counted without a GPU, and what keeps some from their goals: [counts](gpu_counts.md)."
 NOT_MEASURED = "not measured: no GPU was at hand"
 WHOLE = "Whole training"
@@ -72,7 +66,6 @@ TARGETS = {
     "Output layer, float32": _FUSED_LOSS,
     "Output layer, bfloat16": _FUSED_LOSS,
     "Output layer, bfloat16, 8 times the tokens": _FUSED_LOSS,
-    CONCAT_TITLE: "Triton's kernels at most 0.05 of the chunked form, at least half of what the rate of tanh allows",
     "Training step": f"`{training_step.OURS}` at most 0.35 of fairseq's `lstm`",
     f"{WHOLE}, float32": f"`{training_step.OURS}` at most 0.50 of fairseq's `lstm`",
     f"{WHOLE}, --bf16": f"`{training_step.OURS}` at most 0.50 of fairseq's `lstm`",
@@ -157,45 +150,6 @@ def cut_loss(query: Tensor, weight: Tensor, target: Tensor) -> Tensor:
     return loss
 
 
-def concat_losses(size: Size, seed: int) -> dict[str, Loss]:
-    """The loss of the score concat, ``weight`` being the projected candidates: by the kernels, and in PyTorch."""
-    from wean_fairseq.modules import additive_scores, triton_kernels
-
-    vector = torch.randn(size.dim, generator=torch.Generator().manual_seed(seed)).to(DEVICE) * size.dim**-0.5
-
-    def loss(kind: type, query: Tensor, weight: Tensor, target: Tensor) -> Tensor:
-        return ScorerLoss.apply(query, weight, vector, target, kind)
-
-    losses: dict[str, Loss] = {"chunked form": partial(loss, additive_scores.AdditiveScorer)}
-    interpreted = os.environ.get("TRITON_INTERPRET") == "1"  # Triton itself reads it, on a GPU too
-    kernels = triton_kernels.load("additive_kernel") if DEVICE.type == "cuda" or interpreted else None
-    if kernels is not None:
-        name = f"{OURS}, Triton's interpreter" if interpreted else f"{OURS}, Triton"
-        losses[name] = partial(loss, kernels.TritonScorer)
-    return losses
-
-
-class ScorerLoss(torch.autograd.Function):
-    """The loss of one scorer, chunk by chunk as ``additive_cross_entropy`` does it, whichever the device would get."""
-
-    @staticmethod
-    def forward(ctx: Any, query: Tensor, weight: Tensor, vector: Tensor, target: Tensor, kind: type) -> Tensor:
-        """Gradients are made here, as in the package."""
-        from wean_fairseq.modules.chunked_loss import chunk_rows
-
-        scorer = kind(query, weight, vector, any(ctx.needs_input_grad))
-        step = chunk_rows(len(query), len(weight), None, query.device)
-        rows = [slice(start, start + step) for start in range(0, len(query), step)]
-        loss = torch.stack([scorer.loss(part, target[part], 0.0)[0] for part in rows]).sum()
-        ctx.grads = scorer.gradients()[:2] if any(ctx.needs_input_grad) else (None, None)
-        return loss
-
-    @staticmethod
-    def backward(ctx: Any, _grad_loss: Tensor) -> tuple[Tensor | None, ...]:
-        """For an upstream gradient of 1."""
-        return (*ctx.grads, None, None, None)
-
-
 def measure_losses(
     losses: Mapping[str, Loss], size: Size, dtype: torch.dtype, args: argparse.Namespace
 ) -> dict[str, Any]:
@@ -229,15 +183,6 @@ def peak_mib(step: Callable[[int], Any]) -> float | None:
     torch.cuda.reset_peak_memory_stats()
     step(0)
     return round((torch.cuda.max_memory_allocated() - before) / 2**20, 1)
-
-
-def special_rate() -> float | None:
-    """Results a second of the units that compute tanh, at the GPU's highest clock; ``None`` if that is unknown."""
-    if DEVICE.type != "cuda" or not (7, 0) <= torch.cuda.get_device_capability(DEVICE) <= (9, 0):
-        return None
-    properties = torch.cuda.get_device_properties(DEVICE)
-    clock = float(getattr(properties, "clock_rate", 0)) * 1e3  # not the present one, which falls when there is no work
-    return SPECIAL_PER_CYCLE * properties.multi_processor_count * clock or None
 
 
 class OnDevice:
@@ -297,8 +242,6 @@ def measure_steps(
 def measure_table(title: str, args: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """The rows of one table."""
     size, sentences = (TOY, granularity.TOY) if args.quick else (Size(), granularity.PAPER)
-    if title == CONCAT_TITLE:
-        return measure_losses(concat_losses(size, args.seed), size, torch.float32, args)
     if title == "Training step":
         plain = [row for row in training_step.VARIANTS if row.arch in ("lstm", "wean_lstm")]
         return measure_steps([*plain, *gpu_training.STEPS], size, args)
@@ -356,25 +299,7 @@ def report(data: dict[str, Any]) -> list[str]:
         header = ["variant", "wall ms", "**ratio**", "words/s", "peak MiB", "largest relative error"]
         target = f"Target: {TARGETS[title]}."
         lines += ["", f"## {title}", "", *harness.table(header, cells), "", target]
-    return lines + ["", tanh_line(data), "", COUNTS]
-
-
-def tanh_line(data: dict[str, Any]) -> str:
-    """The share that the kernels of concat reach of the rate of the units that compute tanh."""
-    rows, rate = data["tables"].get(CONCAT_TITLE, {}), data["special_per_s"]
-    chunked, kernels = (rows.get(name, {}).get("wall_ms") for name in ("chunked form", f"{OURS}, Triton"))
-    if kernels is None:
-        return "Kernels of concat: not measured."
-    times = "" if chunked is None else f" {chunked / kernels:.1f} times as fast as the chunked form, and"
-    if not rate:
-        return f"Kernels of concat:{times} at an unknown share of the rate of tanh, which is not known of this GPU."
-    size = Size(**data["size"])
-    # Each hidden unit is made twice: for the scores, and for the gradients.
-    least = 2e3 * size.batch_size * size.target_length * size.vocabulary * size.dim / rate
-    return (
-        f"Kernels of concat:{times} at {least / kernels:.0%} of the rate "
-        f"of the units that compute tanh ({rate:.2e} a second)."
-    )
+    return lines + ["", COUNTS]
 
 
 def kept_tables(args: argparse.Namespace, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -428,7 +353,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     data: dict[str, Any] = {
         "run": harness.describe_run(shlex.join(["python", "benchmarks/gpu.py", *training_step.shown(words)]), PACKAGES),
         "device": torch.cuda.get_device_name() if DEVICE.type == "cuda" else "CPU: nothing of a GPU was measured",
-        "special_per_s": special_rate(),
         "size": asdict(TOY if args.quick else Size()),
         "seed": args.seed,
         "rounds": args.rounds,

@@ -12,6 +12,7 @@ from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
 
 import wean_fairseq  # noqa: F401 - registers the archs
+from wean_fairseq.capabilities import capabilities_of
 from wean_fairseq.modules import Step
 
 PAD, EOS, UNK = 1, 2, 3
@@ -76,7 +77,7 @@ def unpad(batch: dict[str, torch.Tensor]) -> tuple[list[torch.Tensor], list[torc
 
 def task_inputs(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """The entries that a model asks its task to put into net_input beside the sentences, computed as the task would."""
-    if getattr(model, "needs_essay_length", False):
+    if capabilities_of(model).needs_length:
         return {"essay_lengths": batch["target"].ne(PAD).sum(dim=1)}
     return {}
 

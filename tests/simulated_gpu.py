@@ -14,7 +14,6 @@ Within ``SimulatedGpu`` every tensor is taken to be on the device, unless it was
 * within ``autocast`` the casts of CUDA's, by its lists of operations, which are not those of a CPU. What cuDNN refuses,
   recurrent networks with operands of several dtypes, is an error.
 
-Triton's kernels, which want a real one, are taken to be not installed.
 """
 
 from collections import Counter
@@ -22,7 +21,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
-from unittest.mock import patch
 
 import torch
 from torch.overrides import TorchFunctionMode, resolve_name
@@ -95,11 +93,9 @@ class SimulatedGpu(TorchFunctionMode):
         self.waits: Counter[str] = Counter()
         self.copies = 0
         self._counter = _Launches(self)
-        self._no_kernels = patch("wean_fairseq.modules.triton_kernels.load", lambda name: None)
         self._casts: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # of parameters within ``autocast``
 
     def __enter__(self) -> "SimulatedGpu":
-        self._no_kernels.start()
         self._counter.__enter__()
         super().__enter__()
         return self
@@ -107,7 +103,6 @@ class SimulatedGpu(TorchFunctionMode):
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
         self._counter.__exit__(*error)
-        self._no_kernels.stop()
 
     def counts(self) -> dict[str, float]:
         """All of them so far."""

@@ -17,6 +17,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
+from .capabilities import capabilities_of
 from .checkpoints.export import read_model
 from .errors import UserError
 
@@ -105,11 +106,11 @@ def check_pairing(arch: str, criterion: str) -> None:
         UserError: naming the one that belongs to it.
     """
     model = ARCH_MODEL_REGISTRY.get(arch)
-    if not getattr(model, "computes_loss", False) or criterion in _OUR_CRITERIONS:
+    if not capabilities_of(model).computes_loss or criterion in _OUR_CRITERIONS:
         return
     if criterion not in _STOCK_CRITERIONS:
         raise UserError(f"--arch {arch} cannot be trained by --criterion {criterion}: take --criterion model_loss.")
-    if getattr(model, "adds_losses", False):
+    if capabilities_of(model).adds_losses:
         raise UserError(
             f"--arch {arch} has additional losses, which --criterion {criterion} omits: use --criterion model_loss."
         )

@@ -38,7 +38,7 @@ def test_arch_has_the_settings_of_the_paper_and_builds(data, arch):
     task = tasks.setup_task(cfg.task)
     words = len(task.source_dictionary)
     model = task.build_model(cfg.model)
-    assert model.computes_loss
+    assert model.capabilities.computes_loss
     assert task.source_dictionary.num_slots == getattr(file, "SLOTS", 0)
     assert len(task.source_dictionary) == words + getattr(file, "SLOTS", 0)
     assert getattr(model.decoder, "num_slots", 0) == getattr(file, "SLOTS", 0)

@@ -418,7 +418,6 @@ def test_the_gpu_benchmark_runs_everything_and_claims_nothing_without_a_gpu(monk
     assert data["tables"]["Whole training, --bf16"]["fairseq transformer"]["words_per_s"] > 0
     text = (tmp_path / "gpu.md").read_text()
     assert "nothing of a GPU was measured" in text
-    assert "Kernels of concat: not measured." in text
 
 
 def test_what_does_not_run_is_named_and_the_others_are_measured(monkeypatch):
@@ -443,12 +442,3 @@ def test_peak_of_a_loss_counts_its_gradients(monkeypatch):
     assert all(number.isfinite().all() for number in step.numbers())
     assert step.query.grad is None
     assert step.weight.grad is None
-
-
-def test_share_of_the_rate_of_tanh(monkeypatch):
-    """Closed form: 2 x 2 x 3 x 5 x 4 = 240 units at 1,000 a second take 240 ms, half of 480; 9,600 / 480 = 20."""
-    gpu = importlib.import_module("gpu")
-    rows = {"chunked form": {"wall_ms": 9600.0}, f"{gpu.OURS}, Triton": {"wall_ms": 480.0}}
-    size = {"vocabulary": 5, "dim": 4, "batch_size": 2, "target_length": 3}
-    data = {"tables": {"Score concat, forward and backward": rows}, "special_per_s": 1000.0, "size": size}
-    assert "20.0 times as fast as the chunked form, and at 50% of the rate" in gpu.tanh_line(data)

@@ -13,7 +13,6 @@ import pytest
 import torch
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
 
-from tests import sm90
 from tests.copy_contract import FIRST, copy_task
 from tests.model_contract import EOS, UNK, build_model, collate, make_task, task_inputs
 from tests.simulated_gpu import SimulatedGpu
@@ -146,38 +145,18 @@ GOALS: tuple[tuple[str, str, str, float, str], ...] = (
 INTRODUCTION = """\
 Kernels launched / waits of the host, forward and backward without the optimiser, 24 words, three sentences;
 a decoded word is of beam 4. What is counted how: `tests/simulated_gpu.py`. CI fails when a count grows;
-`tests/unit/test_gpu_counts.py`, run as a module, counts anew. Triton's kernels take no part in it:
-`tests/sm90.py` compiles them for an H100 (sm_90, Triton 3.7.1) and counts the instructions of their loops.
+`tests/unit/test_gpu_counts.py`, run as a module, counts anew.
 No CUDA graph is recorded and nothing is compiled: the shapes of a search change when a sentence ends, those of training
 with each batch, and there is no GPU here to show that it pays nevertheless. Of the search no more than the words is
 counted: fairseq prints each sentence by itself, waiting six times for it, and our one wait for the ids of its source,
 which come off the GPU at once, is one more."""
 
-# Goals of the Triton kernels, where each is counted in ``sm90.TABLE`` or is closed form, and what is to be said of it.
-KERNELS: tuple[tuple[str, str, float, str], ...] = (
-    ("concat, scores: instructions for 16 hidden units", "scores, instructions", 105, "reached; 131 with masks"),
-    (
-        *("concat, gradients: instructions for 16 hidden units", "gradients, instructions", 282),
-        "reached; 693 while lanes were candidates",
-    ),
-    ("concat, scores: fences and spilled registers in the loop", "scores, fences and spills", 0, "reached"),
-    ("concat, gradients: fences and spilled registers in the loop", "gradients, fences and spills", 0, "reached"),
-    (
-        *("gradient of the softmax in bf16: bytes moved for an element", "softmax in bf16, bytes an element", 6),
-        "reached; 12 with the three products' own 6, as with Liger-Kernel; 38 by operations of PyTorch",
-    ),
-)
 # Others, as they are tested.
 TESTED = (
     (
         *("output layer in fp16 and bf16: products of 16 bits, summed in float32", "3 of 3", "3 of 3"),
         "reached; in float16 the gradient at a score is multiplied by 2^15, and off by 2^-11 of itself or 2^-40",
     ),
-    (
-        *("concat: error of a score, in units of the sum of abs(v)", "1.1e-6", "4.0e-7"),
-        "reached, with all reciprocals off by NVIDIA's bound of 2^-23; 2.4e-7 with exact ones",
-    ),
-    ("concat: sizes of tiles", "tuned where it runs", "fixed", "to choose among them, they must be timed on a GPU"),
 )
 
 
@@ -193,9 +172,6 @@ def render(table: dict[str, dict[str, dict[str, float]]]) -> str:
         found = table[name][kind][what]
         assert reason or found <= goal, (name, kind, what, found)
         goals.append([f"{name}, {kind}, {what}", f"{goal:g}", f"{found:g}", reason if found > goal else "reached"])
-    kernels = json.loads(sm90.TABLE.read_text())
-    assert all(kernels[name] <= goal for _, name, goal, _ in KERNELS)
-    goals += [[what, f"{goal:g}", f"{kernels[name]:g}", remark] for what, name, goal, remark in KERNELS]
     goals += [list(row) for row in TESTED]
     kinds = list(next(iter(table.values())))
     counts = [

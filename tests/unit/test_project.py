@@ -69,14 +69,12 @@ def test_relative_imports_are_resolved(tmp_path, monkeypatch):
 
 
 def test_modules_import_torch_and_the_standard_library_only():
-    """Kernels alone also import Triton, which torch brings where there is a GPU; nothing imports them without it."""
     allowed = {"torch", "wean_fairseq.modules", *sys.stdlib_module_names}
     offences = [
         f"{path.relative_to(ROOT)} imports {name}"
         for path in python_files(PACKAGE / "modules")
         for name in imported_names(path)
         if not any(is_within(name, module) for module in allowed)
-        and not (path.name.endswith("_kernel.py") and is_within(name, "triton"))
     ]
     assert not offences
 

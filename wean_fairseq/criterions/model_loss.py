@@ -18,6 +18,7 @@ from fairseq.tasks import FairseqTask
 from omegaconf import II
 from torch import Tensor
 
+from ..capabilities import capabilities_of
 from ..errors import UserError
 from ..fields import option
 from ..modules import LossSums
@@ -99,7 +100,7 @@ class ModelLossCriterion(FairseqCriterion):
         return {**sample, "target": target, "ntokens": max(1, int(target.ne(self.padding_idx).sum()))}
 
     def _sums(self, model: BaseFairseqModel, sample: dict[str, Any]) -> LossSums:
-        if not getattr(model, "computes_loss", False):
+        if not capabilities_of(model).computes_loss:
             raise UserError(
                 f"criterion model_loss is for models that compute their own loss, and {type(model).__name__} does not: "
                 "use --criterion cross_entropy or label_smoothed_cross_entropy."

@@ -15,6 +15,7 @@ from typing import Any
 from fairseq.criterions import register_criterion
 from fairseq.models import BaseFairseqModel
 
+from ..capabilities import capabilities_of
 from ..errors import UserError
 from ..modules import LossSums, product_cross_entropy
 from .model_loss import ModelLossConfig, ModelLossCriterion
@@ -25,7 +26,7 @@ class QueryEmbeddingCriterion(ModelLossCriterion):
     """``model_loss`` for models that compute their own loss, and the same loss for fairseq's decoders."""
 
     def _sums(self, model: BaseFairseqModel, sample: dict[str, Any]) -> LossSums:
-        if getattr(model, "computes_loss", False):
+        if capabilities_of(model).computes_loss:
             return super()._sums(model, sample)
         decoder = getattr(model, "decoder", None)
         projection: Any = getattr(decoder, "output_projection", None)

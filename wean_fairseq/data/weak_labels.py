@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import UserError
-from ..modules import NO_LABEL
 from ..storage.files import read_regular
 
 SENTENCE_LEVEL = 1  # the label of the end symbol, which no file has
+NO_LABEL = -1  # of padding; losses ignore it
 
 
 class _SideLabels(NamedTuple):

@@ -22,6 +22,7 @@ from fairseq.data.data_utils import batch_by_size
 from fairseq.utils import move_to_cuda, resolve_max_positions
 from torch import Tensor
 
+from ..capabilities import capabilities_of
 from ..data import SEPARATOR
 from ..errors import UserError
 from ..text import Text
@@ -112,7 +113,7 @@ class TextModel:
     @property
     def needs_length(self) -> bool:
         """Whether it plans its essay by length."""
-        return bool(getattr(self.model, "needs_essay_length", False))
+        return capabilities_of(self.model).needs_length
 
     @property
     def beam(self) -> int:
@@ -122,12 +123,12 @@ class TextModel:
     @property
     def copies(self) -> bool:
         """Whether it can copy words."""
-        return bool(getattr(self.model, "copies_words", False) and getattr(self.model.decoder, "copies", False))
+        return capabilities_of(self.model).copies
 
     @property
     def has_granularity(self) -> bool:
         """Whether its words have granularities."""
-        return bool(getattr(self.model, "has_granularity", False))
+        return capabilities_of(self.model).has_granularity
 
     @property
     def longest(self) -> int:

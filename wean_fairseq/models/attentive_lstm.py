@@ -65,6 +65,9 @@ class AttentiveLstmDecoder(StepDecoder[AttentiveMemory, LstmState]):
         padding_mask = None if self.attn_pad_leak else encoder_out["encoder_padding_mask"]
         return AttentiveMemory(start, encoder_out["encoder_out"], padding_mask)
 
+    def begin(self, memory: AttentiveMemory) -> LstmState:
+        return memory.start
+
     def step(self, words: Tensor, memory: AttentiveMemory, state: LstmState) -> tuple[Step, LstmState]:
         """The features are the queries, (N, T, H)."""
         embedded = self.dropout_input(self.embed_tokens(words))

@@ -21,6 +21,7 @@ from fairseq.models import (
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
+from ..capabilities import Capabilities
 from ..errors import UserError, user_errors
 from ..fields import check_values
 from ..modules import LossSums, Memory, OutputLayer, State, Step, base_ids
@@ -35,10 +36,7 @@ class LossModel(FairseqEncoderDecoderModel):
 
     family: str  # its name, set by register_family
     options: type  # its config, likewise
-    computes_loss = True  # see criterions/model_loss.py
-    adds_losses = False  # to that of the words; fairseq's criterions would leave them out
-    shares_words = True  # source and target have one dictionary
-    copies_words = False  # the task gives the dictionary slots
+    capabilities = Capabilities()
     decoder: "StepDecoder[Any, Any]"
 
     @classmethod
@@ -57,7 +55,7 @@ class LossModel(FairseqEncoderDecoderModel):
     def _check_task(cls, task: FairseqTask) -> None:
         """Refuse data with two dictionaries where words are shared, and targets padded on the left."""
         source, target = task.source_dictionary, task.target_dictionary
-        if cls.shares_words and source != target:
+        if cls.capabilities.shares_words and source != target:
             raise UserError(
                 f"{cls.family} shares its words between source and target, but the data has two dictionaries "
                 f"({len(source)} and {len(target)} entries): run fairseq-preprocess again with --joined-dictionary."
@@ -166,7 +164,13 @@ class SourceEncoder(FairseqEncoder):
 
 
 class WordScores(Protocol):
-    """Scores of all words for the hypotheses of a search, as far as ``StepDecoder.finish`` sees them."""
+    """Scores of all words for the hypotheses of a search (search/vocabulary_scores.py), as far as families use them."""
+
+    def fits(self, num_words: int, max_rows: int, factors: str) -> bool:
+        """Return True if a search with these arguments can reuse the object while the weights are the same."""
+
+    def compute(self, features: Tensor, temperature: float = 1.0) -> Tensor:
+        """Score all words from features (N, D); returns the log of the summed exponentials of the scores, (N,)."""
 
     def get(self, words: Tensor) -> Tensor:
         """Scores of words (N, M): float32, (N, M)."""
@@ -174,7 +178,16 @@ class WordScores(Protocol):
     def put(self, words: Tensor, scores: Tensor) -> None:
         """Replace scores (N, M) of words (N, M); where a word comes twice in a row, its scores must be the same."""
 
+    def best(
+        self, normaliser: Tensor, sums: Tensor | None, sentences: int, count: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The best continuations of each sentence: sums, words and hypotheses, (B, M) each."""
 
+    def mix(self, weight: Tensor, other: Self, other_weight: Tensor) -> None:
+        """Replace each score by log(exp(score + weight) + exp(score of ``other`` + other_weight)); weights are (N,)."""
+
+
+BuildScores = Callable[[OutputLayer, Tensor], WordScores]  # from an output layer and the embeddings (V, E)
 MemoryT = TypeVar("MemoryT", bound=Memory)
 StateT = TypeVar("StateT", bound=State)
 
@@ -188,8 +201,6 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
 
     output: OutputLayer
     embed_tokens: nn.Embedding
-    normalises = False  # ``scores`` are log-probabilities: no temperature can be applied before they are summed
-    ranks_hypotheses = False  # ``finish`` adds what is no log-probability, for the fast search; no stop rule holds
     laid_out: Any = None  # what the fast search has made of the weights, for its next batch
 
     def __init__(self, dictionary: Dictionary) -> None:
@@ -212,11 +223,8 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         raise NotImplementedError
 
     def begin(self, memory: MemoryT) -> StateT:
-        """Return the state before the first step, one row per sentence: ``memory.start``, if that is a ``State``."""
-        state: Any = getattr(memory, "start", None)
-        if not isinstance(state, State):
-            raise NotImplementedError(f"{type(self).__name__} must define begin: its memory has no State named start.")
-        return state  # type: ignore[return-value]
+        """Return the state before the first step, one row per sentence."""
+        raise NotImplementedError(f"{type(self).__name__} must define begin.")
 
     def step(self, words: Tensor, memory: MemoryT, state: StateT) -> tuple[Step, StateT]:
         """Take steps.
@@ -243,6 +251,10 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
     def scores(self, step: Step, memory: MemoryT) -> Tensor:
         """Scores of all words at every step, (N, T, V)."""
         return self.output.scores(step.features, self.word_embeddings)
+
+    def search_scores(self, build: BuildScores) -> WordScores:
+        """Scores of all words for the fast search, from the features of a step."""
+        return build(self.output, self.word_embeddings)
 
     def finish(self, step: Step, memory: MemoryT, scores: WordScores, log_sum: Tensor) -> Tensor:
         """Change the scores of one step that do not depend on its features alone, as ``scores`` does.

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from ..fields import option
 from ..modules import CopyGate, Copying, init_transformer
 from ..modules.transformer_decoder import Decoded
-from .base import LossModel, register_family
+from .base import register_family
+from .copying import CopyingModel
 from .transformer import (
     TransformerConfig,
     TransformerMemory,
@@ -101,10 +102,9 @@ DECODERS: dict[str, type[TransformerTargetDecoder]] = {
 
 
 @register_family("copy_transformer", CopyTransformerConfig, PRESETS)
-class CopyTransformerModel(LossModel):
+class CopyTransformerModel(CopyingModel):
     """A Transformer that generates and copies; with ``--copy-mode none`` the same network without copying."""
 
-    copies_words = True
     encoder: TransformerSourceEncoder
     decoder: TransformerTargetDecoder
 

@@ -10,12 +10,13 @@ Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``V`` base vocabu
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
+from ..capabilities import Capabilities
 from ..modules import (
     CopyDistribution,
     LossSums,
@@ -36,7 +37,7 @@ from ..modules.copying import (
     words_to_read,
 )
 from ..modules.query_embedding import Product
-from .base import StateT, StepDecoder, WordScores
+from .base import LossModel, StateT, StepDecoder, WordScores
 from .word_layers import num_base_words
 
 
@@ -70,10 +71,6 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
         self.unk_index = dictionary.unk()
         self.num_base = num_base_words(dictionary)
         self.num_slots = len(dictionary) - self.num_base
-
-    @property
-    def normalises(self) -> bool:  # type: ignore[override]
-        return self.copies
 
     def mixture(self, step: Step, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
         """The mixture of words and copies: log of the summed exponentials (N, T), ``no_copy`` (N, S)."""
@@ -140,14 +137,31 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
     ) -> Tensor:
         """See ``product_token_loss``, for tokens with features (N, D), however words are scored."""
         parts = self.output.parts(features, self.word_embeddings)
-        if isinstance(parts, Product):
-            size = self.output.chunk_size
-            return product_token_loss([parts], words, loss_of, inputs, chunk_size=size, totals=totals)
-        scores = parts if isinstance(parts, Tensor) else self.output.scores(features, self.word_embeddings)
-        return loss_of(read_scores(scores.float(), words, totals), *inputs)
+        if not isinstance(parts, Product):
+            return self._whole_token_loss(features, words, loss_of, inputs, totals=totals)
+        size = self.output.chunk_size
+        return product_token_loss([parts], words, loss_of, inputs, chunk_size=size, totals=totals)
+
+    def _whole_token_loss(
+        self, features: Tensor, words: Tensor, loss_of: TokenLoss, inputs: Sequence[Tensor], *, totals: bool
+    ) -> Tensor:
+        """The same from the scores of all words, held in memory at once."""
+        scores = self.output.scores(features, self.word_embeddings).float()
+        return loss_of(read_scores(scores, words, totals), *inputs)
 
     def known_targets(self, target: Tensor) -> Tensor:
         return target if self.copies else super().known_targets(target)
+
+
+class CopyingModel(LossModel):
+    """A model whose decoder copies, unless an option makes it a baseline that does not."""
+
+    capabilities = Capabilities(copies=True, normalises=True)
+
+    def __init__(self, encoder: Any, decoder: StepDecoder[Any, Any]) -> None:
+        super().__init__(encoder, decoder)
+        copies = isinstance(decoder, CopyingDecoder) and decoder.copies
+        self.capabilities = replace(self.capabilities, copies=copies, normalises=copies)
 
 
 def no_copy_mask(src_tokens: Tensor, dictionary: Dictionary) -> Tensor:

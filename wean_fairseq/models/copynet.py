@@ -34,8 +34,8 @@ from ..modules import (
     weighted_sum,
 )
 from ..modules.gates import EarlyResetCell, LoopedCell
-from .base import LossModel, register_family
-from .copying import CopyingDecoder, CopyMemory, no_copy_mask
+from .base import register_family
+from .copying import CopyingDecoder, CopyingModel, CopyMemory, no_copy_mask
 from .recurrent_encoders import GruEncoder
 from .word_layers import OutputLayerConfig, build_output_layer, word_embedding
 
@@ -236,10 +236,9 @@ class CopyNetEncoder(GruEncoder):
 
 
 @register_family("copynet", CopyNetConfig, PRESETS)
-class CopyNetModel(LossModel):
+class CopyNetModel(CopyingModel):
     """Bidirectional GRU encoder; a decoder with attentive and selective read that generates and copies."""
 
-    copies_words = True
     encoder: CopyNetEncoder
     decoder: CopyNetDecoder
 

@@ -16,6 +16,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
+from ..capabilities import Capabilities
 from ..fields import option
 from ..modules import (
     AdditiveAttention,
@@ -122,7 +123,7 @@ class DrgdDecoder(GruAttentionDecoder[DrgdState]):
 class DrgdModel(LossModel):
     """Bidirectional GRU encoder; a decoder of two GRUs and latent variables, whose divergence is in the loss."""
 
-    adds_losses = True
+    capabilities = Capabilities(adds_losses=True)
     encoder: GruEncoder
     decoder: DrgdDecoder
 

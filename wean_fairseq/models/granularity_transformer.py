@@ -115,15 +115,13 @@ class GranularityTransformerModel(LossModel):
         network = build_network(cfg, dictionary, *_layer_makers(cfg))
         for part in (network.encoder, network.decoder):
             init_granularity(part)  # after the rest: a seed starts all variants from the same network
-        return cls(
+        model = cls(
             GranularityEncoder(dictionary, network.encoder),
             GranularityDecoder(dictionary, network.decoder, network.output_layer),
         )
-
-    @property
-    def has_granularity(self) -> bool:
-        """Whether words have granularities that the layers' self-attention depends on."""
-        return any(isinstance(module, GranularSelfAttention) for module in self.modules())
+        granular = any(isinstance(module, GranularSelfAttention) for module in model.modules())
+        model.capabilities = replace(cls.capabilities, has_granularity=granular)
+        return model
 
 
 def _check(cfg: GranularityTransformerConfig) -> None:

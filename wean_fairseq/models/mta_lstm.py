@@ -9,7 +9,7 @@ Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length,
 width, ``H`` hidden width, ``L`` layers, ``A`` attention width, ``V`` words.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from ..capabilities import Capabilities
 from ..errors import UserError
 from ..fields import option
 from ..modules import (
@@ -93,6 +94,9 @@ class TopicAverageDecoder(TopicDecoder[LstmStart, LstmState]):
         start = torch.tanh(self.start_proj(mean)).unflatten(1, (2, self.lstm.num_layers, -1))  # type: ignore[no-untyped-call]  # (B, 2, L, H)
         hidden, cell = start.permute(1, 2, 0, 3).contiguous()
         return LstmStart(LstmState(hidden, cell))
+
+    def begin(self, memory: LstmStart) -> LstmState:
+        return memory.start
 
     def step(self, words: Tensor, memory: LstmStart, state: LstmState) -> tuple[Step, LstmState]:
         """See ``StepDecoder``; the features are the outputs of the top layer, (N, T, H)."""
@@ -243,14 +247,9 @@ class MtaLstmEncoder(SourceEncoder):
 class MtaLstmModel(LossModel):
     """An LSTM language model that attends to topic words, with a memory of what it has told of each."""
 
-    adds_losses = True
+    capabilities = Capabilities(adds_losses=True)
 
     encoder: MtaLstmEncoder
-
-    @property
-    def needs_essay_length(self) -> bool:
-        """Whether the task is to put ``essay_lengths`` into the batch: for phi."""
-        return self.encoder.importance is not None
 
     @classmethod
     def build(cls, cfg: MtaLstmConfig, task: FairseqTask) -> "MtaLstmModel":
@@ -259,5 +258,7 @@ class MtaLstmModel(LossModel):
         encoder = MtaLstmEncoder(dictionary, embed_tokens, cfg)
         decoder = TopicAverageDecoder if str(cfg.topic_mode) == "tav" else TopicAttentionDecoder
         model = cls(encoder, decoder(dictionary, embed_tokens, cfg))
+        needs_length = encoder.importance is not None  # phi, the importance of each topic, depends on it
+        model.capabilities = replace(cls.capabilities, needs_length=needs_length)
         initialise(model, cfg)
         return model

@@ -19,6 +19,7 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
+from ..capabilities import Capabilities
 from ..data import TopicBert
 from ..data.topics import topic_positions
 from ..errors import UserError
@@ -197,7 +198,7 @@ class PcSanModel(LossModel):
     Each decoder layer reads a mixture of its own. BERT's states come with the batch: see ``PcSanEncoder``.
     """
 
-    shares_words = False
+    capabilities = Capabilities(shares_words=False)
     encoder: PcSanEncoder
     decoder: PcSanDecoder
 

@@ -9,7 +9,7 @@ width, ``H`` hidden width, ``A`` attention width.
 """
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -33,8 +33,8 @@ from ..modules import (
 )
 from ..modules.gates import LoopedCell
 from ..modules.looped_linear import LoopedLinear
-from .base import LossModel, add_auxiliary, register_family
-from .copying import CopyingDecoder, CopyMemory, no_copy_mask
+from .base import add_auxiliary, register_family
+from .copying import CopyingDecoder, CopyingModel, CopyMemory, no_copy_mask
 from .recurrent_encoders import LstmEncoder
 from .word_layers import OutputLayerConfig, build_output_layer, word_embedding
 
@@ -214,11 +214,10 @@ class PointerGeneratorEncoder(LstmEncoder):
 
 
 @register_family("pointer_generator", PointerGeneratorConfig, PRESETS)
-class PointerGeneratorModel(LossModel):
+class PointerGeneratorModel(CopyingModel):
     """A bidirectional LSTM encoder, and an LSTM decoder that generates words or copies them through its attention."""
 
-    adds_losses = True
-    copies_words = True
+    capabilities = replace(CopyingModel.capabilities, adds_losses=True)
 
     encoder: PointerGeneratorEncoder
     decoder: PointerGeneratorDecoder

@@ -25,6 +25,7 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 from torch.nn.functional import linear, pad
 
+from ..capabilities import Capabilities
 from ..fields import option
 from ..modules import (
     AdditiveAttention,
@@ -268,7 +269,7 @@ class PpgEncoder(SourceEncoder):
 class PpgModel(LossModel):
     """Encodes each topic and the text so far; writes one chunk from each topic."""
 
-    adds_losses = True
+    capabilities = Capabilities(adds_losses=True)
 
     @classmethod
     def build(cls, cfg: PpgConfig, task: FairseqTask) -> "PpgModel":

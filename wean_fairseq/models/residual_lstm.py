@@ -77,6 +77,9 @@ class ResidualLstmDecoder(StepDecoder[LstmStart, LstmState]):
     def remember(self, encoder_out: dict[str, Tensor]) -> LstmStart:
         return LstmStart(LstmState(encoder_out["final_hidden"], encoder_out["final_cell"]))
 
+    def begin(self, memory: LstmStart) -> LstmState:
+        return memory.start
+
     def step(self, words: Tensor, memory: LstmStart, state: LstmState) -> tuple[Step, LstmState]:
         """See ``StepDecoder``; the features are the outputs of the top layer, (N, T, H)."""
         outputs, last = self.stack(self.embed_tokens(words), (state.hidden, state.cell))

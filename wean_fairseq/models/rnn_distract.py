@@ -4,7 +4,7 @@ Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length,
 source memory, ``H`` hidden width, ``E`` embedding width, ``A`` attention width, ``V`` dictionary size.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from fairseq.data import Dictionary
@@ -93,12 +93,11 @@ class RnnDistractDecoder(GruAttentionDecoder[DistractState]):
         self.output = output
         self.dropout = nn.Dropout(cfg.dropout)
         self.distance_weights = cfg.distract_attention, cfg.distract_content, cfg.distract_state  # 0: not counted
-        self.ranks_hypotheses = any(self.distance_weights)
 
     def begin(self, memory: GruMemory) -> DistractState:
         sentences, length, width = memory.states.shape
         before = None
-        if self.ranks_hypotheses and not self.training:
+        if any(self.distance_weights) and not self.training:
             empty = memory.states.new_zeros
             nothing = empty(sentences, 0, length), empty(sentences, 0, width), empty(sentences, 0, memory.start.size(1))
             before = ReadBefore(*nothing, preference=empty(sentences, dtype=torch.float))
@@ -159,4 +158,6 @@ class RnnDistractModel(LossModel):
         dictionary = task.source_dictionary
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)
         decoder = RnnDistractDecoder(dictionary, embed_tokens, cfg)
-        return cls(GruEncoder(dictionary, embed_tokens, cfg.hidden_size, cfg.dropout), decoder)
+        model = cls(GruEncoder(dictionary, embed_tokens, cfg.hidden_size, cfg.dropout), decoder)
+        model.capabilities = replace(cls.capabilities, ranks=any(decoder.distance_weights))
+        return model

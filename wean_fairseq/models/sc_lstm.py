@@ -18,6 +18,7 @@ from fairseq.data import Dictionary
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
+from ..capabilities import Capabilities
 from ..fields import option
 from ..modules import (
     KeywordGate,
@@ -137,7 +138,7 @@ class ScLstmEncoder(SourceEncoder):
 class ScLstmModel(LossModel):
     """An LSTM language model with a vector of keywords that its cells are told of until they are read out."""
 
-    adds_losses = True
+    capabilities = Capabilities(adds_losses=True)
 
     @classmethod
     def build(cls, cfg: ScLstmConfig, task: FairseqTask) -> "ScLstmModel":

@@ -15,6 +15,7 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
+from ..capabilities import Capabilities
 from ..fields import option
 from ..modules import BilinearAttention, GatedLstm, LossSums, Step
 from .attentive_lstm import AttentiveLstmDecoder, AttentiveMemory
@@ -78,7 +79,7 @@ class SrbDecoder(AttentiveLstmDecoder):
 class SrbModel(LossModel):
     """Gated LSTM encoder, LSTM decoder with attention, and the cosine of source and summary in the loss."""
 
-    adds_losses = True
+    capabilities = Capabilities(adds_losses=True)
     encoder: LstmEncoder
     decoder: SrbDecoder
 

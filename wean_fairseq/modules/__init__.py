@@ -17,7 +17,7 @@ from .granularity import (
     init_granularity,
 )
 from .dnpg_levels import EmbeddedLevel, Labels, Level
-from .dnpg_encoder import NO_LABEL, EncodedLevels, LevelSeparator, LevelsEncoder, label_loss
+from .dnpg_encoder import EncodedLevels, LevelSeparator, LevelsEncoder, label_loss
 from .dnpg_decoder import LevelAggregator, LevelOutputs, LevelsDecoder
 from .layer_mixture import FUSIONS, MIXTURES, LastLayer, LayerMixture, TopicFusion, mixture_weights
 from .masking import masked_softmax

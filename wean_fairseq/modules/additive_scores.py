@@ -10,8 +10,6 @@ of 1, about 1e-7; only the gradient of v would need more digits, and only where 
 stays inside float32 while |a| and |b| are at most 20; beyond, r is computed as the sigmoid of -2 (a + b). The slope of
 s is v_h (1 - tanh^2) = 4 v_h (1/4 - c^2) with c = r - 1/2.
 
-On a GPU with Triton the same is done by the kernels of ``additive_kernel``.
-
 Legend: ``N`` tokens, ``n`` tokens of a chunk, ``V`` candidates, ``H`` hidden width.
 """
 
@@ -23,7 +21,6 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .softmax_gradient import loss_of_scores, softmax_gradient_
-from .triton_kernels import kernels_for
 
 # Hidden units held at a time: 4 MiB of float32 stay in a CPU's cache; a GPU wants large operations.
 BLOCK_UNITS = {"cpu": 2**20, "cuda": 2**26}
@@ -41,13 +38,6 @@ def additive_scores(query_part: Tensor, candidate_part: Tensor, vector: Tensor) 
     with torch.autocast(query_part.device.type, enabled=False):
         scores: Tensor = _AdditiveScores.apply(query_part, candidate_part, vector)  # type: ignore[no-untyped-call]
     return scores
-
-
-def build_scorer(query_part: Tensor, candidate_part: Tensor, vector: Tensor, wants_grad: bool) -> "AdditiveScorer":
-    """The fastest scorer for the device of these tensors; arguments as for ``AdditiveScorer``."""
-    kernels = kernels_for(query_part, "additive_kernel")
-    kind: type[AdditiveScorer] = AdditiveScorer if kernels is None else kernels.TritonScorer
-    return kind(query_part, candidate_part, vector, wants_grad)
 
 
 class AdditiveScorer:
@@ -161,13 +151,13 @@ class _AdditiveScores(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, query_part: Tensor, candidate_part: Tensor, vector: Tensor) -> Tensor:
         ctx.save_for_backward(query_part, candidate_part, vector)
-        return build_scorer(query_part, candidate_part, vector, False).scores(slice(None)).to(query_part.dtype)
+        return AdditiveScorer(query_part, candidate_part, vector, False).scores(slice(None)).to(query_part.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_scores: Tensor) -> tuple[Tensor, ...]:
         inputs: tuple[Tensor, Tensor, Tensor] = ctx.saved_tensors
         with torch.autocast(grad_scores.device.type, enabled=False):  # backward may be called inside it
-            scorer = build_scorer(*inputs, True)
+            scorer = AdditiveScorer(*inputs, True)
             scorer.add_gradients(slice(None), grad_scores.float())
         return tuple(grad.to(tensor.dtype) for grad, tensor in zip(scorer.gradients(), inputs, strict=True))

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .additive_scores import AdditiveScorer, build_scorer
+from .additive_scores import AdditiveScorer
 from .output_matmul import OutputProducts, outside_autocast
 
 # Scores held at a time, in elements. On a CPU 48 MiB of float32: at V = 50,000 and 1,344 tokens twice as many added 40
@@ -87,7 +87,7 @@ def additive_cross_entropy(
     """
     factors = query_part, candidate_part, vector
     return _cross_entropy(
-        lambda wanted, _chunk: build_scorer(*factors, any(wanted)), factors, target, label_smoothing, chunk_size
+        lambda wanted, _chunk: AdditiveScorer(*factors, any(wanted)), factors, target, label_smoothing, chunk_size
     )
 
 

@@ -248,8 +248,6 @@ class LevelOutputs:
         ]
         return mix_levels(log_probs, weights)
 
-    parts = scores  # where all words are scored at once
-
     def split(self, features: Tensor) -> tuple[list[Tensor], Tensor]:
         """The states of each level, (..., D_0) and (..., D_1), and the log-weights, (..., 2)."""
         *states, weights = torch.split(features, [*(words.size(1) for words in self.embeddings), 2], dim=-1)

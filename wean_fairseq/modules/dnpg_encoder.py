@@ -23,8 +23,6 @@ from .dnpg_levels import (
 )
 from .recurrent import run_over_words
 
-NO_LABEL = -1  # at padding
-
 
 class LevelSeparator(nn.Module):
     """h = BiLSTM(x); g_l = LSTM([h_l; z_{l-1}], g_{l-1}); P(z_l | X) = GumbelSoftmax(W_g g_l).
@@ -77,9 +75,9 @@ class LevelSeparator(nn.Module):
 def label_loss(log_probs: Tensor, labels: Tensor) -> Tensor:
     """-log P(z*), summed over the words that have a label (DN-P, eq. 10).
 
-    Log-probabilities are (B, S, 2), labels 0, 1 or ``NO_LABEL``, (B, S).
+    Log-probabilities are (B, S, 2), labels 0, 1 or -1 for none, (B, S).
     """
-    return functional.nll_loss(log_probs.flatten(0, 1), labels.flatten(), ignore_index=NO_LABEL, reduction="sum")
+    return functional.nll_loss(log_probs.flatten(0, 1), labels.flatten(), ignore_index=-1, reduction="sum")
 
 
 class EncodedLevels(NamedTuple):

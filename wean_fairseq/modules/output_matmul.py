@@ -21,7 +21,6 @@ import torch
 from torch import Tensor
 
 from .softmax_gradient import loss_of_scores, softmax_gradient_
-from .triton_kernels import kernels_for
 
 # Of the gradient at the scores in float16, whose largest number is 65,504 and whose smallest is 2^-24.
 SCALE = 2.0**15
@@ -175,7 +174,6 @@ class OutputProducts:
         self.dtype = rounded or query.dtype
         self.query, self.weight, self.bias = query.to(self.dtype), weight.to(self.dtype), bias
         self.scale = SCALE if self.dtype == torch.float16 else 1.0
-        self.kernels = kernels_for(query, "softmax_kernel")
         self._size = chunk, weight.size(0)
         make = torch.empty_like if query.size(0) else torch.zeros_like  # the first chunk sets them
         self._gradients = [
@@ -200,12 +198,8 @@ class OutputProducts:
         """
         if all(gradient is None for gradient in self._gradients):
             return loss_of_scores(self.scores(rows), target, eps)
-        if self.kernels is None:
-            scores = self.scores(rows)
-            sums = softmax_gradient_(scores, target, eps)
-        else:
-            scores = self._product(rows)
-            sums = self.kernels.softmax_gradient_(scores, self.bias, target, eps, self.scale)
+        scores = self.scores(rows)
+        sums = softmax_gradient_(scores, target, eps)
         self.add_gradients(rows, scores)
         return sums
 
@@ -226,10 +220,9 @@ class OutputProducts:
         return torch.mm(query, self.weight.t(), out=self._low[: query.size(0)])
 
     def add_gradients(self, rows: slice, grad_scores: Tensor) -> None:
-        """Add what these tokens' gradient at the scores, (n, V), gives to the gradients.
+        """Backpropagate the float32 gradient at these tokens' scores, (n, V), and add the results.
 
-        It is in float32, or multiplied by ``scale`` and in the products' dtype. The tokens from 0 on must come first:
-        what they give is written over whatever the memory held.
+        Call it for the tokens from 0 on first: their results overwrite the uninitialised memory.
         """
         first = rows.start == 0
         factor, unscaled = grad_scores, 1.0 / self.scale
@@ -241,8 +234,7 @@ class OutputProducts:
         if grad_weight is not None:
             _add_product_(grad_weight, factor.t(), self.query[rows], unscaled, first)
         if grad_bias is not None:
-            scale = unscaled if factor is grad_scores else 1.0
-            _add_(grad_bias, grad_scores.sum(dim=0, dtype=torch.float32), scale, first)
+            _add_(grad_bias, grad_scores.sum(dim=0), 1.0, first)
 
 
 def _add_product_(total: Tensor, left: Tensor, right: Tensor, scale: float, first: bool) -> None:

@@ -16,6 +16,7 @@ from fairseq.data import Dictionary
 from fairseq.search import BeamSearch
 from torch import Tensor
 
+from ..capabilities import capabilities_of
 from ..errors import UserError
 from ..models.base import StepDecoder
 from ..modules import Memory, State
@@ -133,7 +134,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         if not (plain and self.supports(models) and type(self.search) in (BeamSearch, TopAwareBeamSearch)):
             return None
         decoder = models[0].decoder
-        if decoder.normalises and self.temperature != 1.0:
+        if capabilities_of(models[0]).normalises and self.temperature != 1.0:
             return None
         return decoder if 2 * self.beam_size <= decoder.output.num_candidates - SPECIAL else None
 

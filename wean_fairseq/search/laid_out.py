@@ -4,6 +4,7 @@ Legend: ``N`` hypotheses, ``I`` width in, ``O`` width out.
 """
 
 import copy
+from functools import partial
 from typing import Any
 
 import torch
@@ -32,7 +33,8 @@ class LaidOut:
     def __init__(self, given: StepDecoder[Any, Any], num_words: int, max_rows: int, factors: str) -> None:
         self._made_of = _sketches(given)
         self.decoder: StepDecoder[Any, Any] = _lay_out(given, max_rows, factors)
-        self.scores = build_scores(self.decoder.output, given.word_embeddings, num_words, max_rows, factors)
+        build = partial(build_scores, num_words=num_words, max_rows=max_rows, factors=factors)
+        self.scores = self.decoder.search_scores(build)
 
     @property
     def can_be_kept(self) -> bool:

@@ -9,14 +9,15 @@ Legend: ``N`` hypotheses of all sentences, ``B`` sentences, ``D`` width of the f
 ``W`` words with those that only copying can reach, ``C`` chunks, ``M`` candidates.
 """
 
+from typing import Self
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from ..modules import OutputLayer
-from ..modules.additive_scores import AdditiveScorer, build_scorer
+from ..modules.additive_scores import AdditiveScorer
 from ..modules.copying import NEVER
-from ..modules.dnpg_decoder import LevelOutputs
 from ..modules.query_embedding import Additive, ConcatScore, Product
 from .packed_linear import Int8Linear, PackedLinear
 
@@ -28,15 +29,11 @@ EXACT, BF16, INT8 = "exact", "bf16", "int8"
 
 
 def build_scores(
-    output: OutputLayer | LevelOutputs, embeddings: Tensor, num_words: int, max_rows: int, factors: str = EXACT
+    output: OutputLayer, embeddings: Tensor, *, num_words: int, max_rows: int, factors: str = EXACT
 ) -> "VocabularyScores":
-    """The scores of a search as its device wants them; arguments as for ``VocabularyScores``."""
+    """Create the scores that suit the device; arguments as for ``VocabularyScores``."""
     whole = embeddings.device.type != "cpu" and max_rows * num_words <= GPU_CHUNK
-    if isinstance(output, LevelOutputs) and not (whole and factors == EXACT):
-        return LevelScores(output, num_words, max_rows, factors)
-    if isinstance(output, OutputLayer):
-        output = output.prepared()
-    return (WholeScores if whole else VocabularyScores)(output, embeddings, num_words, max_rows, factors)
+    return (WholeScores if whole else VocabularyScores)(output.prepared(), embeddings, num_words, max_rows, factors)
 
 
 class VocabularyScores:
@@ -53,7 +50,7 @@ class VocabularyScores:
 
     def __init__(
         self,
-        output: OutputLayer | LevelOutputs,
+        output: OutputLayer,
         embeddings: Tensor,
         num_words: int,
         max_rows: int,
@@ -141,7 +138,19 @@ class VocabularyScores:
         chosen = places // BLOCK
         return best, blocks.gather(1, chosen) * BLOCK + places % BLOCK, beams.gather(1, chosen)
 
-    def _parts(self, features: Tensor) -> Product | Additive | Tensor:
+    def mix(self, weight: Tensor, other: Self, other_weight: Tensor) -> None:
+        """Replace each score by log(exp(score + weight) + exp(score of ``other`` + other_weight)); weights are (N,).
+
+        ``other`` has the same arguments and has computed a step too; its scores are overwritten.
+        """
+        for number, scores in enumerate(self._scores):
+            scores.add_((self._shift[number] + weight).unsqueeze(1))
+            others = other._scores[number].add_((other._shift[number] + other_weight).unsqueeze(1))
+            torch.logaddexp(scores, others, out=scores)
+            self._maxima[:, number] = scores.view(len(weight), -1, BLOCK).amax(dim=2)
+        self._shift.zero_()
+
+    def _parts(self, features: Tensor) -> Product | Additive:
         score = getattr(self.output, "score", None)
         if isinstance(score, ConcatScore):
             if self._candidate_part is None:
@@ -149,12 +158,10 @@ class VocabularyScores:
             return Additive(score.query_proj(features), self._candidate_part, score.vector)
         return self.output.parts(features, self.embeddings)
 
-    def _chunk(self, parts: Product | Additive | Tensor, number: int, words: slice) -> Tensor:
+    def _chunk(self, parts: Product | Additive, number: int, words: slice) -> Tensor:
         """Scores of some words: (N, words)."""
         if isinstance(parts, Additive):
             return self._additive_chunk(parts, number, words)
-        if isinstance(parts, Tensor):  # of both levels, all words at once
-            return parts[:, words]
         if number == len(self._products):  # the weights are the same at every step
             weight, bias = parts.weight[words], None if parts.bias is None else parts.bias[words]
             if self.factors == BF16:
@@ -167,7 +174,7 @@ class VocabularyScores:
         query, candidates, vector = parts
         with torch.autocast(query.device.type, enabled=False):
             if number == len(self._scorers):
-                self._scorers.append(build_scorer(query, candidates[words], vector, wants_grad=False))
+                self._scorers.append(AdditiveScorer(query, candidates[words], vector, wants_grad=False))
             else:
                 self._scorers[number].set_queries(query)
             return self._scorers[number].scores(slice(None)).to(query.dtype)
@@ -192,30 +199,6 @@ class VocabularyScores:
         return scores[blocks // each, rows, blocks % each]
 
 
-class LevelScores(VocabularyScores):
-    """The same for two levels that are mixed at each step (DNPG): the phrase level's scores become the mixture's."""
-
-    def __init__(self, output: LevelOutputs, num_words: int, max_rows: int, factors: str) -> None:
-        (phrase, sentence), (phrase_words, sentence_words) = output.outputs, output.embeddings
-        super().__init__(phrase, phrase_words, num_words, max_rows, factors)
-        self._mixture = output
-        self._sentence = VocabularyScores(sentence, sentence_words, num_words, max_rows, factors)
-
-    def compute(self, features: Tensor, temperature: float = 1.0) -> Tensor:
-        """See ``VocabularyScores``; a mixture is searched with a temperature by fairseq's loop."""
-        assert temperature == 1.0
-        (phrase, sentence), weights = self._mixture.split(features)
-        log_sums = torch.stack([super().compute(phrase), self._sentence.compute(sentence)], dim=1)
-        taken = weights - log_sums  # (N, 2)
-        for number, mixture in enumerate(self._scores):
-            mixture.add_((self._shift[number] + taken[:, 0]).unsqueeze(1))
-            other = self._sentence._scores[number].add_((self._sentence._shift[number] + taken[:, 1]).unsqueeze(1))
-            torch.logaddexp(mixture, other, out=mixture)
-            self._maxima[:, number] = mixture.view(len(features), -1, BLOCK).amax(dim=2)
-        self._shift.zero_()
-        return torch.logsumexp(weights, dim=1)
-
-
 class WholeScores(VocabularyScores):
     """The same without chunks and blocks: few operations, each over all scores."""
 
@@ -235,6 +218,11 @@ class WholeScores(VocabularyScores):
     def put(self, words: Tensor, scores: Tensor) -> None:
         """See ``VocabularyScores``."""
         self._scores.scatter_(1, words, scores)
+
+    def mix(self, weight: Tensor, other: Self, other_weight: Tensor) -> None:
+        """See ``VocabularyScores``."""
+        weights = weight.unsqueeze(1), other_weight.unsqueeze(1)
+        self._scores = torch.logaddexp(self._scores + weights[0], other._scores + weights[1])
 
     def best(
         self, normaliser: Tensor, sums: Tensor | None, sentences: int, count: int

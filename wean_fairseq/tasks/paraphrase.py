@@ -13,6 +13,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks import register_task
 from omegaconf import II
 
+from ..capabilities import capabilities_of
 from ..data import (
     DEFAULT_SLOTS,
     LENGTH_POLICIES,
@@ -138,7 +139,7 @@ class ParaphraseTask(SearchingTask):
         check_model(cfg)
         name = getattr(cfg, "_name", None) or getattr(cfg, "arch", None)
         model = ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)
-        copies = getattr(model, "copies_words", False)
+        copies = capabilities_of(model).copies
         slots = self.cfg.oov_slots
         if slots < 0:
             slots = DEFAULT_SLOTS if copies else 0
@@ -160,7 +161,7 @@ class ParaphraseTask(SearchingTask):
                 if getattr(cfg, file, None):
                     setattr(cfg, file, None)
         built: torch.nn.Module = super().build_model(cfg, from_checkpoint)
-        if self.cfg.granularity_dump is not None and not getattr(built, "has_granularity", False):
+        if self.cfg.granularity_dump is not None and not capabilities_of(built).has_granularity:
             raise UserError(
                 "--granularity-dump is for models whose words have a granularity, such as granularity_transformer, "
                 f"and this {name} has none: leave it out."
@@ -244,7 +245,7 @@ class ParaphraseTask(SearchingTask):
     def _writable(self, prefix_tokens: torch.Tensor, models: list[torch.nn.Module]) -> torch.Tensor:
         """Forced beginnings (B, T) as ``models`` can write them: fairseq fails on a word of probability 0."""
         dictionary = self.target_dictionary
-        if not any(getattr(model.decoder, "copies", False) for model in models):
+        if not any(capabilities_of(model).copies for model in models):
             prefix_tokens = base_ids(prefix_tokens, dictionary.first_slot, dictionary.unk())
         if str(self.cfg.search_preset) == "copynet" and prefix_tokens.eq(dictionary.unk()).any():
             raise UserError(

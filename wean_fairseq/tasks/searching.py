@@ -10,6 +10,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.search import DiverseBeamSearch
 
+from ..capabilities import capabilities_of
 from ..checkpoints.search import PRESETS
 from ..errors import UserError
 from ..fields import option
@@ -109,7 +110,7 @@ class SearchingTask(GuardedTask):
             prefix_allowed_tokens_fn=prefix_allowed_tokens_fn,
         )
         is_fast = getattr(generator, "is_fast", False) and getattr(args, "prefix_size", 0) == 0
-        ranks = any(getattr(getattr(model, "decoder", None), "ranks_hypotheses", False) for model in models)
+        ranks = any(capabilities_of(model).ranks for model in models)
         if ranks and not (is_fast and preset == "fairseq"):
             raise UserError(
                 "--distract-attention, --distract-content and --distract-state are for plain beam search with one "

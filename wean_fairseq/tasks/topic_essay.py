@@ -16,6 +16,7 @@ from fairseq.tasks import register_task
 from fairseq.utils import split_paths
 from torch import Tensor
 
+from ..capabilities import capabilities_of
 from ..data import (
     SEPARATOR,
     TopicBert,
@@ -50,7 +51,7 @@ class TopicEssayTask(ParaphraseTask):
     """Sentence pairs whose source is topic words.
 
     Beside what ``paraphrase`` gives, ``net_input`` has ``topic_features`` (B, S, L, H) with ``--bert``, and
-    ``essay_lengths`` (B,) for models with the attribute ``needs_essay_length``.
+    ``essay_lengths`` (B,) for models that declare ``needs_length``.
 
     Attributes:
         bert: the frozen BERT, ``None`` without ``--bert``: not a part of any model.
@@ -89,7 +90,7 @@ class TopicEssayTask(ParaphraseTask):
         reader = getattr(model, "encoder", model).forward
         if self.bert is not None and "topic_features" not in inspect.signature(reader).parameters:
             raise UserError(f"--bert is for archs that read its features, and {name} does not: leave it out.")
-        needs_length = bool(getattr(model, "needs_essay_length", False))
+        needs_length = capabilities_of(model).needs_length
         if self._needs_length not in (None, needs_length):
             raise UserError("an ensemble is of archs that plan by length or of archs that do not: --path has both.")
         self._needs_length = needs_length

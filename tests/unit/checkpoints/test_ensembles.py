@@ -50,7 +50,7 @@ def teacher_forced(model, source, words, inputs):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_an_ensemble_scores_by_the_mean_of_the_probabilities(family):
     module, arch, options = FAMILIES[family]
-    copies = getattr(MODEL_REGISTRY[family], "copies_words", False)
+    copies = MODEL_REGISTRY[family].capabilities.copies
     sources = copy_contract.SOURCES if copies else SOURCES  # with words outside the dictionary where they are copied
     task = copy_contract.copy_task() if copies else None
     build = getattr(module, "build_with_features", build_model)

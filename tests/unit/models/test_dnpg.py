@@ -13,6 +13,7 @@ from tests.reference.transformer import lively
 from wean_fairseq.errors import UserError
 from wean_fairseq.models.copying import CopyingDecoder
 from wean_fairseq.models.dnpg.decoder import DnpgDecoder
+from wean_fairseq.search.vocabulary_scores import VocabularyScores, WholeScores
 
 TINY = {
     "phrase_dim": 8,
@@ -94,7 +95,7 @@ def test_the_loss_in_chunks_is_that_of_all_words_at_once(options, chunk, monkeyp
     model, batch = build(**options).eval(), copy_batch()
     model.decoder.phrase_output.chunk_size = chunk
     found = []
-    for method in (DnpgDecoder._token_loss, CopyingDecoder._token_loss):
+    for method in (DnpgDecoder._token_loss, CopyingDecoder._whole_token_loss):
         monkeypatch.setattr(DnpgDecoder, "_token_loss", method)
         model.zero_grad()
         loss = model(**batch).loss
@@ -342,3 +343,18 @@ def test_two_dictionaries_are_refused():
     task.target_dictionary = make_dictionary(5)
     with pytest.raises(UserError, match="--joined-dictionary"):
         build_model("dnpg", task, **TINY)
+
+
+@pytest.mark.parametrize("kind", [VocabularyScores, WholeScores])
+@pytest.mark.parametrize("output_layer", ["linear", "query_embedding"])
+@torch.no_grad()
+def test_the_scores_of_a_search_are_those_of_all_words_at_once(kind, output_layer):
+    """Expected: ``LevelOutputs.scores``, the mixture as section 2.3 writes it."""
+    decoder, rows = build(output_layer=output_layer).eval().decoder, 4
+    scores = decoder.search_scores(lambda output, words: kind(output, words, output.num_candidates, rows))
+    states = torch.randn(rows, 8 + 6, generator=torch.Generator().manual_seed(3))
+    features = torch.cat([states, torch.tensor([0.3, 0.7]).log().expand(rows, 2)], dim=1)
+    expected = decoder.output.scores(features, decoder.word_embeddings)
+    torch.testing.assert_close(scores.compute(features), expected.logsumexp(dim=1))
+    words = torch.arange(expected.size(1)).expand(rows, -1)
+    torch.testing.assert_close(scores.get(words), expected)

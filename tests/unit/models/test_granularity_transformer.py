@@ -147,7 +147,7 @@ def test_without_heads_no_granularities_are_returned():
     model, batch = build(ga_variant="none", ga_cross="resonance"), make_batch()
     assert "granularity" not in model.encoder(batch["src_tokens"])
     assert "granularity" not in model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])[1]
-    assert (model.has_granularity, build().has_granularity) == (False, True)
+    assert (model.capabilities.has_granularity, build().capabilities.has_granularity) == (False, True)
 
 
 def test_a_word_further_on_changes_no_granularity_before_it():

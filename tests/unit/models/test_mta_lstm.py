@@ -122,7 +122,7 @@ def test_known_words_start_from_their_vectors(tmp_path):
 
 
 def test_only_coverage_asks_for_the_length():
-    assert [build_model(arch, **TINY).needs_essay_length for arch in ARCHS[:3]] == [True, False, False]
+    assert [build_model(arch, **TINY).capabilities.needs_length for arch in ARCHS[:3]] == [True, False, False]
 
 
 def test_too_many_topics_and_no_length_are_one_clear_sentence():

@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 from wean_fairseq.modules import (
-    NO_LABEL,
     CopyDistribution,
     FractionalEmbedding,
     LevelOutputs,
@@ -122,7 +121,7 @@ def test_a_label_as_bias_renormalises_attention():
 
 def test_the_label_loss_counts_words_alone():
     log_probs = torch.tensor([[[0.25, 0.75], [0.5, 0.5], [0.9, 0.1]]]).log()
-    labels = torch.tensor([[1, 0, NO_LABEL]])
+    labels = torch.tensor([[1, 0, -1]])
     torch.testing.assert_close(label_loss(log_probs, labels), torch.tensor(-math.log(0.75) - math.log(0.5)))
 
 

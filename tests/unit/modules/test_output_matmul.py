@@ -6,7 +6,6 @@ import pytest
 import torch
 from fairseq.tasks.translation import TranslationTask
 
-from tests import triton_kernels
 from tests.simulated_gpu import SimulatedGpu
 from wean_fairseq.modules import output_matmul, product_cross_entropy
 from wean_fairseq.tasks.guarded import GuardedConfig, GuardedTask
@@ -281,60 +280,6 @@ def check_half_precision(scale, dtype, rounding, of_bias=0.0, device="cpu"):
 def test_values_and_gradients_in_float16_keep_their_bound(scale):
     """Unit roundoff 2^-11, and a little for sums in float32."""
     check_half_precision(scale, torch.float16, 1.1 * 2.0**-11)
-
-
-@pytest.fixture
-def kernels(monkeypatch):
-    module = triton_kernels.module("softmax_kernel")
-    monkeypatch.setattr(module, "WIDTH", 64)  # which does not divide the candidates
-    monkeypatch.setattr(output_matmul, "kernels_for", lambda tensor, name: module)
-    return module
-
-
-@pytest.mark.parametrize("eps", [0.0, 0.1])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_kernels_give_the_softmax_gradient(kernels, dtype, eps):
-    """Expected: fairseq's label smoothing in float64; a gradient is rounded once, after the scale."""
-    query, weight, bias, target = inputs()
-    scores = (query @ weight.t()).to(dtype)
-    scores[0] *= 20.0  # probabilities of 0 and 1
-    leaf = (scores.double() + bias.double()).requires_grad_()
-    log_probs = torch.log_softmax(leaf, dim=1)
-    nll, eps_i = -log_probs.gather(1, target.unsqueeze(1)).sum(), eps / (V - 1)
-    loss = (1.0 - eps - eps_i) * nll - eps_i * log_probs.sum()
-    loss.backward()
-    scale = output_matmul.SCALE if dtype == torch.float16 else 1.0
-    given = [tensor.to(triton_kernels.DEVICE) for tensor in (scores, bias, target)]
-    sums = kernels.softmax_gradient_(*given, eps, scale)
-    torch.testing.assert_close(torch.stack(sums).cpu().double(), torch.stack([loss, nll]), rtol=1e-6, atol=0.0)
-    error = (given[0].cpu().double() / scale - leaf.grad).abs()
-    cut = triton_kernels.INTERPRETED and dtype == torch.bfloat16  # Triton's interpreter cuts off, a GPU rounds
-    u, lost = torch.finfo(dtype).eps * (1.0 if cut else 0.5), LOST if dtype == torch.float16 else 1e-37
-    # In float32: a score with its bias, its distance from the largest, and then the probability, and 1 - eps.
-    probs = leaf.softmax(dim=1) * (4.0 * leaf.abs().amax(dim=1, keepdim=True) + 8.0)
-    assert (error <= 1.01 * u * leaf.grad.abs() + 2.0**-24 * (probs + leaf.grad.abs() + eps_i) + lost).all()
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_kernels_keep_the_bounds_of_half_precision(kernels, dtype):
-    rounding = 1.1 * 2.0**-11 if dtype == torch.float16 else 3.1 * U  # bfloat16's products come out rounded on a CPU
-    check_half_precision(1.0, dtype, rounding, rounding, triton_kernels.DEVICE)
-
-
-def test_kernels_in_float32_lose_nothing(kernels):
-    query, weight, bias, target = inputs()
-    expected, _ = gradient_bounds(query, weight, bias, target)
-    nll, gradients = loss_and_gradients(*(part.to(triton_kernels.DEVICE) for part in (query, weight, bias, target)), 4)
-    torch.testing.assert_close(nll.cpu().double(), exact(query, weight, bias, target)[1].sum(), rtol=1e-6, atol=0.0)
-    for gradient, value in zip(gradients, expected, strict=True):
-        torch.testing.assert_close(gradient.cpu().double(), value, rtol=1e-5, atol=1e-5)
-
-
-def test_kernels_of_no_tokens(kernels):
-    query, weight, bias, target = (part.to(triton_kernels.DEVICE) for part in inputs())
-    nll, gradients = loss_and_gradients(query[:0], weight, bias, target[:0])
-    assert nll == 0.0
-    assert not any(gradient.any() for gradient in gradients)
 
 
 @pytest.mark.parametrize("exact", [True, False])

@@ -15,8 +15,6 @@ import torch
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests import triton_kernels
-
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPTS = ("harness", "workload", "training_step", "decoding", "granularity", "gpu_training", "gpu")
 
@@ -35,7 +33,7 @@ def gpu(monkeypatch):
 @pytest.fixture
 def measured(gpu, monkeypatch):
     """Titles of the tables that were asked for, and those that fail."""
-    titles = SimpleNamespace(asked=[], broken={"Training step", gpu.CONCAT_TITLE})
+    titles = SimpleNamespace(asked=[], broken={"Training step", "Output layer, float32"})
 
     def measure_table(title, args):
         titles.asked.append(title)
@@ -135,22 +133,6 @@ def test_the_process_of_a_table_answers_with_its_rows(gpu, monkeypatch, tmp_path
     assert rows[decoding.PEER]["wall_ratio"] == 1.0
 
 
-@pytest.mark.parametrize(
-    ("capability", "clock", "expected"),
-    [
-        ((9, 0), 1_980_000, pytest.approx(16 * 132 * 1.98e9)),  # closed form; the clock is in kHz
-        ((10, 0), 1_980_000, None),  # the table ends before it
-        ((9, 0), 0, None),
-    ],
-)
-def test_rate_of_tanh_is_that_of_gpus_whose_units_are_known(gpu, monkeypatch, capability, clock, expected):
-    properties = SimpleNamespace(multi_processor_count=132, clock_rate=clock)
-    monkeypatch.setattr(gpu, "DEVICE", torch.device("cuda"))
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
-    assert gpu.special_rate() == expected
-
-
 def test_a_table_of_which_nothing_runs_says_why_for_each_row(gpu):
     """As that of bfloat16 on hardware that has none."""
 
@@ -161,13 +143,6 @@ def test_a_table_of_which_nothing_runs_says_why_for_each_row(gpu):
     rows = gpu.measure_losses({"one": broken, "other": broken}, gpu.TOY, torch.float32, args)
     assert list(rows) == ["one", "other"]
     assert all(row == {"error": "ValueError: needs another machine"} for row in rows.values())
-
-
-def test_kernels_on_a_gpu_whose_rate_is_unknown(gpu):
-    """Closed form: 9,600 / 480 = 20."""
-    rows = {"chunked form": {"wall_ms": 9600.0}, f"{gpu.OURS}, Triton": {"wall_ms": 480.0}}
-    line = gpu.tanh_line({"tables": {gpu.CONCAT_TITLE: rows}, "special_per_s": None})
-    assert "20.0 times as fast as the chunked form" in line and "which is not known of this GPU" in line
 
 
 def largest_operand(step):
@@ -191,11 +166,3 @@ def test_the_loss_of_torch_is_the_one_that_never_materialises_the_scores(gpu):
     expected = steps[gpu.MATERIALISED].numbers()
     for name in rows:
         torch.testing.assert_close(steps[name].numbers(), expected, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.skipif(not triton_kernels.INTERPRETED, reason="`make test-kernels` sets TRITON_INTERPRET=1")
-def test_kernels_join_through_the_interpreter_and_are_not_taken_for_those_of_a_gpu(gpu):
-    rows = gpu.measure_table(gpu.CONCAT_TITLE, gpu.build_parser().parse_args(["--quick", "--rounds", "1"]))
-    assert list(rows) == ["chunked form", f"{gpu.OURS}, Triton's interpreter"]
-    assert max(rows[f"{gpu.OURS}, Triton's interpreter"]["off_by"]) < 1e-5
-    assert gpu.tanh_line({"tables": {gpu.CONCAT_TITLE: rows}, "special_per_s": None}).endswith("not measured.")

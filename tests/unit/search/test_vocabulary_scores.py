@@ -6,10 +6,9 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests import triton_kernels
 from tests.processors import needs_int8
-from wean_fairseq.modules import LevelOutputs, QueryEmbedding
-from wean_fairseq.modules.additive_scores import LARGEST_PART, AdditiveScorer
+from wean_fairseq.modules import QueryEmbedding
+from wean_fairseq.modules.additive_scores import LARGEST_PART
 from wean_fairseq.search import packed_linear, vocabulary_scores
 from wean_fairseq.search.packed_linear import Int8Linear, PackedLinear, int8_is_exact
 from wean_fairseq.search.vocabulary_scores import BF16, INT8, VocabularyScores, WholeScores
@@ -52,20 +51,22 @@ def test_scores_their_sum_and_the_best_are_those_of_the_plain_form(scores_class,
     assert torch.equal(words, places % vocabulary) and torch.equal(beams, places // vocabulary)
 
 
-@pytest.mark.parametrize("vocabulary", [20, 65, 300])
-@pytest.mark.parametrize("chunk", [64, 700, 10**6])
 @torch.no_grad()
-def test_a_mixture_and_its_sum_are_those_of_the_plain_form(vocabulary, chunk, monkeypatch):
-    """At every step: the memory of the step before is gone on with."""
-    monkeypatch.setattr(vocabulary_scores, "CPU_CHUNK", chunk)
-    layers = [build(vocabulary)[:2] for _ in range(2)]
-    output = LevelOutputs(*zip(*layers, strict=True))
-    scores = vocabulary_scores.build_scores(output, layers[0][1], vocabulary, ROWS)
+def test_two_scores_are_mixed_as_the_plain_forms_are(scores_class):
+    """Expected: logaddexp of all scores with their weights, twice, as the memory of the first step is used again."""
+    first, first_words, _ = build(300)
+    second, second_words, _ = build(300)
+    scores, others = scores_class(first, first_words, 300, ROWS), scores_class(second, second_words, 300, ROWS)
     for _ in range(2):
-        features = torch.cat([torch.randn(ROWS, 2 * DIM), torch.rand(ROWS, 2).log()], dim=1)
-        expected = output.scores(features, torch.empty(0))
-        torch.testing.assert_close(scores.compute(features), expected.logsumexp(dim=1))
-        torch.testing.assert_close(scores.get(torch.arange(vocabulary).expand(ROWS, -1)), expected)
+        features, weights = torch.randn(2, ROWS, DIM), torch.rand(2, ROWS).log()
+        expected = torch.logaddexp(
+            first.scores(features[0], first_words) + weights[0].unsqueeze(1),
+            second.scores(features[1], second_words) + weights[1].unsqueeze(1),
+        )
+        scores.compute(features[0])
+        others.compute(features[1])
+        scores.mix(weights[0], others, weights[1])
+        torch.testing.assert_close(scores.get(torch.arange(300).expand(ROWS, -1)), expected)
         best, words, _ = scores.best(torch.zeros(ROWS), None, ROWS, 1)
         torch.testing.assert_close(best, expected.amax(dim=1, keepdim=True))
         assert torch.equal(words, expected.argmax(dim=1, keepdim=True))
@@ -109,21 +110,6 @@ def test_concat_with_hypotheses_that_leave_the_range_and_come_back(scores_class)
         expected = expected @ output.score.vector  # eq. 5 as it is written
         torch.testing.assert_close(log_sum, expected.logsumexp(dim=1))
         torch.testing.assert_close(scores.get(torch.arange(300).expand(ROWS, -1)), expected)
-
-
-@torch.no_grad()
-def test_the_kernels_of_concat_take_other_hypotheses_as_well():
-    """Expected: the form in PyTorch, anew each time."""
-    kernels, device = triton_kernels.module("additive_kernel"), triton_kernels.DEVICE
-    torch.manual_seed(3)
-    candidates, vector = torch.randn(70, DIM), torch.randn(DIM)
-    scorer = kernels.TritonScorer(torch.zeros(1, DIM, device=device), candidates.to(device), vector.to(device), False)
-    for count, large in ((ROWS, 1.0), (5, 2 * LARGEST_PART), (ROWS, 1.0)):
-        query = torch.randn(count, DIM)
-        query[0] = large
-        scorer.set_queries(query.to(device))
-        expected = AdditiveScorer(query, candidates, vector, False).scores(slice(None))
-        torch.testing.assert_close(scorer.scores(slice(None)).cpu(), expected, rtol=1e-5, atol=1e-5)
 
 
 @torch.no_grad()

@@ -12,6 +12,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 
 from tests.bert_directory import LAYERS, WIDTH, write_bert
 from tests.model_contract import EOS, PAD, UNK, make_dictionary
+from wean_fairseq.capabilities import Capabilities
 from wean_fairseq.data import TopicBert
 from wean_fairseq.errors import UserError
 from wean_fairseq.tasks.topic_essay import TopicEssayConfig, TopicEssayTask
@@ -61,7 +62,7 @@ def make_task(data, **options):
 class Model(torch.nn.Module):
     """A model that the task can build: it keeps the batch that it was given."""
 
-    needs_essay_length = False
+    capabilities = Capabilities()
 
     class Encoder(torch.nn.Module):
         def forward(self, src_tokens, src_lengths, topic_features=None, essay_lengths=None):
@@ -78,7 +79,7 @@ class Model(torch.nn.Module):
 
 
 class PlanningModel(Model):
-    needs_essay_length = True
+    capabilities = Capabilities(needs_length=True)
 
 
 class PlainModel(Model):

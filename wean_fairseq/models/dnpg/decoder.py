@@ -31,10 +31,12 @@ from ...modules.chunked_loss import Readings, TokenLoss, product_token_loss
 from ...modules.copying import CopyMixture, mix
 from ...modules.dnpg_decoder import LevelsMemory, LevelsState, mix_levels
 from ...modules.dnpg_levels import PHRASE, SENTENCE
+from ..base import BuildScores, WordScores
 from ..copying import CopyingDecoder, CopyMemory, no_copy_mask
 from ..word_layers import build_output_layer
 from .annealing import Annealing
 from .config import DnpgConfig
+from .scores import LevelScores
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,10 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
     def begin(self, memory: DnpgMemory) -> LevelsState:
         return self.network.begin(memory.network)
 
+    def search_scores(self, build: BuildScores) -> WordScores:
+        """See ``StepDecoder``."""
+        return LevelScores(self.output, build)
+
     def mixture(self, step: Step, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
         """See ``CopyingDecoder``: ``step`` has mixed already."""
         assert step.copying is not None
@@ -122,7 +128,7 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
     ) -> Tensor:
         """See ``CopyingDecoder``; only the sum over all words of the mixture's scores needs all of them at once."""
         if totals or not self.output.by_product:
-            return super()._token_loss(features, words, loss_of, inputs, totals=totals)
+            return self._whole_token_loss(features, words, loss_of, inputs, totals=totals)
         products, weights = self.output.level_parts(features)
 
         def sums_of(phrase: Readings, sentence: Readings, weights: Tensor, *inputs: Tensor) -> Tensor:

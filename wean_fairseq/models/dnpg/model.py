@@ -4,6 +4,7 @@ Legend: ``B`` batch, ``S`` source length, ``T`` target length, ``D_0``, ``D_1`` 
 level.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from fairseq.data import Dictionary
@@ -22,7 +23,8 @@ from ...modules import (
     LevelSeparator,
     init_transformer,
 )
-from ..base import LossModel, SourceEncoder, register_family
+from ..base import SourceEncoder, register_family
+from ..copying import CopyingModel
 from ..word_layers import word_embedding
 from .annealing import Annealing
 from .config import DnpgConfig
@@ -75,11 +77,10 @@ class DnpgEncoder(SourceEncoder):
 
 
 @register_family("dnpg", DnpgConfig)
-class DnpgModel(LossModel):
+class DnpgModel(CopyingModel):
     """A separator of levels, an encoder and a decoder for each, and an aggregator of what they write."""
 
-    adds_losses = True
-    copies_words = True
+    capabilities = replace(CopyingModel.capabilities, adds_losses=True)
 
     encoder: DnpgEncoder
     decoder: DnpgDecoder

@@ -58,6 +58,9 @@ class NtsDecoder(StepDecoder[NtsMemory, FedState]):
         start = self.stack.start(encoder_out["final_hidden"], encoder_out["final_cell"])
         return NtsMemory(source, start, encoder_out.get("lexical"))
 
+    def begin(self, memory: NtsMemory) -> FedState:
+        return memory.start
+
     def step(self, words: Tensor, memory: NtsMemory, state: FedState) -> tuple[Step, FedState]:
         """See ``StepDecoder``; the features are the attentional states, (N, T, H)."""
         embedded = self.dropout(self.embed_tokens(words))  # (N, T, E)
@@ -178,7 +181,7 @@ class NtsModel(LossModel):
     def train(self, mode: bool = True) -> Self:
         """See ``nn.Module``; a base that is frozen stays as it is used."""
         super().train(mode)
-        if getattr(self.decoder, "learns_lexical_alone", False):
+        if isinstance(self.decoder, LexicalDecoder) and self.decoder.learns_lexical_alone:
             for part in (self.encoder.lstm, self.encoder.dropout, self.decoder.stack, self.decoder.dropout):
                 part.eval()
         return self

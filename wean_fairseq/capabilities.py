@@ -1,0 +1,27 @@
+"""What a model can do beyond scoring words: tasks, criterions and search ask for nothing else of a model family."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """Declared by a model class, and replaced on a model whose options decide."""
+
+    computes_loss: bool = True  # its forward takes targets (criterions/model_loss.py)
+    adds_losses: bool = False  # to the loss of the words; fairseq's criterions would omit them
+    shares_words: bool = True  # source and target need the same dictionary
+    copies: bool = False  # writes source words that are not in the dictionary, so the task adds slots to it
+    normalises: bool = False  # its scores are log-probabilities, to which no temperature can be applied
+    ranks: bool = False  # its search adds terms that are not log-probabilities, so no rule may stop it early
+    needs_length: bool = False  # plans the output for a length, which the task gives (net_input["essay_lengths"])
+    has_granularity: bool = False  # encoder and decoder return the granularity of every word
+
+
+FAIRSEQ = Capabilities(computes_loss=False, shares_words=False)  # of the models that are not ours
+
+
+def capabilities_of(model: Any) -> Capabilities:
+    """Capabilities of a model, a model class, or a model wrapped for distributed training."""
+    found: Capabilities = getattr(model, "capabilities", FAIRSEQ)
+    return found
