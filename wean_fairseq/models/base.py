@@ -201,22 +201,10 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
 
     output: OutputLayer
     embed_tokens: nn.Embedding
-    laid_out: Any = None  # what the fast search has made of the weights, for its next batch
 
     def __init__(self, dictionary: Dictionary) -> None:
         super().__init__(dictionary)
         self.padding_idx = dictionary.pad()
-
-    def train(self, mode: bool = True) -> Self:
-        """See ``nn.Module``; a training wants the memory."""
-        if mode:
-            self.laid_out = None
-        super().train(mode)
-        return self
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but what the search has laid out, which can be neither copied nor pickled."""
-        return {name: value for name, value in self.__dict__.items() if name != "laid_out"}
 
     def remember(self, encoder_out: dict[str, Tensor]) -> MemoryT:
         """The source as all steps read it, computed once."""

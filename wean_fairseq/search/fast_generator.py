@@ -83,6 +83,10 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         if factors != EXACT and decoder is not None:
             _check_rounding(factors, decoder)
 
+    def release(self) -> None:
+        """Free the packed weights, which the next search packs again."""
+        self.__dict__.pop("_laid_out", None)
+
     @staticmethod
     def supports(models: list[torch.nn.Module]) -> bool:
         """Whether ``models`` is one model that this class can search with."""
@@ -103,8 +107,8 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         max_len = min(int(self.max_len_a * source.size(1) + self.max_len_b), self.max_len - 1)
         assert self.min_len <= max_len, "min_len cannot be larger than max_len, please adjust these!"
         encoder_out = self.model.forward_encoder(sample["net_input"])[0]
-        # Taken away at once: a search beside this one finds none and makes its own.
-        laid_out: LaidOut | None = decoder.__dict__.pop("laid_out", None)
+        # Taken in one operation: a search in another thread finds none and packs its own.
+        laid_out: LaidOut | None = self.__dict__.pop("_laid_out", None)
         wanted = (decoder, self.vocab_size, source.size(0) * self.beam_size, self.factors)
         if laid_out is None or not laid_out.fits(*wanted):
             laid_out = None  # before the next takes as much memory
@@ -122,7 +126,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
             if beams is None:
                 break
         if laid_out.can_be_kept:
-            decoder.laid_out = laid_out
+            self._laid_out = laid_out
         return self._results(search, source.device)
 
     def _fast_decoder(self) -> StepDecoder[Any, Any] | None:

@@ -124,6 +124,13 @@ class SearchingTask(GuardedTask):
             )
         return generator
 
+    def train_step(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
+        """Take a step as fairseq does, without the packed weights of the last validation (``--eval-bleu``)."""
+        if isinstance(generator := getattr(self, "sequence_generator", None), FastSequenceGenerator):
+            generator.release()
+        result: tuple[Any, Any, dict[str, Any]] = super().train_step(*args, **kwargs)
+        return result
+
     def inference_step(
         self, generator: Any, models: list[torch.nn.Module], sample: dict[str, Any], *args: Any, **kwargs: Any
     ) -> list[list[dict[str, Any]]]:

@@ -11,7 +11,10 @@ from tests.model_contract import EOS, make_dictionary
 from tests.unit.search.test_fast_generator import WORDS, assert_same, make_model, make_sample
 from wean_fairseq.errors import UserError
 from wean_fairseq.options import check_model
+from wean_fairseq.search import packed_linear
+from wean_fairseq.tasks.guarded import GuardedTask
 from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
+from wean_fairseq.tasks.searching import SearchingTask
 
 # Of fairseq-generate, by the names of its options, and whether the faster search does it.
 OPTIONS: dict[str, tuple[dict[str, Any], bool]] = {
@@ -111,3 +114,18 @@ def test_a_length_penalty_at_which_scores_overflow_is_refused(lenpen):
 def test_a_number_of_layers_that_would_take_hours_to_build_is_refused():
     with pytest.raises(UserError, match="--encoder-layers must be at most 1000, but is 10000000"):
         check_model(Namespace(encoder_layers=10**7))
+
+
+def test_a_training_step_frees_the_weights_that_the_last_validation_packed(monkeypatch):
+    task, model, packed = paraphrase_task(), make_model("wean_lstm", {}), []
+    pack = packed_linear.pack
+    monkeypatch.setattr(packed_linear, "pack", lambda weight, rows: packed.append(len(weight)) or pack(weight, rows))
+    monkeypatch.setattr(GuardedTask, "train_step", lambda task, sample: (torch.tensor(1.0), 1, {}))
+    task.sequence_generator = task.build_generator([model], Namespace(max_len_b=12))
+    sample = make_sample(model)
+    for _ in range(2):
+        task.sequence_generator.generate([model], sample)
+    assert sum(packed) == WORDS + 4  # once: the second search uses them again
+    SearchingTask.train_step(task, sample)
+    task.sequence_generator.generate([model], sample)
+    assert sum(packed) == 2 * (WORDS + 4)
