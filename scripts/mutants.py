@@ -3,6 +3,7 @@
 
     python scripts/mutants.py                  # all of scripts/mutants.toml
     python scripts/mutants.py -k dropout -j 4  # those whose file or text has the word, four at a time
+    python scripts/mutants.py --random 200     # drawn from the numerical code, see random_mutants.py
 
 Each mutant is a text of a file that is replaced by another, in a copy of the project, where the tests named beside it
 run. An old text that is gone, or stands there twice, is an error: mend the row. Before the mutants, each set of tests
@@ -24,6 +25,8 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import random_mutants
+
 ROOT = Path(__file__).resolve().parents[1]
 MUTANTS = ROOT / "scripts" / "mutants.toml"
 # Of the project as far as its unit tests look at it.
@@ -33,15 +36,23 @@ LONGEST = 900  # seconds: a mutant that makes a test wait is killed too
 
 
 class Mutant(NamedTuple):
-    """``old`` of the file becomes ``new``; ``tests`` are pytest's arguments. Empty texts change nothing."""
+    """``old`` of the file becomes ``new``; ``tests`` are pytest's arguments. Empty texts change nothing.
+
+    ``place`` is the file and line of a random mutant, whose texts are those of the whole file.
+    """
 
     file: str
     old: str
     new: str
     tests: tuple[str, ...]
+    place: str = ""
 
     def describe(self) -> str:
         """One line."""
+        if self.place:
+            pairs = zip(self.old.splitlines(), self.new.splitlines(), strict=True)
+            old, new = next((old.strip(), new.strip()) for old, new in pairs if old != new)
+            return f"{self.place}: {old!r} -> {new!r}"
         if not self.old:
             return f"unchanged: {' '.join(self.tests)}"
         return f"{self.file}: {self.old.strip()!r} -> {self.new.strip()!r}"
@@ -64,6 +75,16 @@ def read_mutants(path: Path) -> list[Mutant]:
             wrong.append(f"  {found} times in {mutant.file}: {mutant.old!r}")
     if wrong:
         sys.exit("\n".join([f"mutants: error: the old text of a mutant must occur once in its file ({path}):", *wrong]))
+    return mutants
+
+
+def draw_mutants(number: int, seed: int) -> list[Mutant]:
+    """Random mutants, with the unit tests that name their file and those of its folder."""
+    mutants = []
+    for file, place, changed in random_mutants.draw(ROOT, number, seed):
+        text = (ROOT / file).read_text(encoding="utf-8")
+        new = random_mutants.mutate(text, place, changed)
+        mutants.append(Mutant(file, text, new, random_mutants.tests_of(ROOT, file), place))
     return mutants
 
 
@@ -121,16 +142,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("-k", metavar="WORD", default="", help="only mutants whose file or text has this word")
     parser.add_argument("-j", type=int, default=os.cpu_count() or 1, help="mutants at a time (default: all processors)")
+    parser.add_argument("--random", type=int, metavar="N", help="draw N mutants instead of those of mutants.toml")
+    parser.add_argument("--seed", type=int, default=1, help="of the draw (default: %(default)s)")
     parser.add_argument("--goal", type=float, default=95.0, help="percentage to be killed (default: %(default)s)")
     args = parser.parse_args()
-    mutants = [one for one in read_mutants(MUTANTS) if args.k in one.file or args.k in one.old]
+    kept = read_mutants(MUTANTS) if args.random is None else draw_mutants(args.random, args.seed)
+    mutants = [one for one in kept if args.k in one.file or args.k in one.old]
     if not mutants:
         parser.error(f"no mutant has {args.k!r} in its file or text")
     # Read once here, not in every process that is forked off: most of the time of a short test goes into this.
     for name in ("fairseq.models", "fairseq.tasks", "scipy.stats"):
         importlib.import_module(name)
     sys.dont_write_bytecode = True
-    unchanged = [Mutant("", "", "", tests) for tests in dict.fromkeys(mutant.tests for mutant in mutants)]
+    unchanged = [Mutant("", "", "", tests) for tests in dict.fromkeys(one.tests for one in mutants if not one.place)]
     ended: dict[str, list[Mutant]] = {KILLED: [], SURVIVED: [], BROKEN: []}
     with multiprocessing.get_context("fork").Pool(args.j, maxtasksperchild=1) as pool:
         for mutant, end, said in pool.imap_unordered(run_tests, unchanged, chunksize=1):

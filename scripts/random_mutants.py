@@ -1,0 +1,114 @@
+"""Random mutants of the package for ``scripts/mutants.py --random``: a changed operator, comparison or constant."""
+
+import ast
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+FOLDERS = ("modules", "models", "search", "criterions", "evaluation", "checkpoints")
+OPERATORS = {
+    ast.Add: "-",
+    ast.Sub: "+",
+    ast.Mult: "/",
+    ast.Div: "*",
+    ast.FloorDiv: "*",
+    ast.Mod: "*",
+    ast.Lt: "<=",
+    ast.LtE: "<",
+    ast.Gt: ">=",
+    ast.GtE: ">",
+    ast.Eq: "!=",
+    ast.NotEq: "==",
+    ast.Is: "is not",
+    ast.IsNot: "is",
+    ast.In: "not in",
+    ast.NotIn: "in",
+    ast.And: "or",
+    ast.Or: "and",
+}
+
+
+def draw(root: Path, number: int, seed: int) -> list[tuple[str, str, str]]:
+    """Draw mutants, at most one per line.
+
+    Args:
+        root: of the project.
+        number: of mutants.
+        seed: of the draw, which is the same for the same code.
+
+    Returns:
+        For each its file, the text of the line, with its number, and what the line becomes.
+    """
+    sites: dict[tuple[str, int], list[str]] = {}
+    for folder in FOLDERS:
+        for path in sorted((root / "wean_fairseq" / folder).rglob("*.py")):
+            text = path.read_text(encoding="utf-8")
+            for line, changed in _changes(text):
+                sites.setdefault((str(path.relative_to(root)), line), []).append(changed)
+    chance = random.Random(seed)
+    drawn = chance.sample(sorted(sites), min(number, len(sites)))
+    return [(file, f"{file}:{line}", chance.choice(sites[file, line])) for file, line in drawn]
+
+
+def mutate(text: str, place: str, changed: str) -> str:
+    """The file's ``text`` with the line that ``place`` names replaced by ``changed``."""
+    lines = text.splitlines(keepends=True)
+    lines[int(place.rpartition(":")[2]) - 1] = changed + "\n"
+    return "".join(lines)
+
+
+def tests_of(root: Path, file: str) -> tuple[str, ...]:
+    """Unit tests that may notice a change in ``file``: those that name it first, then those of its folder."""
+    path = Path(file)
+    folder = path.parts[1]
+    stem = path.parent.name if path.stem in ("model", "decoder", "config", "__init__") else path.stem
+    word = re.compile(rf"\b{stem}\b")
+    tests = sorted((root / "tests" / "unit").rglob("test_*.py"))
+    naming = [test for test in tests if word.search(test.read_text(encoding="utf-8")) or stem in test.stem]
+    second = {"modules": ["models", "search"], "models": ["search"], "search": ["tasks"]}.get(folder, [])
+    naming = [test for test in naming if test.parent.name in (folder, *second)]
+    naming.sort(key=lambda test: (stem not in test.stem, test.parent.name != folder))
+    whole = [root / "tests" / "unit" / name for name in (folder, *second)]
+    return tuple(dict.fromkeys(str(test.relative_to(root)) for test in [*naming[:6], *whole] if test.exists()))
+
+
+def _changes(text: str) -> Iterator[tuple[int, str]]:
+    """Line numbers from 1, and the line with one thing changed; decorators (``@dataclass(frozen=True)``) stay."""
+    lines = text.splitlines()
+    tree = ast.parse(text)
+    decorators = [one for node in ast.walk(tree) for one in getattr(node, "decorator_list", [])]
+    kept = {id(part) for one in decorators for part in ast.walk(one)}
+    for node in ast.walk(tree):
+        if id(node) in kept:
+            continue
+        if isinstance(node, ast.BinOp):
+            yield from _operator(lines, node.left, node.right, node.op)
+        elif isinstance(node, ast.Compare):
+            for left, right, operator in zip([node.left, *node.comparators], node.comparators, node.ops, strict=False):
+                yield from _operator(lines, left, right, operator)
+        elif isinstance(node, ast.BoolOp):
+            for left, right in zip(node.values, node.values[1:], strict=False):
+                yield from _operator(lines, left, right, node.op)
+        elif isinstance(node, ast.Constant) and type(node.value) in (bool, int, float):
+            line = lines[node.lineno - 1]
+            value: Any = node.value
+            new = repr(not value) if isinstance(value, bool) else repr(value + 1)
+            yield node.lineno, line[: node.col_offset] + new + line[node.end_col_offset :]
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not) and node.lineno == node.operand.lineno:
+            line = lines[node.lineno - 1]
+            yield node.lineno, line[: node.col_offset] + line[node.operand.col_offset :]
+
+
+def _operator(lines: list[str], left: ast.expr, right: ast.expr, operator: ast.AST) -> Iterator[tuple[int, str]]:
+    """The line with ``operator``, between two operands on the same line, replaced by its opposite."""
+    new = OPERATORS.get(type(operator))
+    if new is None or left.end_lineno != right.lineno:
+        return
+    line = lines[right.lineno - 1]
+    between = line[left.end_col_offset : right.col_offset]
+    old = re.search(r"not in|is not|[-+*/%<>=!]+|\b(in|is|and|or)\b", between)
+    if old is not None and line.isascii():  # columns are counted in bytes
+        start = (left.end_col_offset or 0) + old.start()
+        yield right.lineno, line[:start] + new + line[start + len(old[0]) :]
