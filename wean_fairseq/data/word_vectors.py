@@ -1,11 +1,13 @@
-"""Word vectors as GloVe and word2vec write them as text: a word and its numbers in each line, with a header or not.
+"""Word vectors in the text format of word2vec, GloVe and fastText: one word and its numbers per line, plain or .gz.
 
 Legend: ``V`` dictionary size, ``D`` width.
 """
 
+import gzip
 import logging
+import zlib
 from io import TextIOWrapper
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 import numpy as np
 import torch
@@ -40,7 +42,7 @@ def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tens
     wanted = {word: index for index, word in enumerate(dictionary.symbols) if index != dictionary.pad()}
     try:
         # Only \n ends a line: there are words with other line separators in them. No word has U+FFFD.
-        with TextIOWrapper(open_regular(path), "utf-8-sig", "replace", newline="\n") as file:
+        with TextIOWrapper(_open(path), "utf-8-sig", "replace", newline="\n") as file:
             skipped = _check_width(file, path, dim)
             for number, line in enumerate(file, start=1 + skipped):
                 word, numbers = _parts(line, f"{path}, line {number}", dim)
@@ -48,9 +50,10 @@ def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tens
                 if index is not None and not found[index]:
                     matrix[index] = _vector(numbers, f"{path}, line {number}")
                     found[index] = True
-    except OSError as error:
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
         raise UserError(
-            f"the word vectors {path!r} cannot be read ({error.strerror}): give a text file of GloVe or word2vec."
+            f"the word vectors {path!r} cannot be read ({reason}): give a text file of GloVe, word2vec or fastText."
         ) from error
     words, known = len(dictionary) - dictionary.nspecial, int(found[dictionary.nspecial :].sum())
     if not known:
@@ -60,6 +63,11 @@ def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tens
         )
     logger.info(f"{path} has vectors for {known} of the {words} words of the dictionary ({known / words:.1%})")
     return torch.from_numpy(matrix), torch.from_numpy(found)
+
+
+def _open(path: str) -> BinaryIO:
+    file = open_regular(path)
+    return gzip.GzipFile(fileobj=file) if path.endswith(".gz") else file  # type: ignore[return-value]
 
 
 def _check_width(file: TextIO, path: str, dim: int) -> int:

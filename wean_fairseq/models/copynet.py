@@ -37,11 +37,11 @@ from ..modules.gates import EarlyResetCell, LoopedCell
 from .base import register_family
 from .copying import CopyingDecoder, CopyingModel, CopyMemory, no_copy_mask
 from .recurrent_encoders import GruEncoder
-from .word_layers import OutputLayerConfig, build_output_layer, word_embedding
+from .word_layers import OutputLayerConfig, WordVectorsConfig, build_output_layer, start_from_vectors, word_embedding
 
 
 @dataclass
-class CopyNetConfig(OutputLayerConfig):
+class CopyNetConfig(OutputLayerConfig, WordVectorsConfig):
     """Section numbers are those of the CopyNet paper."""
 
     system: ChoiceEnum(("copynet", "rnnsearch", "enc_dec")) = option(  # type: ignore[valid-type]
@@ -248,5 +248,6 @@ class CopyNetModel(CopyingModel):
             raise UserError("enc_dec has no attention: leave --attention-coverage and --location-width out.")
         dictionary = task.source_dictionary
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)
+        start_from_vectors(embed_tokens, cfg.embedding_file, dictionary)
         encoder = CopyNetEncoder(dictionary, embed_tokens, cfg)
         return cls(encoder, CopyNetDecoder(dictionary, embed_tokens, cfg))

@@ -40,9 +40,8 @@ from ..modules import (
 )
 from ..modules.transformer_decoder import DecoderState
 from .base import LossModel, SourceEncoder, register_family
-from .topics import start_from_vectors
 from .transformer import TransformerMemory, TransformerTargetDecoder
-from .word_layers import word_embedding
+from .word_layers import start_from_vectors, word_embedding
 
 
 @dataclass

@@ -36,13 +36,13 @@ from ..modules.looped_linear import LoopedLinear
 from .base import add_auxiliary, register_family
 from .copying import CopyingDecoder, CopyingModel, CopyMemory, no_copy_mask
 from .recurrent_encoders import LstmEncoder
-from .word_layers import OutputLayerConfig, build_output_layer, word_embedding
+from .word_layers import OutputLayerConfig, WordVectorsConfig, build_output_layer, start_from_vectors, word_embedding
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass
-class PointerGeneratorConfig(OutputLayerConfig):
+class PointerGeneratorConfig(OutputLayerConfig, WordVectorsConfig):
     """Section and equation numbers are those of the paper."""
 
     embed_dim: int = option(128, "width of the embedding that encoder and decoder input share (sec. 5)", least=1)
@@ -237,6 +237,7 @@ class PointerGeneratorModel(CopyingModel):
         model = cls(encoder, decoder)
         if str(cfg.weight_init) == "see2017":
             initialise(encoder, decoder)
+        start_from_vectors(embed_tokens, cfg.embedding_file, dictionary)
         return model
 
 

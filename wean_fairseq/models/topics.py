@@ -9,15 +9,14 @@ import logging
 from dataclasses import dataclass
 from typing import Optional
 
-import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass import FairseqDataclass
 from torch import nn
 
-from ..data import load_word_vectors
 from ..fields import option
 from ..modules import QueryEmbedding
 from .base import LossModel, MemoryT, StateT, StepDecoder, init_uniform_
+from .word_layers import start_from_vectors
 
 logger = logging.getLogger(__name__)
 
@@ -50,11 +49,3 @@ def initialise(model: LossModel, cfg: TopicConfig) -> None:
     """Start the weights as ``cfg`` says: uniform, the padding word 0, known words from their vectors."""
     init_uniform_(model, cfg.init_range)
     start_from_vectors(model.decoder.embed_tokens, cfg.topic_vectors, model.decoder.dictionary)
-
-
-@torch.no_grad()
-def start_from_vectors(words: nn.Embedding, path: str | None, dictionary: Dictionary) -> None:
-    """Let the words that the file of vectors has start from there; raises ``UserError`` if it cannot be used."""
-    if path:
-        vectors, found = load_word_vectors(path, dictionary, words.embedding_dim)
-        words.weight[found] = vectors[found].to(words.weight)

@@ -34,11 +34,19 @@ from ..modules import (
 from ..modules.transformer_decoder import Decoded, DecoderState, SourceMemory
 from .base import SourceEncoder
 from .copying import CopyingDecoder, CopyMemory, no_copy_mask
-from .word_layers import OUTPUT_LAYERS, OutputLayerConfig, build_output_layer, num_base_words, word_embedding
+from .word_layers import (
+    OUTPUT_LAYERS,
+    OutputLayerConfig,
+    WordVectorsConfig,
+    build_output_layer,
+    num_base_words,
+    start_from_vectors,
+    word_embedding,
+)
 
 
 @dataclass
-class TransformerConfig(OutputLayerConfig):
+class TransformerConfig(OutputLayerConfig, WordVectorsConfig):
     """The network of the C-DNPG table: the paper gives layers, width and heads; the rest is from its released code."""
 
     embed_dim: int = option(450, "width of embeddings and states", least=1)
@@ -100,6 +108,8 @@ def build_network(
         )
     for part in network:
         init_transformer(part)
+    for words in {source_words, target_words}:
+        start_from_vectors(words, cfg.embedding_file, dictionary)
     return network
 
 

@@ -8,7 +8,7 @@ Legend: ``B`` batch, ``S`` source length, ``L`` layers, ``H`` hidden width, ``E`
 from dataclasses import dataclass
 from typing import Any
 
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import FairseqTask
 from torch import Tensor
 
@@ -18,11 +18,11 @@ from ..modules import BRIDGES, QUERY_SCORES, BilinearAttention, QueryEmbedding, 
 from .attentive_lstm import AttentiveLstmDecoder
 from .base import LossModel, register_family
 from .recurrent_encoders import LstmEncoder
-from .word_layers import word_embedding
+from .word_layers import WordVectorsConfig, start_from_vectors, word_embedding
 
 
 @dataclass
-class WeanLstmConfig(FairseqDataclass):
+class WeanLstmConfig(WordVectorsConfig):
     """Section numbers are those of the WEAN paper."""
 
     embed_dim: int = option(
@@ -100,6 +100,7 @@ class WeanLstmModel(LossModel):
                 f"but is {cfg.num_candidates}."
             )
         embed_tokens = word_embedding(dictionary, cfg.embed_dim)  # N(0, 1), as in both releases of the authors
+        start_from_vectors(embed_tokens, cfg.embedding_file, dictionary)
         sizes = (cfg.embed_dim, cfg.hidden_size)
         lstm = stacked_lstm(*sizes, cfg.encoder_layers, cfg.dropout, bidirectional=cfg.encoder_bidirectional)
         decoder = AttentiveLstmDecoder(

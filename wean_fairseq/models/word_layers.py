@@ -7,11 +7,14 @@ Legend: ``V`` base vocabulary.
 """
 
 from dataclasses import dataclass
+from typing import Optional
 
+import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from torch import nn
 
+from ..data import load_word_vectors
 from ..errors import UserError
 from ..fields import option
 from ..modules import QueryEmbedding
@@ -28,6 +31,18 @@ class OutputLayerConfig(FairseqDataclass):
     )
     query_score: ChoiceEnum(("dot", "general", "concat")) = option(  # type: ignore[valid-type]
         "general", "score of a query against a word embedding, with --output-layer query_embedding"
+    )
+
+
+@dataclass
+class WordVectorsConfig(FairseqDataclass):
+    """The option of families whose word embeddings can start from vectors trained elsewhere."""
+
+    embedding_file: Optional[str] = option(  # fairseq cannot read `str | None`
+        None,
+        "word vectors that the word embeddings start from, as wide as --embed-dim: a text file of word2vec, GloVe or "
+        "fastText, plain or .gz",
+        reads_file=True,
     )
 
 
@@ -53,6 +68,19 @@ def build_output_layer(
 def word_embedding(dictionary: Dictionary, width: int) -> nn.Embedding:
     """An embedding of the base words; slots are read as ``<unk>``."""
     return nn.Embedding(num_base_words(dictionary), width, dictionary.pad())
+
+
+@torch.no_grad()
+def start_from_vectors(words: nn.Embedding, path: str | None, dictionary: Dictionary) -> None:
+    """Copy the vectors of a file, if there is one, into the embeddings of the words that it has; others keep theirs.
+
+    Raises:
+        UserError: if the file cannot be used (see ``load_word_vectors``).
+    """
+    if path:
+        vectors, has_vector = load_word_vectors(path, dictionary, words.embedding_dim)
+        has_vector = has_vector[: words.num_embeddings]  # slots have no embedding
+        words.weight[has_vector] = vectors[: words.num_embeddings][has_vector].to(words.weight)
 
 
 def required_word(dictionary: Dictionary, word: str, needed: str, advice: str) -> int:
