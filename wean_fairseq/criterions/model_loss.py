@@ -1,7 +1,7 @@
-"""``model_loss``: the loss that a model computes in its own forward, with the auxiliary losses that its paper adds.
+"""``model_loss``: the loss that a model computes in its own forward, with the auxiliary losses of its paper.
 
-The target goes into the model's forward, which returns summed losses, so that distributed training sees every parameter
-in use, and so that a model can compute the loss of a large vocabulary in a cheaper way than through all its scores.
+The model's forward gets the target and returns summed losses. So distributed training sees that every parameter is
+used, and a model can compute the loss of a large vocabulary without building all its scores.
 """
 
 import math
@@ -24,33 +24,33 @@ from ..fields import option
 from ..modules import LossSums
 from ..modules.output_matmul import bf16_products
 
-_PER_TOKEN = "per_token:"  # marks a sum that a model wants logged as an average over tokens
+_PER_TOKEN = "per_token:"  # prefix of a sum that is logged as an average over tokens
 
 
 @dataclass
 class ModelLossConfig(FairseqDataclass):
-    """The papers here train without label smoothing unless their recipe says so."""
+    """Options of the criterion. The papers train without label smoothing unless their recipe sets it."""
 
     label_smoothing: float = option(
-        0.0, "probability mass spread over the other words, 0 = none (as label_smoothed_cross_entropy)"
+        0.0, "probability mass spread over the other words, as in label_smoothed_cross_entropy; 0 = none"
     )
     bf16_output: bool = option(
         False,
-        "compute the matrix products of the output layer from factors rounded to bfloat16: not exact, "
-        "and for processors with bfloat16 instructions",
+        "round the factors of the output layer's matrix products to bfloat16: not exact, only for processors with "
+        "bfloat16 instructions",
     )
-    skip_first_target: bool = option(False, "leave the first word of targets out of the loss, as C-DNPG's release does")
+    skip_first_target: bool = option(False, "exclude the first word of targets from the loss, as C-DNPG's release does")
     sentence_avg: bool = II("optimization.sentence_avg")
 
 
 @register_criterion("model_loss", dataclass=ModelLossConfig)
 class ModelLossCriterion(FairseqCriterion):
-    """Sums over tokens come out; the division happens once, in ``reduce_metrics``.
+    """Computes sums over tokens. The division happens once, in ``reduce_metrics``.
 
     ``sentence_avg`` divides gradients by sentences instead of tokens. ``bf16_output`` (see
-    ``modules.output_matmul.bf16_products``) rounds in validation too. Additive scores stay as they are, and with label
-    smoothing those of ``dnpg``. ``skip_first_target`` trains as C-DNPG's release, which cuts [CLS]
-    off its targets and so never trains P(y_1); validation leaves it out too.
+    ``modules.output_matmul.bf16_products``) rounds in validation too. It does not affect additive scores, nor those of
+    ``dnpg`` with label smoothing. ``skip_first_target`` trains as C-DNPG's release does, which removes [CLS] from its
+    targets and so never trains P(y_1). Validation excludes it too.
 
     Raises:
         UserError: if ``label_smoothing`` is not in [0, 1).
@@ -69,13 +69,13 @@ class ModelLossCriterion(FairseqCriterion):
 
         Args:
             sample: fairseq's batch: ``net_input``, ``target`` (B, T), ``ntokens``.
-            reduce: must be true; single tokens' losses are never kept.
+            reduce: must be true; losses of single tokens are not available.
 
         Returns:
-            The summed loss, the number it is to be divided by, and the sums to log.
+            The summed loss, its divisor, and the sums to log.
 
         Raises:
-            UserError: if the model has no loss that this criterion knows.
+            UserError: if the model does not compute a loss that this criterion can use.
         """
         if not reduce:
             raise NotImplementedError("this criterion keeps no per-token losses: use cross_entropy for reduce=False.")
@@ -110,7 +110,7 @@ class ModelLossCriterion(FairseqCriterion):
 
     @staticmethod
     def reduce_metrics(logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Divide the sums of all workers once; losses are reported in base 2, as fairseq does."""
+        """Divide the sums of all workers once. Losses are reported in base 2, as in fairseq."""
 
         def total(key: str) -> Any:
             return sum(log.get(key, 0) for log in logging_outputs)
@@ -124,5 +124,5 @@ class ModelLossCriterion(FairseqCriterion):
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
-        """All of them are sums."""
+        """Return True, because all of them are sums."""
         return True

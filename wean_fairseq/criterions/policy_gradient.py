@@ -1,9 +1,9 @@
-"""``policy_gradient``: learning from rewards of sentences that the model writes itself (DRESS, EMNLP 2017).
+"""``policy_gradient``: learning from rewards of sentences that the model generates (DRESS, EMNLP 2017).
 
-It goes with every arch of this package: words are drawn by the steps of the decoder, and their probabilities come from
-the model's own forward. Losses that a family adds to that of the words are left out in training.
+It works with every arch of this package: words are sampled with the steps of the decoder, and their probabilities come
+from the model's own forward. Auxiliary losses of a family are not used in training.
 
-Legend: ``B`` sentences, ``T`` words, ``L`` words given, ``V`` dictionary size, ``D`` width of the features.
+Legend: ``B`` sentences, ``T`` words, ``L`` given words, ``V`` dictionary size, ``D`` width of the features.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,40 +27,38 @@ from ..precision import set_tf32
 from .model_loss import ModelLossConfig, ModelLossCriterion
 from .rewards import AutoEncoder, LanguageModel, Sentences, simplicity
 
-_LONGEST = 1.2  # of what is drawn, in lengths of the longest target; about what the authors' release takes
-_REWARD = "reward:"  # marks a sum over the sentences that have rewards
+_LONGEST = 1.2  # maximum sample length, as a multiple of the longest target; about the value of the authors' release
+_REWARD = "reward:"  # prefix of a sum over the sentences with rewards
 
 
 @dataclass
 class PolicyGradientConfig(FairseqDataclass):
-    """The defaults are those of the authors' release for WikiLarge (train_dress.sh)."""
+    """Options of the criterion. The defaults are those of the authors' release for WikiLarge (train_dress.sh)."""
 
-    simplicity_weight: float = option(1.0, "weight of SARI in the reward; 0 = leave it out", least=0)
+    simplicity_weight: float = option(1.0, "weight of SARI in the reward; 0 = not used", least=0)
     relevance_weight: float = option(
-        0.25, "weight of the likeness to the source in the reward; 0 = leave it out", least=0
+        0.25, "weight of the similarity to the source in the reward; 0 = not used", least=0
     )
-    fluency_weight: float = option(
-        0.5, "weight of the probability by a language model in the reward; 0 = leave it out", least=0
-    )
+    fluency_weight: float = option(0.5, "weight of a language model's probability in the reward; 0 = not used", least=0)
     sari_forward: float = option(
         0.1,
-        "share of SARI(source, output, target) in the simplicity, the rest is SARI(source, target, output)",
+        "share of SARI(source, output, target) in the simplicity; the rest is SARI(source, target, output)",
         least=0,
     )
     auto_encoder: Optional[str] = option(  # fairseq cannot read `str | None`
-        None, "checkpoint of an arch of this package trained to give its source back, for --relevance-weight"
+        None, "checkpoint of an arch of this package that was trained to reproduce its source, for --relevance-weight"
     )
     language_model: Optional[str] = option(
-        None, "checkpoint of a --task language_modeling over the target's words, for --fluency-weight"
+        None, "checkpoint of --task language_modeling with the target's dictionary, for --fluency-weight"
     )
     given_words: int = option(
-        24, "first words of a target that are learnt by cross entropy in the first epoch (L)", least=0
+        24, "number of first words of a target trained by cross entropy in the first epoch (L)", least=0
     )
-    fewer_words: int = option(3, "how many fewer they become at a time", least=0)
-    fewer_every: int = option(2, "after how many epochs they become fewer", least=1)
+    fewer_words: int = option(3, "decrease of this number, applied every --fewer-every epochs", least=0)
+    fewer_every: int = option(2, "number of epochs between two decreases of --given-words", least=1)
     baseline_width: int = option(
         0,
-        "learn the baseline as a linear function of the decoder's features, which have this width; "
+        "width of the decoder's features, to learn the baseline as a linear function of them; "
         "0 = the mean reward of the other sentences of the batch",
         least=0,
     )
@@ -68,12 +66,13 @@ class PolicyGradientConfig(FairseqDataclass):
 
 @register_criterion("policy_gradient", dataclass=PolicyGradientConfig)
 class PolicyGradientCriterion(ModelLossCriterion):
-    """In training the loss of sentences that are drawn; in validation that of the targets, and greedy outputs' rewards.
+    """In training, the loss of sampled sentences.
 
-    Losses are sums over words; gradients are divided by sentences.
+    In validation, the loss of the targets, and the rewards of greedy outputs. Losses are sums over words; gradients are
+    divided by sentences.
 
     Raises:
-        UserError: if an option is out of range, or a model that rewards is missing or cannot be used.
+        UserError: if an option is out of range, or a reward model is missing or unsuitable.
     """
 
     def __init__(self, task: FairseqTask, cfg: PolicyGradientConfig) -> None:
@@ -96,19 +95,19 @@ class PolicyGradientCriterion(ModelLossCriterion):
                 "SARI compares the words of both sides, and here they have two dictionaries: binarise the data with "
                 "--joined-dictionary, or give --simplicity-weight 0."
             )
-        # These are no modules, which would be trained and saved with the criterion.
+        # These are not modules, because they would be trained and saved with the criterion.
         self.auto_encoder = AutoEncoder(cfg.auto_encoder, "--auto-encoder", words) if cfg.auto_encoder else None
         self.language_model = (
             LanguageModel(cfg.language_model, "--language-model", words[1:]) if cfg.language_model else None
         )
-        set_tf32(task.cfg.tf32)  # the tasks of those two have set their own
+        set_tf32(task.cfg.tf32)  # loading those two models has changed this setting
         self.baseline = nn.Linear(cfg.baseline_width, 1) if cfg.baseline_width else None
-        if self.baseline is not None:  # nothing is expected at first
+        if self.baseline is not None:  # the expected reward is 0 at first
             nn.init.zeros_(self.baseline.weight)
             nn.init.zeros_(self.baseline.bias)
 
     def load_state_dict(self, state_dict: Mapping[str, Any] | None, strict: bool = True, assign: bool = False) -> Any:
-        """Load a baseline; the checkpoint of another criterion, which a training begins with, has none."""
+        """Load a baseline. A checkpoint of another criterion, from which a training may start, has none."""
         return super().load_state_dict(state_dict, strict, assign) if state_dict is not None else None
 
     def forward(
@@ -116,10 +115,8 @@ class PolicyGradientCriterion(ModelLossCriterion):
     ) -> tuple[Tensor, int, dict[str, Any]]:
         """See ``ModelLossCriterion``."""
         if not isinstance(getattr(model, "decoder", None), StepDecoder):
-            raise UserError(
-                f"criterion policy_gradient is for the archs of this package, and {type(model).__name__} is none."
-            )
-        sample = {**sample, "target": model.get_targets(sample, None)}  # as the model can write them
+            raise UserError(f"criterion policy_gradient is for the archs of this package, not {type(model).__name__}.")
+        sample = {**sample, "target": model.get_targets(sample, None)}  # in words that the model can write
         if model.training:
             return self._policy_loss(model, sample)
         loss, size, logged = super().forward(model, sample, reduce)
@@ -128,6 +125,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
         return loss, size, logged | _sums(rewards, words.new_ones(len(words), dtype=torch.bool))
 
     def _policy_loss(self, model: BaseFairseqModel, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
+        # Sample a sentence per source. Its first words are those of the target.
         given = given_words(self.task.epoch, self.cfg.given_words, self.cfg.fewer_words, self.cfg.fewer_every)
         words = self._draw(model, sample, given)  # (B, T)
         is_word = words.ne(self.padding_idx)
@@ -135,9 +133,10 @@ class PolicyGradientCriterion(ModelLossCriterion):
         drawn = is_word & ~is_given
         rewarded = drawn.any(dim=1)  # (B,)
         reward, rewards = self.reward(sample, words)
+        # The sampled words are scored again by the model's own forward, with dropout and with a gradient.
         end = words.new_full((len(words), 1), self.task.target_dictionary.eos())
-        read = torch.cat([end, words[:, :-1]], dim=1)
-        scores, extra = model(**{**sample["net_input"], "prev_output_tokens": read})
+        previous_words = torch.cat([end, words[:, :-1]], dim=1)
+        scores, extra = model(**{**sample["net_input"], "prev_output_tokens": previous_words})
         lprobs = model.get_normalized_probs((scores, extra), log_probs=True)  # (B, T, V)
         lprobs = lprobs.gather(2, words.unsqueeze(2)).squeeze(2)
         if self.baseline is None:
@@ -156,7 +155,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
         return loss, len(words), logged | _sums(rewards, rewarded)
 
     def _expected(self, features: Tensor) -> Tensor:
-        """b_t, linear in features (B, T, D), which do not learn from it: (B, T)."""
+        """b_t, linear in features (B, T, D), which get no gradient from it: (B, T)."""
         assert self.baseline is not None
         if features.size(2) != self.baseline.in_features:
             raise UserError(
@@ -172,22 +171,22 @@ class PolicyGradientCriterion(ModelLossCriterion):
 
     @torch.no_grad()
     def reward(self, sample: dict[str, Any], words: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """r of the sentences ``words`` (B, T), and what it is made of by name: (B,) each."""
+        """r of the sentences ``words`` (B, T), and its terms by name: (B,) each."""
         sources, outputs, targets = (
             self._sentences(tokens) for tokens in (sample["net_input"]["src_tokens"], words, sample["target"])
         )
-        parts: dict[str, Tensor] = {}
+        terms: dict[str, Tensor] = {}
         if self.cfg.simplicity_weight:
-            parts["simplicity"] = simplicity(sources, outputs, targets, self.cfg.sari_forward).to(words.device)
+            terms["simplicity"] = simplicity(sources, outputs, targets, self.cfg.sari_forward).to(words.device)
         if self.auto_encoder is not None:
-            parts["relevance"] = self.auto_encoder(sources, outputs, words.device)
+            terms["relevance"] = self.auto_encoder(sources, outputs, words.device)
         if self.language_model is not None:
-            parts["fluency"] = self.language_model(outputs, words.device)
+            terms["fluency"] = self.language_model(outputs, words.device)
         total = sum(
-            (getattr(self.cfg, f"{name}_weight") * part for name, part in parts.items()),
+            (getattr(self.cfg, f"{name}_weight") * term for name, term in terms.items()),
             torch.zeros_like(words[:, 0], dtype=torch.float),
         )
-        return total, {"reward": total, **{f"reward_{name}": part for name, part in parts.items()}}
+        return total, {"reward": total, **{f"reward_{name}": term for name, term in terms.items()}}
 
     def _sentences(self, tokens: Tensor) -> Sentences:
         """The words of each row of (B, T), without padding and end symbols."""
@@ -196,7 +195,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
 
     @staticmethod
     def reduce_metrics(logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """As ``model_loss``, and means of the rewards over the sentences that have some."""
+        """Reduce the metrics of ``model_loss``, and average the rewards over the sentences that have some."""
         ModelLossCriterion.reduce_metrics(logging_outputs)
         names = sorted({key for log in logging_outputs for key in log if key.startswith(_REWARD)})
         count = sum(log.get("rewarded", 0) for log in logging_outputs)
@@ -206,7 +205,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
 
 
 def _sums(rewards: dict[str, Tensor], rewarded: Tensor) -> dict[str, Any]:
-    """Sums of rewards (B,) each for the log, over the sentences where ``rewarded`` (B,) is ``True``."""
+    """Sums of rewards (B,) each, for the log, over the sentences for which ``rewarded`` (B,) is ``True``."""
     sums = {f"{_REWARD}{name}": (values * rewarded).sum() for name, values in rewards.items()}
     return {**sums, "rewarded": int(rewarded.sum())}
 
@@ -215,18 +214,19 @@ def _sums(rewards: dict[str, Tensor], rewarded: Tensor) -> dict[str, Any]:
 def draw(
     model: BaseFairseqModel, net_input: dict[str, Any], target: Tensor, given: int, longest: int, greedy: bool = False
 ) -> Tensor:
-    """Go on from the beginning of each target: a word after the other from P(y_t), without dropout and noise.
+    """Continue the prefix of each target word by word, sampled from P(y_t) without dropout and noise.
 
     Args:
         model: its decoder is a ``StepDecoder``.
         net_input: of the batch.
-        target: (B, T), the end symbol included.
-        given: ``L``; a target that is not longer is given whole.
-        longest: most words, the end symbol included.
-        greedy: take the most probable word instead.
+        target: (B, T), including the end symbol.
+        given: ``L``; a target of at most this length is given completely.
+        longest: maximum number of words, including the end symbol.
+        greedy: take the most probable word instead of sampling.
 
     Returns:
-        Words with what was given, (B, T'), padded after the end symbol; a sentence that got too long has none.
+        Words including the given ones, (B, T'), padded after the end symbol. A sentence that reached the maximum has
+        none.
     """
     training = model.training
     model.eval()
@@ -237,17 +237,17 @@ def draw(
     memory = decoder.remember(encoder(**sources))
     state = decoder.begin(memory)
     words = target[:, :given]  # (B, L)
-    read = torch.cat([target.new_full((len(target), 1), end), words], dim=1)
+    next_words = torch.cat([target.new_full((len(target), 1), end), words], dim=1)
     done = (words.eq(end) | words.eq(padding)).any(dim=1)  # (B,)
     while words.size(1) < longest and not done.all():
-        step, state = decoder.step(read, memory, state)
+        step, state = decoder.step(next_words, memory, state)
         scores = decoder.scores(step, memory)[:, -1:]
         lprobs = decoder.get_normalized_probs((scores, None), log_probs=True, sample=None)[:, 0]  # (B, V)
-        lprobs[:, padding] = -torch.inf  # a word like others to a model that has never seen it as a target
-        # A model that has diverged draws anything, and its loss says so.
+        lprobs[:, padding] = -torch.inf  # an untrained padding symbol may be as probable as a word
+        # For a diverged model any word is sampled. Its loss reports the divergence.
         chosen = lprobs.argmax(dim=1) if greedy else lprobs.exp().nan_to_num(nan=1.0).multinomial(1).squeeze(1)
-        read = chosen.masked_fill(done, padding).unsqueeze(1)
-        words = torch.cat([words, read], dim=1)
+        next_words = chosen.masked_fill(done, padding).unsqueeze(1)
+        words = torch.cat([words, next_words], dim=1)
         done |= chosen.eq(end)
     model.train(training)
     return words

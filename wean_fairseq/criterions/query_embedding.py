@@ -1,13 +1,13 @@
-"""``query_embedding``: exact cross entropy over the candidate words, never building the tokens x vocabulary matrix.
+"""``query_embedding``: exact cross entropy over the candidate words without the tokens x vocabulary matrix.
 
-Two kinds of model can be trained with it:
+Two kinds of models can be trained with it:
 
-* those whose decoder holds a ``QueryEmbedding`` (all of this package that offer it): the target goes into the model's
-  forward, which returns the summed losses, so that distributed training sees every parameter in use;
-* fairseq's own decoders that take ``features_only`` and end in ``output_projection`` (``--arch transformer`` and its
-  kin): their projection is a matrix product with the candidates' rows. With ``--share-decoder-input-output-embed`` it
-  is the paper's score ``dot``. An untied projection is used outside the model's forward, so do not train that one
-  with --find-unused-parameters.
+* Models whose decoder has a ``QueryEmbedding`` (all models of this package that offer it). The model's forward gets the
+  target and returns the summed losses, so that distributed training sees that every parameter is used.
+* fairseq's own decoders that take ``features_only`` and have an ``output_projection`` (such as ``--arch transformer``).
+  Their projection is a matrix product with the candidates' rows. With ``--share-decoder-input-output-embed`` it is the
+  paper's score ``dot``. An untied projection is used outside the model's forward, so do not train such a model with
+  --find-unused-parameters.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """Rewards of simplifications (Zhang and Lapata, EMNLP 2017): simplicity, relevance and fluency.
 
-A reward reads ids of words, so that no gradient can pass through it. The models of relevance and fluency are
-checkpoints of other trainings, which are never trained here.
+A reward is computed from word ids, so no gradient can pass through it. The models of relevance and fluency are
+checkpoints of other trainings and stay frozen.
 
 Legend: ``B`` sentences, ``T`` words, ``L`` layers, ``H`` hidden width.
 """
@@ -35,19 +35,19 @@ def simplicity(sources: Sentences, outputs: Sentences, targets: Sentences, forwa
 
 
 class RewardModel:
-    """A frozen model of another training, not a part of the criterion that asks it.
+    """A frozen model of another training. It is not a part of the criterion that uses it.
 
     Args:
         path: of its checkpoint.
-        option: that named it.
+        option: command line option that named it.
         dictionaries: of the words that it will read.
 
     Raises:
-        UserError: if it cannot be loaded, is of another kind, or knows other words.
+        UserError: if it cannot be loaded, is of another kind, or has another dictionary.
     """
 
-    wanted: str  # of the model, in words
-    kind: str  # an option that the tasks of such models have, and others have not
+    wanted: str  # description of the required model
+    kind: str  # an option that only the tasks of such models have
 
     def __init__(self, path: str, option: str, dictionaries: Sequence[Dictionary]) -> None:
         state = checkpoint_utils.load_checkpoint_to_cpu(path)
@@ -57,7 +57,9 @@ class RewardModel:
         try:
             models, _, task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
         except OSError as error:
-            raise UserError(f"{option} {path} needs the dictionary of its training ({error}): get it back.") from error
+            raise UserError(
+                f"{option} {path} needs the dictionary of its training ({error}): restore that file."
+            ) from error
         self.dictionary: Dictionary = task.source_dictionary
         if any(describe(dictionary) != describe(self.dictionary) for dictionary in dictionaries):
             raise UserError(
@@ -67,7 +69,7 @@ class RewardModel:
         self.model: Any = models[0].eval().requires_grad_(False)
 
     def _batch(self, sentences: Sentences, device: torch.device) -> Tensor:
-        """Sentences with their end symbols, (B, T); slots are words that the model does not know."""
+        """Sentences with their end symbols, (B, T). Slots are words that the model does not know."""
         self.model.to(device)
         rows = [torch.tensor([*words, self.dictionary.eos()]) for words in sentences]
         batch = data_utils.collate_tokens(rows, self.dictionary.pad()).to(device)
@@ -75,9 +77,9 @@ class RewardModel:
 
 
 class AutoEncoder(RewardModel):
-    """Relevance: the cosine of what an encoder that was trained to give sentences back makes of two of them."""
+    """Relevance: the cosine between the encodings of two sentences by a trained auto-encoder."""
 
-    wanted = "an encoder-decoder that was trained to give its source back, such as --arch stacked_lstm"
+    wanted = "an encoder-decoder that was trained to reproduce its source, such as --arch stacked_lstm"
     kind = "source_lang"
 
     def __init__(self, path: str, option: str, dictionaries: Sequence[Dictionary]) -> None:
@@ -100,7 +102,7 @@ class AutoEncoder(RewardModel):
 
 
 class LanguageModel(RewardModel):
-    """Fluency: the geometric mean of the probabilities of the words and of the end."""
+    """Fluency: the geometric mean of the probabilities of the words and of the end symbol."""
 
     wanted = "a language model of fairseq, such as --task language_modeling --arch lstm_lm"
     kind = "self_target"

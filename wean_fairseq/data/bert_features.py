@@ -1,8 +1,9 @@
 """Topic words as BERT reads them: one joint sequence ``[CLS] t1 [PAD] t2 ... [SEP]``, the outputs of all layers.
 
-PC-SAN (KSII TIIS 14(8), 2020), section 3.2. The paper draws the sequence, but leaves open what separates topics: here
-the separator is an option and is attended like a word, because a masked one would carry nothing. BERT is frozen, so
-what it says about given topics never changes: it is computed once, outside of the model (``topic_features.py``).
+PC-SAN (KSII TIIS 14(8), 2020), section 3.2. The paper draws the sequence, but does not define the separator of topics.
+Here the separator is an option, and it is attended to like a word, because a masked separator would have no effect.
+BERT is frozen, so its outputs for given topics never change. They are computed once, outside of the model
+(``topic_features.py``).
 
 Legend: ``k`` topics of a sentence, ``L`` layers of BERT, ``H`` its width.
 """
@@ -24,11 +25,11 @@ from ..storage import archive
 from ..storage.files import read_json, sha256_of
 
 Topics = tuple[str, ...]  # the topic words of one sentence
-STORED = np.float16  # half the disk of float32; BERT's outputs are of order 1, so that 3 digits stay right
+STORED = np.float16  # half the disk space of float32; BERT's outputs are of order 1, so 3 digits remain correct
 
-UNKNOWN_WORD = "<unk>"  # fairseq's word whose spelling is lost
+UNKNOWN_WORD = "<unk>"  # fairseq's symbol for a word whose spelling is lost
 _BATCH = 64
-_MANY = 1000  # sentences worth a progress bar
+_MANY = 1000  # number of sentences that justifies a progress bar
 _TOKENIZER_FILES = (
     "tokenizer.json",
     "vocab.txt",
@@ -36,9 +37,9 @@ _TOKENIZER_FILES = (
     "special_tokens_map.json",
     "added_tokens.json",
 )
-_WEIGHTS = ("*.safetensors", "pytorch_model*.bin")  # the first kind that is there is what transformers loads
+_WEIGHTS = ("*.safetensors", "pytorch_model*.bin")  # transformers loads the first kind that exists
 _MOST = {"num_hidden_layers": 1000, "hidden_size": 1 << 16, "vocab_size": 1 << 24}
-_LARGEST_PADDING = 128  # rows that a model may have more than its tokenizer has pieces
+_LARGEST_PADDING = 128  # maximum number of embedding rows beyond the tokenizer's pieces
 
 
 class TopicBert:
@@ -49,12 +50,12 @@ class TopicBert:
         separator: token between two topics; empty = none.
 
     Attributes:
-        num_layers: ``L``; the embeddings are not counted.
+        num_layers: ``L``, without the embeddings.
         dim: ``H``.
         digest: SHA-256 over config, weights and tokenizer files.
 
     Raises:
-        UserError: if the directory is not one of a BERT.
+        UserError: if the directory does not contain a BERT.
     """
 
     def __init__(self, path: str, separator: str = "[PAD]") -> None:
@@ -73,7 +74,7 @@ class TopicBert:
         """Run BERT over ``topics``, in batches of similar length, with a progress bar if there are many.
 
         Yields:
-            The number of a sentence and the outputs of all layers, the pieces of a word averaged: (k, L, H).
+            The index of a sentence and the outputs of all layers, averaged over the pieces of a word: (k, L, H).
 
         Raises:
             UserError: if BERT cannot be loaded, or cannot read the topics.
@@ -81,8 +82,8 @@ class TopicBert:
         self._load()
         sequences = [self._sequence(words) for words in topics]
         order = sorted(range(len(topics)), key=lambda number: len(sequences[number][0]))
-        shown = None if len(order) > _MANY else True  # None: on a terminal
-        with tqdm(total=len(order), desc="BERT", unit=" topic lines", leave=False, disable=shown) as bar:
+        is_hidden = None if len(order) > _MANY else True  # None: show it on a terminal
+        with tqdm(total=len(order), desc="BERT", unit=" topic lines", leave=False, disable=is_hidden) as bar:
             for start in range(0, len(order), _BATCH):
                 batch = order[start : start + _BATCH]
                 hidden = self._hidden_states([sequences[number][0] for number in batch])
@@ -91,7 +92,7 @@ class TopicBert:
                 bar.update(len(batch))
 
     def release(self) -> None:
-        """Give the memory of the model back; it is loaded again when it is needed."""
+        """Free the memory of the model. It is loaded again when it is needed."""
         self._model = None
 
     def _load(self) -> None:
@@ -106,7 +107,7 @@ class TopicBert:
         self._model.to("cuda" if torch.cuda.is_available() else "cpu")
 
     def _sequence(self, words: Topics) -> tuple[list[int], list[slice]]:
-        """The ids of the joint sequence, and where in it the pieces of each word are."""
+        """The ids of the joint sequence, and the positions of each word's pieces in it."""
         tokenizer = self._tokenizer
         ids: list[int] = [tokenizer.cls_token_id]
         places: list[slice] = []
@@ -115,9 +116,9 @@ class TopicBert:
                 ids.append(tokenizer.convert_tokens_to_ids(self.separator))
             pieces: list[int] = []
             if word != UNKNOWN_WORD:
-                # A word that is spelt like a special token is a word.
+                # A word that is spelt like a special token is an ordinary word.
                 pieces = tokenizer(word, add_special_tokens=False, split_special_tokens=True).input_ids
-            pieces = pieces or [tokenizer.unk_token_id]  # BERT leaves control characters out
+            pieces = pieces or [tokenizer.unk_token_id]  # BERT drops control characters
             places.append(slice(len(ids), len(ids) + len(pieces)))
             ids += pieces
         ids.append(tokenizer.sep_token_id)
@@ -131,17 +132,17 @@ class TopicBert:
 
     @torch.inference_mode()
     def _hidden_states(self, sequences: list[list[int]]) -> torch.Tensor:
-        """The outputs of all layers but the embeddings: shape (sentences, pieces, L, H)."""
+        """The outputs of all layers without the embeddings: shape (sentences, pieces, L, H)."""
         device = self._model.device
         rows = [torch.tensor(ids) for ids in sequences]
         input_ids = pad_sequence(rows, batch_first=True, padding_value=self._tokenizer.pad_token_id)
-        # 0 for padding of the batch alone: a [PAD] between topics is attended.
+        # 0 only for padding of the batch: a [PAD] between topics is attended to.
         attended = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
         out = self._model(input_ids=input_ids.to(device), attention_mask=attended.to(device), output_hidden_states=True)
         return torch.stack(out.hidden_states[1:], dim=2).float()
 
     def _pool_pieces(self, states: torch.Tensor, places: list[slice]) -> np.ndarray:
-        """The mean over the pieces of each word: shape (pieces, L, H) -> (k, L, H)."""
+        """The mean over the pieces of each word: (pieces, L, H) -> (k, L, H)."""
         means = torch.stack([states[place].mean(dim=0) for place in places])
         rows = means.cpu().numpy().astype(STORED)
         if not np.isfinite(rows).all():
@@ -150,11 +151,13 @@ class TopicBert:
 
 
 def _model_files(folder: Path) -> list[Path]:
-    """Config, weights and tokenizer files of a directory; the weights last."""
+    """Config, weights and tokenizer files of a directory, with the weights last."""
     if not folder.is_dir():
         raise UserError(f"there is no BERT directory {str(folder)!r}: give --bert a local transformers directory.")
     tokenizer = [folder / name for name in _TOKENIZER_FILES if (folder / name).is_file()]
-    weights = next((found for found in (sorted(folder.glob(kind)) for kind in _WEIGHTS) if found), [])
+    weights = next(
+        (files_of_kind for files_of_kind in (sorted(folder.glob(kind)) for kind in _WEIGHTS) if files_of_kind), []
+    )
     missing = [] if (folder / "config.json").is_file() else ["config.json"]
     missing += [] if weights else ["weights (model.safetensors or pytorch_model.bin)"]
     missing += [] if any(path.name in _TOKENIZER_FILES[:2] for path in tokenizer) else ["vocab.txt or tokenizer.json"]
@@ -165,16 +168,16 @@ def _model_files(folder: Path) -> list[Path]:
     files = [folder / "config.json", *tokenizer, *weights]
     for file in files:
         try:
-            wrong = archive.defect(file)
+            defect = archive.defect(file)
         except OSError as error:
             raise UserError(f"{file} cannot be read ({error.strerror}): give --bert a directory of files.") from error
-        if wrong is not None:
-            raise UserError(f"{file} {wrong}: give --bert the original files.")
+        if defect is not None:
+            raise UserError(f"{file} {defect}: give --bert the original files.")
     return files
 
 
 def _read_config(path: Path, size: int) -> dict[str, Any]:
-    """Read the configuration of a BERT whose files have ``size`` bytes; it must not describe a much larger model."""
+    """Read the configuration of a BERT whose files have ``size`` bytes. It must not describe a much larger model."""
     try:
         config = read_json(path)
         values = [config[name] for name in _MOST]
@@ -194,7 +197,7 @@ def _read_config(path: Path, size: int) -> dict[str, Any]:
 
 
 def _load_bert(path: str) -> tuple[Any, Any]:
-    """Tokenizer and model of a directory, checked to belong together; nothing is ever downloaded."""
+    """Tokenizer and model of a directory, checked for consistency, without any download."""
     hide_broken_torchaudio()
     try:
         import transformers
@@ -208,10 +211,10 @@ def _load_bert(path: str) -> tuple[Any, Any]:
                 **LOCAL_AND_NO_CODE,
                 output_loading_info=True,
                 dtype=torch.float32,
-                ignore_mismatched_sizes=True,  # they are refused below, by name
+                ignore_mismatched_sizes=True,  # rejected below, with their names
             )
         with torch.inference_mode():
-            model.eval()(input_ids=torch.zeros(1, 2, dtype=torch.long))  # some values fail only here
+            model.eval()(input_ids=torch.zeros(1, 2, dtype=torch.long))  # some invalid values fail only here
     except Exception as error:  # a directory can make transformers raise anything
         reason = str(error).strip().partition("\n")[0].rstrip(".")
         raise UserError(f"the BERT in {path} cannot be loaded: {reason or type(error).__name__}.") from error
@@ -222,7 +225,7 @@ def _load_bert(path: str) -> tuple[Any, Any]:
 
 @contextmanager
 def _silence(transformers: Any) -> Iterator[None]:
-    """No bar for a model that loads in seconds, and no report about the heads that are left out on purpose."""
+    """Hide the progress bar of a fast load, and the report about heads that are skipped on purpose."""
     logging = transformers.utils.logging
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()
@@ -234,18 +237,20 @@ def _silence(transformers: Any) -> Iterator[None]:
 
 
 def _check_weights(path: str, report: dict[str, Any]) -> None:
-    """Refuse weights that are not those of the config; the pooler is not used, and other heads are not loaded."""
+    """Reject weights that do not match the config. The pooler is not used, and other heads are not loaded."""
     missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
     surplus = sorted(name for name in report["unexpected_keys"] if ".layer." in name)
     resized = sorted(name for name, *_ in report["mismatched_keys"])
-    found = {"is missing": missing, "is too many": surplus, "has another size": resized}
-    which = next((f"{names[0]} {fault}" for fault, names in found.items() if names), "")
-    if which:
-        raise UserError(f"the weights in {path} do not fit its config.json ({which}): give --bert files of one model.")
+    problems = {"is missing": missing, "is too many": surplus, "has another size": resized}
+    first_problem = next((f"{names[0]} {fault}" for fault, names in problems.items() if names), "")
+    if first_problem:
+        raise UserError(
+            f"the weights in {path} do not fit its config.json ({first_problem}): give --bert files of one model."
+        )
 
 
 def _check_tokenizer(path: str, tokenizer: Any, vocab_size: int) -> None:
-    """Refuse a tokenizer of another model, and the empty one that transformers makes up where the files have none."""
+    """Reject the tokenizer of another model, and the empty one that transformers creates if the files contain none."""
     pieces = len(tokenizer)
     if pieces > vocab_size or 2 * pieces < vocab_size or vocab_size - pieces >= _LARGEST_PADDING:
         raise UserError(

@@ -1,10 +1,10 @@
 """Words outside the dictionary that keep their spelling, and the slots through which models copy them.
 
-An ``ExtendedDictionary`` gives every word it reads and does not know an id of its own, above those of the dictionary:
-the *spelling* ids, which exist in this process alone and never reach a model. ``SlotMap`` turns them into what models
-see: within a sentence pair the k-th distinct unknown word of the source is slot k, in the source and in the target;
-slots beyond the last, and unknown words of the target that the source does not have, become ``<unk>``. One routine does
-it for training, generation and interactive use; after the search it turns slots back into the words.
+An ``ExtendedDictionary`` gives every unknown word that it reads its own id above those of the dictionary. These
+*spelling* ids exist only in this process and never reach a model. ``SlotMap`` turns them into the ids that models read:
+within a sentence pair the k-th distinct unknown word of the source is slot k, in the source and in the target. Words
+beyond the last slot, and unknown words of the target that are not in the source, become ``<unk>``. Training, generation
+and interactive use share this code. After the search it turns slots back into words.
 
 Legend: ``B`` batch, ``S`` source length, ``T`` target length, ``K`` slots.
 """
@@ -21,15 +21,15 @@ from torch import Tensor
 from ..errors import UserError
 from ..modules import base_ids
 
-DEFAULT_SLOTS = 64  # enough for sentences; a paragraph of characters may want 128
+DEFAULT_SLOTS = 64  # enough for sentences; a paragraph of characters may need 128
 
 
 class ExtendedDictionary(Dictionary):
-    """A copy of a dictionary whose last entries may be slots, and which remembers how unknown words are spelt.
+    """A copy of a dictionary whose last entries may be slots, and which stores the spelling of unknown words.
 
-    Its length is that of the dictionary and the slots; spelling ids are not counted. There are no slots until
-    ``reserve_slots``. With ``fold_case`` unknown words that differ in case alone share a slot; each still comes out as
-    it was spelt first in its source sentence.
+    Its length includes the slots, but not the spelling ids. There are no slots before ``reserve_slots``. With
+    ``fold_case``, unknown words that differ only in case share a slot. Each is written with its first spelling in the
+    source sentence.
     """
 
     def __init__(self, dictionary: Dictionary, fold_case: bool = False) -> None:
@@ -43,11 +43,11 @@ class ExtendedDictionary(Dictionary):
         self._words = {word: index for word, index in self.indices.items() if word not in no_words}
 
     def forget_spellings(self) -> None:
-        """Forget all words outside the dictionary, as a server must that reads text for days."""
+        """Remove all words outside the dictionary. A server that reads text for days must call this."""
         self._spellings: list[str] = []
         self._spelling_ids: dict[str, int] = {}
-        self._same: list[int] = []  # of each spelling: the number of the first one that counts as the same word
-        self._same_numbers = torch.tensor(self._same)  # the same as a tensor, made when it is needed
+        self._same: list[int] = []  # for each spelling the number of the first one that counts as the same word
+        self._same_numbers = torch.tensor(self._same)  # the same as a tensor, updated when it is needed
         self._folded: dict[str, int] = {}
 
     @property
@@ -56,7 +56,10 @@ class ExtendedDictionary(Dictionary):
         return len(self) - self.num_slots
 
     def reserve_slots(self, number: int) -> None:
-        """Append ``number`` slots, once and before any text is read; raises ``UserError`` if a word looks like one."""
+        """Append ``number`` slots, once and before any text is read.
+
+        Raises ``UserError`` if a word looks like a slot.
+        """
         if self.num_slots == number:
             return
         if self.num_slots or self._spellings:
@@ -80,15 +83,15 @@ class ExtendedDictionary(Dictionary):
         append_eos: bool = True,
         reverse_order: bool = False,
     ) -> Tensor:
-        """Encode a line as fairseq does, but give an unknown word a spelling id; the dictionary never grows.
+        """Encode a line like fairseq, but give an unknown word a spelling id. The dictionary never grows.
 
-        A word that is spelt like a boundary symbol or a slot is an unknown word like others.
+        A word that is spelt like a boundary symbol or a slot is an unknown word too.
         """
         words = line_tokenizer(line)
         if reverse_order:
             words = list(reversed(words))
-        known = self._words
-        ids = [known[word] if word in known else self._spelling_id(word) for word in words]
+        base_ids = self._words
+        ids = [base_ids[word] if word in base_ids else self._spelling_id(word) for word in words]
         if consumer is not None:
             for word, index in zip(words, ids, strict=True):
                 consumer(word, index)
@@ -97,20 +100,23 @@ class ExtendedDictionary(Dictionary):
         return torch.tensor(ids, dtype=torch.int32)
 
     def __getitem__(self, index: int) -> str:
-        """The word with this id, be it of the dictionary or a spelling id."""
+        """The word with this id, which may be a spelling id."""
         spelling = int(index) - len(self)
         if 0 <= spelling < len(self._spellings):
             return self._spellings[spelling]
         return str(super().__getitem__(index))
 
     def string(self, tensor: Tensor | list[int], *args: Any, **kwargs: Any) -> str:
-        """The words of tensors as fairseq gives them; it looks at each id up to five times: ids come off a GPU once."""
+        """The words of tensors like fairseq's method.
+
+        It reads each id up to five times, so ids are first copied off a GPU.
+        """
         if torch.is_tensor(tensor) and tensor.dim() == 1:
             tensor = tensor.tolist()
         return str(super().string(tensor, *args, **kwargs))
 
     def same_word(self, tokens: Tensor) -> Tensor:
-        """Ids that are equal where two words share a slot: any shape."""
+        """Ids, of any shape, that are equal for words that share a slot."""
         if not self.fold_case or not self._same:
             return tokens
         if len(self._same_numbers) != len(self._same):
@@ -128,10 +134,10 @@ class ExtendedDictionary(Dictionary):
 
 
 class SlotMap:
-    """From spelling ids to slots and back, for one batch.
+    """Maps spelling ids to slots and back, for one batch.
 
     Args:
-        target: dictionary of the target; the same one where it has slots.
+        target: dictionary of the target; the same object as ``source`` if it has slots.
         src_tokens: (B, S), with spelling ids.
 
     Attributes:
@@ -142,7 +148,7 @@ class SlotMap:
         self.dictionary = target
         self.src_keys = source.same_word(src_tokens)
         slots = source.num_slots
-        # Of each slot the spelling id; the last column is for what has no slot.
+        # The spelling id of each slot; the last column is for words without a slot.
         self._words = src_tokens.new_full((src_tokens.size(0), slots + 1), source.unk())
         if not slots:
             self.src_tokens = base_ids(src_tokens, len(source), source.unk())
@@ -150,14 +156,14 @@ class SlotMap:
         unknown = src_tokens >= len(source)
         first = self.src_keys.unsqueeze(2).eq(self.src_keys.unsqueeze(1)).int().argmax(dim=2)  # (B, S)
         position = torch.arange(src_tokens.size(1), device=src_tokens.device)
-        opens = unknown & first.eq(position)  # the first time that a word appears
+        opens = unknown & first.eq(position)  # the first occurrence of a word
         number = (opens.cumsum(dim=1) - 1).gather(1, first)  # of the word among the distinct ones
         slot = torch.where(number < slots, source.first_slot + number, source.unk())
         self.src_tokens = torch.where(unknown, slot, src_tokens)
         self._words.scatter_(1, torch.where(opens, number.clamp(max=slots), slots), src_tokens)
 
     def slots(self, tokens: Tensor) -> Tensor:
-        """Target-side ids with slots: shape (B, T) -> (B, T)."""
+        """Target ids with slots: (B, T) -> (B, T)."""
         if not self.dictionary.num_slots:
             return base_ids(tokens, len(self.dictionary), self.dictionary.unk())
         matches = self.dictionary.same_word(tokens).unsqueeze(2).eq(self.src_keys.unsqueeze(1))  # (B, T, S)
@@ -166,7 +172,7 @@ class SlotMap:
         return torch.where(tokens >= len(self.dictionary), unknown, tokens)
 
     def spell(self, rows: int | Tensor, tokens: Tensor) -> Tensor:
-        """The ids (T,) with the words in the place of their slots; ``rows``: the sentence of all, or of each."""
+        """The ids (T,) with words instead of slots. ``rows`` is the sentence of all, or of each."""
         if not self.dictionary.num_slots:
             return tokens
         slot = tokens - self.dictionary.first_slot
@@ -174,7 +180,7 @@ class SlotMap:
         return torch.where(is_slot, self._words.to(tokens)[rows, slot.clamp(min=-1)], tokens)
 
     def spell_all(self, outputs: Sequence[tuple[int, Tensor]]) -> Sequence[Tensor]:
-        """``spell`` of many outputs, with the sentence of each, in the few kernels of one: a batch has hundreds."""
+        """``spell`` for many outputs, with the sentence of each, in few kernels: a batch has hundreds."""
         if not self.dictionary.num_slots or not outputs:
             return [tokens for _, tokens in outputs]
         sentences, tokens = zip(*outputs, strict=True)

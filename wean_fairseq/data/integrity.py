@@ -1,4 +1,4 @@
-"""Data that is what it was: checksums of what fairseq-preprocess wrote, and whether the parts of it fit each other."""
+"""Verify binarised data: checksums, and consistency of index and dictionary."""
 
 import hashlib
 import logging
@@ -16,21 +16,21 @@ from ..storage.manifest import Manifest, check_file
 
 logger = logging.getLogger(__name__)
 
-_HEADER = 26  # bytes of an index before the sizes (4 each) and places (8 each) of the sentences
+_HEADER = 26  # bytes of an index before the sizes (4 each) and positions (8 each) of the sentences
 _ADVICE = (
-    "it is damaged, or was replaced; get it back, or make the data again with fairseq-preprocess, or, if it is as you "
-    "want it, run wean-checksum on its directory"
+    "it is damaged, or was replaced; restore it, or make the data again with fairseq-preprocess, or, if the change is "
+    "intended, run wean-checksum on its directory"
 )
 
 
 def check_data(paths: list[Path]) -> None:
-    """Refuse files that have changed since the first training with them, or since wean-checksum.
+    """Reject files that have changed since the first training with them, or since wean-checksum.
 
     Args:
-        paths: files of data directories; those that are not there are not looked at.
+        paths: files of data directories; missing files are skipped.
 
     Raises:
-        UserError: naming the file.
+        UserError: with the name of the file.
     """
     for path in paths:
         if path.exists() and not path.is_file():
@@ -44,13 +44,14 @@ def check_data(paths: list[Path]) -> None:
 
 
 def check_binary(prefix: Path, size: int) -> None:
-    """Refuse a memory-mapped file that is shorter than its index says, or has words that no dictionary has.
+    """Reject a memory-mapped file that is shorter than its index says, or has ids outside the dictionary.
 
     Args:
         prefix: path up to ``.bin``.
+        size: number of words in the dictionary.
 
     Raises:
-        UserError: naming the file.
+        UserError: with the name of the file.
     """
     index_file, binary_file = prefix.with_name(f"{prefix.name}.idx"), prefix.with_name(f"{prefix.name}.bin")
     if not (index_file.is_file() and binary_file.is_file()):
@@ -76,23 +77,23 @@ def check_binary(prefix: Path, size: int) -> None:
 
 
 def _check_symbols(content: np.ndarray, sentences: int, binary_file: Path) -> None:
-    """Say where text had ``<s>``, ``<pad>`` or ``</s>`` written in it, which fairseq-preprocess takes for its own."""
-    numbers = Dictionary()
-    found = {
-        numbers.bos_word: int(np.count_nonzero(content == numbers.bos())),
-        numbers.pad_word: int(np.count_nonzero(content == numbers.pad())),
-        numbers.eos_word: int(np.count_nonzero(content == numbers.eos())) - sentences,
+    """Warn if the text contained literal ``<s>``, ``<pad>`` or ``</s>``, which fairseq-preprocess misreads."""
+    dictionary = Dictionary()
+    counts = {
+        dictionary.bos_word: int(np.count_nonzero(content == dictionary.bos())),
+        dictionary.pad_word: int(np.count_nonzero(content == dictionary.pad())),
+        dictionary.eos_word: int(np.count_nonzero(content == dictionary.eos())) - sentences,
     }
-    written = [f"{number} times {word}" for word, number in found.items() if number > 0]
-    if written:
+    symbols = [f"{number} times {word}" for word, number in counts.items() if number > 0]
+    if symbols:
         logger.warning(
-            f"{binary_file} has {' and '.join(written)} among its words, which models take for boundaries and padding: "
+            f"{binary_file} has {' and '.join(symbols)} among its words, which models take for boundaries and padding: "
             "the text has these words in it; prepare it with preprocess/parallel_text.py, or take them out"
         )
 
 
 def _read_index(content: bytes, index_file: Path) -> tuple[np.dtype, int, int]:
-    """The type of the words and the numbers of sentences and words, as fairseq's index of mapped data has them."""
+    """The type of the words and the numbers of sentences and words, from the index of fairseq's memory-mapped data."""
     code, sentences = content[_HEADER - 9 : _HEADER - 8], int.from_bytes(content[_HEADER - 8 : _HEADER], "little")
     if len(content) != _HEADER + sentences * 12 or not code or code[0] not in _code_to_dtype:
         raise UserError(f"{index_file} is cut off or damaged: {_ADVICE}.")
@@ -101,10 +102,10 @@ def _read_index(content: bytes, index_file: Path) -> tuple[np.dtype, int, int]:
 
 
 def record_once(folder: Path) -> None:
-    """At the beginning of a training: write the checksums that every later command expects, if there are none."""
+    """Write the checksums that later commands check, at the start of a training, if there are none yet."""
     if Manifest(folder).digests and not _is_outdated(folder):
         return
-    if not os.access(folder, os.W_OK):  # before all of it is read for nothing
+    if not os.access(folder, os.W_OK):  # check this before reading all the data
         logger.info(f"no checksums of the data are kept: {folder} is read-only")
         return
     try:
@@ -116,18 +117,18 @@ def record_once(folder: Path) -> None:
 
 
 def checksum_of(folders: list[Path], split: str) -> str | None:
-    """One checksum of all files of a split, wherever they are; ``None`` if there is none of them."""
+    """One checksum of all files of a split in any folder; ``None`` if there are no such files."""
     digests = [
         digest
         for folder in folders
-        for name, found in sorted(Manifest(folder).digests.items())
+        for name, file_digests in sorted(Manifest(folder).digests.items())
         if name.split(".")[0].rstrip("0123456789") == split
-        for digest in found
+        for digest in file_digests
     ]
     return hashlib.sha256("\n".join(digests).encode()).hexdigest() if digests else None
 
 
 def _is_outdated(folder: Path) -> bool:
-    """Whether fairseq-preprocess has written into the folder since the checksums."""
+    """Return True if fairseq-preprocess has written into the folder after the checksums were recorded."""
     digests, log = Manifest(folder).digests, folder / LOG
     return LOG in digests and log.is_file() and sha256_of(log) not in digests[LOG]

@@ -1,4 +1,4 @@
-"""Sentence pairs: checks that a user understands, and the two length limits of the WEAN releases."""
+"""Sentence pairs: checks with clear error messages, and the two length limits of the WEAN releases."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -23,22 +23,22 @@ LENGTH_POLICIES = ("drop", "truncate")
 
 
 class _CutDataset(AppendTokenDataset):
-    """The first words of each sentence and its end symbol; the original text stays at hand for ``--replace-unk``."""
+    """The first words of each sentence and its end symbol. The original text is available for ``--replace-unk``."""
 
     def __init__(self, sentences: BaseWrapperDataset, length: int, end: int) -> None:
         super().__init__(TruncateDataset(StripTokenDataset(sentences, end), length), end)
         self.sentences = sentences
 
     def get_original_text(self, index: int) -> str:
-        """Raw text of a sentence, uncut: the cut is at the end, so positions in it stay right."""
+        """The full text of a sentence. It is truncated at the end, so positions in it remain valid."""
         return str(self.sentences.get_original_text(index))
 
 
 class PairLimits(NamedTuple):
-    """At most ``length`` tokens a side, end symbol apart; 0 = no limit.
+    """At most ``length`` tokens per side, without the end symbol; 0 = no limit.
 
-    ``drop`` (the authors' first release) leaves longer pairs out of training and touches nothing else; ``truncate``
-    (their second) cuts both sides of training pairs, and sources everywhere, but never a reference.
+    ``drop`` (the authors' first release) removes longer pairs from training and has no other effect. ``truncate``
+    (their second release) truncates both sides of training pairs, and sources of other splits, but never a reference.
     """
 
     length: int
@@ -46,17 +46,17 @@ class PairLimits(NamedTuple):
 
     @property
     def drops(self) -> bool:
-        """Whether long training pairs are left out."""
+        """Return True if long training pairs are removed."""
         return self.length > 0 and self.policy == "drop"
 
     @property
     def truncates(self) -> bool:
-        """Whether long sentences are cut."""
+        """Return True if long sentences are truncated."""
         return self.length > 0 and self.policy == "truncate"
 
 
 def limit_pairs(dataset: LanguagePairDataset, limits: PairLimits, training: bool) -> LanguagePairDataset:
-    """Cut the sentences of ``dataset`` as ``limits`` says; the end symbol stays."""
+    """Truncate the sentences of ``dataset`` to ``limits``. The end symbol is kept."""
     if not limits.truncates:
         return dataset
 
@@ -81,15 +81,15 @@ def limit_pairs(dataset: LanguagePairDataset, limits: PairLimits, training: bool
 
 
 def check_data_dir(data: str | None, source_lang: str | None, target_lang: str | None) -> None:
-    """Refuse a data directory that is missing or was not made by fairseq-preprocess.
+    """Reject a data directory that is missing or was not made by fairseq-preprocess.
 
     Args:
-        data: what the user gave, one directory or several joined by colons; the first holds the dictionaries.
-        source_lang: source suffix; ``None`` = as the file names say.
-        target_lang: target suffix; likewise.
+        data: one directory or several joined by colons; the first contains the dictionaries.
+        source_lang: source suffix; ``None`` = inferred from the file names.
+        target_lang: target suffix; ``None`` = inferred from the file names.
 
     Raises:
-        UserError: naming what is missing.
+        UserError: with the missing item.
     """
     if not data:
         raise UserError("no data directory was given: name the one that fairseq-preprocess wrote (--destdir).")
@@ -102,7 +102,7 @@ def check_data_dir(data: str | None, source_lang: str | None, target_lang: str |
         source_lang, target_lang = data_utils.infer_language_pair(str(first))
         if source_lang is None or target_lang is None:
             raise UserError(
-                f"the file names in {first} do not tell the two sides of the data: it is not a directory that "
+                f"the file names in {first} do not identify the two sides of the data: it is not a directory that "
                 "fairseq-preprocess wrote, or give --source-lang and --target-lang."
             )
     for language in (source_lang, target_lang):
@@ -114,9 +114,9 @@ def check_data_dir(data: str | None, source_lang: str | None, target_lang: str |
 
 
 def dictionary_file(path: Path) -> Path:
-    """Return the file of a dictionary, which is the source's if ``fairseq-preprocess --only-source`` wrote the folder.
+    """Return the file of a dictionary, or the source's for a folder of ``fairseq-preprocess --only-source``.
 
-    A model with two dictionaries is refused afterwards: checkpoints record the words of both.
+    A model with two dictionaries is rejected later, because checkpoints record the words of both.
     """
     language = path.name.split(".")[1]
     dictionaries = list(path.parent.glob("dict.*.txt"))
@@ -126,22 +126,22 @@ def dictionary_file(path: Path) -> Path:
 
 
 def is_raw_text(data: str) -> bool:
-    """Whether the first directory of ``data`` was written by ``fairseq-preprocess --dataset-impl raw``: no index."""
+    """Return True if the first directory of ``data`` has raw text without an index (``--dataset-impl raw``)."""
     first = Path(split_paths(data)[0])
     return not any(first.glob("*.idx")) and any(IndexedRawTextDataset.exists(str(path)) for path in first.glob("*-*.*"))
 
 
 def check_pairs(prefix: str, sides: dict[str, Dictionary], dataset_impl: str | None, keep_empty: bool) -> None:
-    """Refuse sides of different length, and empty lines unless ``keep_empty``.
+    """Reject sides of different length, and empty lines unless ``keep_empty``.
 
     Args:
-        prefix: path of a split up to and including the languages, as ``data-bin/train.src-tgt``.
+        prefix: path of a split up to and including the languages, such as ``data-bin/train.src-tgt``.
         sides: dictionary of each side by its suffix; a side may be missing (generation without references).
-        dataset_impl: fairseq's storage format; ``None`` = look at the file.
+        dataset_impl: fairseq's storage format; ``None`` = detect it.
         keep_empty: accept empty lines.
 
     Raises:
-        UserError: naming the files, the counts and the first empty lines, or the line of a text that fairseq misreads.
+        UserError: with the files, the counts and the first empty lines, or the line of a text that fairseq misreads.
     """
     lengths = {}
     for language, dictionary in sides.items():
@@ -149,22 +149,24 @@ def check_pairs(prefix: str, sides: dict[str, Dictionary], dataset_impl: str | N
             check_text(Path(f"{prefix}.{language}"))
         sentences = data_utils.load_indexed_dataset(f"{prefix}.{language}", dictionary, dataset_impl)
         if sentences is not None:
-            # A copy: the sizes of a memory-mapped data set die with it.
+            # A copy, because the sizes of a memory-mapped data set are freed with it.
             lengths[f"{prefix}.{language}"] = np.array(sentences.sizes)
     if not lengths:
         advice = "leave --dataset-impl out" if dataset_impl == "raw" else "add --dataset-impl raw"
         kind = "text" if dataset_impl == "raw" else "binary"
         raise UserError(f"{prefix}.* are not {kind} data files: {advice}, or run fairseq-preprocess again.")
     if len({len(sizes) for sizes in lengths.values()}) > 1:
-        found = " and ".join(f"{name} has {len(sizes)} lines" for name, sizes in lengths.items())
-        raise UserError(f"the sides of this data do not pair up: {found}; align the text files and preprocess again.")
+        line_counts = " and ".join(f"{name} has {len(sizes)} lines" for name, sizes in lengths.items())
+        raise UserError(
+            f"the sides of this data do not pair up: {line_counts}; align the text files and preprocess again."
+        )
     if not all(map(len, lengths.values())):
         raise UserError(f"{prefix}.* have no sentences: give fairseq-preprocess a text that has some.")
     for name, sizes in lengths.items():
         empty = np.flatnonzero(sizes <= 1) + 1  # an empty line holds only the end symbol
         if empty.size and not keep_empty:
-            shown = ", ".join(str(line) for line in empty[:5]) + (", ..." if empty.size > 5 else "")
+            first_lines = ", ".join(str(line) for line in empty[:5]) + (", ..." if empty.size > 5 else "")
             raise UserError(
-                f"{name} has {empty.size} empty line(s) (line {shown}): remove these pairs from both sides and "
+                f"{name} has {empty.size} empty line(s) (line {first_lines}): remove these pairs from both sides and "
                 "preprocess again, or pass --keep-empty-lines."
             )

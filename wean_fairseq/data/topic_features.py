@@ -1,8 +1,8 @@
-"""Features of topics from a frozen BERT: computed once, kept in files that are memory-mapped.
+"""Features of topics from a frozen BERT, computed once and stored in memory-mapped files.
 
-A file holds the features of all distinct topics of a split, sorted. Its name is a checksum over BERT's digest, the
-separator and the topics, so that whatever changes asks for another file. It appears when it is complete; a second
-process that needs the same one waits for it. Half precision: 12 layers of 768 are 18 KiB a topic word.
+A file contains the features of all distinct topics of a split, sorted. Its name is a checksum over BERT's digest, the
+separator and the topics, so that any change selects another file. The file appears when it is complete; a second
+process that needs the same one waits for it. It uses half precision: 12 layers of 768 take 18 KiB per topic word.
 
 Legend: ``B`` batch, ``S`` source length, ``N`` topic words of a split, ``L`` layers of BERT, ``H`` its width.
 """
@@ -31,11 +31,11 @@ from .topics import topic_positions
 logger = logging.getLogger(__name__)
 
 _FORMAT = 1
-_BLOCK = 1 << 24  # bytes read at a time for a checksum
+_BLOCK = 1 << 24  # bytes per read for a checksum
 
 
 class TopicFeatures:
-    """The features of topics, from files for the data sets that were prepared, else computed at once."""
+    """The features of topics, read from files for prepared data sets, else computed immediately."""
 
     def __init__(self, bert: TopicBert, folder: Path) -> None:
         self.bert = bert
@@ -43,10 +43,10 @@ class TopicFeatures:
         self._splits: dict[str, tuple[np.ndarray, dict[Topics, int]]] = {}
 
     def prepare(self, split: str, topics: Iterable[Topics]) -> None:
-        """Make the features of a split ready: from its file, which is written first if need be.
+        """Load the features of a split from its file, which is written first if necessary.
 
         Raises:
-            UserError: if the directory cannot be used, or BERT cannot.
+            UserError: if the directory or BERT cannot be used.
         """
         distinct = sorted(set(topics))
         starts = np.cumsum([0, *map(len, distinct)])
@@ -70,18 +70,18 @@ class TopicFeatures:
         self._splits[split] = features, dict(zip(distinct, starts[:-1].tolist(), strict=True))
 
     def align(self, src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
-        """The features of the topic words of a batch, in their places; 0 at end symbols and padding.
+        """The features of the topic words of a batch, at their positions; 0 at end symbols and padding.
 
         Args:
             src_tokens: (B, S), padded on either side.
-            dictionary: of the source; knows how words are spelt.
+            dictionary: of the source, including the spelling of unknown words.
 
         Returns:
             Shape (B, S, L, H), float32.
         """
         is_topic = topic_positions(src_tokens, dictionary)  # (B, S)
         rows = zip(src_tokens.tolist(), is_topic.tolist(), strict=True)
-        topics = [tuple(dictionary[index] for index, kept in zip(*row, strict=True) if kept) for row in rows]
+        topics = [tuple(dictionary[index] for index, is_kept in zip(*row, strict=True) if is_kept) for row in rows]
         aligned = torch.zeros(*src_tokens.shape, self.bert.num_layers, self.bert.dim, device=src_tokens.device)
         if is_topic.any():
             features = torch.from_numpy(np.concatenate(self._rows(topics)))
@@ -89,14 +89,14 @@ class TopicFeatures:
         return aligned
 
     def _rows(self, topics: Sequence[Topics]) -> list[np.ndarray]:
-        """The features of each sentence's topics: shape (k, L, H) each; sentences without any are left out."""
+        """The features of each sentence's topics, (k, L, H) each, without sentences that have no topics."""
         topics = [words for words in topics if words]
-        found = [self._find(words) for words in topics]
-        missing = [number for number, rows in enumerate(found) if rows is None]
+        features = [self._find(words) for words in topics]
+        missing = [number for number, rows in enumerate(features) if rows is None]
         if missing:
             for number, rows in self.bert.features([topics[number] for number in missing]):
-                found[missing[number]] = rows
-        return [rows for rows in found if rows is not None]
+                features[missing[number]] = rows
+        return [rows for rows in features if rows is not None]
 
     def _find(self, words: Topics) -> np.ndarray | None:
         for features, starts in self._splits.values():
@@ -107,7 +107,7 @@ class TopicFeatures:
 
 
 class _CacheFile:
-    """A directory with the features of given topics, shape (N, L, H), and a manifest that tells whose they are."""
+    """A directory with the features of some topics, shape (N, L, H), and a manifest that identifies them."""
 
     def __init__(self, folder: Path, bert: TopicBert, topics: list[Topics], words: int) -> None:
         self.bert = bert
@@ -121,7 +121,7 @@ class _CacheFile:
         self.path = folder / key
 
     def read(self, *, warn: bool = False) -> np.ndarray | None:
-        """The features, memory-mapped; ``None`` if they are not there, are damaged (``warn``: say so) or are others."""
+        """The features, memory-mapped; ``None`` if they are missing, damaged (logged with ``warn``) or others."""
         if not self.path.exists():
             return None
         try:
@@ -138,7 +138,7 @@ class _CacheFile:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold others off who want to write the same; the lock ends with the process, however it ends."""
+        """Hold a lock against other processes that write the same file. It ends with the process in any case."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / f".{self.path.name}.lock").open("w") as lock:
             try:
@@ -149,7 +149,7 @@ class _CacheFile:
             yield
 
     def write(self, split: str, starts: np.ndarray) -> None:
-        """Compute the features and put them there, complete or not at all; ``starts`` has each sentence's row."""
+        """Compute the features and write them completely or not at all. ``starts`` has each sentence's first row."""
         size = int(np.prod(self.shape)) * np.dtype(STORED).itemsize
         logger.info(
             f"{split}: BERT reads {len(self.topics)} distinct topic lines ({self.shape[0]} words), {size / 1e6:.1f} MB "

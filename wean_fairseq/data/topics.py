@@ -1,4 +1,4 @@
-"""Checks of topic lines: how many topics, none, unknown ones, and the separator of the released format.
+"""Checks of topic lines: number of topics, empty lines, unknown topics, and the separator of the released format.
 
 Legend: ``B`` batch, ``S`` source length.
 """
@@ -13,12 +13,12 @@ from ..errors import UserError
 
 logger = logging.getLogger(__name__)
 
-#: Between essay and topics in the corpora as MTA-LSTM's authors released them.
+#: Separates essay and topics in the corpora released by MTA-LSTM's authors.
 SEPARATOR = "</d>"
 
 
 def topic_positions(src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
-    """Mask of the topic words: true but for end symbols and padding, same shape."""
+    """Mask of the topic words: true except for end symbols and padding, same shape."""
     return src_tokens.ne(dictionary.pad()) & src_tokens.ne(dictionary.eos())
 
 
@@ -28,22 +28,22 @@ def topic_ids(sources: Iterable[Tensor], dictionary: Dictionary) -> list[tuple[i
 
 
 def check_topics(name: str, topics: Sequence[tuple[int, ...]], max_topics: int, separator: int, first: int = 1) -> None:
-    """Refuse lines without a topic, with more than ``max_topics``, and lines that hold an essay as well.
+    """Reject lines without a topic, with more than ``max_topics``, and lines that also contain an essay.
 
     Args:
         topics: ids of each line.
         separator: id of ``</d>``.
 
     Raises:
-        UserError: naming the first line at fault.
+        UserError: with the number of the first invalid line.
     """
     numbered = list(enumerate(topics, start=first))
     empty = [number for number, line in numbered if not line]
     if empty:
         raise UserError(f"{name} has {len(empty)} line(s) without a topic (line {empty[0]}): remove these pairs.")
-    both = [number for number, line in numbered if separator in line]
-    if both:
-        raise UserError(_separator_error(f"{name} has {len(both)} topic line(s)", both[0]))
+    with_essay = [number for number, line in numbered if separator in line]
+    if with_essay:
+        raise UserError(_separator_error(f"{name} has {len(with_essay)} topic line(s)", with_essay[0]))
     long = [(number, len(line)) for number, line in numbered if len(line) > max_topics]
     if long:
         raise UserError(
@@ -53,15 +53,15 @@ def check_topics(name: str, topics: Sequence[tuple[int, ...]], max_topics: int, 
 
 
 def check_essays(name: str, essays: Iterable[Tensor], separator: int) -> None:
-    """Refuse essays that still have their topics behind them; raises ``UserError``, naming the first."""
-    both = [number for number, essay in enumerate(essays, start=1) if essay.eq(separator).any()]
-    if both:
-        raise UserError(_separator_error(f"{name} has {len(both)} essay(s)", both[0]))
+    """Reject essays that still contain their topics. Raises ``UserError`` with the number of the first one."""
+    with_topics = [number for number, essay in enumerate(essays, start=1) if essay.eq(separator).any()]
+    if with_topics:
+        raise UserError(_separator_error(f"{name} has {len(with_topics)} essay(s)", with_topics[0]))
 
 
 def _separator_error(which: str, line: int) -> str:
     return (
-        f"{which} with {SEPARATOR} (line {line}), which parts an essay from its topics in the released corpora: "
+        f"{which} with {SEPARATOR} (line {line}), which separates an essay from its topics in the released corpora: "
         "split them with preprocess/essay.py and preprocess again."
     )
 
@@ -69,14 +69,14 @@ def _separator_error(which: str, line: int) -> str:
 def check_known(
     name: str, topics: Sequence[tuple[int, ...]], dictionary: Dictionary, *, required: bool, bert_reads_unk: bool
 ) -> None:
-    """Say how many topic words the dictionary does not have.
+    """Log the number of topic words that are not in the dictionary.
 
     Args:
-        required: nothing but the dictionary tells topics apart.
+        required: topics can only be distinguished by the dictionary.
         bert_reads_unk: BERT reads them too, but their spelling is lost.
 
     Raises:
-        UserError: if it is required and has none at all.
+        UserError: if ``required`` is true and the dictionary contains none of the words.
     """
     words = sum(map(len, topics))
     unknown = sum(index == dictionary.unk() or index >= len(dictionary) for line in topics for index in line)

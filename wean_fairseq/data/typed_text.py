@@ -1,8 +1,8 @@
-"""Text that somebody types: its lines, as all readers of this package take lines, and words that no dictionary has.
+"""Read typed or piped text: its lines, by this package's definition of a line, and words outside the dictionary.
 
-fairseq's own reading ends with a traceback at bytes that are no UTF-8 and where there is no such file, reads a pipe in
-whatever encoding the locale names, takes a lone carriage return for the end of a line, so that all later outputs belong
-to other lines, and a byte order mark for a part of the first word.
+fairseq's own reader fails with a traceback for bytes that are not UTF-8 and for missing files. It reads a pipe in the
+encoding of the locale, treats a lone carriage return as the end of a line, so that all later outputs belong to other
+lines, and reads a byte order mark as part of the first word.
 """
 
 import sys
@@ -16,19 +16,19 @@ from ..errors import UserError
 from ..storage.files import open_input
 
 _LONGEST = 1 << 24  # bytes of a line
-_MANY = 0.2  # of all words
+_MANY = 0.2  # share of all words
 _COMMAND = "fairseq_cli.interactive"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_typed_lines(given: str, buffer_size: int) -> Iterator[list[str]]:
-    """Yield buffers of lines, white space at their ends left out, as ``fairseq_cli.interactive.buffered_read`` does.
+    """Yield buffers of lines without surrounding white space, like ``fairseq_cli.interactive.buffered_read``.
 
     Args:
-        given: name of a file; ``-`` = what is typed or piped in.
+        given: name of a file; ``-`` = standard input.
 
     Raises:
-        UserError: naming the first line that is no UTF-8, or the file that cannot be read; if the input is closed.
+        UserError: with the first line that is not UTF-8, or the file that cannot be read; if the input is closed.
     """
     lines = _lines(given)
     while buffer := list(islice(lines, buffer_size)):
@@ -47,7 +47,7 @@ def _lines(given: str) -> Iterator[str]:
 
 
 def _standard_input() -> Iterable[bytes]:
-    """Its bytes, where it has any: something else may stand for it in a notebook, and nothing where it is closed."""
+    """The bytes of standard input. A notebook may replace it by a text stream, and it may be closed."""
     if sys.stdin is None:
         raise UserError("the input is closed: type or pipe text in, or give --input a file of text.")
     if hasattr(sys.stdin, "buffer"):
@@ -56,10 +56,10 @@ def _standard_input() -> Iterable[bytes]:
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines of a file; one of more than ``_LONGEST`` bytes ends the work, because some have no end.
+    """Yield the lines of a file. A line of more than ``_LONGEST`` bytes is an error, because a stream may never end.
 
     Raises:
-        UserError: naming the line.
+        UserError: with the number of the line.
     """
     for number, line in enumerate(iter(lambda: file.readline(_LONGEST + 1), b""), start=1):
         if len(line) > _LONGEST:
@@ -70,7 +70,7 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
 def _decoded(raw_lines: Iterable[bytes], name: str) -> Iterator[str]:
     for number, raw in enumerate(raw_lines, start=1):
         content = raw.removeprefix(_BYTE_ORDER_MARK) if number == 1 else raw
-        if not content:  # a file of nothing but the mark
+        if not content:  # the file contains only the mark
             continue
         try:
             yield content.decode("utf-8").strip()
@@ -81,7 +81,7 @@ def _decoded(raw_lines: Iterable[bytes], name: str) -> Iterator[str]:
 
 
 def patch_interactive_reader() -> None:
-    """Give fairseq-interactive ``read_typed_lines``, if it is what runs: it has no place for a task to take part."""
+    """Patch the reader of fairseq-interactive, if that command is running, because it has no hook for tasks."""
     for name in ("__main__", _COMMAND):  # ``python -m`` runs it under the first name
         module = sys.modules.get(name)
         if module is not None and getattr(module.__spec__, "name", None) == _COMMAND:
@@ -89,22 +89,26 @@ def patch_interactive_reader() -> None:
 
 
 def are_known(tokens: Tensor, dictionary: Any) -> list[bool]:
-    """Whether a dictionary has the words of tokens (T,): slots and spelling ids are above its own words."""
+    """Return for each word (T,) whether the dictionary has it. Slots and spelling ids are above its own words."""
     base = getattr(dictionary, "first_slot", len(dictionary))
     return [index < base and index != dictionary.unk() for index in tokens.tolist()]
 
 
 def unknown_words_sentence(sentences: Iterable[Tensor], dictionary: Any) -> str:
-    """The sentence to say where more than a fifth of the words are not in the dictionary; empty where fewer are."""
+    """A warning if more than a fifth of the words are not in the dictionary, else an empty string."""
     words = 0
     unknown: list[str] = []
     for tokens in sentences:
         content = tokens[(tokens != dictionary.eos()) & (tokens != dictionary.pad())]
         words += len(content)
-        known = are_known(content, dictionary)
-        unknown += [dictionary[index] for index, is_known in zip(content.tolist(), known, strict=True) if not is_known]
+        are_words_known = are_known(content, dictionary)
+        unknown += [
+            dictionary[index] for index, is_known in zip(content.tolist(), are_words_known, strict=True) if not is_known
+        ]
     if len(unknown) <= _MANY * words:
         return ""
     lowered = sum(word != word.lower() and word.lower() in dictionary.indices for word in unknown)
-    why = "was the model trained on lower-cased text?" if 2 * lowered >= len(unknown) else "is this the text it is for?"
-    return f"{len(unknown)} of {words} words are not in the dictionary: {why}"
+    question = (
+        "was the model trained on lower-cased text?" if 2 * lowered >= len(unknown) else "is this the text it is for?"
+    )
+    return f"{len(unknown)} of {words} words are not in the dictionary: {question}"

@@ -1,4 +1,4 @@
-"""Weak labels of words (DNPG): read from the files of preprocess/weak_labels.py and put into the batches.
+"""Weak labels of words (DNPG), read from the files of preprocess/weak_labels.py and added to the batches.
 
 Legend: ``B`` batch, ``S`` source length, ``T`` target length.
 """
@@ -16,32 +16,32 @@ from torch import Tensor
 from ..errors import UserError
 from ..storage.files import read_regular
 
-SENTENCE_LEVEL = 1  # the label of the end symbol, which no file has
-NO_LABEL = -1  # of padding; losses ignore it
+SENTENCE_LEVEL = 1  # the label of the end symbol, which the files do not contain
+NO_LABEL = -1  # label of padding; losses ignore it
 
 
 class _SideLabels(NamedTuple):
-    """Labels of all words of a side, one sentence after another, and where each sentence starts, and the end."""
+    """Labels of all words of a side, one sentence after another, and the start of each sentence, plus the end."""
 
     labels: NDArray[np.int8]
     starts: NDArray[np.int64]
 
     def scatter(self, ids: list[int], tokens: Tensor, padding_idx: int) -> Tensor:
-        """The labels of sentences ``ids`` where their words are in ``tokens`` (B, S), padded on either side: (B, S)."""
+        """The labels of sentences ``ids`` at their words in ``tokens`` (B, S), padded on either side: (B, S)."""
         words = tokens.ne(padding_idx)
-        found: list[int] = []
+        values: list[int] = []
         for sentence, length in zip(ids, words.sum(dim=1).tolist(), strict=True):
-            first = int(self.starts[sentence])
-            found += [*self.labels[first : first + length - 1].tolist(), SENTENCE_LEVEL]
+            start = int(self.starts[sentence])
+            values += [*self.labels[start : start + length - 1].tolist(), SENTENCE_LEVEL]
         labels = torch.full_like(tokens, NO_LABEL)
-        labels[words] = torch.tensor(found)
+        labels[words] = torch.tensor(values)
         return labels
 
 
 class LabelledPairs(BaseWrapperDataset):
     """Sentence pairs whose batches have ``source_labels`` (B, S) and ``target_labels`` (B, T) in ``net_input``.
 
-    A label is 0 or 1, and ``NO_LABEL`` at padding. Sentences may have been cut, at the end, since the labels were made.
+    A label is 0 or 1, and ``NO_LABEL`` at padding. Sentences may be truncated versions of the labelled sentences.
     """
 
     def __init__(self, dataset: LanguagePairDataset, source: _SideLabels, target: _SideLabels) -> None:
@@ -50,7 +50,7 @@ class LabelledPairs(BaseWrapperDataset):
         self.target = target
 
     def collater(self, samples: list[dict[str, Any]], **layout: Any) -> dict[str, Any]:
-        """A batch of ``dataset``, and the labels."""
+        """A batch of ``dataset`` with the labels."""
         batch: dict[str, Any] = self.dataset.collater(samples, **layout)
         if batch:
             ids, net_input = batch["id"].tolist(), batch["net_input"]
@@ -61,13 +61,13 @@ class LabelledPairs(BaseWrapperDataset):
 
 
 def fill_missing_labels(batch: dict[str, Any]) -> dict[str, Any]:
-    """A new batch, whose words have ``NO_LABEL`` unless they have labels: source (B, S), target (B, T)."""
+    """A new batch in which missing labels are ``NO_LABEL``: source (B, S), target (B, T)."""
     net_input = batch["net_input"]
-    none = {
+    no_labels = {
         "source_labels": torch.full_like(net_input["src_tokens"], NO_LABEL),
         "target_labels": torch.full_like(batch["target"], NO_LABEL),
     }
-    return {**batch, "net_input": {**none, **net_input}}
+    return {**batch, "net_input": {**no_labels, **net_input}}
 
 
 def label_pairs(
@@ -79,17 +79,17 @@ def label_pairs(
     *,
     required: bool,
 ) -> FairseqDataset:
-    """Add the labels of a split to its pairs, if the folder has some.
+    """Add the labels of a split to its pairs, if the folder has them.
 
     Args:
-        folder: with ``<split>.<language>.z``, a line a sentence, 0 or 1 for each word; ``None`` = add nothing.
+        folder: with ``<split>.<language>.z``, one line per sentence, 0 or 1 for each word; ``None`` = add no labels.
         languages: suffixes of source and target.
-        pairs: as they are used.
-        uncut: the same before their ends were cut: the labels are of these.
-        required: refuse a folder without labels of this split.
+        pairs: as used in training, possibly truncated.
+        uncut: the pairs before truncation, to which the labels belong.
+        required: reject a folder without labels of this split.
 
     Raises:
-        UserError: if a side is missing, or the labels are not those of this text.
+        UserError: if a side is missing, or the labels do not belong to this text.
     """
     if folder is None:
         return pairs
@@ -111,7 +111,7 @@ def label_pairs(
 
 
 def _read(path: Path, words: NDArray[np.int64]) -> _SideLabels:
-    """Read a file that must have a label for each of so many ``words`` a line."""
+    """Read a file of labels. ``words`` has the required number of labels for each line."""
     lines = read_regular(path).splitlines()
     if len(lines) != len(words):
         raise UserError(
@@ -122,9 +122,9 @@ def _read(path: Path, words: NDArray[np.int64]) -> _SideLabels:
     for number, (line, expected) in enumerate(zip(lines, words.tolist(), strict=True), start=1):
         row = line.split()
         if len(row) != expected or not {b"0", b"1"}.issuperset(row):
-            found = f"{len(row)} labels for {expected} words" if len(row) != expected else "labels other than 0 and 1"
+            problem = f"{len(row)} labels for {expected} words" if len(row) != expected else "labels other than 0 and 1"
             raise UserError(
-                f"line {number} of {path} has {found}: make the labels again with preprocess/weak_labels.py from the "
+                f"line {number} of {path} has {problem}: make the labels again with preprocess/weak_labels.py from the "
                 "text that fairseq-preprocess was given."
             )
         labels.append(np.array(row, dtype=np.int8))

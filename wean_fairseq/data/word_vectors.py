@@ -19,50 +19,50 @@ from ..storage.files import open_regular
 
 logger = logging.getLogger(__name__)
 _LONGEST = 1 << 24  # characters of the first line
-_DIGITS = 12  # of a number of words; Python refuses to read one of thousands
+_DIGITS = 12  # of a number of words; Python refuses to parse numbers with thousands of digits
 
 
 def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tensor, Tensor]:
-    """Read the vectors of the dictionary's words; how many have one is logged.
+    """Read the vectors of the dictionary's words, and log the number of words that have one.
 
-    A word that comes twice has its first vector; padding has none. Words with spaces in them, as GloVe's largest file
-    has some, are passed over.
+    If a word occurs twice, its first vector is used. Padding has none. Words with spaces, which GloVe's largest file
+    contains, are skipped.
 
     Args:
         dim: ``D`` of the model.
 
     Returns:
-        The vectors, 0 for words without one, (V, D); and which words have one, (V,).
+        The vectors, 0 for words without one, (V, D), and a mask of the words that have one, (V,).
 
     Raises:
         UserError: if the file is missing, of another width, broken, or has none of the words.
     """
     matrix = np.zeros((len(dictionary), dim), dtype=np.float32)
-    found = np.zeros(len(dictionary), dtype=bool)
-    wanted = {word: index for index, word in enumerate(dictionary.symbols) if index != dictionary.pad()}
+    has_vector = np.zeros(len(dictionary), dtype=bool)
+    indices = {word: index for index, word in enumerate(dictionary.symbols) if index != dictionary.pad()}
     try:
-        # Only \n ends a line: there are words with other line separators in them. No word has U+FFFD.
+        # Only \n ends a line, because some words contain other line separators. No word contains U+FFFD.
         with TextIOWrapper(_open(path), "utf-8-sig", "replace", newline="\n") as file:
             skipped = _check_width(file, path, dim)
             for number, line in enumerate(file, start=1 + skipped):
                 word, numbers = _parts(line, f"{path}, line {number}", dim)
-                index = wanted.get(word)
-                if index is not None and not found[index]:
+                index = indices.get(word)
+                if index is not None and not has_vector[index]:
                     matrix[index] = _vector(numbers, f"{path}, line {number}")
-                    found[index] = True
+                    has_vector[index] = True
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise UserError(
             f"the word vectors {path!r} cannot be read ({reason}): give a text file of GloVe, word2vec or fastText."
         ) from error
-    words, known = len(dictionary) - dictionary.nspecial, int(found[dictionary.nspecial :].sum())
-    if not known:
+    words, num_known = len(dictionary) - dictionary.nspecial, int(has_vector[dictionary.nspecial :].sum())
+    if not num_known:
         raise UserError(
             f"{path} has a vector for none of the {words} words of the dictionary: it is of another language, or its "
             "words are cut or cased in another way."
         )
-    logger.info(f"{path} has vectors for {known} of the {words} words of the dictionary ({known / words:.1%})")
-    return torch.from_numpy(matrix), torch.from_numpy(found)
+    logger.info(f"{path} has vectors for {num_known} of the {words} words of the dictionary ({num_known / words:.1%})")
+    return torch.from_numpy(matrix), torch.from_numpy(has_vector)
 
 
 def _open(path: str) -> BinaryIO:
@@ -71,9 +71,9 @@ def _open(path: str) -> BinaryIO:
 
 
 def _check_width(file: TextIO, path: str, dim: int) -> int:
-    """See that the file is of width ``dim`` and go to its first vector; return the number of lines before it."""
+    """Check that the file has width ``dim`` and seek to its first vector. Return the number of lines before it."""
     fields = file.readline(_LONGEST).rstrip(" \r\n").split(" ")
-    header = len(fields) == 2 and all(part.isdecimal() and len(part) < _DIGITS for part in fields)  # words and width
+    header = len(fields) == 2 and all(field.isdecimal() and len(field) < _DIGITS for field in fields)  # words and width
     width = int(fields[1]) if header else len(fields) - 1
     if width < 1:
         raise UserError(f"{path}, line 1 is not a word and its vector: give a text file of GloVe or word2vec.")
@@ -88,10 +88,10 @@ def _check_width(file: TextIO, path: str, dim: int) -> int:
 
 
 def _parts(line: str, where: str, dim: int) -> tuple[str, list[str]]:
-    """The word of a line, with any spaces in it, and its ``dim`` numbers as text."""
+    """The word of a line, including any spaces in it, and its ``dim`` numbers as text."""
     word, *numbers = line.rstrip(" \r\n").rsplit(" ", dim)
     surplus = word.split(" ")[1:]
-    if len(numbers) != dim or not word or any(_is_number(part) for part in surplus):
+    if len(numbers) != dim or not word or any(_is_number(field) for field in surplus):
         count = max(0, len(line.split()) - 1)
         raise UserError(f"{where} is broken: a word and {dim} numbers were expected, but it has {count}.")
     return word, numbers

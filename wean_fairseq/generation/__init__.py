@@ -1,4 +1,4 @@
-"""A trained model that reads and writes running text: what ``wean-generate``, ``wean-inspect`` and ``load`` share."""
+"""A trained model for running text, shared by ``wean-generate``, ``wean-inspect`` and ``load``."""
 
 from .loading import load
 from .model import TextModel

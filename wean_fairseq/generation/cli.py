@@ -1,4 +1,4 @@
-"""``wean-generate``: running text in, running text out, a line for every line."""
+"""``wean-generate``: rewrite running text, one output line per input line."""
 
 import argparse
 import json
@@ -28,9 +28,9 @@ _EPILOG = """examples:
   echo "What's the best way to learn Python?" | wean-generate --model model/ --nbest 3 --scores
   wean-generate --model checkpoints/checkpoint_best.pt --data data-bin --input sentences.txt --jsonl > outputs.jsonl
 
-One line out for every line in, in their order; an empty line stays empty. With --nbest the outputs of a line stand side
-by side with tabs between them, with --scores a score (base 2, as fairseq prints it) before each. A file that was
-stopped continues when the same command is given again without --overwrite.
+One output line per input line, in the same order; an empty line stays empty. With --nbest the outputs of a line are
+separated by tabs, with --scores each follows its score (base 2, as fairseq prints it). After an interruption, the same
+command without --overwrite continues the file.
 """
 
 
@@ -76,7 +76,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def rewrite(args: argparse.Namespace) -> None:
-    """Do what the command line asks for; raises ``UserError`` if it cannot be done."""
+    """Run the command. Raises ``UserError`` if it cannot be done."""
     if args.input != "-" and not Path(args.input).exists():
         raise UserError(f"there is no file {args.input}: give --input a file of text.")
     output = GrowingFile(args.output, _output_options(args), overwrite=args.overwrite, reads=args.input)
@@ -93,13 +93,13 @@ def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
     model = load(args.model, args.data, text=args.text, device="cpu" if args.cpu else None, **options)
     typed = args.input == "-" and sys.stdin is not None and sys.stdin.isatty()
     buffer_size = args.buffer_size or (1 if typed else _BUFFER)
-    begun = output.done
+    already_done = output.done
     started = time.monotonic()
     cut: list[int] = []
-    with tqdm(total=_count(args.input), desc="wean-generate", unit=" lines", disable=None, initial=begun) as bar:
+    with tqdm(total=_count(args.input), desc="wean-generate", unit=" lines", disable=None, initial=already_done) as bar:
         for lines in output.remaining(read_typed_lines(args.input, buffer_size)):
             first = output.done + 1
-            found = model.explain(
+            results = model.explain(
                 lines,
                 args.nbest,
                 beam=args.beam,
@@ -109,10 +109,10 @@ def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
                 cut=True,
                 first=first,
             )
-            output.write(lines, [_line(args, number, item) for number, item in enumerate(found, first)])
-            cut += [number for number, item in enumerate(found, first) if item.cut]
+            output.write(lines, [_line(args, number, item) for number, item in enumerate(results, first)])
+            cut += [number for number, item in enumerate(results, first) if item.cut]
             bar.update(len(lines))
-    number, seconds = output.done - begun, time.monotonic() - started
+    number, seconds = output.done - already_done, time.monotonic() - started
     rate = f" ({number / seconds:,.1f} a second)" if seconds > 0 else ""
     print_message("wean-generate", f"{number:,} line{'' if number == 1 else 's'} in {seconds:,.1f} s{rate}")
     if cut:
@@ -123,13 +123,13 @@ def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
 
 
 def _output_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Everything that decides about the outputs of a line."""
+    """All options that affect the outputs of a line."""
     names = ("nbest", "scores", "jsonl", "beam", "search_preset", "essay_length", "bert", "data", "text")
     path = Path(args.model)
     identity = path.parent / CHECKSUMS if path.name == WEIGHTS else path / CHECKSUMS if is_export(path) else path
     model = sha256_of(identity) if identity.is_file() else ""
-    kept = {} if is_export(path) else kept_search(path)
-    return {"model": model, "search": kept, **{name: getattr(args, name) for name in names}}
+    search = {} if is_export(path) else kept_search(path)
+    return {"model": model, "search": search, **{name: getattr(args, name) for name in names}}
 
 
 def _count(given: str) -> int | None:
@@ -139,13 +139,13 @@ def _count(given: str) -> int | None:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
 
 
-def _line(args: argparse.Namespace, number: int, found: Generated) -> str:
+def _line(args: argparse.Namespace, number: int, generated: Generated) -> str:
     if args.jsonl:
-        entry = {"line": number, "source": found.source, "known": found.known, **_granularity(found)}
-        entry["outputs"] = [_output(output) for output in found.outputs]
+        entry = {"line": number, "source": generated.source, "known": generated.known, **_granularity(generated)}
+        entry["outputs"] = [_output(output) for output in generated.outputs]
         return json.dumps(entry, ensure_ascii=False, allow_nan=False)
-    cells = [[f"{output.score:.4f}"] * args.scores + [output.text] for output in found.outputs]
-    return "\t".join(part for cell in cells for part in cell)
+    cells = [[f"{output.score:.4f}"] * args.scores + [output.text] for output in generated.outputs]
+    return "\t".join(text for cell in cells for text in cell)
 
 
 def _output(output: Output) -> dict[str, Any]:
@@ -155,8 +155,8 @@ def _output(output: Output) -> dict[str, Any]:
     return entry | _granularity(output)
 
 
-def _granularity(found: Generated | Output) -> dict[str, Any]:
-    layers = {layer: _to_list(z) for layer, z in found.granularity.items()}
+def _granularity(described: Generated | Output) -> dict[str, Any]:
+    layers = {layer: _to_list(z) for layer, z in described.granularity.items()}
     return {"granularity": layers} if layers else {}
 
 
@@ -167,7 +167,7 @@ def _to_list(values: FloatArray) -> list[Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status (0 fine, 2 something that the user can mend)."""
+    """Run the command line. Return the exit status (0 success, 2 an error that the user can fix)."""
     args = build_parser().parse_args(arguments)
     configure_logging("wean-generate")
     try:

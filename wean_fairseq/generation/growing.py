@@ -1,7 +1,7 @@
-"""An output file that grows while it is made, and goes on where it was when it is begun again.
+"""An output file that grows during the work, and is continued when the work is started again.
 
-The lines go to ``FILE.part``. ``FILE.part.json`` beside it records the number of lines, the size and the SHA-256 of
-both sides, and the options. ``FILE.part`` gets the name ``FILE`` when it is complete.
+The lines are written to ``FILE.part``. ``FILE.part.json`` records the number of lines, the size and the SHA-256 of both
+sides, and the options. ``FILE.part`` is renamed to ``FILE`` when it is complete.
 """
 
 import fcntl
@@ -36,28 +36,28 @@ class GrowingFile:
     """The outputs of a file of sentences.
 
     Args:
-        given: name of the file; ``-`` = standard output. A pipe or a device is written as it is.
-        asked: all options that the content depends on, as JSON.
+        given: name of the file; ``-`` = standard output. A pipe or a device is written directly.
+        asked: all options that the content depends on, in JSON types.
         overwrite: replace an older file, and start again.
-        reads: file that is read meanwhile, which must not be one of the files that are written.
+        reads: input file, which must not be one of the files that are written.
 
     Attributes:
-        path: of the file; ``None`` = it is none.
-        done: lines of the input whose outputs are there already.
+        path: of the file; ``None`` if the output is not a regular file.
+        done: lines of the input whose outputs are already in the file.
 
     Raises:
-        UserError: if the file exists, or was begun with something else.
+        UserError: if the file exists, or was started with another input or other options.
     """
 
     def __init__(self, given: str, asked: dict[str, Any], *, overwrite: bool = False, reads: str | None = None) -> None:
         self.path: Path | None = None
-        self._part = self._state_file = Path()  # beside ``path``
+        self._part = self._state_file = Path()  # next to ``path``
         self._given = given
         self._asked = asked
         self._overwrite = overwrite
         self._reads = reads
         self._input, self._output = hashlib.sha256(), hashlib.sha256()
-        self._expected = ""  # of the lines that are done
+        self._expected = ""  # SHA-256 of the lines that are done
         self._file: BinaryIO | None = None
         self.done = 0
 
@@ -98,7 +98,7 @@ class GrowingFile:
             raise
 
     def _adopt(self, file: BinaryIO, size: int) -> None:
-        """Continue what the file and its state hold, or start again; raises ``UserError`` if that would lose data."""
+        """Continue the file from its state, or start again. Raises ``UserError`` if that would lose data."""
         if size == 0 and not os.path.lexists(self._state_file):
             self._write_state(0)
         state = self._read_state()
@@ -115,7 +115,7 @@ class GrowingFile:
         self.done, self._expected = state.lines, state.input
 
     def _read_state(self) -> _State:
-        """Read the state file; raises ``UserError`` if it is not one, so that no file of the user is overwritten."""
+        """Read the state file. Raises ``UserError`` for other content, so that no file of the user is overwritten."""
         try:
             content = read_json(self._state_file, _LARGEST_STATE)
             state = _State(**content)
@@ -138,7 +138,7 @@ class GrowingFile:
 
     @property
     def prospect(self) -> str:
-        """The use of what is done if the work stops now, to be added to a sentence."""
+        """Suffix for the interruption message: how to reuse the finished part."""
         if self.path is None or not self.done:
             return ""
         if self._overwrite:
@@ -146,25 +146,25 @@ class GrowingFile:
         return f"; the outputs of {self.done:,} lines are kept, and the same command continues from there"
 
     def remaining(self, buffers: Iterable[list[str]]) -> Iterator[list[str]]:
-        """The lines of the input, in buffers, whose outputs are not there yet.
+        """The lines of the input, in buffers, that have no outputs yet.
 
         Raises:
-            UserError: if the others are not those that the outputs are of.
+            UserError: if the preceding lines are not those of the existing outputs.
         """
         passed, done = 0, self.done
         for lines in buffers:
-            known = lines[: done - passed]
-            self._hash_lines(known)
-            passed += len(known)
-            if known and passed == done and self._input.hexdigest() != self._expected:
+            done_lines = lines[: done - passed]
+            self._hash_lines(done_lines)
+            passed += len(done_lines)
+            if done_lines and passed == done and self._input.hexdigest() != self._expected:
                 raise self._mismatch("another input")
-            if len(known) < len(lines):
-                yield lines[len(known) :]
+            if len(done_lines) < len(lines):
+                yield lines[len(done_lines) :]
         if passed < done:
             raise self._mismatch("another input")
 
     def write(self, lines: Sequence[str], outputs: Sequence[str]) -> None:
-        """Add the outputs of the next lines of the input, and let them be on the disk.
+        """Append the outputs of the next lines of the input, and flush them to the disk.
 
         Raises:
             UserError: if they cannot be written.
@@ -188,7 +188,7 @@ class GrowingFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give the file its name, if all went well."""
+        """Rename the file to its final name after success."""
         if self._file is None or self._given == "-":
             return
         if error is None and self.path is not None:
@@ -197,7 +197,8 @@ class GrowingFile:
         elif self.path is not None and not self.done:
             for path in (self._part, self._state_file):
                 path.unlink(missing_ok=True)
-        with nullcontext() if error is None else suppress(OSError):  # what could not be written is tried once more
+        # Closing writes the buffered rest again, which may fail again.
+        with nullcontext() if error is None else suppress(OSError):
             self._file.close()
 
     def _write_state(self, size: int) -> None:
@@ -225,7 +226,7 @@ class GrowingFile:
 
 
 def _is_input(path: Path, given: str | None) -> bool:
-    """Return True if ``path`` is the file that is read, by whatever name; ``-`` = standard input."""
+    """Return True if ``path`` and ``given`` are the same file; ``-`` = standard input."""
     with suppress(OSError):
         return given is not None and os.path.samestat(path.stat(), os.fstat(0) if given == "-" else Path(given).stat())
     return False

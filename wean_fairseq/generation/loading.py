@@ -1,4 +1,4 @@
-"""Loading a model to use it: the folder of ``wean-export``, or a checkpoint beside the data that it was trained on."""
+"""Load a model for use: the folder of ``wean-export``, or a checkpoint with the data of its training."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from ..errors import UserError
 from ..text import TOKENS, Text, TextSettings, prepared_text
 from .model import TextModel, quiet
 
-_OF_TEST_SETS = ("constraints", "score_reference")  # options for data that has more than sources
+_OF_TEST_SETS = ("constraints", "score_reference")  # options for data with more than sources
 
 
 def load(
@@ -26,18 +26,18 @@ def load(
 
     Args:
         path: a folder that ``wean-export`` wrote, or a checkpoint of fairseq-train.
-        data: for a checkpoint, the data directory of its training, with the dictionaries (default: where it was).
-        text: for a checkpoint, the directory that a script of ``preprocess/`` wrote its training text to (default: as
-            the data says; where it says nothing, words stand between spaces).
-        device: where it runs, such as ``"cpu"`` (default: a GPU, if there is one).
-        options: of the task, in place of those it was trained with, such as ``search_preset`` or ``bert``. Without
-            them a model searches as its folder, or the ``search.txt`` beside its checkpoint, says.
+        data: for a checkpoint, the data directory of its training, with the dictionaries (default: its original path).
+        text: for a checkpoint, the output folder of the ``preprocess/`` script for its training text (default: recorded
+            in the data; without a record, words are separated by spaces).
+        device: such as ``"cpu"`` (default: a GPU, if there is one).
+        options: of the task, which replace those of the training, such as ``search_preset`` or ``bert``. By default a
+            model searches with the options in its folder, or in ``search.txt`` next to its checkpoint.
 
     Returns:
         The model; see ``TextModel.generate``.
 
     Raises:
-        UserError: if something is missing or does not fit together.
+        UserError: if a file is missing or the files do not match.
     """
     from fairseq import checkpoint_utils
     from fairseq.dataclass.configs import GenerationConfig
@@ -47,7 +47,7 @@ def load(
 
     path = str(path)
     if is_export(path):
-        data = None  # it has its own dictionaries
+        data = None  # the folder has its own dictionaries
     elif not Path(path).is_file():
         inside = Path(path) / "model"
         hint = (
@@ -58,10 +58,10 @@ def load(
         raise UserError(f"there is no model {path}: {hint}")
     if data is not None and not Path(data).is_dir():
         raise UserError(f"there is no directory {data}: name the data directory of the training.")
-    kept = {} if is_export(path) else kept_search(path)
-    given: dict[str, Any] = {} if data is None else {"data": str(data)}
-    given |= {name: kept.pop(name) for name in TASK_OPTIONS if name in kept}
-    overrides = {"dataset_impl": "raw", "eval_bleu": False, **given, **options}
+    search_options = {} if is_export(path) else kept_search(path)
+    task_options: dict[str, Any] = {} if data is None else {"data": str(data)}
+    task_options |= {name: search_options.pop(name) for name in TASK_OPTIONS if name in search_options}
+    overrides = {"dataset_impl": "raw", "eval_bleu": False, **task_options, **options}
     with quiet():
         state = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
         models, _, task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
@@ -72,18 +72,18 @@ def load(
         )
     generation: Any = state["cfg"].get("generation")
     search: Any = OmegaConf.to_container(generation) if generation else vars(GenerationConfig())
-    unusable = [name for name in _OF_TEST_SETS if (search | kept).get(name)]
+    unusable = [name for name in _OF_TEST_SETS if (search | search_options).get(name)]
     if unusable:
         raise UserError(
             f"{path} searches with --{unusable[0].replace('_', '-')}, which is for test sets: give it to "
             "fairseq-generate, or export the model again without it."
         )
-    read: Text | None
+    text_steps: Text | None
     if isinstance(text, TextSettings):
-        read = Text(text)
+        text_steps = Text(text)
     elif is_export(path):
-        read = read_exported_text(path)
+        text_steps = read_exported_text(path)
     else:
-        read = prepared_text(Path(str(task.cfg.data).split(":")[0]), text)
+        text_steps = prepared_text(Path(str(task.cfg.data).split(":")[0]), text)
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    return TextModel(models[0].eval().to(device), task, read or Text(TOKENS), search | kept)
+    return TextModel(models[0].eval().to(device), task, text_steps or Text(TOKENS), search | search_options)

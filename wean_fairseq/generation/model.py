@@ -1,11 +1,11 @@
-"""A model that is ready to write: running text in, running text out, by the search of its own task.
+"""A model for running text: it prepares its input, searches with its task, and restores running text.
 
     import wean_fairseq
 
     model = wean_fairseq.load("model/")
     model.generate("What's the best way to learn Python?")
 
-Threads: a model may be used by several; they wait for one another, as one search runs at a time.
+Several threads may share a model. They wait for each other, because only one search runs at a time.
 """
 
 import copy
@@ -29,12 +29,12 @@ from ..text import Text
 from .outputs import Generated, describe
 
 BATCH = 64  # sentences
-_TOKENS = 8192  # of a batch, padding included, unless a line alone has more
+_TOKENS = 8192  # of a batch, including padding, unless a single line has more
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Let fairseq and the tasks log warnings alone, unless somebody has said what they are to log."""
+    """Let fairseq and the tasks log only warnings, unless the user has set their log levels."""
     loggers = [logging.getLogger(name) for name in ("fairseq", "wean_fairseq")]
     unset = [logger for logger in loggers if logger.level == logging.NOTSET]
     for logger in unset:
@@ -55,12 +55,12 @@ def _sentences(text: object) -> list[str]:
 
 
 class Found(NamedTuple):
-    """Outputs found for a batch of lines.
+    """Hypotheses for a batch of lines.
 
     Attributes:
-        lines: which ones, from 0.
+        lines: their indices, from 0.
         sample: the batch as the model reads it.
-        spelt: its source tokens as they are spelt, (B, S).
+        spelt: its source tokens with the ids of real words, (B, S).
         hypotheses: of each line, best first.
     """
 
@@ -71,17 +71,17 @@ class Found(NamedTuple):
 
 
 class TextModel:
-    """A loaded model, its text steps and its search; made by ``wean_fairseq.load``.
+    """A loaded model with its text steps and its search, created by ``wean_fairseq.load``.
 
     Args:
-        model: in evaluation mode, where it is to run.
+        model: in evaluation mode, on its device.
         task: of the model.
-        text: how running text becomes its tokens, and back.
+        text: the steps from running text to tokens and back.
         search: generation options of fairseq by name, such as ``beam``, and ``replace_unk``: whether the source word
-            with most attention stands for an ``<unk>`` (``None``: unless the model copies).
+            with most attention replaces an ``<unk>`` (``None``: unless the model copies).
 
     Attributes:
-        essay_length: words that it plans an essay for if none are given; 0 if it has no such length.
+        essay_length: default length in words of a planned essay; 0 for models without such a length.
     """
 
     def __init__(self, model: Any, task: Any, text: Text, search: Mapping[str, Any]) -> None:
@@ -92,10 +92,10 @@ class TextModel:
         replace = self.search_options.pop("replace_unk", None)
         self.replaces_unknown = not self.copies if replace is None else replace is not False
         self.essay_length = int(getattr(task.cfg, "essay_length", 0))
-        self._generator: tuple[dict[str, Any], Any] | None = None  # the last one, and its options
+        self._generator: tuple[dict[str, Any], Any] | None = None  # the latest one, and its options
         self._lock = threading.Lock()
 
-    # --- about the model
+    # --- properties of the model
 
     @property
     def arch(self) -> str:
@@ -107,37 +107,37 @@ class TextModel:
 
     @property
     def reads_topics(self) -> bool:
-        """Whether its source is topic words."""
+        """Return True if its source is topic words."""
         return hasattr(self.task.cfg, "max_topics")
 
     @property
     def needs_length(self) -> bool:
-        """Whether it plans its essay by length."""
+        """Return True if it plans its essay by length."""
         return capabilities_of(self.model).needs_length
 
     @property
     def beam(self) -> int:
-        """The width of its own search."""
+        """The default beam size."""
         return int(self.search_options.get("beam", 5))
 
     @property
     def copies(self) -> bool:
-        """Whether it can copy words."""
+        """Return True if it can copy words."""
         return capabilities_of(self.model).copies
 
     @property
     def has_granularity(self) -> bool:
-        """Whether its words have granularities."""
+        """Return True if its words have granularities."""
         return capabilities_of(self.model).has_granularity
 
     @property
     def longest(self) -> int:
-        """Words or topics that it reads at most."""
-        most = resolve_max_positions(self.task.max_positions(), self.model.max_positions())
-        most = int(most[0] if isinstance(most, tuple) else most) - 1  # the end symbol
-        return min(most, int(self.task.cfg.max_topics)) if self.reads_topics else most
+        """Maximum number of words or topics that it reads."""
+        maximum = resolve_max_positions(self.task.max_positions(), self.model.max_positions())
+        maximum = int(maximum[0] if isinstance(maximum, tuple) else maximum) - 1  # without the end symbol
+        return min(maximum, int(self.task.cfg.max_topics)) if self.reads_topics else maximum
 
-    # --- using it
+    # --- use
 
     @overload
     def generate(self, text: str, n_best: None = None, **options: Any) -> str: ...
@@ -150,21 +150,21 @@ class TextModel:
     def generate(
         self, text: str | Sequence[str], n_best: int | None = None, **options: Any
     ) -> str | list[str] | list[list[str]]:
-        """Rewrite a sentence, or several; topics become an essay.
+        """Rewrite one or several sentences, or write essays from topics.
 
         Args:
             text: running text, a sentence or a list of them.
-            n_best: how many outputs of each, best first; ``None`` = the best one, as a string.
+            n_best: number of outputs per sentence, best first; ``None`` = the best one, as a string.
             options: ``beam``, ``essay_length`` and ``batch_size`` of ``explain``.
 
         Returns:
-            What is asked for of ``text``, or for each of a list in its order. An empty line has an empty output.
+            The outputs of ``text``, or of each sentence of a list in the same order. An empty line has an empty output.
 
         Raises:
-            UserError: if the text is not what the model reads.
+            UserError: if the model cannot read the text.
         """
-        found = self.explain(text, 1 if n_best is None else n_best, details=False, **options)
-        texts = [[output.text for output in item.outputs] for item in found]
+        results = self.explain(text, 1 if n_best is None else n_best, details=False, **options)
+        texts = [[output.text for output in item.outputs] for item in results]
         if n_best is None:
             best = [item[0] if item else "" for item in texts]
             return best[0] if isinstance(text, str) else best
@@ -182,23 +182,23 @@ class TextModel:
         cut: bool = False,
         first: int = 1,
     ) -> list[Generated]:
-        """As ``generate``, with scores, tokens, attention, copies and granularities.
+        """Like ``generate``, with scores, tokens, attention, copies and granularities.
 
         Args:
             text: a sentence or a list of them.
-            n_best: how many outputs of each.
-            beam: width of the search (default: the model's own), at least ``n_best``.
+            n_best: number of outputs per sentence.
+            beam: beam size (default: the model's own), at least ``n_best``.
             essay_length: words to plan for, for models with ``needs_length`` (default: the model's own).
-            batch_size: sentences that are searched for together.
-            details: add what takes another pass through the model: copies and granularities.
-            cut: cut what is longer than the model reads, in place of refusing it.
-            first: number of the first sentence, for what is said about one.
+            batch_size: number of sentences per batch.
+            details: add copies and granularities, which need another pass through the model.
+            cut: truncate sentences that are too long instead of rejecting them.
+            first: number of the first sentence, for messages.
 
         Returns:
-            One for each sentence.
+            One result per sentence.
 
         Raises:
-            UserError: if the text is not what the model reads.
+            UserError: if the model cannot read the text.
         """
         numbers: list[Any] = [n_best, batch_size, *(number for number in (beam, essay_length) if number is not None)]
         if not all(isinstance(number, Integral) and int(number) >= 1 for number in numbers):
@@ -206,24 +206,24 @@ class TextModel:
         lines = _sentences(text)
         with self._lock:
             tokens = [self.text.prepare(line) for line in lines]
-            whole = [
+            fitting = [
                 self._fitting(line, "" if isinstance(text, str) else f"line {n}: ", cut)
                 for n, line in enumerate(tokens, first)
             ]
             results = [Generated()] * len(lines)
-            for found in self.search(whole, n_best, beam=beam, essay_length=essay_length, batch_size=batch_size):
-                for line, spelt, hypotheses in zip(found.lines, found.spelt, found.hypotheses, strict=True):
-                    was_cut = whole[line] != tokens[line]
+            for batch in self.search(fitting, n_best, beam=beam, essay_length=essay_length, batch_size=batch_size):
+                for line, spelt, hypotheses in zip(batch.lines, batch.spelt, batch.hypotheses, strict=True):
+                    was_cut = fitting[line] != tokens[line]
                     results[line] = describe(self, spelt, hypotheses[:n_best], details=details, cut=was_cut)
             for dictionary in (self.task.source_dictionary, self.task.target_dictionary):
                 dictionary.forget_spellings()
         return results
 
     def _fitting(self, tokens: str, where: str, cut: bool) -> str:
-        """Tokens that are not more than the model reads, and no essay beside topics."""
+        """Tokens within the model's maximum length, and without an essay after topics."""
         words = tokens.split(" ")
         if self.reads_topics and SEPARATOR in words:
-            raise UserError(f"{where}{SEPARATOR} parts an essay from its topics: give the topics alone.")
+            raise UserError(f"{where}{SEPARATOR} separates an essay from its topics: give only the topics.")
         limits = getattr(self.task, "limits", None)
         if len(words) <= self.longest or (limits is not None and limits.truncates and limits.length <= self.longest):
             return tokens
@@ -244,14 +244,14 @@ class TextModel:
         essay_length: int | None = None,
         batch_size: int = BATCH,
     ) -> Iterator[Found]:
-        """Search as the task does, in batches of lines of similar length.
+        """Search with the task, in batches of lines of similar length.
 
         Args:
-            lines: tokens between spaces; those that are empty are left out.
-            n_best: as in ``explain``, and all that follows.
+            lines: tokens separated by spaces; empty lines are skipped.
+            n_best: this and the following arguments are those of ``explain``.
 
         Raises:
-            UserError: if a line is not what the task takes.
+            UserError: if the task rejects a line.
         """
         task = self.task
         words = (essay_length or self.essay_length) if self.needs_length else 0
@@ -263,20 +263,20 @@ class TextModel:
         tokens = [dictionary.encode_line(lines[number], add_if_not_exist=False).long() for number in numbers]
         if not tokens:
             return
-        reader = copy.copy(task)  # the task itself would go on counting lines from one text to the next
+        reader = copy.copy(task)  # a copy, because the task counts lines across texts
         lengths = [len(line) for line in tokens]
         dataset = reader.build_dataset_for_inference(tokens, lengths)
         device = next(self.model.parameters()).device
         longest_first = sorted(range(len(tokens)), key=lambda member: -lengths[member])
-        fitting = [min(length, _TOKENS) for length in lengths]  # a longer line is a batch by itself
+        fitting = [min(length, _TOKENS) for length in lengths]  # a longer line gets its own batch
         for members in batch_by_size(longest_first, fitting.__getitem__, max_tokens=_TOKENS, max_sentences=batch_size):
             sample = dataset.collater([dataset[member] for member in members])
             if device.type == "cuda":
                 sample = move_to_cuda(sample, device)
             recorder = _Recorder(generator)
             hypotheses = task.inference_step(recorder, [self.model], sample)
-            found = [numbers[member] for member in sample["id"].tolist()]
-            yield Found(found, recorder.sample, sample["net_input"]["src_tokens"], hypotheses)
+            batch_lines = [numbers[member] for member in sample["id"].tolist()]
+            yield Found(batch_lines, recorder.sample, sample["net_input"]["src_tokens"], hypotheses)
 
     def _build_generator(self, n_best: int, beam: int | None, length: int) -> Any:
         options = dict(self.search_options)
@@ -290,7 +290,7 @@ class TextModel:
 
 
 class _Recorder:
-    """A generator that keeps the batch as the task hands it to the models: slots and topic features are in it."""
+    """A generator that keeps the batch that the task passes to the models, with slots and topic features."""
 
     def __init__(self, generator: Any) -> None:
         self.generator = generator

@@ -1,6 +1,6 @@
-"""Outputs of a model for a sentence: texts and scores, and behind each word where it came from, as arrays.
+"""Outputs of a model for a sentence: texts, scores, and the origin of each word, as arrays.
 
-Legend: ``S`` source length and ``T`` output length, end symbols included.
+Legend: ``S`` source length and ``T`` output length, including end symbols.
 """
 
 import math
@@ -28,15 +28,15 @@ class Output:
 
     Attributes:
         text: running text.
-        score: to the base 2, as fairseq prints it: the mean log-probability of a token, or what the search counts.
-        tokens: what was written, the end symbol last.
+        score: to the base 2, as fairseq prints it: the mean log-probability per token, or the search's own score.
+        tokens: the generated tokens, including the end symbol.
         known: whether the dictionary has them; the others were copied.
-        probabilities: of each token, given those before it; (T,).
-        attention: what each token attends to, (T, S); ``None`` where the model has none.
-        copied: how probably each token was copied, (T,); ``None`` where the model does not copy.
-        copied_from: from which source tokens, (T, S); likewise.
-        granularity: by layer, how fine each token is (0 = template, 1 = detail), (T,); the end symbol, which nobody
-            reads, has no number. Empty where the model has none.
+        probabilities: of each token, given the previous ones; (T,).
+        attention: attention weights of each token, (T, S); ``None`` for models without attention.
+        copied: probability that each token was copied, (T,); ``None`` for models that do not copy.
+        copied_from: distribution over the source tokens from which it was copied, (T, S); ``None`` like ``copied``.
+        granularity: by layer, the granularity of each token (0 = template, 1 = detail), (T,). It is NaN for the end
+            symbol, which is never read. Empty for models without granularities.
     """
 
     text: str
@@ -55,12 +55,12 @@ class Generated:
     """Outputs of a model for one line.
 
     Attributes:
-        source: the tokens that it read, the end symbol last; empty where the line has none.
+        source: the tokens that it read, including the end symbol; empty for an empty line.
         known: whether its dictionary has them.
         outputs: best first; none for an empty line.
         granularity: by layer, of the source, (S,).
-        cut: whether the line was longer than the model reads, and was cut.
-        unknown: where more than a fifth of its words are not in the dictionary, a sentence that says so.
+        cut: whether the line was too long and was truncated.
+        unknown: a warning if more than a fifth of its words are not in the dictionary.
     """
 
     source: list[str] = field(default_factory=list)
@@ -74,44 +74,44 @@ class Generated:
 def describe(
     model: "TextModel", spelt: Tensor, hypotheses: Sequence[dict[str, Any]], *, details: bool, cut: bool
 ) -> Generated:
-    """All that a search found for one sentence.
+    """Describe the hypotheses of one sentence.
 
     Args:
-        spelt: the source as it is spelt, with padding, (S',).
-        hypotheses: as the task gives them, best first.
-        details: add what takes another pass through the model: copies and granularities.
+        spelt: the source with the ids of real words, with padding, (S',).
+        hypotheses: from the task, best first.
+        details: add copies and granularities, which need another pass through the model.
     """
     dictionary = model.task.source_dictionary
     is_token = spelt.ne(dictionary.pad())
-    read = spelt[is_token]
-    source = [dictionary[index] for index in read.tolist()]
-    known = are_known(read, dictionary)
-    unknown = unknown_words_sentence([read], dictionary)
+    source_ids = spelt[is_token]
+    source = [dictionary[index] for index in source_ids.tolist()]
+    known = are_known(source_ids, dictionary)
+    unknown = unknown_words_sentence([source_ids], dictionary)
     outputs = [_output(model, hypothesis, source, is_token) for hypothesis in hypotheses]
-    of_source: dict[int, FloatArray] = {}
+    source_granularity: dict[int, FloatArray] = {}
     if details:
-        slots = SlotMap(dictionary, model.task.target_dictionary, read.unsqueeze(0))
+        slots = SlotMap(dictionary, model.task.target_dictionary, source_ids.unsqueeze(0))
         for place, hypothesis in enumerate(hypotheses):
-            of_output, of_source = _details(model, slots, hypothesis["tokens"])
-            outputs[place] = replace(outputs[place], **of_output)
-    return Generated(source, known, outputs, of_source, cut, unknown)
+            output_details, source_granularity = _details(model, slots, hypothesis["tokens"])
+            outputs[place] = replace(outputs[place], **output_details)
+    return Generated(source, known, outputs, source_granularity, cut, unknown)
 
 
 def _details(model: "TextModel", slots: SlotMap, spelt: Tensor) -> tuple[dict[str, Any], dict[int, FloatArray]]:
-    """Copies and granularities of an output (T,), as ``Output`` has them; the granularities of the source (S,)."""
+    """Copies and granularities of an output (T,), by field of ``Output``, and the granularities of the source (S,)."""
     tokens = slots.slots(spelt.unsqueeze(0))[0]
-    of_output: dict[str, Any] = {}
-    of_source: dict[int, FloatArray] = {}
+    output_details: dict[str, Any] = {}
+    source_granularity: dict[int, FloatArray] = {}
     if model.copies:
         copied, places = origins(model.model, slots, 0, tokens)
-        of_output |= {"copied": array(copied), "copied_from": array(places)}
+        output_details |= {"copied": array(copied), "copied_from": array(places)}
     if model.has_granularity:
-        read, written = granularities(model.model, slots, 0, tokens)
-        of_source = {layer: array(z) for layer, z in read.items()}
-        # A token's granularity is that with which it is read, a step after it was written.
-        z_of = {layer: np.append(array(z)[1:], np.float32("nan")) for layer, z in written.items()}
-        of_output["granularity"] = z_of
-    return of_output, of_source
+        source_layers, output_layers = granularities(model.model, slots, 0, tokens)
+        source_granularity = {layer: array(z) for layer, z in source_layers.items()}
+        # The granularity of a token is the one with which it is read, one step after it was written.
+        z_of = {layer: np.append(array(z)[1:], np.float32("nan")) for layer, z in output_layers.items()}
+        output_details["granularity"] = z_of
+    return output_details, source_granularity
 
 
 def _output(model: "TextModel", hypothesis: dict[str, Any], source: list[str], is_token: Tensor) -> Output:
@@ -123,7 +123,7 @@ def _output(model: "TextModel", hypothesis: dict[str, Any], source: list[str], i
         weights = array(attention[is_token.to(attention.device)].t()[: len(tokens)])
     words = [token for token, index in zip(tokens, ids, strict=True) if index != dictionary.eos()]
     if model.replaces_unknown and weights is not None and len(source) > 1:
-        attended = weights[:, :-1].argmax(axis=1)  # not the end symbol
+        attended = weights[:, :-1].argmax(axis=1)  # without the end symbol
         words = [source[attended[n]] if ids[n] == dictionary.unk() else word for n, word in enumerate(words)]
     return Output(
         text=model.text.restore(" ".join(words)),
@@ -136,11 +136,11 @@ def _output(model: "TextModel", hypothesis: dict[str, Any], source: list[str], i
 
 
 def array(values: Tensor) -> FloatArray:
-    """A tensor as an array of its own."""
-    found: FloatArray = values.detach().float().cpu().numpy().copy()
-    return found
+    """A tensor as an independent array."""
+    copied: FloatArray = values.detach().float().cpu().numpy().copy()
+    return copied
 
 
 def rounded(number: float) -> float | None:
-    """A number as JSON has it, which knows no infinity and no number that is none."""
+    """Round for JSON; NaN and infinity become None."""
     return round(float(number), 4) if math.isfinite(number) else None

@@ -1,1 +1,1 @@
-"""``wean-inspect``: a page on this computer that shows what loaded checkpoints make of a sentence, word by word."""
+"""``wean-inspect``: a local page that shows the outputs of loaded checkpoints for a sentence, word by word."""

@@ -1,4 +1,4 @@
-"""``wean-inspect``: opens the page for some checkpoints, on this computer alone."""
+"""``wean-inspect``: serves the page for some checkpoints to this computer only."""
 
 import argparse
 import importlib.util
@@ -22,9 +22,9 @@ _EPILOG = """examples:
   wean-inspect WEAN=model/
   wean-inspect copy=A/checkpoint_best.pt plain=B/checkpoint_best.pt --data A/bin B/bin
 
-Then open the address that it prints; Ctrl-C ends it. --data, --text and --bert take one value for all checkpoints, or
-one for each in their order; - = none. The server listens on 127.0.0.1 only. From another computer, use
-ssh -L 8000:127.0.0.1:8000 HOST.
+Open the printed address in a browser; Ctrl-C stops the server. --data, --text and --bert take one value for all
+checkpoints, or one for each in the same order; - = none. The server listens on 127.0.0.1 only. From another computer,
+use ssh -L 8000:127.0.0.1:8000 HOST.
 """
 
 
@@ -51,7 +51,7 @@ def _port(text: str) -> int:
 
 
 def require_extra() -> None:
-    """Refuse to go on without the libraries of the server; raises ``UserError``, naming those that are missing."""
+    """Check that the libraries of the server are installed. Raises ``UserError`` with the missing ones."""
     missing = [name for name in _EXTRA if importlib.util.find_spec(name) is None]
     if missing:
         raise UserError(
@@ -61,7 +61,7 @@ def require_extra() -> None:
 
 
 def load_systems(args: argparse.Namespace) -> list[System]:
-    """Load all checkpoints; raises ``UserError`` if one cannot be loaded, or the arguments do not go together."""
+    """Load all checkpoints. Raises ``UserError`` if one cannot be loaded, or if the arguments contradict each other."""
     named = [split_name(argument, "", "MODEL") for argument in args.checkpoints]
     names = [name for name, _ in named]
     if not all(name.strip() and name.isprintable() for name in names):
@@ -84,22 +84,22 @@ def _broadcast(values: list[str], number: int, option: str) -> list[str | None]:
     """One value for all checkpoints, or one for each; - = none."""
     if len(values) not in (1, number):
         raise UserError(f"{option} takes one value for all or one for each of the {number}, and has {len(values)}.")
-    found = values * number if len(values) == 1 else values
-    return [None if value == "-" else value for value in found]
+    by_checkpoint = values * number if len(values) == 1 else values
+    return [None if value == "-" else value for value in by_checkpoint]
 
 
 def worker(systems: Sequence[System]) -> Callable[[Question, Callable[[int], None]], list[dict[str, Any]]]:
-    """A function that decodes a question with the systems that it names, and counts those that are done."""
+    """A function that decodes a question with its systems, and reports the number of finished ones."""
     from .decoding import decode
 
-    known = {system.name: system for system in systems}
+    systems_by_name = {system.name: system for system in systems}
 
     def work(question: Question, count: Callable[[int], None]) -> list[dict[str, Any]]:
         results = []
         for name in question.systems:
             try:
-                results.append(decode(known[name], question))
-            except UserError as error:  # the other one may read what this one does not
+                results.append(decode(systems_by_name[name], question))
+            except UserError as error:  # the other system may be able to read it
                 results.append({"system": name, "error": str(error)})
             count(len(results))
         return results
@@ -108,7 +108,7 @@ def worker(systems: Sequence[System]) -> Callable[[Question, Callable[[int], Non
 
 
 def open_port(port: int) -> socket.socket:
-    """Listen on this computer alone; raises ``UserError`` if something else does already."""
+    """Listen on this computer only. Raises ``UserError`` if the port is in use."""
     try:
         return socket.create_server((HOST, port))
     except OSError as error:
@@ -119,8 +119,8 @@ def serve(args: argparse.Namespace) -> None:
     """Load the checkpoints, print the address of the page, and serve the page until Ctrl-C.
 
     Raises:
-        UserError: if the server is not installed, the port is taken, a checkpoint cannot be loaded, or the arguments do
-            not go together.
+        UserError: if the server is not installed, the port is in use, a checkpoint cannot be loaded, or the arguments
+            contradict each other.
     """
     require_extra()
     with open_port(args.port) as listener:
@@ -137,12 +137,13 @@ def serve(args: argparse.Namespace) -> None:
         try:
             uvicorn.Server(config).run(sockets=[listener])
         finally:
-            if jobs.running:  # no thread can be stopped inside torch, and Python aborts where one goes on at its end
+            # A thread cannot be stopped inside torch, and Python aborts if one is still running at its end.
+            if jobs.running:
                 os._exit(0)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status (0 fine, 2 something that the user can mend)."""
+    """Run the command line. Return the exit status (0 success, 2 an error that the user can fix)."""
     args = build_parser().parse_args(arguments)
     configure_logging("wean-inspect")
     try:

@@ -1,4 +1,4 @@
-"""Decoding of a sentence, as the page shows it: outputs, and behind each word where it came from."""
+"""Decode a sentence for the page: outputs, and the origin of each word."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,41 +10,41 @@ from ..search.output_writer import SMALLEST_SHARE
 from .question import LIMITS, Question
 from .systems import System
 
-_NEIGHBOURS = 6  # of each word
+_NEIGHBOURS = 6  # per word
 
 
 def decode(system: System, question: Question) -> dict[str, Any]:
-    """Decode a question; words outside the dictionary are forgotten afterwards.
+    """Decode a question. Words outside the dictionary are forgotten afterwards.
 
     Returns:
         ``{"system": name, "arch": ..., "copies": ..., "granular": ..., "attends": ..., "unknown": a sentence, "source":
         [word, ...], "outputs": [{"text": running text, "score": base 2, as fairseq prints it, "words": [word, ...]},
         ...], "neighbours": {"source": {word: [[neighbour, cosine], ...], ...}, "target": {...}}}``. A word of the
-        source is ``{"word": ..., "known": ..., "granularity": {layer: z, ...}}``; one of an output has ``probability``,
-        ``attention`` {source position: share}, ``copied`` and ``positions`` {source position: share} beside, where the
-        model has them.
+        source is ``{"word": ..., "known": ..., "granularity": {layer: z, ...}}``. A word of an output also has
+        ``probability``, ``attention`` {source position: share}, ``copied`` and ``positions`` {source position: share},
+        if the model has them.
 
     Raises:
-        UserError: if the text is not what the system reads.
+        UserError: if the system cannot read the text.
     """
     model = system.model
     beam = question.beam or min(model.beam, LIMITS.beam)
     length = question.length if model.needs_length else None
-    [found] = model.explain(question.text, min(question.outputs, beam), beam=beam, essay_length=length)
+    [generated] = model.explain(question.text, min(question.outputs, beam), beam=beam, essay_length=length)
     source: list[dict[str, Any]] = [
-        {"word": word, "known": known} for word, known in zip(found.source, found.known, strict=True)
+        {"word": word, "known": known} for word, known in zip(generated.source, generated.known, strict=True)
     ]
-    if found.granularity:
+    if generated.granularity:
         for place, entry in enumerate(source):
-            entry["granularity"] = {str(layer): rounded(z[place]) for layer, z in found.granularity.items()}
-    outputs = [_output(output) for output in found.outputs]
+            entry["granularity"] = {str(layer): rounded(z[place]) for layer, z in generated.granularity.items()}
+    outputs = [_output(output) for output in generated.outputs]
     return {
         "system": system.name,
         "arch": model.arch,
         "copies": model.copies,
         "granular": model.has_granularity,
-        "attends": any(output.attention is not None for output in found.outputs),
-        "unknown": found.unknown,
+        "attends": any(output.attention is not None for output in generated.outputs),
+        "unknown": generated.unknown,
         "source": source,
         "outputs": outputs,
         "neighbours": {
@@ -62,9 +62,9 @@ def _output(output: Output) -> dict[str, Any]:
             word["attention"] = _shares(output.attention[place])
         if output.copied is not None and output.copied_from is not None:
             word |= {"copied": rounded(output.copied[place]), "positions": _shares(output.copied_from[place])}
-        of_layers = {str(layer): rounded(z[place]) for layer, z in output.granularity.items()}
-        if any(z is not None for z in of_layers.values()):
-            word["granularity"] = of_layers
+        granularities = {str(layer): rounded(z[place]) for layer, z in output.granularity.items()}
+        if any(z is not None for z in granularities.values()):
+            word["granularity"] = granularities
         words.append(word)
     return {"text": output.text, "score": rounded(output.score), "words": words}
 
@@ -78,6 +78,6 @@ def _neighbour_lists(
 ) -> dict[str, list[tuple[str, float]]]:
     if neighbourhood is None:
         return {}
-    known = dict.fromkeys(entry["word"] for entry in words if entry["word"] in neighbourhood.rows)
-    found = {word: neighbourhood.nearest(word, _NEIGHBOURS) for word in known}
-    return {word: [(other, round(cosine, 3)) for other, cosine in near] for word, near in found.items() if near}
+    embedded = dict.fromkeys(entry["word"] for entry in words if entry["word"] in neighbourhood.rows)
+    nearest = {word: neighbourhood.nearest(word, _NEIGHBOURS) for word in embedded}
+    return {word: [(other, round(cosine, 3)) for other, cosine in near] for word, near in nearest.items() if near}

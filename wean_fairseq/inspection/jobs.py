@@ -1,4 +1,4 @@
-"""One decoding at a time, in a thread of its own: the page asks how far it is, and nobody waits without an end."""
+"""Decode one question at a time in a separate thread. The page polls for progress, and the queue is bounded."""
 
 import json
 import logging
@@ -16,17 +16,17 @@ from .question import Question
 
 logger = logging.getLogger(__name__)
 
-#: Decodes a question, and calls its second argument with the number of systems that are done.
+#: Decodes a question, and calls its second argument with the number of finished systems.
 Work = Callable[[Question, Callable[[int], None]], list[dict[str, Any]]]
 
 
 class Busy(UserError):
-    """Too many decodings wait."""
+    """Too many decodings are waiting."""
 
 
-@dataclass(eq=False)  # the same question may wait twice, each in its own place
+@dataclass(eq=False)  # equal questions are different jobs in the queue
 class _Job:
-    """A question, and what has become of it."""
+    """A question, its state and its answer."""
 
     question: Question
     state: str = "waiting"  # running, done, failed
@@ -37,12 +37,12 @@ class _Job:
 
 
 class Jobs:
-    """A bounded queue of questions, and the thread that answers them in their order.
+    """A bounded queue of questions, and the thread that answers them in order.
 
     Args:
-        waiting: how many may wait beside the one that runs.
-        kept: how many answers are remembered.
-        characters: how many characters of answers, as JSON, are remembered; the last answer is, whatever its size.
+        waiting: maximum number of waiting questions, without the running one.
+        kept: maximum number of stored answers.
+        characters: maximum number of characters (JSON) of all stored answers; the latest answer is always stored.
     """
 
     def __init__(self, work: Work, waiting: int = 4, kept: int = 16, characters: int = 32_000_000) -> None:
@@ -56,7 +56,7 @@ class Jobs:
         threading.Thread(target=self._run, name="decoding", daemon=True).start()
 
     def submit(self, question: Question) -> str:
-        """Put a question at the end of the queue; its number, which cannot be guessed.
+        """Append a question to the queue. Return its number, which cannot be guessed.
 
         Raises:
             Busy: if the queue is full.
@@ -72,7 +72,7 @@ class Jobs:
         return number
 
     def status(self, number: str) -> dict[str, Any] | None:
-        """The state of a question, as the page reads it; ``None`` if it is unknown or forgotten."""
+        """The state of a question, for the page; ``None`` if it is unknown or forgotten."""
         with self._changed:
             job = self._jobs.get(number)
             if job is None:
@@ -105,14 +105,14 @@ class Jobs:
             except Exception:
                 logger.exception("decoding failed")
                 state = "failed"
-                answer["error"] = "decoding failed for a reason that the terminal of wean-inspect tells."
+                answer["error"] = "decoding failed; the terminal of wean-inspect shows the reason."
             size = len(json.dumps(answer))
             with self._changed:
                 job.state, job.answer, job.size = state, answer, size
                 self._forget(self._most_kept, last=job)
 
     def _forget(self, most: int, last: _Job | None = None) -> None:
-        """Keep at most so many answers, and not too long ones together; of these ``last`` always."""
+        """Remove old answers until at most ``most`` remain within the limit of their total size, never ``last``."""
         ended = [name for name, job in self._jobs.items() if job.state in ("done", "failed") and job is not last]
         size = sum(job.size for job in self._jobs.values())
         while ended and (len(ended) + (last is not None) > most or size > self._most_characters):

@@ -1,4 +1,4 @@
-"""Checks of the page's questions: nothing that comes from a request is used before it has been through here."""
+"""Validate the page's questions. Every value of a request passes through here before it is used."""
 
 import json
 import unicodedata
@@ -9,27 +9,27 @@ from ..errors import UserError
 
 
 class Limits(NamedTuple):
-    """The most that a question may ask for."""
+    """Upper limits of a question."""
 
     characters: int = 2_000
     beam: int = 20
     outputs: int = 10
     length: int = 500
     systems: int = 2
-    body: int = 32_768  # bytes; 2,000 characters of 12 bytes each, as JSON may write them, and the rest
+    body: int = 32_768  # bytes; 2,000 characters of up to 12 bytes each in JSON, and the other fields
 
 
 LIMITS = Limits()
 
 
 class Question(NamedTuple):
-    """A sentence or topics, and how to decode them.
+    """A sentence or topics, and the options for decoding them.
 
     Attributes:
         text: in one line, without control characters.
         systems: names of one or two checkpoints.
-        beam: width of the search; ``None`` = each checkpoint's own.
-        outputs: how many to show, at most as many as the beam is wide.
+        beam: beam size; ``None`` = each checkpoint's own.
+        outputs: number of outputs to show, at most the beam size.
         length: words to plan for, for archs that need it.
     """
 
@@ -49,7 +49,7 @@ def read_question(body: bytes, names: Collection[str]) -> Question:
         names: of the loaded checkpoints.
 
     Raises:
-        UserError: saying what is wrong with it.
+        UserError: with the first problem.
     """
     try:
         fields = json.loads(body)
@@ -66,7 +66,7 @@ def read_question(body: bytes, names: Collection[str]) -> Question:
 
 
 def clean(text: str) -> str:
-    """The text in one line, a space in the place of control characters and of halves of characters."""
+    """The text in one line, with spaces instead of control characters and lone surrogates."""
     return " ".join("".join(" " if unicodedata.category(sign) in ("Cc", "Cs") else sign for sign in text).split())
 
 
@@ -85,14 +85,14 @@ def _text(fields: dict[str, Any]) -> str:
 
 
 def _systems(fields: dict[str, Any], names: Collection[str]) -> tuple[str, ...]:
-    wanted = fields.get("systems")
-    if not isinstance(wanted, list) or not wanted or not all(isinstance(name, str) for name in wanted):
+    requested = fields.get("systems")
+    if not isinstance(requested, list) or not requested or not all(isinstance(name, str) for name in requested):
         raise UserError("the request names no checkpoint; choose one.")
-    if len(wanted) > LIMITS.systems or len(set(wanted)) < len(wanted):
+    if len(requested) > LIMITS.systems or len(set(requested)) < len(requested):
         raise UserError("choose one checkpoint, or two different ones to compare.")
-    if any(name not in names for name in wanted):
+    if any(name not in names for name in requested):
         raise UserError(f"no such checkpoint is loaded; there is {', '.join(names)}.")
-    return tuple(wanted)
+    return tuple(requested)
 
 
 def _number(fields: dict[str, Any], key: str, what: str, default: int, most: int) -> int:

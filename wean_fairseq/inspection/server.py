@@ -1,8 +1,8 @@
-"""The page's server: its own files, three questions and no more; everything that arrives is looked at first.
+"""The page's server: static files and three API routes. All input is validated first.
 
-It answers only requests that name this computer as their host (against DNS rebinding), takes JSON only, and only from
-its own page (against other sites' forms), nothing longer than it must be, and nothing that has not arrived within
-seconds (against connections that are held open). No request names a file.
+It answers only requests whose host is this computer (against DNS rebinding), accepts only JSON from its own page
+(against forms of other sites), and limits the size of requests and the time in which they must arrive (against
+connections that are held open). No request can name a file.
 """
 
 import asyncio
@@ -27,8 +27,8 @@ from .jobs import Busy, Jobs
 from .question import LIMITS, read_question
 
 _HOST = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
-CONNECTIONS = 512  # at a time; each holds at most a body, see Limits
-_PAGE = "index.html"  # the answer to /; the others are at their names
+CONNECTIONS = 512  # at a time; each holds at most one body, see Limits
+_PAGE = "index.html"  # the answer to /; other files are served by name
 _FILES = (_PAGE, "page.css", "page.js", "outputs.js", "about.js", "dom.js", "icon.svg")
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _HEADERS = {
@@ -45,11 +45,11 @@ _HEADERS = {
 
 
 class PunctualProtocol(H11Protocol):
-    """uvicorn's HTTP with ends: for a request to arrive, and for its answer to be taken; uvicorn bounds idleness only.
+    """uvicorn's HTTP with time limits for requests and answers. uvicorn itself only limits idle time.
 
     Attributes:
-        request_seconds: in which a request has to be there, its body included.
-        answer_seconds: in which its answer has to be read.
+        request_seconds: time limit for receiving a request with its body.
+        answer_seconds: time limit for the client to read the answer.
     """
 
     request_seconds = 10.0
@@ -60,7 +60,7 @@ class PunctualProtocol(H11Protocol):
         self._late = self.loop.call_later(self.request_seconds, self._close_if_late)
 
     def on_response_complete(self) -> None:
-        """An answer was given to the operating system; the next request on the connection has its own time."""
+        """Restart the time limit for the next request on the connection, after an answer was sent."""
         super().on_response_complete()
         self._late.cancel()
         self._late = self.loop.call_later(self.request_seconds, self._close_if_late)
@@ -77,7 +77,7 @@ class PunctualProtocol(H11Protocol):
 
 
 class Guard:
-    """Refuses requests for other hosts and from other sites, and sends the security headers with every answer."""
+    """Rejects requests for other hosts and from other sites, and adds the security headers to every answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -96,22 +96,22 @@ class Guard:
 
 
 def refusal(headers: Headers, method: str) -> str | None:
-    """Why a request is not answered, if so."""
+    """The reason for rejecting a request, or None."""
     hosts = headers.getlist("host")
     if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
         return "this page answers to 127.0.0.1 and localhost only: open it by that address."
     own = f"http://{hosts[0].lower()}"
     if method not in ("GET", "HEAD") and any(origin.lower() != own for origin in headers.getlist("origin")):
-        return "this page answers to itself only, and another site asked."
+        return "this page accepts requests from itself only, and this one came from another site."
     return None
 
 
 def create_app(jobs: Jobs, systems: list[dict[str, Any]]) -> ASGIApp:
-    """The server.
+    """Create the server.
 
     Args:
-        jobs: decode.
-        systems: what the page has to know of them, with their ``name``.
+        jobs: the queue of decodings.
+        systems: descriptions for the page, with their ``name``.
     """
     names = [system["name"] for system in systems]
     loaded = JSONResponse({"systems": systems, "limits": LIMITS._asdict()})
@@ -131,10 +131,10 @@ def create_app(jobs: Jobs, systems: list[dict[str, Any]]) -> ASGIApp:
             raise HTTPException(422, str(error)) from error
 
     async def status(request: Request) -> Response:
-        found = jobs.status(request.path_params["job"])
-        if found is None:
+        state = jobs.status(request.path_params["job"])
+        if state is None:
             raise HTTPException(404, "this decoding is not known any more: decode again.")
-        return JSONResponse(found)
+        return JSONResponse(state)
 
     routes = [
         *(Route("/" if name == _PAGE else f"/{name}", _static(name)) for name in _FILES),
@@ -153,7 +153,7 @@ def configure(app: ASGIApp) -> uvicorn.Config:
         http=PunctualProtocol,
         ws="none",
         lifespan="off",
-        log_config=None,  # configure_logging has said what may be said
+        log_config=None,  # configure_logging has already set up logging
         access_log=False,
         proxy_headers=False,
         server_header=False,
@@ -163,7 +163,7 @@ def configure(app: ASGIApp) -> uvicorn.Config:
 
 
 def _static(name: str) -> Any:
-    """A function that answers with a file of ours, which is read once."""
+    """A function that answers with a static file, which is read once."""
     content = resources.files(__package__).joinpath("static", name).read_bytes()
 
     async def answer(_request: Request) -> Response:
@@ -173,11 +173,11 @@ def _static(name: str) -> Any:
 
 
 async def _body(request: Request) -> bytes:
-    """The body of a request; refused as soon as it is too much, whatever it says of its length."""
+    """The body of a request. It is rejected while it is received if it becomes too long."""
     body = b""
     try:
-        async for part in request.stream():
-            body += part
+        async for chunk in request.stream():
+            body += chunk
             if len(body) > LIMITS.body:
                 raise HTTPException(413, f"the text is too long: at most {LIMITS.characters:,} characters are read.")
     except ClientDisconnect:
@@ -186,7 +186,7 @@ async def _body(request: Request) -> bytes:
 
 
 async def _say_error(_request: Request, error: Exception) -> Response:
-    """The reason in plain words; Starlette's own say no more than the name of the status."""
+    """The reason in a sentence, because Starlette's own answer is only the name of the status."""
     assert isinstance(error, HTTPException)
     plain = {404: "there is no such page here.", 405: "this address does not take such requests."}
     usual = HTTPException(error.status_code).detail

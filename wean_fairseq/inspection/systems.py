@@ -1,4 +1,4 @@
-"""Models that the page can use, loaded once, and the nearest neighbours of words in their embeddings."""
+"""Models for the page, loaded once, and the nearest neighbours of words in their embeddings."""
 
 from typing import Any, NamedTuple
 
@@ -32,27 +32,27 @@ class System:
 
 
 class Neighbourhoods(NamedTuple):
-    """Those of the words that a model reads, and of those that it writes; nothing where it does not embed words."""
+    """Neighbourhoods of the words of each side; ``None`` for a side without embeddings."""
 
     source: Neighbourhood | None
     target: Neighbourhood | None
 
 
 def neighbourhoods(model: Any, source: Any, target: Any) -> Neighbourhoods:
-    """The neighbourhoods of a model by its dictionaries of the source and of the target."""
+    """The neighbourhoods of a model, with its dictionaries of the source and of the target."""
     first, second = _table(model.encoder, source), _table(model.decoder, target)
-    if source == target:  # a side without an embedding of its own has the other's words
+    if source == target:  # a side without embeddings uses those of the other side
         first, second = first or second, second or first
     near = _neighbourhood(first, source)
     is_shared = source == target and first is not None and second is not None and first.weight is second.weight
     return Neighbourhoods(near, near if is_shared else _neighbourhood(second, target))
 
 
-def _table(part: nn.Module, dictionary: Any) -> nn.Embedding | None:
+def _table(module: nn.Module, dictionary: Any) -> nn.Embedding | None:
     """The widest embedding of the words of a dictionary in an encoder or decoder."""
-    sizes = range(num_base_words(dictionary), len(dictionary) + 1)  # slots have no embedding, or a row each
-    found = [table for table in part.modules() if isinstance(table, nn.Embedding) and table.num_embeddings in sizes]
-    return max(found, key=lambda table: table.embedding_dim, default=None)
+    sizes = range(num_base_words(dictionary), len(dictionary) + 1)  # slots have no embedding, or one row each
+    tables = [table for table in module.modules() if isinstance(table, nn.Embedding) and table.num_embeddings in sizes]
+    return max(tables, key=lambda table: table.embedding_dim, default=None)
 
 
 def _neighbourhood(table: nn.Embedding | None, dictionary: Any) -> Neighbourhood | None:

@@ -1,4 +1,4 @@
-"""Model families, a file or a folder each; importing one registers its archs."""
+"""Model families, one file or folder each. Importing a module registers its archs."""
 
 from . import (
     copy_transformer,

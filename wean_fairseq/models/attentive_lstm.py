@@ -1,7 +1,7 @@
 """The LSTM decoder of WEAN (Ma et al., NAACL 2018, sections 2.2-2.3) and of SRB: state, context, query, scores.
 
-There is no input feeding, so in training one fused LSTM call runs over the whole target and the attention works on all
-steps at once; in generation the same calls run over one step.
+There is no input feeding, so in training one fused LSTM call runs over the whole target and the attention is computed
+for all steps at once. In generation the same calls run over one step.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``D`` layers, ``H`` hidden width, ``V``
 dictionary size.
@@ -19,18 +19,18 @@ from .base import StepDecoder
 
 @dataclass(frozen=True)
 class AttentiveMemory(LstmStart):
-    """The source as every step sees it."""
+    """The source as every step reads it."""
 
     keys: Tensor  # (B, S, H)
     padding_mask: Tensor | None  # (B, S); None = padding may be attended to
 
 
 class AttentiveLstmDecoder(StepDecoder[AttentiveMemory, LstmState]):
-    """LSTM, attention, and the query that words are scored by.
+    """LSTM, attention, and the query that is scored against the words.
 
     Args:
         lstm: ``batch_first``, E -> H.
-        bridge: from the encoder's final states to the first state here; ``None`` = they are the first state.
+        bridge: from the encoder's final states to the first state of the decoder; ``None`` = they are the first state.
         dropout: on the query.
         dropout_input: on the embeddings.
         attn_pad_leak: do not mask source padding in the attention.

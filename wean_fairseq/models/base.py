@@ -28,14 +28,14 @@ from ..modules import LossSums, Memory, OutputLayer, State, Step, base_ids
 from .word_layers import num_base_words
 
 IncrementalState = dict[str, dict[str, Any]]
-RENAMED = {"query_embedding.": "output."}  # parts of decoders by their names in checkpoints of earlier versions
+RENAMED = {"query_embedding.": "output."}  # parts of decoders, by their names in checkpoints of earlier versions
 
 
 class LossModel(FairseqEncoderDecoderModel):
     """An encoder, and a decoder with ``loss(prev_output_tokens, encoder_out, target, label_smoothing)``."""
 
-    family: str  # its name, set by register_family
-    options: type  # its config, likewise
+    family: str  # name of the family, set by register_family
+    options: type  # config class of the family, set by register_family
     capabilities = Capabilities()
     decoder: "StepDecoder[Any, Any]"
 
@@ -53,7 +53,7 @@ class LossModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def _check_task(cls, task: FairseqTask) -> None:
-        """Refuse data with two dictionaries where words are shared, and targets padded on the left."""
+        """Reject data with two dictionaries if the family shares words, and targets padded on the left."""
         source, target = task.source_dictionary, task.target_dictionary
         if cls.capabilities.shares_words and source != target:
             raise UserError(
@@ -65,7 +65,7 @@ class LossModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def build(cls, cfg: Any, task: FairseqTask) -> Any:
-        """Build the model; a ``ValueError`` becomes a ``UserError``."""
+        """Build the model. A ``ValueError`` becomes a ``UserError``."""
         raise NotImplementedError
 
     def forward(
@@ -85,21 +85,21 @@ class LossModel(FairseqEncoderDecoderModel):
             prev_output_tokens: (B, T).
             target: (B, T).
             label_smoothing: used with ``target``.
-            task_inputs: what else the task gives; the encoder takes what it needs of it.
+            task_inputs: further inputs from the task, for the encoder.
 
         Returns:
-            See ``StepDecoder.forward``; with ``target`` the summed losses.
+            See ``StepDecoder.forward``. With ``target``, the summed losses.
         """
         encoder_out = self.encoder(src_tokens, src_lengths, **task_inputs)
-        found: tuple[Tensor, dict[str, Any]] | LossSums
+        result: tuple[Tensor, dict[str, Any]] | LossSums
         if target is None:
-            found = self.decoder(prev_output_tokens, encoder_out)
+            result = self.decoder(prev_output_tokens, encoder_out)
         else:
-            found = self.decoder.loss(prev_output_tokens, encoder_out, target, label_smoothing)
-        return found
+            result = self.decoder.loss(prev_output_tokens, encoder_out, target, label_smoothing)
+        return result
 
     def get_targets(self, sample: dict[str, Any], net_output: Any) -> Tensor:
-        """Targets (B, T) for fairseq's own criterions, as the decoder can write them."""
+        """Targets (B, T) for fairseq's own criterions, in words that the decoder can write."""
         return self.decoder.known_targets(sample["target"])
 
 
@@ -107,9 +107,9 @@ ModelT = TypeVar("ModelT", bound=type[LossModel])
 
 
 def register_family(name: str, config: type, presets: Mapping[str, Any] | None = None) -> Callable[[ModelT], ModelT]:
-    """Register a model under ``name``, which is an arch too, and its further archs.
+    """Register a model under ``name``, which is also an arch, and its further archs.
 
-    ``presets`` has the defaults in which each of these differs, by option; the command line still wins.
+    ``presets`` maps each further arch to its different defaults, by option. The command line overrides them.
     """
 
     def register(model: ModelT) -> ModelT:
@@ -123,17 +123,17 @@ def register_family(name: str, config: type, presets: Mapping[str, Any] | None =
 
 
 def set_defaults(values: Mapping[str, Any], args: Namespace) -> None:
-    """Set those options that the command line does not."""
+    """Set the options that the command line does not set."""
     for key, value in values.items():
         setattr(args, key, getattr(args, key, value))
 
 
 class SourceEncoder(FairseqEncoder):
-    """An encoder whose outputs have a row a sentence; those called ``final_*`` have the layers before it.
+    """An encoder whose outputs have one row per sentence. Outputs named ``final_*`` have the layers in front of it.
 
-    A family's ``forward`` reads ``src_tokens`` (B, S), slots included, padded on either side, and what it needs of the
-    task's further inputs; ``src_lengths`` is ignored, as the lengths are read off the padding. It returns tensors by
-    name; a mask is ``True`` at padding.
+    A family's ``forward`` reads ``src_tokens`` (B, S), including slots, padded on either side, and the inputs that it
+    needs from the task. ``src_lengths`` is ignored, because the lengths follow from the padding. It returns tensors by
+    name. A mask is ``True`` at padding.
     """
 
     def __init__(self, dictionary: Dictionary) -> None:
@@ -142,19 +142,19 @@ class SourceEncoder(FairseqEncoder):
         self.num_base = num_base_words(dictionary)
 
     def known_words(self, tokens: Tensor) -> Tensor:
-        """Words of any shape as they are looked up: slots, if the dictionary has any, become ``<unk>``."""
+        """Word ids of any shape for the embedding lookup: slots, if the dictionary has any, become ``<unk>``."""
         has_slots = self.num_base < len(self.dictionary)
         return base_ids(tokens, self.num_base, self.unk_idx) if has_slots else tokens
 
     def reorder_encoder_out(self, encoder_out: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
-        """Pick sentences ``new_order`` (B',) of the batch, for fairseq's beam search.
+        """Select sentences ``new_order`` (B',) of the batch, for fairseq's beam search.
 
-        It does so after every step, mostly for hypotheses of the same sentence, whose rows are equal: then nothing is
-        copied, and what came in is returned.
+        fairseq calls this after every step, mostly for hypotheses of the same sentence, whose rows are equal. In that
+        case the input is returned without a copy.
         """
-        before = encoder_out.get("sentence")  # of each row
-        sentence = new_order if before is None else before.index_select(0, new_order)
-        if before is not None and torch.equal(before, sentence):
+        previous = encoder_out.get("sentence")  # sentence of each row
+        sentence = new_order if previous is None else previous.index_select(0, new_order)
+        if previous is not None and torch.equal(previous, sentence):
             return encoder_out
         picked = {
             name: tensor.index_select(1 if name.startswith("final_") else 0, new_order)
@@ -164,19 +164,19 @@ class SourceEncoder(FairseqEncoder):
 
 
 class WordScores(Protocol):
-    """Scores of all words for the hypotheses of a search (search/vocabulary_scores.py), as far as families use them."""
+    """The part of the scores of a search's words (search/vocabulary_scores.py) that families use."""
 
     def fits(self, num_words: int, max_rows: int, factors: str) -> bool:
-        """Return True if a search with these arguments can reuse the object while the weights are the same."""
+        """Return True if a search with these arguments can reuse the object while the weights are unchanged."""
 
     def compute(self, features: Tensor, temperature: float = 1.0) -> Tensor:
-        """Score all words from features (N, D); returns the log of the summed exponentials of the scores, (N,)."""
+        """Score all words from features (N, D). Return the log of the summed exponentials of the scores, (N,)."""
 
     def get(self, words: Tensor) -> Tensor:
-        """Scores of words (N, M): float32, (N, M)."""
+        """Scores of words (N, M), float32, (N, M)."""
 
     def put(self, words: Tensor, scores: Tensor) -> None:
-        """Replace scores (N, M) of words (N, M); where a word comes twice in a row, its scores must be the same."""
+        """Replace scores (N, M) of words (N, M). If a row contains a word twice, its scores must be equal."""
 
     def best(
         self, normaliser: Tensor, sums: Tensor | None, sentences: int, count: int
@@ -184,7 +184,7 @@ class WordScores(Protocol):
         """The best continuations of each sentence: sums, words and hypotheses, (B, M) each."""
 
     def mix(self, weight: Tensor, other: Self, other_weight: Tensor) -> None:
-        """Replace each score by log(exp(score + weight) + exp(score of ``other`` + other_weight)); weights are (N,)."""
+        """Replace each score by log(exp(score + weight) + exp(score of ``other`` + other_weight)). Weights are (N,)."""
 
 
 BuildScores = Callable[[OutputLayer, Tensor], WordScores]  # from an output layer and the embeddings (V, E)
@@ -193,10 +193,11 @@ StateT = TypeVar("StateT", bound=State)
 
 
 class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
-    """A decoder as steps from a memory and a state; training, fairseq's loop and the fast search take the same steps.
+    """A decoder defined by steps from a memory and a state.
 
-    A family sets ``output`` and ``embed_tokens`` (V, E), and writes ``remember``, ``begin`` and ``step``. No other
-    class knows fairseq's interface of a decoder. See docs/architecture.md.
+    Training, fairseq's loop and the fast search run the same steps. A family sets ``output`` and ``embed_tokens`` (V,
+    E), and defines ``remember``, ``begin`` and ``step``. No other class depends on fairseq's decoder interface. See
+    docs/architecture.md.
     """
 
     output: OutputLayer
@@ -207,7 +208,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         self.padding_idx = dictionary.pad()
 
     def remember(self, encoder_out: dict[str, Tensor]) -> MemoryT:
-        """The source as all steps read it, computed once."""
+        """Prepare the source for all steps."""
         raise NotImplementedError
 
     def begin(self, memory: MemoryT) -> StateT:
@@ -215,12 +216,12 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         raise NotImplementedError(f"{type(self).__name__} must define begin.")
 
     def step(self, words: Tensor, memory: MemoryT, state: StateT) -> tuple[Step, StateT]:
-        """Take steps.
+        """Run one or more steps.
 
         Args:
-            words: the word before each step, (N, T): one, or from the first step on as many as there are.
-            memory: of B sentences, whose hypotheses lie side by side in ``words``; N is a multiple of B.
-            state: after the step before.
+            words: the word before each step, (N, T): one word, or all words from the first step on.
+            memory: of B sentences, whose hypotheses are next to each other in ``words``; N is a multiple of B.
+            state: after the previous step.
 
         Returns:
             The steps, and the state after the last of them.
@@ -228,12 +229,12 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         raise NotImplementedError
 
     def steps(self, words: Tensor, memory: MemoryT) -> Step:
-        """All steps of words (B, T) from the first one on, as training takes them."""
+        """All steps of words (B, T) from the first one on, as in training."""
         return self.step(words, memory, self.begin(memory))[0]
 
     @property
     def word_embeddings(self) -> Tensor:
-        """The embeddings that words may be scored by, (V, E)."""
+        """The embeddings from which an output layer may score words, (V, E)."""
         return self.embed_tokens.weight
 
     def scores(self, step: Step, memory: MemoryT) -> Tensor:
@@ -245,25 +246,25 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         return build(self.output, self.word_embeddings)
 
     def finish(self, step: Step, memory: MemoryT, scores: WordScores, log_sum: Tensor) -> Tensor:
-        """Change the scores of one step that do not depend on its features alone, as ``scores`` does.
+        """Apply the terms of ``scores`` that do not depend on the features alone to the scores of one step.
 
         Args:
             step: of one word, (N, 1, ...).
             memory: as for ``step``.
-            scores: of all words by the features.
+            scores: of all words, from the features.
             log_sum: log of the summed exponentials of the scores, (N,).
 
         Returns:
-            What to take from the scores for log-probabilities, (N,).
+            The values to subtract from the scores to get log-probabilities, (N,).
         """
         return log_sum
 
     def step_loss(self, step: Step, memory: MemoryT, target: Tensor, label_smoothing: float) -> LossSums:
-        """Loss sums of steps against ``target`` (B, T), without all scores; a family adds its own losses here."""
+        """Loss sums of steps against ``target`` (B, T), without all scores. A family adds its own losses here."""
         return self.output.loss(step.features, self.word_embeddings, target, self.padding_idx, label_smoothing)
 
     def known_targets(self, target: Tensor) -> Tensor:
-        """Targets of any shape as this decoder can write them: a word that it never writes counts as ``<unk>``."""
+        """Targets of any shape in words that this decoder can write. Words that it never writes become ``<unk>``."""
         return self.output.known_targets(target)
 
     def forward(
@@ -277,7 +278,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
 
         Args:
             prev_output_tokens: shape (B, T); with ``incremental_state`` only the last step is computed.
-            encoder_out: what the encoder returned.
+            encoder_out: outputs of the encoder.
             incremental_state: the state between steps of fairseq's search.
 
         Returns:
@@ -289,7 +290,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
     def extract_features(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: Any = None
     ) -> tuple[Tensor, dict[str, Any]]:
-        """As ``forward``, with the features (B, T, D) for the scores."""
+        """Like ``forward``, but return the features (B, T, D) instead of the scores."""
         step, _ = self._run(prev_output_tokens, encoder_out, incremental_state)
         return step.features, {"attn": [step.attention], **step.extra}
 
@@ -301,13 +302,13 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         return self.step_loss(self.steps(prev_output_tokens, memory), memory, target, label_smoothing)
 
     def reorder_incremental_state(self, incremental_state: IncrementalState, new_order: Tensor) -> None:
-        """Let the state follow the hypotheses ``new_order`` (B',) that fairseq's search kept."""
-        kept = self.get_incremental_state(incremental_state, "step")
-        if kept is not None:
-            kept["state"] = kept["state"].select(new_order, new_order)
+        """Select the state of the hypotheses ``new_order`` (B',) that fairseq's search keeps."""
+        saved = self.get_incremental_state(incremental_state, "step")
+        if saved is not None:
+            saved["state"] = saved["state"].select(new_order, new_order)
 
     def max_positions(self) -> int:
-        """No longest output; the task sets the limits. fairseq's own is a float, to which no search can count."""
+        """A large limit; the task limits the length. fairseq's own is a float, which a search cannot count to."""
         return int(1e5)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
@@ -321,30 +322,30 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
     def _run(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: IncrementalState | None
     ) -> tuple[Step, MemoryT]:
-        """All steps, or the last one from the state that was kept; and the memory that they read.
+        """All steps, or the last one from the saved state, and the memory that they read.
 
-        fairseq gives a row of the source to each hypothesis. The memory is made anew when these rows change.
+        fairseq gives each hypothesis its own row of the source. The memory is computed again when these rows change.
         """
         if incremental_state is None:
             memory = self.remember(encoder_out)
             return self.steps(prev_output_tokens, memory), memory
-        kept = self.get_incremental_state(incremental_state, "step") or {}
-        memory = kept["memory"] if kept.get("encoder_out") is encoder_out else self.remember(encoder_out)
-        state = kept["state"] if kept else self.begin(memory)
+        saved = self.get_incremental_state(incremental_state, "step") or {}
+        memory = saved["memory"] if saved.get("encoder_out") is encoder_out else self.remember(encoder_out)
+        state = saved["state"] if saved else self.begin(memory)
         step, state = self.step(prev_output_tokens[:, -1:], memory, state)
-        now = {"encoder_out": encoder_out, "memory": memory, "state": state}
-        self.set_incremental_state(incremental_state, "step", now)
+        new_state = {"encoder_out": encoder_out, "memory": memory, "state": state}
+        self.set_incremental_state(incremental_state, "step", new_state)
         return step, memory
 
 
 def add_auxiliary(sums: LossSums, name: str, auxiliary: Tensor, weight: float) -> LossSums:
-    """Add ``weight`` times an auxiliary loss, and log it under ``name`` with what is logged already."""
+    """Add ``weight`` times an auxiliary loss, and log it under ``name``."""
     return LossSums(sums.loss + weight * auxiliary, sums.nll_loss, sums.logged | {name: auxiliary.detach()})
 
 
 @torch.no_grad()
 def init_uniform_(model: nn.Module, bound: float) -> None:
-    """Start all weights uniform in [-bound, bound], 0 = leave them as they are; padding words are 0."""
+    """Initialise all weights uniformly in [-bound, bound]; 0 leaves them unchanged. Padding words are 0."""
     if bound:
         for parameter in model.parameters():
             nn.init.uniform_(parameter, -bound, bound)

@@ -1,6 +1,6 @@
 """``copy_transformer``: the Transformer of the C-DNPG table (Gu et al., COLING 2022), with and without copying.
 
-The defaults are "Transformer+Copy" of that table. Two decoders weigh generating and copying.
+The defaults are "Transformer+Copy" of that table. Two decoders combine generating and copying in different ways.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``D`` width.
 """
@@ -30,24 +30,24 @@ from .transformer import (
 
 @dataclass
 class CopyTransformerConfig(TransformerConfig):
-    """Options."""
+    """Options of the model."""
 
     copy_mode: ChoiceEnum(("gate", "shared-softmax", "none")) = option(  # type: ignore[valid-type]
         "gate",
-        "gate: choose between generating, and copying where the last layer attends (DNPG, eq. 8); "
+        "gate: choose between generating and copying by the last layer's attention (DNPG, eq. 8); "
         "shared-softmax: one softmax over words and source positions (CopyNet, eq. 4-8); none: no copying",
     )
 
 
-# The "Transformer" of the C-DNPG table; fairseq has an arch `transformer` of its own.
+# The "Transformer" of the C-DNPG table. The name `transformer` belongs to fairseq's own arch.
 PRESETS = {"paraphrase_transformer": {"copy_mode": "none"}}
 
 
 class GateDecoder(TransformerTargetDecoder):
-    """A gate between generating, and copying the word that the last layer attends to (DNPG, Li et al. 2019, eq. 8).
+    """A gate between generating and copying the word that the last layer attends to (DNPG, Li et al. 2019, eq. 8).
 
-    P = (1 - rho_t) P_gen + rho_t P_copy, with rho_t = sigmoid(w . [o_t; c_t; e(y_{t-1})] + b): o_t the output of the
-    last layer, c_t what it read from the source. P_copy is the mean over heads of the attention that read it.
+    P = (1 - rho_t) P_gen + rho_t P_copy, with rho_t = sigmoid(w . [o_t; c_t; e(y_{t-1})] + b), where o_t is the output
+    of the last layer and c_t its context. P_copy is the mean over heads of that layer's attention.
     """
 
     copies = True
@@ -63,15 +63,16 @@ class GateDecoder(TransformerTargetDecoder):
     ) -> Copying:
         assert log_attention is not None
         embedded = self.network.embedding.words(previous)  # (N, T, D)
-        states, context = (part.view_as(embedded) for part in (decoded.states, decoded.context))
+        states, context = (tensor.view_as(embedded) for tensor in (decoded.states, decoded.context))
         return Copying(log_attention, self.copy_gate.generating(states, context, embedded))
 
 
 class SharedSoftmaxDecoder(TransformerTargetDecoder):
     """Words and source positions compete in one softmax (CopyNet, Gu et al. 2016, eq. 4 to 8).
 
-    psi_c(x_j) = tanh(h_j W_c) . o_t / sqrt(D). CopyNet, whose states are bounded by 1, does not divide; a Transformer's
-    have length sqrt(D), and without it the copy scores start with a spread of 5.5, where those of words have 0.4.
+    psi_c(x_j) = tanh(h_j W_c) . o_t / sqrt(D). CopyNet, whose states are bounded by 1, does not divide. A Transformer's
+    states have length sqrt(D); without the division the initial standard deviation of the copy scores is 5.5, that of
+    the words' scores 0.4.
     """
 
     copies = True
@@ -103,7 +104,7 @@ DECODERS: dict[str, type[TransformerTargetDecoder]] = {
 
 @register_family("copy_transformer", CopyTransformerConfig, PRESETS)
 class CopyTransformerModel(CopyingModel):
-    """A Transformer that generates and copies; with ``--copy-mode none`` the same network without copying."""
+    """A Transformer that generates and copies. With ``--copy-mode none`` it is the same network without copying."""
 
     encoder: TransformerSourceEncoder
     decoder: TransformerTargetDecoder
@@ -111,7 +112,7 @@ class CopyTransformerModel(CopyingModel):
     @classmethod
     def build(cls, cfg: CopyTransformerConfig, task: FairseqTask) -> "CopyTransformerModel":
         dictionary = task.source_dictionary
-        network = build_network(cfg, dictionary)  # before what copies: a seed starts all modes from the same network
+        network = build_network(cfg, dictionary)  # created first, so that a seed gives all modes the same network
         return cls(
             TransformerSourceEncoder(dictionary, network.encoder),
             DECODERS[str(cfg.copy_mode)](dictionary, network.decoder, network.output_layer),

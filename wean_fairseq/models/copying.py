@@ -1,7 +1,7 @@
-"""The parts of every model that copies: its source, its decoder and its targets.
+"""The common parts of all models that copy: source, decoder and targets.
 
-A family adds an encoder and a decoder whose steps have scores of copying each source position (``modules/copying.py``).
-Slots, the ids from ``V`` on, never reach an embedding: they are read as ``<unk>``, and no parameter's size depends on
+A family adds an encoder, and a decoder whose steps score the copying of each source position (``modules/copying.py``).
+Slots, the ids from ``V`` on, never reach an embedding. They are read as ``<unk>``, and no parameter's size depends on
 their number.
 
 Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``V`` base vocabulary, ``K`` slots.
@@ -45,12 +45,12 @@ from .word_layers import num_base_words
 class CopyMemory(Memory):
     """A source whose words can be copied."""
 
-    source: Tensor  # ids, slots included, (B, S)
-    no_copy: Tensor  # True where nothing may be copied, (B, S)
+    source: Tensor  # ids including slots, (B, S)
+    no_copy: Tensor  # True at positions that must not be copied, (B, S)
 
     @cached_property
     def word_numbers(self) -> Tensor:
-        """See the function of that name: (B, S)."""
+        """Numbers of the distinct source words, see ``modules.copying.word_numbers``: (B, S)."""
         return word_numbers(self.source)
 
 
@@ -58,10 +58,10 @@ CopyMemoryT = TypeVar("CopyMemoryT", bound=CopyMemory)
 
 
 class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
-    """A decoder over ``V`` base words and ``K`` slots, whose steps say how words are copied.
+    """A decoder over ``V`` base words and ``K`` slots, whose steps score the copying of words.
 
-    ``copies`` is false where a family's baseline does not copy: then a slot counts as ``<unk>``. Dictionaries of
-    fairseq have no slots.
+    ``copies`` is false for the baseline of a family that does not copy. There a slot counts as ``<unk>``. fairseq's own
+    dictionaries have no slots.
     """
 
     copies: bool = True
@@ -73,12 +73,12 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
         self.num_slots = len(dictionary) - self.num_base
 
     def mixture(self, step: Step, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
-        """The mixture of words and copies: log of the summed exponentials (N, T), ``no_copy`` (N, S)."""
+        """The mixture of words and copies. ``log_sum`` of the words' scores is (N, T), ``no_copy`` (N, S)."""
         assert step.copying is not None
         return mix(step.copying, log_sum, no_copy)
 
     def choices(self, step: Step, memory: CopyMemoryT) -> CopyDistribution:
-        """The probabilities of generating each word and of copying from each position, at every step of B sentences."""
+        """The probabilities of generating each word and of copying each position, at every step of B sentences."""
         scores = super().scores(step, memory).float()
         log_sum = torch.logsumexp(scores, dim=-1)
         if self.copies:
@@ -100,42 +100,50 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
         return nn.functional.pad(log_probs, (0, self.num_slots), value=NEVER)
 
     def finish(self, step: Step, memory: CopyMemoryT, scores: WordScores, log_sum: Tensor) -> Tensor:
-        """See ``StepDecoder``: adds copying to the scores of the source's words alone."""
+        """See ``StepDecoder``. Only the scores of the source's words change by copying."""
         if not self.copies:
             return log_sum
         source, no_copy, number = (
-            repeat_for_hypotheses(part, len(log_sum)) for part in (memory.source, memory.no_copy, memory.word_numbers)
+            repeat_for_hypotheses(tensor, len(log_sum))
+            for tensor in (memory.source, memory.no_copy, memory.word_numbers)
         )
         mixture = self.mixture(step, log_sum.unsqueeze(1), no_copy)
-        # A word's score is that of all its ways: it is generated, or copied from any place where it stands.
+        # A word of the source can be generated, or copied from any of its positions; its score sums over all of these
+        # ways.
         copied = scatter_logsumexp(mixture.copy, number, source.size(1)).squeeze(1).gather(1, number)
         scores.put(source, log_add(scores.get(source), copied + mixture.normaliser))
         return mixture.normaliser.squeeze(1)
 
     def step_loss(self, step: Step, memory: CopyMemoryT, target: Tensor, label_smoothing: float) -> LossSums:
-        """See ``StepDecoder``; targets (B, T) may be slots."""
+        """See ``StepDecoder``. Targets (B, T) may be slots."""
         if not self.copies:
             return super().step_loss(step, memory, target, label_smoothing)
         assert step.copying is not None
-        row, column = target.ne(self.padding_idx).nonzero(as_tuple=True)  # of each token, (N,)
-        features, kept, source = step.features[row, column], target[row, column], memory.source[row]
-        copying = [part[row, column].unsqueeze(1) for part in step.copying if part is not None]  # (N, 1, ...)
-        inputs = (kept, source, memory.no_copy[row], *copying)
+        # Padding is removed first: from here on each token is a hypothesis with one step.
+        rows, columns = target.ne(self.padding_idx).nonzero(as_tuple=True)  # of each token, (N,)
+        features, token_targets, source = step.features[rows, columns], target[rows, columns], memory.source[rows]
+        copying = [tensor[rows, columns].unsqueeze(1) for tensor in step.copying if tensor is not None]  # (N, 1, ...)
+        inputs = (token_targets, source, memory.no_copy[rows], *copying)
 
-        def sums_of(read: Readings, target: Tensor, source: Tensor, no_copy: Tensor, *copying: Tensor) -> Tensor:
-            one = replace(step, copying=Copying(copying[0], copying[1] if len(copying) > 1 else None))
-            mixture = self.mixture(one, read.log_sum.unsqueeze(1), no_copy)
-            return mixture_sums(mixture, read.picked, read.total, target, source, self.num_base, label_smoothing)
+        # The mixture is a function of a few scores per token, those of its target and of its source words, so
+        # ``_token_loss`` never builds the scores of all words.
+        def sums_of(readings: Readings, target: Tensor, source: Tensor, no_copy: Tensor, *copying: Tensor) -> Tensor:
+            token_step = replace(step, copying=Copying(copying[0], copying[1] if len(copying) > 1 else None))
+            mixture = self.mixture(token_step, readings.log_sum.unsqueeze(1), no_copy)
+            return mixture_sums(
+                mixture, readings.picked, readings.total, target, source, self.num_base, label_smoothing
+            )
 
-        words = words_to_read(kept, source, self.num_base)
+        words = words_to_read(token_targets, source, self.num_base)
         loss, nll, copied = self._token_loss(features, words, sums_of, inputs, totals=label_smoothing > 0)
-        # A loss of its own: for an empty batch fairseq changes it in place, which one of several views does not allow.
+        # The loss needs its own memory: for an empty batch fairseq changes it in place, which is not allowed for a
+        # view.
         return LossSums(loss.clone(), nll.detach(), {"copied": copied.detach()})
 
     def _token_loss(
         self, features: Tensor, words: Tensor, loss_of: TokenLoss, inputs: Sequence[Tensor], *, totals: bool
     ) -> Tensor:
-        """See ``product_token_loss``, for tokens with features (N, D), however words are scored."""
+        """See ``product_token_loss``, for tokens with features (N, D) and any output layer."""
         parts = self.output.parts(features, self.word_embeddings)
         if not isinstance(parts, Product):
             return self._whole_token_loss(features, words, loss_of, inputs, totals=totals)
@@ -145,7 +153,7 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
     def _whole_token_loss(
         self, features: Tensor, words: Tensor, loss_of: TokenLoss, inputs: Sequence[Tensor], *, totals: bool
     ) -> Tensor:
-        """The same from the scores of all words, held in memory at once."""
+        """The same loss from the scores of all words, held in memory at once."""
         scores = self.output.scores(features, self.word_embeddings).float()
         return loss_of(read_scores(scores, words, totals), *inputs)
 
@@ -154,7 +162,7 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
 
 
 class CopyingModel(LossModel):
-    """A model whose decoder copies, unless an option makes it a baseline that does not."""
+    """A model whose decoder copies, unless an option turns it into a baseline without copying."""
 
     capabilities = Capabilities(copies=True, normalises=True)
 

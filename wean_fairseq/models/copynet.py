@@ -1,10 +1,10 @@
 """``copynet``: generating and copying in one softmax (Gu et al., ACL 2016, arXiv 1603.06393).
 
-RNNSearch and Enc-Dec, which it is compared with, leave parts out. The defaults are the paper's synthetic setting.
+RNNSearch and Enc-Dec, the paper's baselines, omit parts of it. The defaults are the paper's synthetic setting.
 
-A step needs the copy scores of the step before (selective read), so training walks over the target too; everything else
-is computed once a batch: the source's part in attention and copy scores, which target words are which source words, and
-after the loop the scores of the vocabulary.
+A step needs the copy scores of the previous step (selective read), so training also loops over the target. All other
+terms are computed once per batch: the source's terms in attention and copy scores, the matches between target and
+source words, and after the loop the scores of the vocabulary.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``M`` width of the source memory, ``H``
 hidden width, ``E`` embedding width, ``A`` attention width, ``V`` base vocabulary.
@@ -42,15 +42,15 @@ from .word_layers import OutputLayerConfig, WordVectorsConfig, build_output_laye
 
 @dataclass
 class CopyNetConfig(OutputLayerConfig, WordVectorsConfig):
-    """Section numbers are those of the CopyNet paper."""
+    """Options of the model. Section numbers refer to the CopyNet paper."""
 
     system: ChoiceEnum(("copynet", "rnnsearch", "enc_dec")) = option(  # type: ignore[valid-type]
         "copynet", "copynet; rnnsearch = without copying and selective read; enc_dec = without attention either"
     )
-    embed_dim: int = option(150, "width of the embedding that encoder and decoder share (sec. 5.1)", least=1)
+    embed_dim: int = option(150, "width of the embedding shared by encoder and decoder (sec. 5.1)", least=1)
     hidden_size: int = option(300, "width of the decoder, and of each direction of the encoder (sec. 5.1)", least=1)
     attention_dim: int = option(
-        0, "hidden width of the attention; 0 = --hidden-size; the authors' code has 1000", least=0
+        0, "hidden width of the attention; 0 = --hidden-size; 1000 in the authors' code", least=0
     )
     cell: ChoiceEnum(("gru", "lstm", "gru-early-reset")) = option(  # type: ignore[valid-type]
         "gru",
@@ -63,7 +63,9 @@ class CopyNetConfig(OutputLayerConfig, WordVectorsConfig):
         "input of the scores of generated words: the decoder state (eq. 7), or as in the authors' code also "
         "the context, the last word and the selective read",
     )
-    attention_coverage: bool = option(False, "let the attention see how much a position got so far (authors' code)")
+    attention_coverage: bool = option(
+        False, "add the attention that each position has received so far to its score (authors' code)"
+    )
     location_width: int = option(
         0, "append the position of each source word, one-hot of this width; 57 in the authors' code", least=0
     )
@@ -73,8 +75,8 @@ class CopyNetConfig(OutputLayerConfig, WordVectorsConfig):
 
 
 _LCSTS = {"embed_dim": 350, "hidden_size": 500}  # sec. 5.2
-# What the authors' released configurations add to the paper's network, for LCSTS and for the synthetic task. The
-# released network differs in more: docs/equations.md lists the differences that have no switch here.
+# Additions of the authors' released configurations to the paper's network, for LCSTS and for the synthetic task.
+# docs/equations.md lists further differences of the released network, which have no option here.
 _FULL = {"attention_dim": 1000, "readout": "full", "attention_coverage": True}
 PRESETS = {
     "rnnsearch": {"system": "rnnsearch"},
@@ -85,13 +87,13 @@ PRESETS = {
     "copynet_lcsts_full": {"embed_dim": 500, "hidden_size": 750, **_FULL},
     "copynet_full": {"location_width": 57, **_FULL},
 }
-# Earlier names, which checkpoints may hold.
+# Earlier names, which may occur in checkpoints.
 PRESETS |= {name.replace("full", "release"): PRESETS[name] for name in ("copynet_lcsts_full", "copynet_full")}
 
 
 @dataclass(frozen=True)
 class CopyNetMemory(CopyMemory):
-    """The source as every step sees it."""
+    """The source as every step reads it."""
 
     states: Tensor  # (B, S, M)
     padding_mask: Tensor  # (B, S)
@@ -102,26 +104,26 @@ class CopyNetMemory(CopyMemory):
 
 @dataclass(frozen=True)
 class CopyNetState(State):
-    """State after a step, which the next one reads, (N, ...) each."""
+    """State after a step, which the next step reads, (N, ...) each."""
 
     hidden: Tensor  # s_t, (N, H)
     cell: Tensor  # of an LSTM, (N, H)
     copy: Tensor  # copy scores of the source positions, (N, S)
-    coverage: Tensor  # attention that each position had so far, (N, S)
+    coverage: Tensor  # attention that each position has received so far, (N, S)
 
 
 class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
     """Attentive read, selective read, state update, and scores for generating and copying.
 
-    The input of the cell is E, then M for the selective read, then M for the context, as far as there are any. Dropout
-    falls on embeddings and readout.
+    The input of the cell is the word (E), the selective read (M) and the context (M), without the parts that a baseline
+    omits. Dropout is applied to embeddings and readout.
 
     Attributes:
         attention: over the source memory; ``None`` = Enc-Dec.
         copy_proj: W_c of eq. 8, M -> H; ``None`` = no copying.
-        full_readout: read out context, last word and selective read besides the state.
+        full_readout: score words from context, last word and selective read in addition to the state.
         coverage_weight: weight of a position's coverage in its attention score; ``None`` = not used.
-        oov_embedding: what is read for a copied word outside the vocabulary, (E,); ``None`` = ``<unk>``.
+        oov_embedding: input for a copied word outside the vocabulary, (E,); ``None`` = ``<unk>``.
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: CopyNetConfig) -> None:
@@ -147,7 +149,7 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
     def remember(self, encoder_out: dict[str, Tensor]) -> CopyNetMemory:
         source, states, start = encoder_out["src_tokens"], encoder_out["encoder_out"], encoder_out["start_state"]
         if self.attention is None:
-            states = start.unsqueeze(1)  # Enc-Dec sees this one vector at every step
+            states = start.unsqueeze(1)  # Enc-Dec reads this one vector at every step
         return CopyNetMemory(
             source,
             no_copy_mask(source, self.dictionary),
@@ -163,9 +165,9 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
         return CopyNetState(memory.start, torch.zeros_like(memory.start), unattended, unattended)
 
     def step(self, words: Tensor, memory: CopyNetMemory, state: CopyNetState) -> tuple[Step, CopyNetState]:
-        """See ``StepDecoder``; the features are the readouts."""
-        source, no_copy = (repeat_for_hypotheses(part, len(words)) for part in (memory.source, memory.no_copy))
-        # The places of the source where the last word stands, for the selective read.
+        """See ``StepDecoder``. The features are the readouts."""
+        source, no_copy = (repeat_for_hypotheses(tensor, len(words)) for tensor in (memory.source, memory.no_copy))
+        # The source positions of the previous word, for the selective read.
         matches = words.unsqueeze(2).eq(source.unsqueeze(1)) & ~no_copy.unsqueeze(1)  # (N, T, S)
         of_cell = (EarlyResetCell if self.early_reset else LoopedCell)(self.cell)
         query_map = None if self.attention is None else self.attention.query_map()
@@ -174,7 +176,8 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
             copy, coverage = state.copy, state.coverage
             inputs = [embedded]
             if self.copies:
-                # eq. 9: the copy probabilities of the step before, over the positions that hold the word written there.
+                # eq. 9: the previous step's copy probabilities, restricted to the positions of the word that was
+                # written.
                 selected = masked_softmax(copy.unsqueeze(1), ~match).squeeze(1)  # (N, S)
                 inputs.append(weighted_sum(selected, memory.states))  # zeta, (N, M)
             if self.attention is None or memory.keys is None:
@@ -187,13 +190,13 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
                 inputs.append(weighted_sum(weights, memory.states))  # c_t, (N, M)
                 coverage = coverage + weights
                 attended.append(weights)
-            given = torch.cat(inputs, dim=-1)
-            hidden, cell = of_cell.advance(given, state.hidden, state.cell)
+            cell_input = torch.cat(inputs, dim=-1)
+            hidden, cell = of_cell.advance(cell_input, state.hidden, state.cell)
             if memory.copy_keys is not None:
                 states = fold_hypotheses(hidden.unsqueeze(1), len(memory.copy_keys))  # (B, K, H)
                 copy = torch.bmm(memory.copy_keys, states.mT).mT.flatten(0, 1)  # eq. 8, (N, S)
             state = CopyNetState(hidden, cell, copy, coverage)
-            readouts.append(torch.cat([hidden, given], dim=-1) if self.full_readout else hidden)
+            readouts.append(torch.cat([hidden, cell_input], dim=-1) if self.full_readout else hidden)
             copies.append(copy)
         features = self.dropout(torch.stack(readouts, dim=1))
         attention = torch.stack(attended, dim=1) if attended else None
@@ -220,7 +223,7 @@ class CopyNetEncoder(GruEncoder):
         self.location_width = cfg.location_width
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch: ``encoder_out`` (B, S, M), ``encoder_padding_mask`` (B, S), ``src_tokens`` as given.
+        """Encode a batch: ``encoder_out`` (B, S, M), ``encoder_padding_mask`` (B, S), and ``src_tokens`` unchanged.
 
         ``start_state`` is tanh(W [forward h_S; backward h_1]), (B, H).
         """
@@ -237,7 +240,7 @@ class CopyNetEncoder(GruEncoder):
 
 @register_family("copynet", CopyNetConfig, PRESETS)
 class CopyNetModel(CopyingModel):
-    """Bidirectional GRU encoder; a decoder with attentive and selective read that generates and copies."""
+    """A bidirectional GRU encoder, and a decoder with attentive and selective read that generates and copies."""
 
     encoder: CopyNetEncoder
     decoder: CopyNetDecoder

@@ -1,8 +1,8 @@
 """``drgd``: a deep recurrent generative decoder for summaries (Li et al., EMNLP 2017, arXiv 1708.00625).
 
-Two GRUs with attention between them, and a latent variable a step. Neither GRU reads the latent variables, so in
-training each runs over all steps at once, and so does the attention; only the latent variables, each of which reads the
-one before, are computed step by step.
+Two GRUs with attention between them, and one latent variable per step. Neither GRU reads the latent variables, so in
+training the GRUs and the attention run over all steps at once. Only the latent variables, each of which reads the
+previous one, are computed step by step.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``H`` hidden width, ``E`` embedding
 width, ``Z`` latent width.
@@ -37,7 +37,7 @@ from .word_layers import build_output_layer, word_embedding
 
 @dataclass
 class DrgdConfig(GruAttentionConfig):
-    """See docs/equations.md for what the equations rest on."""
+    """Options of the model. See docs/equations.md for the sources of the equations."""
 
     latent_dim: int = option(0, "width of the latent variable of each step; 0 = --hidden-size", least=0)
     cell: ChoiceEnum(("gru", "gru-early-reset")) = option(  # type: ignore[valid-type]
@@ -49,13 +49,13 @@ class DrgdConfig(GruAttentionConfig):
         1.0, "weight of the divergence of the latent variables from their prior in the loss", least=0
     )
     kl_anneal_updates: int = option(
-        0, "updates over which this weight rises from 0 in training; 0 = it is whole from the first on", least=0
+        0, "number of updates over which --kl-weight rises from 0 in training; 0 = full weight from the start", least=0
     )
 
 
 @dataclass(frozen=True)
 class DrgdState(State):
-    """State after a step, which the next one reads."""
+    """State after a step, which the next step reads."""
 
     first: Tensor  # h^d1_t, (N, H)
     second: Tensor  # h^d2_t, (N, H)
@@ -66,12 +66,12 @@ class DrgdDecoder(GruAttentionDecoder[DrgdState]):
     """Words are scored from tanh(W_z z_t + W_h h^d2_t + b).
 
     h^d1_t = GRU(e(y_{t-1}), h^d1_{t-1}); attention from h^d1_t to c_t; h^d2_t = GRU([e(y_{t-1}); c_t], h^d2_{t-1}); z_t
-    from e(y_{t-1}), h^d1_{t-1} and z_{t-1}, see ``RecurrentLatent``. Dropout falls on embeddings and features.
+    from e(y_{t-1}), h^d1_{t-1} and z_{t-1}, see ``RecurrentLatent``. Dropout is applied to embeddings and features.
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: DrgdConfig) -> None:
         hidden, embed_dim, latent_dim = cfg.hidden_size, cfg.embed_dim, cfg.latent_dim or cfg.hidden_size
-        # Made before the other parts, so that a seed goes on starting the same weights.
+        # Created before the other modules, so that a seed still gives the same initial weights.
         attention = AdditiveAttention(hidden, 2 * hidden, cfg.attention_dim or hidden, query_bias=True)
         output = build_output_layer(cfg, hidden, embed_dim, dictionary)
         super().__init__(dictionary, embed_tokens, hidden)
@@ -89,29 +89,29 @@ class DrgdDecoder(GruAttentionDecoder[DrgdState]):
         self.set_num_updates(0)
 
     def set_num_updates(self, updates: int) -> None:
-        """Set the share of the divergence's weight; fairseq calls this with the number of updates made."""
+        """Set the annealed share of the divergence's weight. fairseq calls this with the number of updates."""
         self.annealed = min(1.0, updates / self.kl_anneal_updates) if self.kl_anneal_updates else 1.0
 
     def begin(self, memory: GruMemory) -> DrgdState:
         return DrgdState(memory.start, memory.start, memory.start.new_zeros(len(memory.start), self.latent_dim))
 
     def step(self, words: Tensor, memory: GruMemory, state: DrgdState) -> tuple[Step, DrgdState]:
-        """See ``StepDecoder``; ``extra`` has the ``mean`` and ``log_variance`` of the latent variables, (N, T, Z)."""
+        """See ``StepDecoder``. ``extra`` has ``mean`` and ``log_variance`` of the latent variables, (N, T, Z)."""
         embedded = self.dropout(self.embed_tokens(words))  # (N, T, E)
         first, last_first = self.first_gru(embedded, state.first.unsqueeze(0))  # (N, T, H), (1, N, H)
         scores = self.attention.scores(first.flatten(0, 1), memory.keys)  # (N * T, S)
         weights = attention_weights(scores, memory.padding_mask)
         context = weighted_sum(weights, memory.states).view(*words.shape, -1)  # c_t, (N, T, 2 H)
         second, last_second = self.second_gru(torch.cat([embedded, context], dim=-1), state.second.unsqueeze(0))
-        before = torch.cat([state.first.unsqueeze(1), first[:, :-1]], dim=1)  # h^d1_{t-1}, (N, T, H)
-        latents = self.latent(torch.cat([embedded, before], dim=-1), state.latent)
+        previous_first = torch.cat([state.first.unsqueeze(1), first[:, :-1]], dim=1)  # h^d1_{t-1}, (N, T, H)
+        latents = self.latent(torch.cat([embedded, previous_first], dim=-1), state.latent)
         features = torch.tanh(self.combine(torch.cat([latents.values, second], dim=-1)))  # (N, T, H)
         extra = {"mean": latents.mean, "log_variance": latents.log_variance}
-        after = DrgdState(last_first[0], last_second[0], latents.values[:, -1])
-        return Step(self.dropout(features), weights.view(*words.shape, -1), extra=extra), after
+        new_state = DrgdState(last_first[0], last_second[0], latents.values[:, -1])
+        return Step(self.dropout(features), weights.view(*words.shape, -1), extra=extra), new_state
 
     def step_loss(self, step: Step, memory: GruMemory, target: Tensor, label_smoothing: float) -> LossSums:
-        """The negative lower bound: with the divergence of the latent variables of all words, logged as ``kl``."""
+        """The negative lower bound, including the divergence of the latent variables of all words, logged as ``kl``."""
         sums = super().step_loss(step, memory, target, label_smoothing)
         divergence = divergence_from_prior(step.extra["mean"], step.extra["log_variance"])  # (N, T)
         divergence = divergence.masked_fill(target.eq(self.padding_idx), 0.0).sum()
@@ -121,7 +121,7 @@ class DrgdDecoder(GruAttentionDecoder[DrgdState]):
 
 @register_family("drgd", DrgdConfig)
 class DrgdModel(LossModel):
-    """Bidirectional GRU encoder; a decoder of two GRUs and latent variables, whose divergence is in the loss."""
+    """A bidirectional GRU encoder, and a decoder of two GRUs and latent variables, whose divergence is in the loss."""
 
     capabilities = Capabilities(adds_losses=True)
     encoder: GruEncoder

@@ -1,7 +1,7 @@
-"""The Transformer that PC-SAN is compared with: fairseq's own, 6 + 6 layers, in the sizes of PC-SAN's decoder.
+"""PC-SAN's baseline Transformer: fairseq's own, with 6 + 6 layers in the sizes of PC-SAN's decoder.
 
-It reads the topic words alone. The paper gives the number of layers; post-norm, sinusoidal positions and ReLU are those
-of Vaswani et al. (NeurIPS 2017), one embedding for topics, essay and output is chosen as in ``pc_san``.
+It reads only the topic words. The paper gives the number of layers. Post-norm, sinusoidal positions and ReLU are those
+of Vaswani et al. (NeurIPS 2017). One embedding for topics, essay and output is chosen as in ``pc_san``.
 """
 
 from argparse import Namespace

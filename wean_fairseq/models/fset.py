@@ -1,6 +1,6 @@
-"""``fset``: rewrites a sentence as a similar one was rewritten (Kazemnejad et al., ACL 2020).
+"""``fset``: rewrites a sentence in the way that a similar one was rewritten (Kazemnejad et al., ACL 2020).
 
-The defaults are the sizes of its authors' research code.
+The defaults are the sizes of the authors' research code.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``X`` length of the sentence in it,
 ``P`` of the retrieved pair's longer side, ``D`` width, ``Z`` and ``M`` widths of edit and micro edit vectors.
@@ -44,23 +44,23 @@ from .word_layers import required_word
 
 @dataclass
 class FsetConfig(TransformerConfig):
-    """The Transformer's options, and those of the edits."""
+    """Options of the Transformer and of the edits."""
 
     embed_dim: int = option(128, "width of embeddings and encoder states", least=1)
-    ffn_dim: int = option(512, "inner width of the feed-forward parts", least=1)
+    ffn_dim: int = option(512, "inner width of the feed-forward sublayers", least=1)
     encoder_layers: int = option(6, "layers of the encoder", least=1)
     decoder_layers: int = option(6, "layers of the decoder", least=1)
     attention_heads: int = option(
         8, "heads of every attention; must divide --embed-dim, and its sum with --edit-dim", least=1
     )
-    dropout: float = option(0.3, "dropout on embeddings, on the edit vector and on the output of every part")
+    dropout: float = option(0.3, "dropout on embeddings, on the edit vector and on the output of every sublayer")
     attention_dropout: float = option(0.3, "dropout on attention weights")
     edit_layers: int = option(4, "layers of the encoder and of the decoder that compare the retrieved pair", least=1)
     edit_dim: int = option(128, "width of the edit vector", least=1)
     micro_dim: int = option(64, "width of a micro edit vector", least=1)
     pair_symbol: str = option(
         "<pair>",
-        "the word between a sentence, the similar one and its paraphrase, as preprocess/retrieve_pairs.py writes it",
+        "word that separates sentence, similar sentence and paraphrase in the output of preprocess/retrieve_pairs.py",
     )
 
 
@@ -68,11 +68,11 @@ logger = logging.getLogger(__name__)
 
 
 class FsetEncoder(TransformerSourceEncoder):
-    """Parts a source into the sentence, which it encodes, and the pair, of which it computes the edits.
+    """Splits a source into the sentence, which it encodes, and the pair, from which it computes the edits.
 
     Args:
         network: of the sentence; the pair shares its embedding.
-        separator: id of the word between the parts.
+        separator: id of the word between the segments.
     """
 
     def __init__(
@@ -81,47 +81,47 @@ class FsetEncoder(TransformerSourceEncoder):
         super().__init__(dictionary, network)
         self.provider = provider
         self.separator = separator
-        self.said = False  # that there are sources without a pair, or with half of one
+        self.said = False  # a warning about sources without a complete pair has been logged
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
         """Encode a batch, see ``SourceEncoder``.
 
         Returns:
-            ``encoder_out`` (B, X, D); ``encoder_padding_mask`` (B, X), ``True`` at padding; ``place`` (B, X), where the
-            sentence's tokens stand in the source; ``src_tokens`` as given; and the fields of ``Edits``, named
+            ``encoder_out`` (B, X, D); ``encoder_padding_mask`` (B, X), ``True`` at padding; ``place`` (B, X), positions
+            of the sentence's tokens in the source; ``src_tokens`` unchanged; and the fields of ``Edits``, named
             ``edit_*``.
 
         Raises:
-            UserError: if a part is longer than the model was made for.
+            UserError: if a segment is longer than the model allows.
         """
-        parts = split_pairs(src_tokens, self.padding_idx, self.dictionary.eos(), self.separator)
-        if parts.unpaired and not self.said:
+        paired = split_pairs(src_tokens, self.padding_idx, self.dictionary.eos(), self.separator)
+        if paired.unpaired and not self.said:
             self.said = True
             symbol = self.dictionary[self.separator]
             logger.warning(
-                f"a source is not a sentence with one pair, x {symbol} p {symbol} q: a part that is missing is read as "
-                "empty, a fourth one is not read. preprocess/retrieve_pairs.py writes such sources."
+                f"a source is not a sentence with one pair, x {symbol} p {symbol} q: missing parts are read as empty, "
+                "and a fourth part is ignored. preprocess/retrieve_pairs.py writes sources with pairs."
             )
-        encoded = super().forward(parts.sentence)
+        encoded = super().forward(paired.sentence)
         with user_errors():
-            edits = self.provider(parts.p, parts.q, self.network.embedding)
-        edits_by_name = {f"edit_{name}": part for name, part in edits._asdict().items()}
-        return encoded | edits_by_name | {"place": parts.place, "src_tokens": src_tokens}
+            edits = self.provider(paired.p, paired.q, self.network.embedding)
+        edits_by_name = {f"edit_{name}": field for name, field in edits._asdict().items()}
+        return encoded | edits_by_name | {"place": paired.place, "src_tokens": src_tokens}
 
     def max_positions(self) -> int:
-        """Tokens of the longest source, which has three parts."""
+        """Maximum number of tokens of a source, which has three segments."""
         return 3 * super().max_positions()
 
 
 @dataclass(frozen=True, kw_only=True)
 class FsetMemory(TransformerMemory):
-    """The sentence and its edits as every step sees them; ``source`` is the whole source."""
+    """The sentence and its edits as every step reads them. ``source`` is the whole source."""
 
     place: Tensor  # of the sentence's tokens in the source, (B, X)
 
 
 class FsetDecoder(TransformerTargetDecoder):
-    """A decoder that reads the sentence and its edits; its ``attention`` is that to the sentence, within the source."""
+    """A decoder that reads the sentence and its edits. Its ``attention`` is to the sentence, in source positions."""
 
     network: EditedDecoder
 

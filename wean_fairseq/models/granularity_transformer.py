@@ -1,10 +1,10 @@
 """``granularity_transformer``: C-DNPG, a Transformer with granularity-aware attention (Gu et al., COLING 2022).
 
-The defaults are C-DNPG (R * S), the authors' released choice. Where paper and released code disagree, see
-``docs/equations.md``.
+The defaults are C-DNPG (R * S), the authors' released choice. ``docs/equations.md`` lists the differences between paper
+and released code.
 
-Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length, ``L`` layers that have granularities,
-``D`` width.
+Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length, ``L`` layers with granularities, ``D``
+width.
 """
 
 import itertools
@@ -43,7 +43,7 @@ from .transformer import (
 
 @dataclass
 class GranularityTransformerConfig(TransformerConfig):
-    """Options."""
+    """Options of the model."""
 
     ga_variant: ChoiceEnum((*GRANULARITY_MASKS, "none")) = option(  # type: ignore[valid-type]
         "product",
@@ -57,14 +57,12 @@ class GranularityTransformerConfig(TransformerConfig):
     )
     ga_length: ChoiceEnum(("true", "padded")) = option(  # type: ignore[valid-type]
         "true",
-        "N of the scope. true: in the encoder the tokens of the sentence, in the decoder those up to the "
-        "query; padded: the padded lengths of the released code, --ga-encoder-length and --ga-decoder-length",
+        "N of the scope: true = the number of tokens of the sentence (encoder) or up to the query (decoder); "
+        "padded = the padded lengths of the released code, --ga-encoder-length and --ga-decoder-length",
     )
     ga_encoder_length: int = option(20, "N of the encoder with --ga-length padded", least=1)
     ga_decoder_length: int = option(19, "N of the decoder with --ga-length padded", least=1)
-    ga_start_layer: int = option(
-        1, "first layer with granularities; 1 as in the released code, 2 is the letter of eq. 4"
-    )
+    ga_start_layer: int = option(1, "first layer with granularities: 1 as in the released code, 2 as in eq. 4")
     ga_cross: ChoiceEnum(("none", "resonance")) = option(  # type: ignore[valid-type]
         "none", "mask of the attention to the source: none (paper), or resonance (released code)"
     )
@@ -76,34 +74,38 @@ PRESETS["granularity_transformer_release"] = {"ga_length": "padded", "ga_cross":
 
 
 class GranularityEncoder(TransformerSourceEncoder):
-    """An encoder whose ``encoder_out`` has ``granularity`` (B, L, S), if it has any."""
+    """An encoder whose ``encoder_out`` has ``granularity`` (B, L, S), if it has layers with granularities."""
 
     @torch.no_grad()
     def describe(self, states: list[Tensor]) -> dict[str, Tensor]:
-        """See ``TransformerSourceEncoder``; nothing is learnt from what is only shown."""
+        """See ``TransformerSourceEncoder``. These values are only displayed, so they get no gradient."""
         heads = [layer.self_attention for layer in self.network.layers]
-        shown = [
-            attention.granularity(read).squeeze(-1)
-            for attention, read in zip(heads, states, strict=False)
+        granularities = [
+            attention.granularity(layer_input).squeeze(-1)
+            for attention, layer_input in zip(heads, states, strict=False)
             if isinstance(attention, GranularityAttention)
         ]
-        return {"granularity": torch.stack(shown, dim=1)} if shown else {}
+        return {"granularity": torch.stack(granularities, dim=1)} if granularities else {}
 
 
 class GranularityDecoder(TransformerTargetDecoder):
-    """A decoder whose steps have ``granularity`` (N, L, T), if it has any."""
+    """A decoder whose steps have ``granularity`` (N, L, T), if it has layers with granularities."""
 
     def step(self, words: Tensor, memory: TransformerMemory, state: DecoderState) -> tuple[Step, DecoderState]:
         step, state = super().step(words, memory, state)
-        kept = [layer.words.kept for layer in state.layers]
+        layer_tensors = [layer.words.kept for layer in state.layers]
         queries = words.numel() // len(memory.source)
-        shown = [of["granularity"][:, 0, -queries:, 0].reshape(words.shape) for of in kept if "granularity" in of]
-        return replace(step, extra={"granularity": torch.stack(shown, dim=1)} if shown else {}), state
+        granularities = [
+            tensors["granularity"][:, 0, -queries:, 0].reshape(words.shape)
+            for tensors in layer_tensors
+            if "granularity" in tensors
+        ]
+        return replace(step, extra={"granularity": torch.stack(granularities, dim=1)} if granularities else {}), state
 
 
 @register_family("granularity_transformer", GranularityTransformerConfig, PRESETS)
 class GranularityTransformerModel(LossModel):
-    """C-DNPG; without any granularities the arch ``paraphrase_transformer``, parameter for parameter."""
+    """C-DNPG. Without granularities its parameters are those of the arch ``paraphrase_transformer``."""
 
     encoder: GranularityEncoder
     decoder: GranularityDecoder
@@ -113,13 +115,13 @@ class GranularityTransformerModel(LossModel):
         _check(cfg)
         dictionary = task.source_dictionary
         network = build_network(cfg, dictionary, *_layer_makers(cfg))
-        for part in (network.encoder, network.decoder):
-            init_granularity(part)  # after the rest: a seed starts all variants from the same network
+        for module in (network.encoder, network.decoder):
+            init_granularity(module)  # last, so that a seed gives all variants the same network
         model = cls(
             GranularityEncoder(dictionary, network.encoder),
             GranularityDecoder(dictionary, network.decoder, network.output_layer),
         )
-        granular = any(isinstance(module, GranularSelfAttention) for module in model.modules())
+        granular = any(isinstance(submodule, GranularSelfAttention) for submodule in model.modules())
         model.capabilities = replace(cls.capabilities, has_granularity=granular)
         return model
 
@@ -151,6 +153,6 @@ def _layer_makers(
 
 
 def _layer_maker(start: int, layer: Callable[..., Any], attentions: dict[str, Any]) -> Callable[..., Any]:
-    """Makes plain layers, and from number ``start`` on, counted from 1, those with ``attentions``."""
+    """Return a function that creates plain layers, or with ``attentions`` from layer ``start`` (counted from 1) on."""
     numbers = itertools.count(1)
     return lambda *sizes: layer(*sizes, **(attentions if next(numbers) >= start else {}))

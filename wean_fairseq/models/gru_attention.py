@@ -1,4 +1,4 @@
-"""Additive attention to a bidirectional GRU, which RNN-distract and DRGD share.
+"""Additive attention to a bidirectional GRU, shared by RNN-distract and DRGD.
 
 Legend: ``B`` batch, ``S`` source length, ``H`` hidden width, ``A`` attention width.
 """
@@ -17,17 +17,17 @@ from .word_layers import OutputLayerConfig
 
 @dataclass
 class GruAttentionConfig(OutputLayerConfig):
-    """Options of both; the sizes are those of CopyNet's paper for LCSTS, and of DRGD's release."""
+    """Options of both models. The sizes are those of CopyNet's paper for LCSTS, and of DRGD's release."""
 
-    embed_dim: int = option(350, "width of the embedding that encoder and decoder share", least=1)
+    embed_dim: int = option(350, "width of the embedding shared by encoder and decoder", least=1)
     hidden_size: int = option(500, "units of the decoder, and of each direction of the encoder", least=1)
     attention_dim: int = option(0, "hidden width of the attention; 0 = --hidden-size", least=0)
-    dropout: float = option(0.0, "dropout on the embeddings and on what words are scored from")
+    dropout: float = option(0.0, "dropout on the embeddings and on the input of the output layer")
 
 
 @dataclass(frozen=True)
 class GruMemory(Memory):
-    """The source as every step sees it."""
+    """The source as every step reads it."""
 
     states: Tensor  # (B, S, 2 H)
     keys: Tensor  # of the attention, (B, S, A)
@@ -36,7 +36,7 @@ class GruMemory(Memory):
 
 
 class GruAttentionDecoder(StepDecoder[GruMemory, StateT]):
-    """A decoder that starts from the mean of the encoder's outputs; a family makes ``attention`` to them."""
+    """A decoder that starts from the mean of the encoder's outputs. A family creates the ``attention`` to them."""
 
     attention: AdditiveAttention
 
@@ -46,7 +46,7 @@ class GruAttentionDecoder(StepDecoder[GruMemory, StateT]):
         self.start = nn.Linear(2 * hidden_size, hidden_size)
 
     def remember(self, encoder_out: dict[str, Tensor]) -> GruMemory:
-        """See ``StepDecoder``; s_0 = tanh(W mean(h) + b)."""
+        """See ``StepDecoder``. s_0 = tanh(W mean(h) + b)."""
         states, padding_mask = encoder_out["encoder_out"], encoder_out["encoder_padding_mask"]
         mean = states.sum(dim=1) / padding_mask.logical_not().sum(dim=1, keepdim=True).clamp(min=1)
         return GruMemory(states, self.attention.project_keys(states), padding_mask, torch.tanh(self.start(mean)))

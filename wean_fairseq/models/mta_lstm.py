@@ -1,9 +1,9 @@
 """``mta_lstm``: topic-to-essay generation: MTA-LSTM, TAT-LSTM and TAV-LSTM (Feng et al., IJCAI 2018).
 
-With attention, the output of a step decides what the next one reads, so training walks over the essay step by step, as
-generation does. Everything else is computed once a batch: the words' part of the gates, what each topic would add to
-the gates, the topics' part of the attention, and after the loop the scores of the vocabulary. Without attention one
-fused LSTM call runs over the whole essay.
+With attention, the output of a step determines the input of the next one, so training loops over the essay step by
+step, as generation does. All other terms are computed once per batch: the words' terms of the gates, each topic's
+contribution to the gates, the topics' term of the attention, and after the loop the scores of the vocabulary. Without
+attention one fused LSTM call runs over the whole essay.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``k`` topic slots, ``E`` embedding
 width, ``H`` hidden width, ``L`` layers, ``A`` attention width, ``V`` words.
@@ -49,20 +49,20 @@ from .word_layers import word_embedding
 
 @dataclass
 class MtaLstmConfig(TopicConfig):
-    """Sizes, dropout and initialisation are those of all families that write from topics."""
+    """Options of the model. Sizes, dropout and initialisation are those of all families that write from topics."""
 
     topic_mode: ChoiceEnum(("mta", "tat", "tav")) = option(  # type: ignore[valid-type]
         "mta",
-        "mta: attention over the topics with coverage; tat: attention alone; "
-        "tav: the mean of the topics starts the decoder",
+        "mta: attention over the topics with coverage; tat: attention without coverage; "
+        "tav: the mean of the topics is the decoder's initial state",
     )
     num_layers: int = option(2, "LSTM layers", least=1)
     attention_dim: int = option(0, "hidden width of the attention; 0 = --hidden-size, as in the authors' code", least=0)
     topic_slots: int = option(
-        5, "most topics of an essay (k), with --topic-mode mta, whose phi has a fixed number of them", least=1
+        5, "maximum number of topics of an essay (k) with --topic-mode mta, whose phi has a fixed size", least=1
     )
     coverage_loss_weight: float = option(
-        0.1, "weight of sum_j (phi_j - sum_t alpha_tj)^2 (authors' code, not in the paper); 0 = without", least=0
+        0.1, "weight of sum_j (phi_j - sum_t alpha_tj)^2 (authors' code, not in the paper); 0 = not used", least=0
     )
 
 
@@ -76,11 +76,11 @@ PRESETS = {
 class TopicAverageDecoder(TopicDecoder[LstmStart, LstmState]):
     """TAV-LSTM: the mean of the topics, through a feed-forward map, is the first state.
 
-    The LSTM is ``batch_first``, E -> H; dropout falls on the words read and on the outputs.
+    The LSTM is ``batch_first``, E -> H. Dropout is applied to the input words and to the outputs.
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: MtaLstmConfig) -> None:
-        # Made before the output layer, so that a seed goes on starting the same weights.
+        # Created before the output layer, so that a seed still gives the same initial weights.
         lstm = stacked_lstm(cfg.embed_dim, cfg.hidden_size, cfg.num_layers, cfg.dropout)
         super().__init__(dictionary, embed_tokens, cfg.hidden_size)
         self.lstm = lstm
@@ -88,7 +88,7 @@ class TopicAverageDecoder(TopicDecoder[LstmStart, LstmState]):
         self.dropout = nn.Dropout(cfg.dropout)
 
     def remember(self, encoder_out: dict[str, Tensor]) -> LstmStart:
-        """See ``StepDecoder``: h_0 and c_0 of every layer, tanh of a linear map of the mean topic."""
+        """See ``StepDecoder``. h_0 and c_0 of every layer are tanh of a linear map of the mean topic."""
         count = (~encoder_out["topic_padding_mask"]).sum(dim=1, keepdim=True).clamp(min=1)  # (B, 1)
         mean = encoder_out["topics"].sum(dim=1) / count  # slots without a topic are zero
         start = torch.tanh(self.start_proj(mean)).unflatten(1, (2, self.lstm.num_layers, -1))  # type: ignore[no-untyped-call]  # (B, 2, L, H)
@@ -99,25 +99,25 @@ class TopicAverageDecoder(TopicDecoder[LstmStart, LstmState]):
         return memory.start
 
     def step(self, words: Tensor, memory: LstmStart, state: LstmState) -> tuple[Step, LstmState]:
-        """See ``StepDecoder``; the features are the outputs of the top layer, (N, T, H)."""
+        """See ``StepDecoder``. The features are the outputs of the top layer, (N, T, H)."""
         outputs, last = self.lstm(self.dropout(self.embed_tokens(words)), (state.hidden, state.cell))
         return Step(self.dropout(outputs), None), LstmState(*last)
 
 
 @dataclass(frozen=True)
 class TopicMemory(Memory):
-    """The topics as every step sees them."""
+    """The topics as every step reads them."""
 
     keys: Tensor  # U T_j, (B, k, A)
-    gates: Tensor  # the topics' part of the first layer's gates, (B, k, 4H)
+    gates: Tensor  # the topics' contribution to the first layer's gates, (B, k, 4H)
     padding_mask: Tensor  # (B, k)
     importance: Tensor | None  # phi, (B, k); None without coverage
-    slot: Tensor  # where the topics stand in the source, (B, S)
+    slot: Tensor  # slot of each source position, (B, S)
 
 
 @dataclass(frozen=True)
 class TopicState(State):
-    """State after a step, which the next one reads."""
+    """State after a step, which the next step reads."""
 
     hidden: Tensor  # h of each layer, (N, L, H)
     cell: Tensor  # c of each layer, (N, L, H)
@@ -126,16 +126,17 @@ class TopicState(State):
 
 
 class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
-    """MTA-LSTM, and without coverage TAT-LSTM: attention over the topics, whose mean is read beside each word.
+    """MTA-LSTM, and without coverage TAT-LSTM: attention over the topics, whose mean is an input with each word.
 
-    Where the encoder gives phi, the coverage multiplies the attention's scores. The attention is from the top layer's
-    last output to the topics. Dropout falls on the words read and on the output of every layer.
+    If the encoder returns phi, the coverage multiplies the attention's scores. The attention is from the top layer's
+    last output to the topics. Dropout is applied to the input words and to the output of every layer.
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: MtaLstmConfig) -> None:
         hidden, embed_dim = cfg.hidden_size, cfg.embed_dim
-        # Made before the output layer, so that a seed goes on starting the same weights.
-        lstm = nn.LSTM(2 * embed_dim, hidden, cfg.num_layers, batch_first=True)  # of a word and the topics' mean
+        # Created before the output layer, so that a seed still gives the same initial weights.
+        # Input: a word and the mean of the topics.
+        lstm = nn.LSTM(2 * embed_dim, hidden, cfg.num_layers, batch_first=True)
         attention = AdditiveAttention(hidden, embed_dim, cfg.attention_dim or hidden, query_bias=True)
         super().__init__(dictionary, embed_tokens, hidden)
         self.lstm = lstm
@@ -159,7 +160,7 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
         return TopicState(zero, zero, zero[:, -1], coverage)
 
     def step(self, words: Tensor, memory: TopicMemory, state: TopicState) -> tuple[Step, TopicState]:
-        """See ``StepDecoder``; the features are the outputs of the top layer, ``extra`` has ``topic_weights``."""
+        """See ``StepDecoder``. The features are the outputs of the top layer; ``extra`` has ``topic_weights``."""
         embedded = self.dropout(self.embed_tokens(words))  # (N, T, E)
         layers, query_map = LstmLayers(self.lstm), self.attention.query_map()
         hidden, cell = list(state.hidden.unbind(dim=1)), list(state.cell.unbind(dim=1))
@@ -168,9 +169,9 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
         for gates in layers.given(embedded).unbind(dim=1):
             attended, coverage = self._attend(outputs[-1], memory, coverage, query_map)
             weights.append(attended)
-            # The mean of what the topics add to the gates is what the topics' mean adds.
-            given = gates + weighted_sum(attended.to(gates.dtype), memory.gates)
-            layers.advance(given, (hidden, cell), self.dropout)
+            # The contribution of the mean topic to the gates is the mean of the topics' contributions.
+            first_gates = gates + weighted_sum(attended.to(gates.dtype), memory.gates)
+            layers.advance(first_gates, (hidden, cell), self.dropout)
             outputs.append(self.dropout(hidden[-1]))
         state = TopicState(torch.stack(hidden, dim=1), torch.stack(cell, dim=1), outputs[-1], coverage)
         topic_weights = torch.stack(weights, dim=1)  # (N, T, k)
@@ -178,7 +179,7 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
         return Step(torch.stack(outputs[1:], dim=1), attention, extra={"topic_weights": topic_weights}), state
 
     def step_loss(self, step: Step, memory: TopicMemory, target: Tensor, label_smoothing: float) -> LossSums:
-        """Loss sums against ``target`` (B, T); the coverage loss is logged as ``coverage``."""
+        """Loss sums against ``target`` (B, T). The coverage loss is logged as ``coverage``."""
         sums = super().step_loss(step, memory, target, label_smoothing)
         if memory.importance is None or not self.coverage_loss_weight:
             return sums
@@ -193,12 +194,12 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
         scores = self.attention.scores(output, memory.keys, query_map=query_map)  # (N, k)
         if memory.importance is None:
             return attention_weights(scores.float(), memory.padding_mask), coverage
-        topics = (repeat_for_hypotheses(part, len(scores)) for part in (memory.importance, memory.padding_mask))
+        topics = (repeat_for_hypotheses(tensor, len(scores)) for tensor in (memory.importance, memory.padding_mask))
         return attend_uncovered(scores, coverage, *topics)
 
 
 class MtaLstmEncoder(SourceEncoder):
-    """Looks up the topics; nothing is computed from their order but phi, where there is coverage."""
+    """Embeds the topics. Only phi, which exists with coverage, depends on their order."""
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: MtaLstmConfig) -> None:
         super().__init__(dictionary)
@@ -214,10 +215,10 @@ class MtaLstmEncoder(SourceEncoder):
         essay_lengths: Tensor | None = None,
         **_unused: Any,
     ) -> dict[str, Tensor]:
-        """Look up the topics of a batch.
+        """Embed the topics of a batch.
 
         Args:
-            essay_lengths: N, words of each essay with its end symbol, (B,); needed with coverage.
+            essay_lengths: N, words of each essay with its end symbol, (B,); required with coverage.
 
         Returns:
             ``topics`` (B, k, E), zero in slots without one; ``topic_padding_mask`` (B, k); ``slot`` (B, S), see
@@ -245,7 +246,7 @@ class MtaLstmEncoder(SourceEncoder):
 
 @register_family("mta_lstm", MtaLstmConfig, PRESETS)
 class MtaLstmModel(LossModel):
-    """An LSTM language model that attends to topic words, with a memory of what it has told of each."""
+    """An LSTM language model that attends to topic words and tracks how much of each is left."""
 
     capabilities = Capabilities(adds_losses=True)
 

@@ -1,13 +1,13 @@
 """``pc_san``: PC-SAN, a pre-training based contextual self-attention model for topic essay generation.
 
-The defaults are the paper's full model. It gives layers, width, heads and dropout; the rest is chosen as in Vaswani et
-al. (see docs/equations.md).
+The defaults are the paper's full model. The paper gives layers, width, heads and dropout; the remaining values are
+those of Vaswani et al. (see docs/equations.md).
 
-The states of the frozen BERT come with the batch, so that they can be computed once for every set of topics. Only the
-digest of the BERT that made them is kept in checkpoints.
+The states of the frozen BERT are part of the batch, so that they can be computed once for every set of topics.
+Checkpoints contain only the digest of the BERT that computed them.
 
 Legend: ``B`` batch, ``S`` source length, ``L`` layers of BERT, ``H`` its width, ``N`` mixtures, ``D`` width of the
-model, ``M`` width of what the decoder reads, ``P`` its positions: S, or 2 S, ``R`` hypotheses, ``T`` target length.
+model, ``M`` width of the decoder's memory, ``P`` its positions: S, or 2 S, ``R`` hypotheses, ``T`` target length.
 """
 
 from dataclasses import dataclass, replace
@@ -46,48 +46,48 @@ from .word_layers import start_from_vectors, word_embedding
 
 @dataclass
 class PcSanConfig(FairseqDataclass):
-    """Sections are those of the paper; ``--bert`` is an option of the task."""
+    """Options of the model. Sections refer to the paper; ``--bert`` is an option of the task."""
 
     embed_dim: int = option(768, "width of embeddings, topic vectors and states", least=1)
-    ffn_dim: int = option(3072, "inner width of the feed-forward parts (not in the paper)", least=1)
+    ffn_dim: int = option(3072, "inner width of the feed-forward sublayers (not in the paper)", least=1)
     decoder_layers: int = option(6, "layers of the decoder", least=1)
     attention_heads: int = option(8, "heads of every attention; must divide --embed-dim", least=1)
-    dropout: float = option(0.1, "dropout on embeddings and on the output of every part")
+    dropout: float = option(0.1, "dropout on embeddings and on the output of every sublayer")
     attention_dropout: float = option(0.1, "dropout on attention weights")
-    max_positions: int = option(512, "tokens of the longest essay, end symbol included", least=1)
+    max_positions: int = option(512, "maximum number of tokens of an essay, including the end symbol", least=1)
     topic_vectors: Optional[str] = option(
         None,
-        "word vectors as text (GloVe or word2vec), as wide as --embed-dim, that the embedding of topics, "
-        "essay and output starts from (sec. 3.2); it is trained further",
+        "file of word vectors (GloVe or word2vec text) of width --embed-dim, initial values of the embedding of "
+        "topics, essay and output (sec. 3.2), which is trained further",
         reads_file=True,
     )
     topic_fuse: ChoiceEnum(FUSIONS) = option(  # type: ignore[valid-type]
         "feature",
-        "how topic vectors and BERT's states are joined (eq. 3): feature = side by side, mapped back to "
-        "--embed-dim; kv1536 = side by side, read by wider keys and values; sequence = one after the other",
+        "combination of topic vectors and BERT's states (eq. 3): feature = concatenated features, mapped back to "
+        "--embed-dim; kv1536 = concatenated features, read by wider keys and values; sequence = concatenated positions",
     )
     bert_layers: ChoiceEnum(("dynamic", "static", "last", "none")) = option(  # type: ignore[valid-type]
         "dynamic",
         "BERT layers that a decoder layer reads (eq. 2): dynamic = a mixture of its layers for each decoder "
-        "layer; static = one mixture for all; last = the last layer; none = topic vectors alone",
+        "layer; static = one mixture for all; last = the last layer; none = only topic vectors",
     )
     bert_mix: ChoiceEnum(MIXTURES) = option(  # type: ignore[valid-type]
-        "softmax", "the weights of a mixture: softmax = positive, with sum 1; free = any, 1 / layers at first"
+        "softmax", "weights of a mixture: softmax = positive with sum 1; free = unconstrained, initially 1 / layers"
     )
     context: ChoiceEnum(("target", "source", "none")) = option(  # type: ignore[valid-type]
         "target",
         "context that is mixed into the queries of the self-attention (sec. 3.3): target = the mean of the states "
         "so far; source = the mean of the topics' states; none = nothing",
     )
-    context_inclusive: bool = option(False, "the mean of --context target counts the present position as well")
+    context_inclusive: bool = option(False, "include the current position in the mean of --context target")
 
 
-# Small enough for a CPU.
+# Small enough to train on a CPU.
 PRESETS = {"pc_san_small": {"embed_dim": 128, "ffn_dim": 512, "decoder_layers": 2, "attention_heads": 4}}
 
 
 class BertStates(nn.Module):
-    """B_j joined with G to H_j for all j (eq. 2, 3)."""
+    """B_j combined with G to H_j for all j (eq. 2, 3)."""
 
     digest: Tensor
 
@@ -96,7 +96,7 @@ class BertStates(nn.Module):
         self.mixture = mixture
         self.fusion = fusion
         self.path = bert.path
-        # 64 bits a byte, because fairseq sums the buffers of the checkpoints that it averages.
+        # 64 bits per byte, because fairseq sums buffers when it averages checkpoints.
         self.register_buffer("digest", torch.tensor(list(bytes.fromhex(bert.digest))))
 
     def forward(self, words: Tensor, states: Tensor) -> Tensor:
@@ -105,10 +105,10 @@ class BertStates(nn.Module):
         return fused
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
-        """Refuse a checkpoint of a training with another BERT, before anything is loaded.
+        """Reject a checkpoint of a training with another BERT, before it is loaded.
 
         Raises:
-            UserError: naming both.
+            UserError: with both digests.
         """
         trained = state_dict.get(f"{name}.digest", self.digest)  # (32,)
         if not torch.equal(trained.cpu(), self.digest.cpu()):
@@ -119,12 +119,12 @@ class BertStates(nn.Module):
 
 
 class PcSanEncoder(SourceEncoder):
-    """The topic encoder (section 3.2): it has no layers of its own.
+    """The topic encoder (section 3.2), which has no layers.
 
     Args:
         words: topic vectors G, (V, D).
-        bert_states: of the same topics; ``None`` = topic vectors alone.
-        dropout: on what the decoder reads.
+        bert_states: of the same topics; ``None`` = only topic vectors.
+        dropout: on the decoder's memory.
     """
 
     def __init__(
@@ -142,14 +142,14 @@ class PcSanEncoder(SourceEncoder):
         topic_features: Tensor | None = None,
         **_unused: Any,
     ) -> dict[str, Tensor]:
-        """Gather what the decoder layers read.
+        """Build the memory of the decoder layers.
 
         Args:
             topic_features: outputs of BERT's layers for each topic, the mean over its pieces, (B, S, L, H).
 
         Returns:
             ``encoder_out`` (B, N, P, M); ``encoder_padding_mask`` (B, P), ``True`` at padding and at the end symbol,
-            which is no topic; ``src_tokens`` as given.
+            which is not a topic; ``src_tokens`` unchanged.
 
         Raises:
             UserError: if the batch lacks BERT's states.
@@ -175,13 +175,13 @@ def _hex_prefix(digest: Tensor) -> str:
 
 
 class PcSanDecoder(TransformerTargetDecoder):
-    """A decoder that copies nothing, and reads every topic from one or two positions.
+    """A decoder without copying that reads every topic from one or two positions.
 
-    There are two where a topic's vector and its BERT states are one after the other.
+    There are two positions if a topic's vector and its BERT states are concatenated as a sequence.
     """
 
     def step(self, words: Tensor, memory: TransformerMemory, state: DecoderState) -> tuple[Step, DecoderState]:
-        """See ``StepDecoder``; ``attention`` (R, T, S) is a topic's share of it, wherever it was read."""
+        """See ``StepDecoder``. ``attention`` (R, T, S) is a topic's share, summed over its positions."""
         step, state = super().step(words, memory, state)
         assert step.attention is not None
         topics = memory.source.size(1)
@@ -192,9 +192,9 @@ class PcSanDecoder(TransformerTargetDecoder):
 
 @register_family("pc_san", PcSanConfig, PRESETS)
 class PcSanModel(LossModel):
-    """Topic vectors and mixtures of a frozen BERT's layers, and a Transformer decoder whose queries know the context.
+    """Topic vectors and mixtures of a frozen BERT's layers, and a Transformer decoder with contextual queries.
 
-    Each decoder layer reads a mixture of its own. BERT's states come with the batch: see ``PcSanEncoder``.
+    Each decoder layer reads its own mixture. The batch contains BERT's states, see ``PcSanEncoder``.
     """
 
     capabilities = Capabilities(shares_words=False)
@@ -204,8 +204,8 @@ class PcSanModel(LossModel):
     @classmethod
     def build(cls, cfg: PcSanConfig, task: FairseqTask) -> "PcSanModel":
         _check(cfg, task)
-        # With one dictionary one embedding serves topics, essay and output, as in the Transformer that PC-SAN is
-        # compared with: with two, what a topic has to do with the same word in the essay is learnt word by word.
+        # With one dictionary, topics, essay and output share one embedding, as in the Transformer that is PC-SAN's
+        # baseline. With two, the relation between a topic and the same word in the essay must be learnt word by word.
         words = word_embedding(task.target_dictionary, cfg.embed_dim)
         joined = task.source_dictionary == task.target_dictionary
         topic_words = words if joined else word_embedding(task.source_dictionary, cfg.embed_dim)
@@ -257,7 +257,7 @@ def _build_decoder(
         for number in range(cfg.decoder_layers)
     ]
     network = TransformerDecoder(SinusoidalEmbedding(words, cfg.max_positions, cfg.dropout), layers)
-    # Scores are the products with the embeddings, and nothing else.
+    # Scores are the products with the embeddings, without further parameters.
     output_layer = QueryEmbedding("dot", cfg.embed_dim, cfg.embed_dim, len(dictionary), unk_index=dictionary.unk())
     return PcSanDecoder(dictionary, network, output_layer)
 
@@ -269,9 +269,9 @@ def _build_context(cfg: PcSanConfig) -> TargetContext | SourceContext | None:
 
 
 def initialise(model: nn.Module) -> None:
-    """Glorot's uniform maps, embeddings N(0, 1 / D), biases and padding 0.
+    """Initialise maps with Glorot's uniform distribution, embeddings from N(0, 1 / D), biases and padding with 0.
 
-    As fairseq's Transformer, but for its attention, whose maps start smaller by sqrt(2).
+    This is fairseq's initialisation of a Transformer, except that its attention maps are smaller by sqrt(2).
     """
     for module in model.modules():
         if isinstance(module, nn.Linear):

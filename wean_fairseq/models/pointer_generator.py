@@ -1,8 +1,8 @@
 """``pointer_generator``: Get To The Point (See et al., ACL 2017, arXiv 1704.04368), with and without coverage.
 
-The attention of a step goes into the input of the next, so training runs step by step as generation does; what does not
-depend on the steps before (the keys, the embedded words, everything from the gate to the vocabulary) is computed for
-all steps at once.
+The attention of a step is part of the input of the next one, so training runs step by step, as generation does. All
+terms that do not depend on previous steps (the keys, the embedded words, and everything from the gate to the
+vocabulary) are computed for all steps at once.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``V`` base vocabulary, ``E`` embedding
 width, ``H`` hidden width, ``A`` attention width.
@@ -43,19 +43,20 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class PointerGeneratorConfig(OutputLayerConfig, WordVectorsConfig):
-    """Section and equation numbers are those of the paper."""
+    """Options of the model. Section and equation numbers refer to the paper."""
 
-    embed_dim: int = option(128, "width of the embedding that encoder and decoder input share (sec. 5)", least=1)
+    embed_dim: int = option(128, "width of the embedding shared by encoder and decoder input (sec. 5)", least=1)
     hidden_size: int = option(256, "width of the decoder and of each direction of the encoder (sec. 5)", least=1)
     attention_dim: int = option(512, "width of the hidden layer of the attention (eq. 1)", least=1)
     coverage: bool = option(
         False,
-        "show the attention its coverage so far, and penalise attending there again (sec. 2.3); train "
-        "without it first, then give this and --finetune-from-model",
+        "add coverage to the attention, and penalise repeated attention (sec. 2.3); train "
+        "without it first, then use this option with --finetune-from-model",
     )
     coverage_weight: float = option(1.0, "weight of the coverage loss, with --coverage (lambda of eq. 13)", least=0)
     weight_init: ChoiceEnum(("see2017", "pytorch")) = option(  # type: ignore[valid-type]
-        "see2017", "how weights start: as in the authors' release (made for Adagrad), or PyTorch's defaults"
+        "see2017",
+        "initialisation of weights: see2017 = as in the authors' release (for Adagrad); pytorch = PyTorch's defaults",
     )
 
 
@@ -67,7 +68,7 @@ PRESETS = {
 
 @dataclass(frozen=True)
 class PointerMemory(CopyMemory):
-    """The source as every step sees it; ``no_copy`` is not attended to either."""
+    """The source as every step reads it. Positions in ``no_copy`` are not attended to either."""
 
     states: Tensor  # (B, S, 2H)
     keys: Tensor  # of the attention, (B, S, A)
@@ -77,7 +78,7 @@ class PointerMemory(CopyMemory):
 
 @dataclass(frozen=True)
 class PointerState(State):
-    """State after a step, which the next one reads."""
+    """State after a step, which the next step reads."""
 
     hidden: Tensor  # h_t, (N, H)
     cell: Tensor  # c_t, (N, H)
@@ -86,12 +87,12 @@ class PointerState(State):
 
 
 class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
-    """LSTM with attention, and a gate between generating a word and copying what is attended to.
+    """LSTM with attention, and a gate between generating a word and copying an attended word.
 
     Args:
         attention: from the state [c_t; h_t] to the encoder outputs.
         output: V' of eq. 4, or the query of the word embeddings.
-        coverage_weight: lambda of eq. 13; only counts where the attention has coverage.
+        coverage_weight: lambda of eq. 13; used only if the attention has coverage.
     """
 
     def __init__(
@@ -131,15 +132,16 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
         return PointerState(memory.start_hidden, memory.start_cell, context, coverage)
 
     def step(self, words: Tensor, memory: PointerMemory, state: PointerState) -> tuple[Step, PointerState]:
-        """See ``StepDecoder``; the features are the queries of eq. 4, ``extra`` has ``coverage`` (N, T, S)."""
+        """See ``StepDecoder``. The features are the queries of eq. 4; ``extra`` has ``coverage`` (N, T, S)."""
         embedded = self.embed_tokens(base_ids(words, self.num_base, self.unk_index))  # (N, T, E)
         width = embedded.size(-1)
         word_parts = nn.functional.linear(embedded, self.merge.weight[:, :width], self.merge.bias)  # (N, T, E)
-        of_context, cell = LoopedLinear(self.merge.weight[:, width:]), LoopedCell(self.cell)  # W_x of h*_{t-1}
+        context_map, cell = LoopedLinear(self.merge.weight[:, width:]), LoopedCell(self.cell)  # W_x of h*_{t-1}
         query_map = self.attention.query_map()
         steps = []
+        # Only the attention and the state need the loop. Gate and query are computed below for all steps at once.
         for word_part in word_parts.unbind(dim=1):
-            merged = word_part + of_context(state.context)  # x_t, (N, E)
+            merged = word_part + context_map(state.context)  # x_t, (N, E)
             hidden, new_cell = cell.advance(merged, state.hidden, state.cell)  # h_t and c_t, (N, H)
             query = torch.cat([new_cell, hidden], dim=-1)
             scores = self.attention.scores(query, memory.keys, state.coverage, query_map).float()  # e_t, (N, S), eq. 11
@@ -148,8 +150,8 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
             steps.append((hidden, new_cell, context, merged, scores, weights, state.coverage))
             state = PointerState(hidden, new_cell, context, state.coverage + weights)  # eq. 10
         hidden, cells, context, merged, scores, weights, coverage = (
-            torch.stack(parts, dim=1)  # (N, T, ...); the coverage is that before each step
-            for parts in zip(*steps, strict=True)
+            torch.stack(tensors, dim=1)  # (N, T, ...); the coverage is the one before each step
+            for tensors in zip(*steps, strict=True)
         )
         gate = self.gate(torch.cat([context, cells, hidden, merged], dim=-1))  # logit of eq. 8
         query = self.combine(torch.cat([hidden, context], dim=-1))  # (N, T, H)
@@ -158,17 +160,17 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
         return Step(query, weights, copying, {"coverage": coverage}), state
 
     def step_loss(self, step: Step, memory: PointerMemory, target: Tensor, label_smoothing: float) -> LossSums:
-        """Loss sums against ``target`` (B, T); with coverage its loss too, which is logged as ``coverage``."""
+        """Loss sums against ``target`` (B, T), including the coverage loss, which is logged as ``coverage``."""
         sums = super().step_loss(step, memory, target, label_smoothing)
         if self.attention.coverage_weight is None:
             return sums
         assert step.attention is not None
-        again = coverage_loss(step.attention, step.extra["coverage"])  # (B, T), eq. 12
-        again = again.masked_select(target.ne(self.padding_idx)).sum()
-        return add_auxiliary(sums, "coverage", again, self.coverage_weight)  # eq. 13
+        repeated = coverage_loss(step.attention, step.extra["coverage"])  # (B, T), eq. 12
+        repeated = repeated.masked_select(target.ne(self.padding_idx)).sum()
+        return add_auxiliary(sums, "coverage", repeated, self.coverage_weight)  # eq. 13
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
-        """Let a checkpoint that was trained without coverage go on with it: w_c starts as initialised here."""
+        """Let a checkpoint that was trained without coverage continue with it: w_c gets its initial values."""
         new = self.attention.coverage_weight
         key = f"{name}.attention.coverage_weight"
         if new is not None and key not in state_dict:
@@ -182,7 +184,7 @@ SMALL = 1e-4
 
 
 class PointerGeneratorEncoder(LstmEncoder):
-    """A bidirectional LSTM of one layer, and the bridge from its final states to the decoder's first."""
+    """A bidirectional LSTM with one layer, and the bridge from its final states to the decoder's first state."""
 
     lstm: nn.LSTM
 
@@ -195,11 +197,12 @@ class PointerGeneratorEncoder(LstmEncoder):
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
         """Encode a batch. The end symbol is read like a word, but neither attended to nor copied.
 
-        The paper's sources have no end symbol; here attention and copying leave it out alike, as padding.
+        The paper's sources have no end symbol. Here attention and copying both treat it as padding.
 
         Returns:
-            ``encoder_out`` (B, S, 2H), zero at padding; ``no_copy_mask`` (B, S), ``True`` where nothing is attended to
-            or copied; ``src_tokens`` as given; ``start_hidden`` and ``start_cell`` of the decoder, each (B, H).
+            ``encoder_out`` (B, S, 2H), zero at padding; ``no_copy_mask`` (B, S), ``True`` at positions that are neither
+            attended to nor copied; ``src_tokens`` unchanged; ``start_hidden`` and ``start_cell`` of the decoder, each
+            (B, H).
         """
         encoded = super().forward(src_tokens)
         final_hidden = torch.cat([*encoded["final_hidden"]], dim=-1)  # (2, B, H) -> (B, 2H)
@@ -243,10 +246,10 @@ class PointerGeneratorModel(CopyingModel):
 
 @torch.no_grad()
 def initialise(encoder: PointerGeneratorEncoder, decoder: PointerGeneratorDecoder) -> None:
-    """Set all weights as the authors' release does, and TensorFlow where that sets nothing.
+    """Initialise all weights as the authors' release does, or as TensorFlow does by default.
 
-    LSTMs are uniform; embedding, bridge and output layer almost zero; the other matrices Glorot's. Biases are zero,
-    except the LSTMs' forget gates and the small ones of bridge and output layer.
+    LSTMs are uniform; embedding, bridge and output layer are close to zero; other matrices use Glorot's initialisation.
+    Biases are zero, except for the LSTMs' forget gates and the small biases of bridge and output layer.
     """
     for module in [*encoder.modules(), *decoder.modules()]:
         if isinstance(module, nn.Linear):
@@ -258,7 +261,7 @@ def initialise(encoder: PointerGeneratorEncoder, decoder: PointerGeneratorDecode
     embedding = encoder.embed_tokens
     _init_small_(embedding.weight)
     nn.init.zeros_(embedding.weight[embedding.padding_idx])
-    output = getattr(decoder.output.score, "out_proj", None)  # none where the embeddings are queried
+    output = getattr(decoder.output.score, "out_proj", None)  # None if the embeddings are queried
     for linear in (encoder.hidden_bridge, encoder.cell_bridge, *([] if output is None else [output])):
         _init_small_(linear.weight)
         _init_small_(linear.bias)

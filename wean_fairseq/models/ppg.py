@@ -1,15 +1,15 @@
-"""``ppg``: planning-based generation (Wang et al., COLING 2016, arXiv 1610.09889), line by line from a topic each.
+"""``ppg``: planning-based generation (Wang et al., COLING 2016, arXiv 1610.09889): each line is written from its topic.
 
-The paper writes poems. The mapping to essays, a chunk of clauses for a line, is this project's own; the sizes were not
-checked against the paper. Each chunk is written from its topic and all chunks before it.
+The paper writes poems. The mapping to essays, with a chunk of clauses instead of a line, is this project's own, and the
+sizes were not checked against the paper. Each chunk is written from its topic and all previous chunks.
 
-The decoder finds the chunk of a step by counting the chunk symbols that it has read. Chunk i starts from its topic
-r_i, and attends to h_0 = r_i and h_1 ... h_m, the states of a bidirectional GRU over the text before the chunk. In
-training all chunks are written side by side; in generation the text is encoded again whenever a chunk begins.
+The decoder finds the chunk of a step by counting the chunk symbols that it has read. Chunk i starts from its topic r_i,
+and attends to h_0 = r_i and h_1 ... h_m, the states of a bidirectional GRU over the text before the chunk. In training
+all chunks are written in parallel. In generation the text is encoded again whenever a chunk begins.
 
 A chunk ends with the chunk symbol, the last one with the end symbol, but the decoder does not know which topic is the
-last. So there is one way of ending a chunk for all of them: in the last chunk, and in what may follow it, the scores of
-the chunk symbol and of the end symbol change places.
+last. So all chunks are ended in the same way: in the last chunk, and in any text after it, the scores of the chunk
+symbol and of the end symbol are swapped.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``k`` topic slots, ``R`` chunks of all
 essays, ``L`` length of the longest chunk, ``M`` longest text before a chunk, ``E`` embedding width, ``H`` hidden width,
@@ -50,17 +50,17 @@ from .word_layers import required_word, word_embedding
 
 @dataclass
 class PpgConfig(TopicConfig):
-    """The defaults are the sizes known of PPG, not those of MTA-LSTM."""
+    """Options of the model. The defaults are the known sizes of PPG, not those of MTA-LSTM."""
 
-    embed_dim: int = option(512, "width of the word embeddings, topics included", least=1)
+    embed_dim: int = option(512, "width of the word embeddings, including those of topics", least=1)
     hidden_size: int = option(
         512, "units of the decoder, of each direction of both encoders, and of the attention", least=1
     )
-    dropout: float = option(0.0, "dropout on the words read and on the readout")
-    init_range: float = option(0.0, "weights start uniform in [-x, x]; 0 = PyTorch's defaults", least=0)
+    dropout: float = option(0.0, "dropout on the input words and on the readout")
+    init_range: float = option(0.0, "initialise weights uniformly in [-x, x]; 0 = PyTorch's defaults", least=0)
     chunk_symbol: str = option(
         "<chunk>",
-        "the word between the chunks of an essay, as preprocess/clause_chunks.py writes it; "
+        "word that separates the chunks of an essay in the output of preprocess/clause_chunks.py; "
         "the i-th chunk is written from the i-th topic",
     )
 
@@ -74,38 +74,38 @@ class PpgMemory(Memory):
 
     topics: Tensor  # r, (B, k, 2H)
     last: Tensor  # number of the last topic, (B,)
-    slot: Tensor  # where the topics stand in the source, (B, S)
+    slot: Tensor  # slot of each source position, (B, S)
 
 
 @dataclass(frozen=True)
 class ChunkMemory(State):
-    """The memory of a chunk while it is written, a row a chunk."""
+    """The memory of a chunk while it is written, one row per chunk."""
 
     states: Tensor  # h_0 ... h_m, (R, 1 + M, 2H)
-    keys: Tensor  # their part of the attention, (R, 1 + M, A)
+    keys: Tensor  # their term of the attention, (R, 1 + M, A)
     padding_mask: Tensor  # (R, 1 + M)
 
 
 @dataclass(frozen=True)
 class PpgState(State):
-    """State after a step, which the next one reads."""
+    """State after a step, which the next step reads."""
 
-    words: Tensor  # all that were read, (N, T)
+    words: Tensor  # all words read so far, (N, T)
     number: Tensor  # of the chunk, from 0, (N,)
     hidden: Tensor  # s_t, (N, H)
     chunk: ChunkMemory | None  # None before the first step
 
 
 class _Written(NamedTuple):
-    readout: Tensor  # what words are scored from, (R, L, E)
-    topic_weights: Tensor  # the attention that h_0 got, float32, (R, L)
+    readout: Tensor  # features of the words' scores, (R, L, E)
+    topic_weights: Tensor  # attention to h_0, float32, (R, L)
     hidden: Tensor  # after the last step, (R, H)
 
 
 class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
     """s_t = GRU(s_{t-1}, [y_{t-1}; c_t]); words are scored from tanh of a linear map of [s_t; c_t; y_{t-1}].
 
-    ``H`` = ``A``; dropout falls on the words read and on the readout.
+    ``H`` = ``A``. Dropout is applied to the input words and to the readout.
     """
 
     ends: Tensor  # the chunk symbol and the end symbol, (2,)
@@ -129,12 +129,12 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         return PpgMemory(encoder_out["topics"], (encoder_out["num_topics"] - 1).clamp(min=0), encoder_out["slot"])
 
     def begin(self, memory: PpgMemory) -> PpgState:
-        nothing = memory.last.new_empty(len(memory.last), 0)
+        no_words = memory.last.new_empty(len(memory.last), 0)
         hidden = memory.topics.new_zeros(len(memory.last), self.cell.hidden_size)
-        return PpgState(nothing, torch.full_like(memory.last, -1), hidden, None)
+        return PpgState(no_words, torch.full_like(memory.last, -1), hidden, None)
 
     def steps(self, words: Tensor, memory: PpgMemory) -> Step:
-        """All steps of words (B, T), the chunks side by side; ``extra`` is that of ``step``."""
+        """All steps of words (B, T), with all chunks in parallel. ``extra`` is that of ``step``."""
         chunks = find_chunks(words, self.padding_idx, self.chunk_index)
         topic = self._topic(chunks.number, chunks.text, memory)
         chunk = self._remember_chunks(text_before(words, chunks, self.padding_idx), topic)
@@ -143,29 +143,30 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         return self._make_step(chunks.join(written.readout), weights, chunks.number[chunks.row], memory)
 
     def step(self, words: Tensor, memory: PpgMemory, state: PpgState) -> tuple[Step, PpgState]:
-        """See ``StepDecoder``; one word at a time.
+        """See ``StepDecoder``. One word at a time.
 
-        ``attention`` is the weight of h_0, at the topic; the rest is on the text before. ``extra`` has ``last_chunk``:
-        ``True`` from the last topic on, (N, T).
+        ``attention`` is the weight of h_0, at the topic; the rest is on the previous text. ``extra`` has
+        ``last_chunk``, ``True`` from the last topic on, (N, T).
         """
-        begins = words[:, 0].eq(self.chunk_index) | state.number.lt(0)  # the first word begins a chunk too
-        read = torch.cat([state.words, words], dim=1)
+        begins = words[:, 0].eq(self.chunk_index) | state.number.lt(0)  # the first word also begins a chunk
+        all_words = torch.cat([state.words, words], dim=1)
         number, hidden, chunk = state.number + begins.long(), state.hidden, state.chunk
-        rows = begins.nonzero().squeeze(1)  # the host waits for them: to encode the text at every word would cost more
+        # The host waits for a GPU here, which costs less than encoding the text at every word.
+        rows = begins.nonzero().squeeze(1)
         if chunk is None or len(rows):
             topic = self._topic(number[rows], rows // (len(words) // len(memory.last)), memory)
-            new = self._remember_chunks(read[rows, 1:], topic)
+            new_chunk = self._remember_chunks(all_words[rows, 1:], topic)
             hidden = hidden.index_copy(0, rows, torch.tanh(self.start_proj(topic)))
-            chunk = new if chunk is None else _replace(chunk, rows, new)
+            chunk = new_chunk if chunk is None else _replace(chunk, rows, new_chunk)
         written = self._write(self._embed(words), chunk, hidden)
         padding = words.eq(self.padding_idx)  # has no features, as in ``steps``
         features = written.readout.masked_fill(padding.unsqueeze(2), 0.0)
         weights = written.topic_weights.masked_fill(padding, 0.0)
         step = self._make_step(features, weights, number.unsqueeze(1), memory)
-        return step, PpgState(read, number, written.hidden, chunk)
+        return step, PpgState(all_words, number, written.hidden, chunk)
 
     def scores(self, step: Step, memory: PpgMemory) -> Tensor:
-        """See ``StepDecoder``; in the last chunk, the two symbols that end a chunk and an essay change places."""
+        """See ``StepDecoder``. In the last chunk, the scores of the chunk symbol and of the end symbol are swapped."""
         scores = super().scores(step, memory)
         return scores.index_copy(-1, self.ends, _swap_end_scores(step, scores[..., self.ends]))
 
@@ -176,49 +177,49 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
 
     def step_loss(self, step: Step, memory: PpgMemory, target: Tensor, label_smoothing: float) -> LossSums:
         last = step.extra["last_chunk"]
-        ended, went_on = last & target.eq(self.eos_idx), last & target.eq(self.chunk_index)
-        target = target.masked_fill(ended, self.chunk_index).masked_fill(went_on, self.eos_idx)
+        ended, continued = last & target.eq(self.eos_idx), last & target.eq(self.chunk_index)
+        target = target.masked_fill(ended, self.chunk_index).masked_fill(continued, self.eos_idx)
         return super().step_loss(step, memory, target, label_smoothing)
 
     def _make_step(self, features: Tensor, weights: Tensor, number: Tensor, memory: PpgMemory) -> Step:
-        """A step from its features, the weights of h_0 and the numbers of the chunks, (N, T) each."""
+        """A step from its features, the weights of h_0 and the indices of the chunks, (N, T) each."""
         last = repeat_for_hypotheses(memory.last, len(number)).unsqueeze(1)  # (N, 1)
         topic = torch.minimum(number, last).unsqueeze(2)  # (N, T, 1)
-        of_topics = weights.new_zeros(*weights.shape, memory.topics.size(1)).scatter(2, topic, weights.unsqueeze(2))
-        attention = scatter_to_source(of_topics, repeat_for_hypotheses(memory.slot, len(number)))
+        topic_weights = weights.new_zeros(*weights.shape, memory.topics.size(1)).scatter(2, topic, weights.unsqueeze(2))
+        attention = scatter_to_source(topic_weights, repeat_for_hypotheses(memory.slot, len(number)))
         return Step(features, attention, extra={"last_chunk": number >= last})
 
     def _topic(self, number: Tensor, text: Tensor, memory: PpgMemory) -> Tensor:
-        """r of chunks ``number`` (R,) of essays ``text`` (R,), the last topic's where there are no more: (R, 2H)."""
+        """r of chunks ``number`` (R,) of essays ``text`` (R,); the last topic's if there are no more: (R, 2H)."""
         return memory.topics[text, torch.minimum(number, memory.last[text])]
 
-    def _remember_chunks(self, before: Tensor, topic: Tensor) -> ChunkMemory:
-        """Encode the text before chunks, (R, M), padded on the right, beside their topics (R, 2H)."""
-        padding_mask = before.eq(self.padding_idx)
+    def _remember_chunks(self, previous_text: Tensor, topic: Tensor) -> ChunkMemory:
+        """Encode the text before chunks, (R, M), padded on the right, and concatenate it to their topics (R, 2H)."""
+        padding_mask = previous_text.eq(self.padding_idx)
         states = topic.unsqueeze(1)
-        if before.size(1):
-            encoded, _ = run_over_words(self.text_gru, self._embed(before), padding_mask)
+        if previous_text.size(1):
+            encoded, _ = run_over_words(self.text_gru, self._embed(previous_text), padding_mask)
             states = torch.cat([states, encoded.to(states.dtype)], dim=1)
         return ChunkMemory(states, self.attention.project_keys(states), pad(padding_mask, (1, 0), value=False))
 
     def _write(self, words: Tensor, memory: ChunkMemory, hidden: Tensor) -> _Written:
-        """The steps of chunks, whose embedded words (R, L, E) are known, from the state ``hidden`` (R, H)."""
+        """The steps of chunks with embedded words (R, L, E), from the state ``hidden`` (R, H)."""
         width = words.size(-1)
         word_gates = linear(words, self.cell.weight_ih[:, :width], self.cell.bias_ih)  # (R, L, 3H)
-        of_context = LoopedLinear(self.cell.weight_ih[:, width:])
-        of_hidden = LoopedLinear(self.cell.weight_hh, self.cell.bias_hh)
+        context_map = LoopedLinear(self.cell.weight_ih[:, width:])
+        hidden_map = LoopedLinear(self.cell.weight_hh, self.cell.bias_hh)
         query_map = self.attention.query_map()
         states, contexts, weights = [], [], []
         for gates in word_gates.unbind(dim=1):
             scores = self.attention.scores(hidden, memory.keys, query_map=query_map).float()
             attended = masked_softmax(scores.unsqueeze(1), memory.padding_mask)  # (R, 1, 1 + M)
             context = torch.bmm(attended.to(words.dtype), memory.states).squeeze(1)  # c_t, (R, 2H)
-            hidden = gru_update(gates + of_context(context), of_hidden(hidden), hidden)
+            hidden = gru_update(gates + context_map(context), hidden_map(hidden), hidden)
             states.append(hidden)
             contexts.append(context)
             weights.append(attended[:, 0, 0])
-        given = torch.cat([torch.stack(states, dim=1), torch.stack(contexts, dim=1), words], dim=-1)
-        readout = self.dropout(torch.tanh(self.readout(given)))
+        readout_input = torch.cat([torch.stack(states, dim=1), torch.stack(contexts, dim=1), words], dim=-1)
+        readout = self.dropout(torch.tanh(self.readout(readout_input)))
         return _Written(readout, torch.stack(weights, dim=1), hidden)
 
     def _embed(self, tokens: Tensor) -> Tensor:
@@ -227,12 +228,12 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
 
 
 def _swap_end_scores(step: Step, scores: Tensor) -> Tensor:
-    """Scores (N, T, 2) of the chunk symbol and the end symbol, which change places in the last chunk."""
+    """Swap the scores (N, T, 2) of the chunk symbol and the end symbol in the last chunk."""
     return torch.where(step.extra["last_chunk"].unsqueeze(-1), scores.flip(-1), scores)
 
 
 def _replace(memory: ChunkMemory, rows: Tensor, new: ChunkMemory) -> ChunkMemory:
-    """Put what a chunk that begins is written from in the place of what the chunk before it was."""
+    """Replace the rows of ``memory`` for which a new chunk begins by those of ``new``."""
     longer = new.states.size(1) - memory.states.size(1)
     states = pad(memory.states, (0, 0, 0, longer)).index_copy(0, rows, new.states)
     keys = pad(memory.keys, (0, 0, 0, longer)).index_copy(0, rows, new.keys)
@@ -249,7 +250,7 @@ class PpgEncoder(SourceEncoder):
         self.gru = nn.GRU(embed_tokens.embedding_dim, hidden_size, batch_first=True, bidirectional=True)
         for name, weight in self.gru.named_parameters():
             if name.startswith("weight_hh"):
-                # A topic of one word starts and ends from the state 0, which these weights multiply.
+                # These weights multiply the state 0, from which a topic of one word starts in both directions.
                 weight.requires_grad_(False)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:

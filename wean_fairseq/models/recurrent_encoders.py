@@ -1,4 +1,4 @@
-"""Encoders that look the words of a source up and let a recurrent network read them.
+"""Encoders that embed the words of a source and run a recurrent network over them.
 
 Legend: ``B`` batch, ``S`` source length, ``E`` embedding width, ``H`` hidden width, ``L`` layers, ``D`` directions.
 """
@@ -13,7 +13,7 @@ from .base import SourceEncoder
 
 
 class WordEncoder(SourceEncoder):
-    """An encoder with word embeddings, on which dropout falls."""
+    """An encoder with word embeddings and dropout on them."""
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, dropout: float = 0.0) -> None:
         super().__init__(dictionary)
@@ -23,11 +23,11 @@ class WordEncoder(SourceEncoder):
     def read(
         self, network: nn.LSTM | nn.GRU | GatedLstm | ResidualLstm, src_tokens: Tensor
     ) -> tuple[dict[str, Tensor], Any]:
-        """Run a network over the words (B, S) of each sentence, slots as ``<unk>`` and padding on either side never.
+        """Run a network over the words (B, S) of each sentence. Slots are read as ``<unk>``, and padding is never read.
 
         Returns:
-            ``encoder_out`` (B, S, D * H) in the order of ``src_tokens``, zero at padding but of a ``ResidualLstm``, and
-            ``encoder_padding_mask`` (B, S); and the network's final state, (L * D, B, H), a pair but of a GRU.
+            ``encoder_out`` (B, S, D * H) in the order of ``src_tokens``, zero at padding except for a ``ResidualLstm``,
+            and ``encoder_padding_mask`` (B, S). And the network's final state, (L * D, B, H), a pair except for a GRU.
         """
         padding_mask = src_tokens.eq(self.padding_idx)
         words = self.dropout(self.embed_tokens(self.known_words(src_tokens)))  # (B, S, E)
@@ -39,7 +39,7 @@ class WordEncoder(SourceEncoder):
 
 
 class GruEncoder(WordEncoder):
-    """A bidirectional GRU, h_i = [forward; backward]; with ``early_reset`` the variant of ``EarlyResetGru``."""
+    """A bidirectional GRU, h_i = [forward; backward]. ``early_reset`` selects the variant of ``EarlyResetGru``."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class GruEncoder(WordEncoder):
 
 
 class LstmEncoder(WordEncoder):
-    """An LSTM over the words of each sentence; ``lstm`` is ``batch_first``, E -> H."""
+    """An LSTM over the words of each sentence. ``lstm`` is ``batch_first``, E -> H."""
 
     def __init__(
         self, dictionary: Dictionary, embed_tokens: nn.Embedding, lstm: nn.LSTM | GatedLstm, dropout: float = 0.0
@@ -68,6 +68,6 @@ class LstmEncoder(WordEncoder):
         self.lstm = lstm
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch as ``read`` does, with ``final_hidden`` and ``final_cell`` of every layer, (L * D, B, H)."""
+        """Encode a batch like ``read``, with ``final_hidden`` and ``final_cell`` of every layer, (L * D, B, H)."""
         encoded, (hidden, cell) = self.read(self.lstm, src_tokens)
         return encoded | {"final_hidden": hidden, "final_cell": cell}

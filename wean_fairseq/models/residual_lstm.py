@@ -1,6 +1,6 @@
 """``residual_lstm``: stacked residual LSTM networks for paraphrases (Prakash et al., COLING 2016, C16-1275).
 
-The decoder starts where the encoder ended, without attention. The defaults are the paper's sizes.
+The decoder starts from the encoder's final state, without attention. The defaults are the paper's sizes.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length, ``E`` embedding width, ``H`` hidden
 width, ``L`` layers, ``V`` words.
@@ -22,22 +22,27 @@ from .word_layers import OutputLayerConfig, build_output_layer, word_embedding
 
 @dataclass
 class ResidualLstmConfig(OutputLayerConfig):
-    """Section numbers are those of the paper; the options of the output layer are those of all families here."""
+    """Options of the model. Section numbers refer to the paper.
 
-    embed_dim: int = option(512, "width of the embeddings; residuals are cut where it is not --hidden-size", least=1)
+    The options of the output layer are those of all families.
+    """
+
+    embed_dim: int = option(
+        512, "width of the embeddings; residuals are truncated if it differs from --hidden-size", least=1
+    )
     hidden_size: int = option(512, "units of every layer (sec. 4.2)", least=1)
     num_layers: int = option(4, "layers of the encoder, and of the decoder (sec. 4.2)", least=1)
     residual_every: int = option(
         2, "add the input of this many layers to their output (n of sec. 2.3); 0 = never", least=0
     )
     residual_recurrent: bool = option(
-        False, 'feed the sum into the recurrence too (sec. 2.3, "pointwise addition to h_t"); slower'
+        False, 'also use the sum in the recurrence (sec. 2.3, "pointwise addition to h_t"); slower'
     )
     dropout: float = option(0.5, "dropout after every layer (sec. 4.2)")
-    share_embeddings: bool = option(False, "one word embedding for encoder and decoder, as in WEAN, instead of two")
+    share_embeddings: bool = option(False, "share one word embedding between encoder and decoder, as in WEAN")
     init_range: float = option(
         0.08,
-        "weights start uniform in [-x, x] (not in the paper; the value is that of Sutskever et al. 2014); "
+        "initialise weights uniformly in [-x, x] (not in the paper; the value is that of Sutskever et al. 2014); "
         "0 = PyTorch's defaults",
         least=0,
     )
@@ -66,7 +71,7 @@ class ResidualLstmEncoder(WordEncoder):
 
 
 class ResidualLstmDecoder(StepDecoder[LstmStart, LstmState]):
-    """A residual LSTM, E -> H, over the words written so far; words are scored from the top layer's output."""
+    """A residual LSTM, E -> H, over the words written so far. Words are scored from the top layer's output."""
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: ResidualLstmConfig) -> None:
         super().__init__(dictionary)
@@ -81,14 +86,14 @@ class ResidualLstmDecoder(StepDecoder[LstmStart, LstmState]):
         return memory.start
 
     def step(self, words: Tensor, memory: LstmStart, state: LstmState) -> tuple[Step, LstmState]:
-        """See ``StepDecoder``; the features are the outputs of the top layer, (N, T, H)."""
+        """See ``StepDecoder``. The features are the outputs of the top layer, (N, T, H)."""
         outputs, last = self.stack(self.embed_tokens(words), (state.hidden, state.cell))
         return Step(outputs, None), LstmState(*last)
 
 
 @register_family("residual_lstm", ResidualLstmConfig, PRESETS)
 class ResidualLstmModel(LossModel):
-    """LSTM encoder and decoder of equal depth with residuals every few layers, and no attention."""
+    """An LSTM encoder and decoder of equal depth, with residuals every few layers and without attention."""
 
     encoder: ResidualLstmEncoder
     decoder: ResidualLstmDecoder

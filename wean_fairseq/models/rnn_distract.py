@@ -1,7 +1,7 @@
 """``rnn_distract``: distraction over contents, attention and hypotheses (Chen et al., IJCAI 2016, arXiv 1610.08462).
 
-Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``P`` steps before, ``M`` width of the
-source memory, ``H`` hidden width, ``E`` embedding width, ``A`` attention width, ``V`` dictionary size.
+Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``P`` previous steps, ``M`` width of
+the source memory, ``H`` hidden width, ``E`` embedding width, ``A`` attention width, ``V`` dictionary size.
 """
 
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ from .word_layers import build_output_layer, word_embedding
 
 @dataclass
 class RnnDistractConfig(GruAttentionConfig):
-    """The paper was not at hand: the equations are those of the authors' release."""
+    """Options of the model. The paper was not available: the equations are those of the authors' release."""
 
     distract_attention: float = option(
         0.0,
@@ -54,34 +54,34 @@ class RnnDistractConfig(GruAttentionConfig):
 
 @dataclass(frozen=True)
 class ReadBefore(State):
-    """The earlier steps of each hypothesis of a search that prefers distraction."""
+    """The earlier steps of each hypothesis in a search with distraction."""
 
     attention: Tensor  # (N, P, S)
     content: Tensor  # (N, P, M)
     hidden: Tensor  # (N, P, H)
-    preference: Tensor  # of the last step, in its sum of log-probabilities, (N,)
+    preference: Tensor  # of the last step, included in its sum of log-probabilities, (N,)
 
 
 @dataclass(frozen=True)
 class DistractState(State):
-    """State after a step, which the next one reads."""
+    """State after a step, which the next step reads."""
 
     hidden: Tensor  # s_t, (N, H)
     content: Tensor  # sum of the contents so far, (N, M)
     coverage: Tensor  # sum of the attention so far, (N, S)
-    before: ReadBefore | None  # None where the search does not look at it
+    before: ReadBefore | None  # None if the search does not use distraction
 
 
 class RnnDistractDecoder(GruAttentionDecoder[DistractState]):
     """s'_t = GRU(e(y_{t-1}), s_{t-1}); distracted attention from s'_t to c_t; s_t = GRU(c_t, s'_t).
 
-    The attention has the coverage that distracts it. Words are scored from the readout, E wide. Dropout falls on
+    The attention has coverage, which distracts it. Words are scored from the readout of width E. Dropout is applied to
     embeddings and readout.
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: RnnDistractConfig) -> None:
         hidden, embed_dim, memory_dim = cfg.hidden_size, cfg.embed_dim, 2 * cfg.hidden_size
-        # Made before the other parts, so that a seed goes on starting the same weights.
+        # Created before the other modules, so that a seed still gives the same initial weights.
         attention = AdditiveAttention(hidden, memory_dim, cfg.attention_dim or hidden, coverage=True, query_bias=True)
         output = build_output_layer(cfg, embed_dim, embed_dim, dictionary)
         super().__init__(dictionary, embed_tokens, hidden)
@@ -92,20 +92,24 @@ class RnnDistractDecoder(GruAttentionDecoder[DistractState]):
         self.readout = nn.Linear(hidden + embed_dim + memory_dim, embed_dim)
         self.output = output
         self.dropout = nn.Dropout(cfg.dropout)
-        self.distance_weights = cfg.distract_attention, cfg.distract_content, cfg.distract_state  # 0: not counted
+        self.distance_weights = cfg.distract_attention, cfg.distract_content, cfg.distract_state  # 0 = not used
 
     def begin(self, memory: GruMemory) -> DistractState:
         sentences, length, width = memory.states.shape
-        before = None
+        history = None
         if any(self.distance_weights) and not self.training:
             empty = memory.states.new_zeros
-            nothing = empty(sentences, 0, length), empty(sentences, 0, width), empty(sentences, 0, memory.start.size(1))
-            before = ReadBefore(*nothing, preference=empty(sentences, dtype=torch.float))
-        nothing_read = memory.states.new_zeros(sentences, width)
-        return DistractState(memory.start, nothing_read, memory.states.new_zeros(sentences, length), before)
+            empty_history = (
+                empty(sentences, 0, length),
+                empty(sentences, 0, width),
+                empty(sentences, 0, memory.start.size(1)),
+            )
+            history = ReadBefore(*empty_history, preference=empty(sentences, dtype=torch.float))
+        no_content = memory.states.new_zeros(sentences, width)
+        return DistractState(memory.start, no_content, memory.states.new_zeros(sentences, length), history)
 
     def step(self, words: Tensor, memory: GruMemory, state: DistractState) -> tuple[Step, DistractState]:
-        """See ``StepDecoder``; the features are the readouts, ``extra`` what a search prefers of the last step."""
+        """See ``StepDecoder``. The features are the readouts; ``extra`` has the preference for the last step."""
         features, weights = [], []
         preferred = state.hidden.new_zeros(len(words), dtype=torch.float)
         for embedded in self.dropout(self.embed_tokens(words)).unbind(dim=1):
@@ -114,30 +118,37 @@ class RnnDistractDecoder(GruAttentionDecoder[DistractState]):
             attended = attention_weights(scores, memory.padding_mask)  # alpha_t, (N, S)
             content = self.content_distraction(weighted_sum(attended, memory.states), state.content)  # c_t
             hidden = self.content_cell(content, hidden)  # s_t
-            before = state.before if words.size(1) == 1 else None  # nothing is ranked with all words at hand
-            if before is not None:
-                before = self._look_back(before, attended, content, hidden)
+            # Hypotheses are ranked only in generation, one word at a time.
+            history = state.before if words.size(1) == 1 else None
+            if history is not None:
+                history = self._look_back(history, attended, content, hidden)
                 assert state.before is not None
-                preferred = before.preference - state.before.preference
-            state = DistractState(hidden, state.content + content, state.coverage + attended, before)
+                preferred = history.preference - state.before.preference
+            state = DistractState(hidden, state.content + content, state.coverage + attended, history)
             features.append(torch.tanh(self.readout(torch.cat([hidden, embedded, content], dim=-1))))
             weights.append(attended)
         readouts = self.dropout(torch.stack(features, dim=1))
         return Step(readouts, torch.stack(weights, dim=1), extra={"prefer": preferred}), state
 
     def finish(self, step: Step, memory: GruMemory, scores: WordScores, log_sum: Tensor) -> Tensor:
-        """See ``StepDecoder``; hypotheses are ranked with how unlike their last step is to all before."""
+        """See ``StepDecoder``.
+
+        The ranks of hypotheses include the difference between the last step and all previous ones.
+        """
         return log_sum - step.extra["prefer"]
 
     def _look_back(self, before: ReadBefore, attention: Tensor, content: Tensor, hidden: Tensor) -> ReadBefore:
-        """Add a step, and weigh its distances to those before; it replaces the weighing of the last one."""
+        """Add a step to the history, and weight its distances to the previous steps.
+
+        The result replaces the preference of the previous step.
+        """
         preference = torch.zeros_like(before.preference)
         if before.hidden.size(1):
-            of_attention, of_content, of_state = self.distance_weights
+            attention_weight, content_weight, state_weight = self.distance_weights
             preference = (
-                of_attention * least_divergence(attention, before.attention)
-                - of_content * greatest_likeness(content, before.content)
-                - of_state * greatest_likeness(hidden, before.hidden)
+                attention_weight * least_divergence(attention, before.attention)
+                - content_weight * greatest_likeness(content, before.content)
+                - state_weight * greatest_likeness(hidden, before.hidden)
             )
         attentions, contents, states = (
             torch.cat([old, new.unsqueeze(1)], dim=1)
@@ -148,7 +159,7 @@ class RnnDistractDecoder(GruAttentionDecoder[DistractState]):
 
 @register_family("rnn_distract", RnnDistractConfig)
 class RnnDistractModel(LossModel):
-    """Bidirectional GRU encoder; a decoder that is distracted from what it has read."""
+    """A bidirectional GRU encoder, and a decoder that is distracted from the contents that it has read."""
 
     encoder: GruEncoder
     decoder: RnnDistractDecoder

@@ -1,9 +1,9 @@
 """``sc_lstm``: semantically conditioned LSTM (Wen et al., EMNLP 2015, arXiv 1508.01745), keywords for dialogue acts.
 
-It has several layers and writes essays from topic words, as the authors of MTA-LSTM (Feng et al., IJCAI 2018) have it.
+It has several layers and writes essays from topic words, as in the paper of MTA-LSTM (Feng et al., IJCAI 2018).
 
-What is read of the keywords depends on the layers' last outputs, so training walks over the essay step by step. The
-words' part of the first layer's gates and of the reading gate, and the scores of the vocabulary, are computed for all
+The consumption of keywords depends on the layers' last outputs, so training loops over the essay step by step. The
+words' terms of the first layer's gates and of the reading gate, and the scores of the vocabulary, are computed for all
 steps at once.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``k`` topic slots, ``E`` embedding width, ``H`` hidden
@@ -39,13 +39,13 @@ from .word_layers import word_embedding
 
 @dataclass
 class ScLstmConfig(TopicConfig):
-    """Sizes, dropout and initialisation are those of all families that write from topics."""
+    """Options of the model. Sizes, dropout and initialisation are those of all families that write from topics."""
 
-    num_layers: int = option(2, "LSTM layers; all of them are read by the output layer", least=1)
+    num_layers: int = option(2, "number of LSTM layers; the output layer reads all of them", least=1)
     control_loss_weight: float = option(
         0.0,
-        "weight of the losses of Wen et al. on the keywords left unread and on reading many at once; "
-        "0 = without, as in the code of the MTA-LSTM authors",
+        "weight of the losses of Wen et al. for unused keywords and for using several at once; "
+        "0 = not used, as in the code of the MTA-LSTM authors",
         least=0,
     )
 
@@ -55,7 +55,7 @@ PRESETS = {"sc_lstm_small": {"embed_dim": 128, "hidden_size": 256}}  # trains on
 
 @dataclass(frozen=True)
 class KeywordMemory(Memory):
-    """The keywords as every step sees them."""
+    """The keywords as every step reads them."""
 
     rows: KeywordRows
     first: Tensor  # d_0, float32, (B, k)
@@ -63,7 +63,7 @@ class KeywordMemory(Memory):
 
 @dataclass(frozen=True)
 class KeywordState(State):
-    """State after a step, which the next one reads."""
+    """State after a step, which the next step reads."""
 
     hidden: Tensor  # h of each layer, (N, L, H)
     cell: Tensor  # c of each layer, (N, L, H)
@@ -72,14 +72,14 @@ class KeywordState(State):
 
 
 class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
-    """LSTM layers to whose cells the keywords are added; words are scored from all layers.
+    """LSTM layers with keywords added to their cells. Words are scored from all layers.
 
-    ``lstm`` holds the weights of the layers, E -> H; ``gate`` reads the keywords. Dropout falls on the words read
-    and on the output of every layer.
+    ``lstm`` holds the weights of the layers, E -> H; ``gate`` reads the keywords. Dropout is applied to the input words
+    and to the output of every layer.
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: ScLstmConfig) -> None:
-        # Made before the output layer, so that a seed goes on starting the same weights.
+        # Created before the output layer, so that a seed still gives the same initial weights.
         lstm = nn.LSTM(cfg.embed_dim, cfg.hidden_size, cfg.num_layers, batch_first=True)
         gate = KeywordGate(embed_tokens.num_embeddings, cfg.embed_dim, cfg.num_layers, cfg.hidden_size)
         super().__init__(dictionary, embed_tokens, cfg.num_layers * cfg.hidden_size)
@@ -97,24 +97,24 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
         return KeywordState(layers, layers, outputs, memory.first)
 
     def step(self, words: Tensor, memory: KeywordMemory, state: KeywordState) -> tuple[Step, KeywordState]:
-        """See ``StepDecoder``; the features are the outputs of all layers, ``extra`` has ``keywords`` d, (N, T, k)."""
+        """See ``StepDecoder``. The features are the outputs of all layers; ``extra`` has ``keywords`` d, (N, T, k)."""
         embedded = self.dropout(self.embed_tokens(words))  # (N, T, E)
-        read_parts = self.gate.word_part(embedded, memory.rows)  # (N, T, k)
+        word_parts = self.gate.word_part(embedded, memory.rows)  # (N, T, k)
         layers = LstmLayers(self.lstm)
         hidden, cell = list(state.hidden.unbind(dim=1)), list(state.cell.unbind(dim=1))
         outputs, keywords = [state.outputs], [state.keywords]
-        for gates, read_part in zip(layers.given(embedded).unbind(dim=1), read_parts.unbind(dim=1), strict=True):
-            left, added = self.gate.step(keywords[-1], read_part, outputs[-1], memory.rows)
-            keywords.append(left)
-            parts = added.chunk(self.lstm.num_layers, dim=-1)
-            lower = layers.advance(gates, (hidden, cell), self.dropout, parts)
+        for gates, word_part in zip(layers.given(embedded).unbind(dim=1), word_parts.unbind(dim=1), strict=True):
+            keywords_left, added = self.gate.step(keywords[-1], word_part, outputs[-1], memory.rows)
+            keywords.append(keywords_left)
+            added_by_layer = added.chunk(self.lstm.num_layers, dim=-1)
+            lower = layers.advance(gates, (hidden, cell), self.dropout, added_by_layer)
             outputs.append(torch.cat([*lower, self.dropout(hidden[-1])], dim=-1))
         state = KeywordState(torch.stack(hidden, dim=1), torch.stack(cell, dim=1), outputs[-1], keywords[-1])
         extra = {"keywords": torch.stack(keywords[1:], dim=1)}
         return Step(torch.stack(outputs[1:], dim=1), None, extra=extra), state
 
     def step_loss(self, step: Step, memory: KeywordMemory, target: Tensor, label_smoothing: float) -> LossSums:
-        """Loss sums against ``target`` (B, T); the loss of Wen et al. is logged as ``control``."""
+        """Loss sums against ``target`` (B, T). The loss of Wen et al. is logged as ``control``."""
         sums = super().step_loss(step, memory, target, label_smoothing)
         if not self.control_loss_weight:
             return sums
@@ -123,7 +123,7 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
 
 
 class ScLstmEncoder(SourceEncoder):
-    """Finds the topic words; it has no weights."""
+    """Finds the topic words. It has no weights."""
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
         """Find the topics of a batch: ``topic_tokens`` (B, k), ``first_keywords`` d_0 (B, k), float32."""
@@ -136,7 +136,7 @@ class ScLstmEncoder(SourceEncoder):
 
 @register_family("sc_lstm", ScLstmConfig, PRESETS)
 class ScLstmModel(LossModel):
-    """An LSTM language model with a vector of keywords that its cells are told of until they are read out."""
+    """An LSTM language model with a vector of keywords, which is added to its cells until the keywords are used."""
 
     capabilities = Capabilities(adds_losses=True)
 

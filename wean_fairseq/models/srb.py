@@ -1,4 +1,4 @@
-"""``srb``: a summary is to be relevant to its source (Ma et al., ACL 2017, arXiv 1706.02459).
+"""``srb``: improves the relevance of a summary to its source (Ma et al., ACL 2017, arXiv 1706.02459).
 
 The defaults are the sizes of the authors' release, for LCSTS.
 
@@ -26,9 +26,9 @@ from .word_layers import OutputLayerConfig, build_output_layer, word_embedding
 
 @dataclass
 class SrbConfig(OutputLayerConfig):
-    """Section numbers are those of the paper."""
+    """Options of the model. Section numbers refer to the paper."""
 
-    embed_dim: int = option(400, "width of the embedding that all parts share", least=1)
+    embed_dim: int = option(400, "width of the embedding shared by encoder and decoder", least=1)
     hidden_size: int = option(500, "units of the encoder and of the decoder", least=1)
     dropout: float = option(0.0, "dropout on the embeddings and before the output layer")
     relevance_weight: float = option(
@@ -36,13 +36,13 @@ class SrbConfig(OutputLayerConfig):
     )
     gate_input: ChoiceEnum(("state-and-word", "state", "release")) = option(  # type: ignore[valid-type]
         "state-and-word",
-        "input of the gate that weighs source words: state and word (sec. 3.2), the state alone, or release, which is "
-        "the state alone with an ungated first word, as in the authors' release",
+        "input of the gate that weights source words: state-and-word (sec. 3.2); state = only the state; release = "
+        "only the state, with an ungated first word, as in the authors' release",
     )
 
 
 class SrbDecoder(AttentiveLstmDecoder):
-    """An LSTM that starts from the last state of the source; score of a word from tanh(W_o [c_t; s_t] + b_o).
+    """An LSTM that starts from the last state of the source. Words are scored from tanh(W_o [c_t; s_t] + b_o).
 
     ``relevance_weight`` is lambda of sec. 3.4.
     """
@@ -65,7 +65,7 @@ class SrbDecoder(AttentiveLstmDecoder):
         return replace(super().attend(states, memory), extra={"states": states})
 
     def step_loss(self, step: Step, memory: AttentiveMemory, target: Tensor, label_smoothing: float) -> LossSums:
-        """Less lambda cos(V_s, V_t) a sentence: V_t = h_n of the source, V_s = s_m - h_n."""
+        """Subtract lambda cos(V_s, V_t) per sentence from the loss: V_t = h_n of the source, V_s = s_m - h_n."""
         sums = super().step_loss(step, memory, target, label_smoothing)
         position = torch.arange(target.size(1), device=target.device)
         end = (target.ne(self.padding_idx) * position).amax(dim=1)  # (B,)
@@ -77,7 +77,7 @@ class SrbDecoder(AttentiveLstmDecoder):
 
 @register_family("srb", SrbConfig)
 class SrbModel(LossModel):
-    """Gated LSTM encoder, LSTM decoder with attention, and the cosine of source and summary in the loss."""
+    """A gated LSTM encoder, an LSTM decoder with attention, and the cosine of source and summary in the loss."""
 
     capabilities = Capabilities(adds_losses=True)
     encoder: LstmEncoder

@@ -1,6 +1,6 @@
-"""Parts of the recurrent models that write an essay from topic words: options, forward, and where the topics are.
+"""Common parts of the recurrent models that write an essay from topic words: options, decoder and initialisation.
 
-The source is a list of topic words and the end symbol (task ``topic_essay``); source and target share one dictionary.
+The source is a list of topic words and the end symbol (task ``topic_essay``). Source and target share one dictionary.
 
 Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``V`` dictionary size, ``D`` width of the features.
 """
@@ -23,14 +23,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class TopicConfig(FairseqDataclass):
-    """The options that all of them have; the defaults are the sizes of MTA-LSTM (Feng et al., IJCAI 2018)."""
+    """Common options. The defaults are the sizes of MTA-LSTM (Feng et al., IJCAI 2018)."""
 
-    embed_dim: int = option(300, "width of the word embeddings, topics included", least=1)
+    embed_dim: int = option(300, "width of the word embeddings, including those of topics", least=1)
     hidden_size: int = option(800, "units of every recurrent layer", least=1)
-    dropout: float = option(0.5, "dropout on the words read and on the output of every layer (authors' code)")
-    init_range: float = option(0.04, "weights start uniform in [-x, x]; 0 = PyTorch's defaults", least=0)
+    dropout: float = option(0.5, "dropout on the input words and on the output of every layer (authors' code)")
+    init_range: float = option(0.04, "initialise weights uniformly in [-x, x]; 0 = PyTorch's defaults", least=0)
     topic_vectors: Optional[str] = option(  # fairseq cannot read `str | None`
-        None, "file of word vectors (GloVe or word2vec text) that the word embeddings start from", reads_file=True
+        None, "file of initial word vectors (GloVe or word2vec text) for the word embeddings", reads_file=True
     )
 
 
@@ -46,6 +46,6 @@ class TopicDecoder(StepDecoder[MemoryT, StateT]):
 
 
 def initialise(model: LossModel, cfg: TopicConfig) -> None:
-    """Start the weights as ``cfg`` says: uniform, the padding word 0, known words from their vectors."""
+    """Initialise the weights with the options: uniform, 0 for padding, and word vectors for the words in the file."""
     init_uniform_(model, cfg.init_range)
     start_from_vectors(model.decoder.embed_tokens, cfg.topic_vectors, model.decoder.dictionary)

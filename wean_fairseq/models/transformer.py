@@ -1,6 +1,6 @@
-"""The parts of every Transformer family: its options, its encoder and the decoder that copies nothing.
+"""Common parts of every Transformer family: its options, its encoder and the decoder without copying.
 
-The network itself is ``modules/transformer.py``; a family hands in the layers that its paper changes.
+The network itself is in ``modules/transformer.py``. A family passes the layers that its paper changes.
 
 Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``D`` width, ``A`` heads, ``V`` base vocabulary, ``K``
 slots.
@@ -47,26 +47,31 @@ from .word_layers import (
 
 @dataclass
 class TransformerConfig(OutputLayerConfig, WordVectorsConfig):
-    """The network of the C-DNPG table: the paper gives layers, width and heads; the rest is from its released code."""
+    """Options of the C-DNPG table's network.
+
+    Its paper gives layers, width and heads; the rest is from its released code.
+    """
 
     embed_dim: int = option(450, "width of embeddings and states", least=1)
-    ffn_dim: int = option(1024, "inner width of the feed-forward parts", least=1)
+    ffn_dim: int = option(1024, "inner width of the feed-forward sublayers", least=1)
     encoder_layers: int = option(3, "layers of the encoder", least=1)
     decoder_layers: int = option(3, "layers of the decoder", least=1)
     attention_heads: int = option(9, "heads of every attention; must divide --embed-dim", least=1)
-    dropout: float = option(0.1, "dropout on embeddings and on the output of every part")
+    dropout: float = option(0.1, "dropout on embeddings and on the output of every sublayer")
     attention_dropout: float = option(0.1, "dropout on attention weights")
-    max_positions: int = option(512, "learned positions: tokens of the longest sentence, end symbol included", least=1)
-    share_embeddings: bool = option(False, "one word embedding for encoder and decoder, as in WEAN, instead of two")
+    max_positions: int = option(
+        512, "number of learned positions: maximum number of tokens of a sentence, including the end symbol", least=1
+    )
+    share_embeddings: bool = option(False, "share one word embedding between encoder and decoder, as in WEAN")
     output_layer: ChoiceEnum(OUTPUT_LAYERS) = option(  # type: ignore[valid-type]
         "linear",
-        "how generated words are scored: linear = the network's own, a hidden layer, then the decoder's "
-        "word embeddings and a bias; query_embedding = by querying the decoder's word embeddings (WEAN)",
+        "score of generated words: linear = a hidden layer, then the decoder's word embeddings and a bias; "
+        "query_embedding = a query of the decoder's word embeddings (WEAN)",
     )
 
 
 class Network(NamedTuple):
-    """The parts of a Transformer, which the classes below wrap for fairseq."""
+    """The modules of a Transformer, which the classes below wrap for fairseq."""
 
     encoder: TransformerEncoder
     decoder: TransformerDecoder
@@ -80,13 +85,13 @@ def build_network(
     decoder_layer: Callable[..., DecoderLayer] = DecoderLayer,
     decoder: Callable[..., TransformerDecoder] = TransformerDecoder,
 ) -> Network:
-    """The network that ``cfg`` describes, initialised.
+    """Build and initialise the network that ``cfg`` describes.
 
     Args:
         cfg: sizes and output layer.
-        encoder_layer: makes a layer from the arguments of ``EncoderLayer``; called from the bottom up.
-        decoder_layer: the same for the decoder.
-        decoder: makes it from the arguments of ``TransformerDecoder``.
+        encoder_layer: creates a layer from the arguments of ``EncoderLayer``; called from bottom to top.
+        decoder_layer: creates a layer from the arguments of ``DecoderLayer``.
+        decoder: creates the decoder from the arguments of ``TransformerDecoder``.
 
     Raises:
         UserError: if the heads do not divide the width.
@@ -106,8 +111,8 @@ def build_network(
             ),
             _output_layer(cfg, dictionary),
         )
-    for part in network:
-        init_transformer(part)
+    for module in network:
+        init_transformer(module)
     for words in {source_words, target_words}:
         start_from_vectors(words, cfg.embedding_file, dictionary)
     return network
@@ -120,7 +125,7 @@ def _output_layer(cfg: TransformerConfig, dictionary: Dictionary) -> TiedOutput 
 
 
 class TransformerSourceEncoder(SourceEncoder):
-    """A Transformer encoder: reads slots as ``<unk>``, and keeps them for a decoder that copies."""
+    """A Transformer encoder. It reads slots as ``<unk>``, and passes them on to a decoder that copies."""
 
     def __init__(self, dictionary: Dictionary, network: TransformerEncoder) -> None:
         super().__init__(dictionary)
@@ -130,11 +135,11 @@ class TransformerSourceEncoder(SourceEncoder):
         """Encode a batch, see ``SourceEncoder``.
 
         Returns:
-            ``encoder_out`` (B, S, D); ``encoder_padding_mask`` (B, S), ``True`` at padding; ``src_tokens`` as given;
-            and what ``describe`` adds.
+            ``encoder_out`` (B, S, D); ``encoder_padding_mask`` (B, S), ``True`` at padding; ``src_tokens`` unchanged;
+            and the entries of ``describe``.
 
         Raises:
-            UserError: if a sentence is longer than the model was made for.
+            UserError: if a sentence is longer than the model allows.
         """
         padding_mask = src_tokens.eq(self.dictionary.pad())
         with user_errors():
@@ -147,27 +152,27 @@ class TransformerSourceEncoder(SourceEncoder):
         }
 
     def describe(self, states: list[Tensor]) -> dict[str, Tensor]:
-        """Entries of a family in ``encoder_out``, batch first: states (B, S, D) as of ``TransformerEncoder``."""
+        """Entries of a family in ``encoder_out``, batch first, from the states (B, S, D) of ``TransformerEncoder``."""
         return {}
 
     def max_positions(self) -> int:
-        """Tokens of the longest source."""
+        """Maximum number of tokens of a source."""
         return self.network.embedding.max_positions
 
 
 @dataclass(frozen=True)
 class TransformerMemory(CopyMemory):
-    """The source as every step sees it."""
+    """The source as every step reads it."""
 
     network: SourceMemory
-    copy_keys: Tensor | None = None  # of a family that has them, (B, S, D)
+    copy_keys: Tensor | None = None  # for families that have them, (B, S, D)
 
 
 class TransformerTargetDecoder(CopyingDecoder[TransformerMemory, DecoderState]):
-    """A Transformer decoder that copies nothing; a subclass says how it copies."""
+    """A Transformer decoder without copying. Subclasses add copying."""
 
     copies = False
-    loss_needs_attention = False  # its weights, that is: they cost the fused kernel
+    loss_needs_attention = False  # the attention weights, which prevent the fused kernel
 
     def __init__(
         self, dictionary: Dictionary, network: TransformerDecoder, output_layer: TiedOutput | QueryEmbedding
@@ -189,9 +194,9 @@ class TransformerTargetDecoder(CopyingDecoder[TransformerMemory, DecoderState]):
         return self.network.begin(memory.network)
 
     def step(self, words: Tensor, memory: TransformerMemory, state: DecoderState) -> tuple[Step, DecoderState]:
-        """See ``StepDecoder``; the features are the states of the last layer, (N, T, D).
+        """See ``StepDecoder``. The features are the states of the last layer, (N, T, D).
 
-        ``attention`` is the mean of the heads of the last layer's attention to the source.
+        ``attention`` is the mean over heads of the last layer's attention to the source.
         """
         return self._step(words, memory, state, with_weights=True)
 
@@ -201,9 +206,9 @@ class TransformerTargetDecoder(CopyingDecoder[TransformerMemory, DecoderState]):
         """Scores of copying.
 
         Args:
-            decoded: what the network gave for the words ``previous``.
-            log_attention: of the last layer, the mean of its heads, (N, T, S); ``None`` if the loss needs none.
-            previous: the word before each step, slots read as ``<unk>``, (N, T).
+            decoded: outputs of the network for the words ``previous``.
+            log_attention: of the last layer, the mean over heads, (N, T, S); ``None`` if the loss does not need it.
+            previous: the word before each step, with slots as ``<unk>``, (N, T).
             memory: as for ``step``.
         """
         return None
@@ -211,13 +216,13 @@ class TransformerTargetDecoder(CopyingDecoder[TransformerMemory, DecoderState]):
     def loss(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
     ) -> LossSums:
-        """Loss sums against ``target`` (B, T), slots included."""
+        """Loss sums against ``target`` (B, T), including slots."""
         memory = self.remember(encoder_out)
         step, _ = self._step(prev_output_tokens, memory, self.begin(memory), with_weights=self.loss_needs_attention)
         return self.step_loss(step, memory, target, label_smoothing)
 
     def max_positions(self) -> int:
-        """Tokens of the longest target."""
+        """Maximum number of tokens of a target."""
         return self.network.embedding.max_positions
 
     def _step(

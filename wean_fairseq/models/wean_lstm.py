@@ -23,40 +23,42 @@ from .word_layers import WordVectorsConfig, start_from_vectors, word_embedding
 
 @dataclass
 class WeanLstmConfig(WordVectorsConfig):
-    """Section numbers are those of the WEAN paper."""
+    """Options of the model. Section numbers refer to the WEAN paper."""
 
     embed_dim: int = option(
-        256, "width of the one embedding that encoder input, decoder input and output share (sec. 2.1)", least=1
+        256, "width of the embedding shared by encoder input, decoder input and output (sec. 2.1)", least=1
     )
     hidden_size: int = option(256, "width of encoder, decoder and query (sec. 3.1.3)", least=1)
     encoder_layers: int = option(2, "LSTM layers of the encoder (sec. 3.1.3)", least=1)
     decoder_layers: int = option(2, "LSTM layers of the decoder (sec. 3.1.3)", least=1)
-    encoder_bidirectional: bool = option(False, "read the source in both directions and sum outputs and states")
+    encoder_bidirectional: bool = option(
+        False, "use a bidirectional encoder; outputs and states are summed over the directions"
+    )
     bridge: ChoiceEnum(BRIDGES) = option(  # type: ignore[valid-type]
-        "bottom", "which final encoder states start the decoder: its bottom or top layers, or a projection"
+        "bottom", "initial decoder states: the encoder's bottom or top layers, or a linear projection"
     )
     dropout: float = option(0.4, "dropout between LSTM layers and on the query (sec. 3.1.3)")
     attention_tanh: bool = option(False, "squash the projected decoder state in the attention (authors' LCSTS setting)")
-    attn_pad_leak: bool = option(False, "let source padding take attention, as the authors' release does")
+    attn_pad_leak: bool = option(False, "do not mask source padding in the attention, as in the authors' release")
     query_score: ChoiceEnum(QUERY_SCORES) = option(  # type: ignore[valid-type]
         "general", "score of a query against a word embedding (eq. 5); linear = the untied Seq2seq baseline"
     )
     query_bias: bool = option(False, "add the bias of the authors' release to the score 'general'")
     detach_query_embedding: bool = option(
-        False, "no gradient from the output layer to the embeddings (third source ablated)"
+        False, "stop the gradient from the output layer to the embeddings (ablation of the third source)"
     )
     num_candidates: int = option(
         0,
-        "generate only the n most frequent words, special symbols apart (sec. 2.4); 0 = all; "
-        "another word counts as <unk> in training and cannot be scored or forced in decoding",
+        "generate only the n most frequent words and special symbols (sec. 2.4); 0 = all; "
+        "other words are <unk> in training and cannot be generated",
         least=0,
     )
     loss_chunk_size: int = option(
-        0, "tokens whose scores are held at a time in training; 0 = chosen by memory", least=0
+        0, "number of tokens whose scores are in memory at a time in training; 0 = chosen by memory", least=0
     )
 
 
-# Sec. 3.2.3; 2 encoder and 1 decoder layers are the paper's, the tanh is in the authors' LCSTS setting.
+# Sec. 3.2.3. The paper gives 2 encoder layers and 1 decoder layer; the tanh is from the authors' LCSTS setting.
 _LCSTS = {"embed_dim": 512, "hidden_size": 512, "decoder_layers": 1, "dropout": 0.0, "attention_tanh": True}
 PRESETS = {
     "wean_lstm_pwkp": {},
@@ -68,10 +70,10 @@ PRESETS = {
 
 
 class WeanLstmEncoder(LstmEncoder):
-    """An LSTM in one direction, or the sum of a forward and a backward LSTM, outputs and final states alike."""
+    """An LSTM in one direction, or a forward and a backward LSTM with summed outputs and final states."""
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """See ``LstmEncoder``; here D is 1."""
+        """See ``LstmEncoder``. Here D is 1."""
         encoded = super().forward(src_tokens)
         if not self.lstm.bidirectional:
             return encoded
@@ -85,7 +87,7 @@ class WeanLstmEncoder(LstmEncoder):
 
 @register_family("wean_lstm", WeanLstmConfig, PRESETS)
 class WeanLstmModel(LossModel):
-    """LSTM encoder and decoder with attention, and an output layer that queries the word embeddings."""
+    """An LSTM encoder and decoder with attention, and an output layer that queries the word embeddings."""
 
     encoder: WeanLstmEncoder
     decoder: AttentiveLstmDecoder

@@ -1,6 +1,6 @@
-"""The layers that know the base words: the embedding that reads them and the output layer that scores them.
+"""The layers over the base words: the embedding that reads them and the output layer that scores them.
 
-Slots, the ids from ``V`` on, never reach an embedding: they are read as ``<unk>``, and no parameter's size depends on
+Slots, the ids from ``V`` on, never reach an embedding. They are read as ``<unk>``, and no parameter's size depends on
 their number.
 
 Legend: ``V`` base vocabulary.
@@ -27,7 +27,8 @@ class OutputLayerConfig(FairseqDataclass):
     """Options of the layer that scores generated words."""
 
     output_layer: ChoiceEnum(OUTPUT_LAYERS) = option(  # type: ignore[valid-type]
-        "linear", "how generated words are scored: an untied linear map, or by querying the word embeddings (WEAN)"
+        "linear",
+        "score of generated words: linear = an untied linear map; query_embedding = query the word embeddings (WEAN)",
     )
     query_score: ChoiceEnum(("dot", "general", "concat")) = option(  # type: ignore[valid-type]
         "general", "score of a query against a word embedding, with --output-layer query_embedding"
@@ -54,10 +55,10 @@ def num_base_words(dictionary: Dictionary) -> int:
 def build_output_layer(
     cfg: OutputLayerConfig, query_dim: int, embed_dim: int, dictionary: Dictionary
 ) -> QueryEmbedding:
-    """The layer that scores generated words; raises ``ValueError`` if the score does not go with the widths."""
-    queries = str(cfg.output_layer) == "query_embedding"
+    """The layer that scores generated words. Raises ``ValueError`` if the score does not match the widths."""
+    is_query_embedding = str(cfg.output_layer) == "query_embedding"
     return QueryEmbedding(
-        str(cfg.query_score) if queries else "linear",
+        str(cfg.query_score) if is_query_embedding else "linear",
         query_dim,
         embed_dim,
         num_base_words(dictionary),
@@ -66,7 +67,7 @@ def build_output_layer(
 
 
 def word_embedding(dictionary: Dictionary, width: int) -> nn.Embedding:
-    """An embedding of the base words; slots are read as ``<unk>``."""
+    """An embedding of the base words. Slots are read as ``<unk>``."""
     return nn.Embedding(num_base_words(dictionary), width, dictionary.pad())
 
 
@@ -84,10 +85,10 @@ def start_from_vectors(words: nn.Embedding, path: str | None, dictionary: Dictio
 
 
 def required_word(dictionary: Dictionary, word: str, needed: str, advice: str) -> int:
-    """The id of a word that a model cannot do without.
+    """The id of a word that a model requires.
 
     Args:
-        needed: who needs it, and what it is.
+        needed: beginning of the error message: which model needs which word.
         advice: how to get it.
 
     Raises:

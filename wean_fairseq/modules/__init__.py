@@ -1,4 +1,7 @@
-"""The papers' mechanisms in plain PyTorch: no fairseq, no configuration objects; each equation stands in one place."""
+"""Mechanisms of the papers in plain PyTorch, without fairseq or configuration objects.
+
+Each equation is implemented once.
+"""
 
 from .additive_attention import AdditiveAttention, coverage_loss
 from .bilinear_attention import BilinearAttention

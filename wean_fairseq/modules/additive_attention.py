@@ -1,10 +1,10 @@
 """Additive attention (Bahdanau et al., ICLR 2015, appendix A.1.2), with the coverage of See et al. (ACL 2017, eq. 11).
 
-One step at a time, for decoders whose query depends on the attention before it. What does not depend on the query is
-projected once a batch.
+The attention runs one step at a time, for decoders whose query depends on the previous attention. The terms that do not
+depend on the query are projected once per batch.
 
-Legend: ``B`` sentences, ``N`` hypotheses, those of a sentence side by side (in training N = B), ``S`` source length,
-``Q`` query width, ``K`` key width (and hypotheses of a sentence), ``A`` attention width.
+Legend: ``B`` sentences, ``N`` hypotheses, with those of one sentence next to each other (in training N = B), ``S``
+source length, ``Q`` query width, ``K`` key width (and hypotheses per sentence), ``A`` attention width.
 """
 
 import torch
@@ -17,8 +17,8 @@ class AdditiveAttention(nn.Module):
     """e_i = v . tanh(W_h h_i + W_s s + w_c cov_i + b), from a state s of width ``Q`` and outputs h_i of width ``K``.
 
     Args:
-        coverage: have w_c, and take the attention that each position got so far.
-        query_bias: have b.
+        coverage: add w_c, and read the attention that each position has received so far.
+        query_bias: add b.
     """
 
     def __init__(
@@ -34,12 +34,12 @@ class AdditiveAttention(nn.Module):
                 nn.init.uniform_(vector, -(attention_dim**-0.5), attention_dim**-0.5)
 
     def project_keys(self, keys: Tensor) -> Tensor:
-        """The part of the keys, W_h h_i, which is the same at every step: (B, S, K) -> (B, S, A)."""
+        """The keys' term W_h h_i, which is the same at every step: (B, S, K) -> (B, S, A)."""
         projected: Tensor = self.key_proj(keys)
         return projected
 
     def query_map(self) -> LoopedLinear:
-        """The part of the query, W_s s + b, for a loop over the steps."""
+        """The query's term W_s s + b, for a loop over the steps."""
         return LoopedLinear(self.query_proj.weight, self.query_proj.bias)
 
     def scores(
@@ -49,13 +49,13 @@ class AdditiveAttention(nn.Module):
         coverage: Tensor | None = None,
         query_map: LoopedLinear | None = None,
     ) -> Tensor:
-        """Scores (logits) of all positions, padding included, for a step of each hypothesis: queries (N, Q) -> (N, S).
+        """Scores (logits) of all positions, including padding, for one step per hypothesis: queries (N, Q) -> (N, S).
 
         Args:
             query: the decoder state.
             projected_keys: from ``project_keys``, (B, S, A).
-            coverage: attention so far, summed over the steps, (N, S); only with ``coverage`` set.
-            query_map: from ``query_map``, where there is a loop.
+            coverage: attention so far, summed over the steps, (N, S). Required if the attention has ``coverage``.
+            query_map: from ``query_map``, if the caller loops over the steps.
         """
         queries = (query_map or self.query_proj)(query).unflatten(0, (len(projected_keys), -1))  # (B, K, A)
         hidden = projected_keys.unsqueeze(1) + queries.unsqueeze(2)  # (B, K, S, A)
@@ -63,7 +63,7 @@ class AdditiveAttention(nn.Module):
             assert coverage is not None, "this attention has coverage and must be given it"
             covered = coverage.to(hidden.dtype).view(*hidden.shape[:3], 1)
             hidden = torch.addcmul(hidden, covered, self.coverage_weight)
-        return torch.matmul(hidden.tanh_(), self.vector).flatten(0, 1)  # the sum is needed no more: in place
+        return torch.matmul(hidden.tanh_(), self.vector).flatten(0, 1)  # in place: the sum is not needed again
 
 
 def coverage_loss(weights: Tensor, coverage: Tensor) -> Tensor:

@@ -1,14 +1,15 @@
 """Additive scores of queries against a large vocabulary: s = v . tanh(a + b) (WEAN, NAACL 2018, eq. 5, concat).
 
-There are tokens x candidates x H hidden units, each with its own tanh. They are made block by block, and made again for
-the gradients; no more than a block is ever held. With A = exp(2a) and B = exp(2b), which are computed once,
+There are tokens x candidates x H hidden units, each with its own tanh. They are computed block by block, and computed
+again for the gradients, so that memory never holds more than one block. With A = exp(2a) and B = exp(2b), which are
+computed once,
 
     r = 1 / (1 + A B),    tanh(a + b) = 1 - 2 r,    s = sum_h v_h - 2 sum_h v_h r_h,
 
-so that a unit costs a product, a sum and a reciprocal, a small part of the time of a tanh. It is off by some roundings
-of 1, about 1e-7; only the gradient of v would need more digits, and only where nearly every a + b is below 0.01. A B
-stays inside float32 while |a| and |b| are at most 20; beyond, r is computed as the sigmoid of -2 (a + b). The slope of
-s is v_h (1 - tanh^2) = 4 v_h (1/4 - c^2) with c = r - 1/2.
+so that a unit costs a product, a sum and a reciprocal, a small fraction of the time of a tanh. The error is a few
+roundings of 1, about 1e-7. Only the gradient of v would need more digits, and only if nearly every a + b is below 0.01.
+A B stays within float32 while |a| and |b| are at most 20. For larger values, r is computed as the sigmoid of -2 (a +
+b). The slope of s is v_h (1 - tanh^2) = 4 v_h (1/4 - c^2) with c = r - 1/2.
 
 Legend: ``N`` tokens, ``n`` tokens of a chunk, ``V`` candidates, ``H`` hidden width.
 """
@@ -22,9 +23,9 @@ from torch.autograd.function import once_differentiable
 
 from .softmax_gradient import loss_of_scores, softmax_gradient_
 
-# Hidden units held at a time: 4 MiB of float32 stay in a CPU's cache; a GPU wants large operations.
+# Hidden units in memory at a time. 4 MiB of float32 fit in the cache of a CPU; a GPU needs large operations.
 BLOCK_UNITS = {"cpu": 2**20, "cuda": 2**26}
-# Tokens of a block on a CPU: enough to sum over, few enough to leave room for many candidates.
+# Tokens per block on a CPU: enough for an efficient sum, few enough to leave room for many candidates.
 BLOCK_ROWS = 16
 # exp(2 (20 + 20)) is 5.5e34, below the largest number of float32.
 LARGEST_PART = 20.0
@@ -33,7 +34,7 @@ LARGEST_PART = 20.0
 def additive_scores(query_part: Tensor, candidate_part: Tensor, vector: Tensor) -> Tensor:
     """Scores ``vector . tanh(query_part + candidate_part)``: (N, H), (V, H), (H,) -> (N, V).
 
-    Under autograd the hidden units are made again in backward instead of kept.
+    With autograd, backward computes the hidden units again instead of storing them.
     """
     with torch.autocast(query_part.device.type, enabled=False):
         scores: Tensor = _AdditiveScores.apply(query_part, candidate_part, vector)  # type: ignore[no-untyped-call]
@@ -41,20 +42,20 @@ def additive_scores(query_part: Tensor, candidate_part: Tensor, vector: Tensor) 
 
 
 class AdditiveScorer:
-    """Scores of any of the tokens, and the sums of their gradients, in float32.
+    """Scores of any subset of the tokens, and the sums of their gradients, in float32.
 
     Args:
         query_part: projected queries, a in the module docstring, (N, H).
         candidate_part: projected candidates, b, (V, H).
         vector: v, (H,).
-        wants_grad: make room for gradients.
+        wants_grad: allocate memory for gradients.
     """
 
     def __init__(self, query_part: Tensor, candidate_part: Tensor, vector: Tensor, wants_grad: bool) -> None:
         self.vector = vector.float()
         self.candidate_part = candidate_part
         self.small_candidates = _is_narrow(candidate_part)
-        self.narrow: bool | None = None  # whether A and B are held, or a and b as they are
+        self.narrow: bool | None = None  # whether A and B are stored, or a and b themselves
         self.set_queries(query_part)
         self.grads = (
             tuple(torch.zeros_like(tensor) for tensor in (self.query, self.candidates, self.vector))
@@ -63,11 +64,13 @@ class AdditiveScorer:
         )
 
     def set_queries(self, query_part: Tensor) -> None:
-        """Score other queries (N, H) from now on; what depends on the candidates alone is not computed again.
+        """Score other queries (N, H) from now on. Terms that depend only on the candidates are not computed again.
 
-        For a scorer without gradients, whose candidates and vector do not change meanwhile.
+        Use it only for a scorer without gradients whose candidates and vector have not changed.
         """
         query = query_part.float()
+        # The fast formula needs both |a| and |b| to be small. A query may change the formula, so the candidates are
+        # converted again only in that case.
         narrow = self.small_candidates and _is_narrow(query)
         if narrow != self.narrow:
             self.narrow = narrow
@@ -78,9 +81,9 @@ class AdditiveScorer:
         self.candidates = candidates
 
     def loss(self, rows: slice, target: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-        """Loss and negative log-likelihood, summed, of some tokens with targets (n,); adds their gradients if wanted.
+        """Loss and negative log-likelihood, summed over some tokens with targets (n,).
 
-        ``eps`` is that of ``softmax_gradient``.
+        Adds their gradients if required. ``eps`` is the label smoothing of ``softmax_gradient``.
         """
         scores = self.scores(rows)  # (n, V)
         if not self.grads:
@@ -94,26 +97,30 @@ class AdditiveScorer:
         query = self.query[rows]
         scores = query.new_empty(query.size(0), self.candidates.size(0))
         weights = -2.0 * self.vector
-        for part, columns in self._blocks(query.size(0)):
-            units = self._units(query[part], columns)  # (m, v, H)
-            scores[part, columns] = units @ weights
+        # s = sum_h v_h - 2 sum_h v_h r_h: each block of hidden units is reduced to its scores before the next one is
+        # computed.
+        for block, columns in self._blocks(query.size(0)):
+            units = self._units(query[block], columns)  # (m, v, H)
+            scores[block, columns] = units @ weights
         return scores.add_(self.vector.sum())
 
     def add_gradients(self, rows: slice, grad_scores: Tensor) -> None:
-        """Add what these tokens' gradient at the scores, (n, V), gives to the three gradients."""
+        """Backpropagate the gradient at these tokens' scores, (n, V), and add the results to the three gradients."""
         query = self.query[rows]
         grad_query, grad_candidates, grad_vector = self.grads
         quarter = query.new_full((), 0.25)
-        for part, columns in self._blocks(query.size(0)):
-            upstream = grad_scores[part, columns]  # (m, v)
-            centred = self._units(query[part], columns).sub_(0.5)  # (m, v, H), -tanh / 2
+        # The units of each block are computed again. All three gradients are read from c = r - 1/2 = -tanh / 2, which
+        # overwrites the units. The constant factor 4 v_h of the slope is applied once, in ``gradients``.
+        for block, columns in self._blocks(query.size(0)):
+            upstream = grad_scores[block, columns]  # (m, v)
+            centred = self._units(query[block], columns).sub_(0.5)  # (m, v, H), -tanh / 2
             grad_vector -= 2.0 * (upstream.reshape(1, -1) @ centred.flatten(0, 1)).squeeze(0)
             slope = torch.addcmul(quarter, centred, centred, value=-1.0, out=centred).mul_(upstream.unsqueeze(-1))
-            grad_query[rows][part] += slope.sum(dim=1)
+            grad_query[rows][block] += slope.sum(dim=1)
             grad_candidates[columns] += slope.sum(dim=0)
 
     def gradients(self) -> tuple[Tensor, ...]:
-        """The gradients of query part, candidate part and vector, if wanted; to be called once, after all tokens."""
+        """The gradients of query part, candidate part and vector, or an empty tuple. Call it once, after all tokens."""
         if not self.grads:
             return ()
         grad_query, grad_candidates, grad_vector = self.grads
@@ -128,8 +135,9 @@ class AdditiveScorer:
         return query.unsqueeze(1).add(candidates).mul_(-2.0).sigmoid_()
 
     def _blocks(self, num_rows: int) -> Iterator[tuple[slice, slice]]:
-        """Tokens and candidates of each block; together they are all ``num_rows`` tokens and all candidates."""
+        """Tokens and candidates of each block. Together the blocks cover all ``num_rows`` tokens and all candidates."""
         device = self.query.device.type
+        # On a CPU a block is a few tokens high and as wide as the cache allows. On a GPU it has all tokens.
         height = max(1, min(num_rows, BLOCK_ROWS) if device == "cpu" else num_rows)
         width = max(1, BLOCK_UNITS.get(device, BLOCK_UNITS["cuda"]) // (height * max(1, self.vector.numel())))
         for start in range(0, self.candidates.size(0), width):
@@ -137,13 +145,13 @@ class AdditiveScorer:
                 yield slice(row, row + height), slice(start, start + width)
 
 
-def _is_narrow(part: Tensor) -> bool:
-    """Whether the product A B of this part with another small one stays inside float32."""
-    return not part.numel() or bool(part.abs().amax() <= LARGEST_PART)
+def _is_narrow(projected: Tensor) -> bool:
+    """Return True if the product A B of this part with another small one stays within float32."""
+    return not projected.numel() or bool(projected.abs().amax() <= LARGEST_PART)
 
 
 def _factor(part: Tensor, narrow: bool) -> Tensor:
-    """exp(2 part), or the part as it is where a product might leave float32."""
+    """exp(2 part), or the part unchanged if a product might leave float32."""
     return (2.0 * part).exp_() if narrow else part
 
 

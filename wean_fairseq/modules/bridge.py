@@ -1,4 +1,4 @@
-"""The bridge from the final LSTM states of an encoder to a decoder with maybe another number of layers.
+"""The bridge from the final LSTM states of an encoder to a decoder, which may have a different number of layers.
 
 Legend: ``B`` batch, ``L`` encoder layers, ``D`` decoder layers, ``H`` hidden width.
 """
@@ -12,8 +12,8 @@ BRIDGES = ("bottom", "top", "linear")
 class StateBridge(nn.Module):
     """Map the encoder's final (h, c) of ``L`` layers to the initial (h, c) of ``D`` decoder layers.
 
-    ``bottom`` takes the first D layers (what every released code of the WEAN authors indexes), ``top`` the last D,
-    ``linear`` a learned projection of all L layers concatenated.
+    ``bottom`` takes the first D layers (as in all code released by the WEAN authors), ``top`` the last D, ``linear`` a
+    learned projection of all L layers concatenated.
 
     Args:
         kind: one of ``BRIDGES``.
@@ -22,7 +22,7 @@ class StateBridge(nn.Module):
         hidden_size: ``H``.
 
     Raises:
-        ValueError: if ``kind`` picks layers that the encoder does not have.
+        ValueError: if ``kind`` selects layers that the encoder does not have.
     """
 
     def __init__(self, kind: str, encoder_layers: int, decoder_layers: int, hidden_size: int) -> None:

@@ -1,9 +1,9 @@
 """Exact softmax cross entropy over a large vocabulary without the (tokens x vocabulary) matrix.
 
-The loss walks over chunks of tokens. Where gradients are wanted, each chunk's share of them is computed while its
-scores are at hand (for a sum over tokens the upstream gradient is one scalar, applied in backward), so that nothing of
-size tokens x vocabulary outlives its chunk and no score is computed twice. What happens to the scores of a chunk is in
-``softmax_gradient``; where scores come from, in ``output_matmul`` and ``additive_scores``.
+The loss is computed chunk by chunk over the tokens. If gradients are required, each chunk's contribution to them is
+computed while its scores are in memory (for a sum over tokens the upstream gradient is one scalar, applied in
+backward). So no tensor of size tokens x vocabulary outlives its chunk, and no score is computed twice.
+``softmax_gradient`` processes the scores of a chunk; ``output_matmul`` and ``additive_scores`` compute them.
 
 Legend: ``N`` tokens (padding already removed), ``V`` candidates, ``D`` query width, ``H`` hidden width of the scorer.
 """
@@ -19,26 +19,26 @@ from torch.autograd.function import once_differentiable
 from .additive_scores import AdditiveScorer
 from .output_matmul import OutputProducts, outside_autocast
 
-# Scores held at a time, in elements. On a CPU 48 MiB of float32: at V = 50,000 and 1,344 tokens twice as many added 40
-# to 80 MiB to the peak of a training step and saved no time, and fewer saved no memory. On a GPU 512 MiB: each chunk
-# costs the launches of its kernels there. Not measured there.
+# Scores in memory at a time, in elements. On a CPU 48 MiB of float32: at V = 50,000 and 1,344 tokens, twice this number
+# added 40 to 80 MiB to the peak of a training step and saved no time, and a smaller number saved no memory. On a GPU
+# 512 MiB, because each chunk costs kernel launches there. The GPU value was not measured.
 CHUNK_ELEMENTS = {"cpu": 3 * 2**22, "cuda": 2**27}
 
 
-# A loss's sums, (k,), of which the first is minimised, and the gradients of its inputs, from which of them are wanted.
+# Maps the needs-gradient flags of the inputs to (sums (k,), gradients of the inputs). The first sum is minimised.
 Computation = Callable[[list[bool]], tuple[Tensor, Sequence[Tensor | None]]]
 
 
 class LossSums(NamedTuple):
-    """Sums over tokens, natural logarithm, float32 scalars; a gradient goes through the first alone."""
+    """Sums over tokens, natural logarithm, float32 scalars. Only the first has a gradient."""
 
     loss: Tensor  # the minimised sum, auxiliary losses included
     nll_loss: Tensor  # negative log-likelihood alone
-    logged: dict[str, Tensor]  # more to be logged by name, such as ``copied``: expected copied words
+    logged: dict[str, Tensor]  # further values to log by name, such as ``copied``, the expected number of copied words
 
 
 def chunk_rows(num_rows: int, num_candidates: int, chunk_size: int | None, device: torch.device) -> int:
-    """Rows per chunk: ``chunk_size`` or what ``CHUNK_ELEMENTS`` allows, evened out so that the last is not a stub."""
+    """Rows per chunk: ``chunk_size``, or the number that ``CHUNK_ELEMENTS`` allows, spread evenly over the chunks."""
     elements = CHUNK_ELEMENTS.get(device.type, CHUNK_ELEMENTS["cpu"])
     most = chunk_size or max(64, elements // max(1, num_candidates))
     chunks = max(1, -(-num_rows // most))
@@ -92,20 +92,20 @@ def additive_cross_entropy(
 
 
 class Readings(NamedTuple):
-    """The scores of tokens as far as a loss reads them, float32."""
+    """The values that a loss needs from the scores of some tokens, float32."""
 
     log_sum: Tensor  # log of the summed exponentials, (n,)
     picked: Tensor  # scores of some words, (n, M)
-    total: Tensor | None  # the sum, (n,), where it is asked for
+    total: Tensor | None  # the sum, (n,), if requested
 
 
-# Sums over tokens, of which the first is minimised and the others carry no gradient, from readings and what else there
-# is of each token.
+# Computes sums over tokens from the ``Readings`` and the further inputs of each token. The first sum is minimised, and
+# the others have no gradient.
 TokenLoss = Callable[..., Tensor]
 
 
 def read_scores(scores: Tensor, words: Tensor, totals: bool) -> Readings:
-    """The readings of scores (n, V) that picks words (n, M)."""
+    """The readings of scores (n, V) at the words (n, M)."""
     total = scores.sum(dim=1) if totals else None
     return Readings(torch.logsumexp(scores, dim=1), scores.gather(1, words), total)
 
@@ -119,50 +119,62 @@ def product_token_loss(
     chunk_size: int | None = None,
     totals: bool = False,
 ) -> Tensor:
-    """A loss of scores that are matrix products, which it reads but in a few places.
+    """Loss over matrix-product scores that needs only a few entries of the score matrix.
 
     Args:
-        products: of each kind of scores, queries (N, D), candidates' rows (V, D), and a bias (V,) or ``None``.
-        words: places of the scores that it reads, (N, M).
-        loss_of: the sums, from the ``Readings`` of each product for some tokens and their rows of ``inputs``. In
-            float16 no score may have a gradient beyond 2, see ``OutputProducts``.
-        inputs: (N, ...) each.
+        products: for each kind of scores, queries (N, D), candidates' rows (V, D), and a bias (V,) or ``None``.
+        words: columns of the entries that the loss needs, (N, M).
+        loss_of: computes the sums from the ``Readings`` of each product for some tokens and their rows of ``inputs``.
+            In float16 no score may have a gradient beyond 2, see ``OutputProducts``.
+        inputs: further inputs of ``loss_of``, (N, ...) each.
         chunk_size: tokens per chunk; ``None`` chooses by memory.
-        totals: whether it reads ``Readings.total``.
+        totals: compute ``Readings.total``.
 
     Returns:
-        The sums, (k,); a gradient goes through the first alone.
+        The sums, (k,). Only the first has a gradient.
     """
-    tensors = [part for product in products for part in product] + list(inputs)
+    tensors = [tensor for product in products for tensor in product] + list(inputs)
 
-    def compute(wanted: list[bool]) -> tuple[Tensor, Sequence[Tensor | None]]:
+    def compute(needs_grad: list[bool]) -> tuple[Tensor, Sequence[Tensor | None]]:
         chunk = chunk_rows(len(words), sum(weight.size(0) for _, weight, _ in products), chunk_size, words.device)
         scorers = [
-            OutputProducts(*factors, wanted[3 * number : 3 * number + 3], chunk)
+            OutputProducts(*factors, needs_grad[3 * number : 3 * number + 3], chunk)
             for number, factors in enumerate(products)
         ]
-        learnt = [number for number, needed in enumerate(wanted[3 * len(products) :]) if needed]
-        of_inputs = {number: torch.zeros_like(inputs[number]) for number in learnt}
+        learnt_inputs = [number for number, needed in enumerate(needs_grad[3 * len(products) :]) if needed]
+        input_gradients = {number: torch.zeros_like(inputs[number]) for number in learnt_inputs}
         sums: Any = 0.0
         for start in range(0, max(1, len(words)), chunk):  # once for a batch without words
+            # The score matrix of a chunk is reduced to its readings, and the loss is a function of these small tensors
+            # only. Autograd therefore differentiates the loss of the chunk down to the readings, and no further.
             rows = slice(start, start + chunk)
             scores = [scorer.scores(rows) for scorer in scorers]  # (n, V) each
-            readings = [read_scores(one, words[rows], totals) for one in scores]
-            given = [part[rows].detach() for part in inputs]
-            leaves = [part.requires_grad_(any(wanted)) for read in readings for part in read if part is not None]
-            leaves += [given[number].requires_grad_() for number in learnt]
-            with torch.set_grad_enabled(any(wanted)):
-                loss, *others = loss_of(*readings, *given)
+            readings = [read_scores(scores_of_product, words[rows], totals) for scores_of_product in scores]
+            chunk_inputs = [tensor[rows].detach() for tensor in inputs]
+            leaves = [
+                tensor.requires_grad_(any(needs_grad))
+                for reading in readings
+                for tensor in reading
+                if tensor is not None
+            ]
+            leaves += [chunk_inputs[number].requires_grad_() for number in learnt_inputs]
+            with torch.set_grad_enabled(any(needs_grad)):
+                loss, *others = loss_of(*readings, *chunk_inputs)
             sums = sums + torch.stack([loss, *others]).detach()
-            if any(wanted):
-                found = iter(torch.autograd.grad(loss, leaves, allow_unused=True))
-                for scorer, of_scorer, read in zip(scorers, scores, readings, strict=True):
-                    at_readings = Readings(next(found), next(found), next(found) if totals else None)
-                    scorer.add_gradients(rows, _grad_scores_(of_scorer, words[rows], read, at_readings))
-                for number, gradient in zip(learnt, found, strict=True):
-                    of_inputs[number][rows] = gradient
-        of_products = [gradient for scorer in scorers for gradient in scorer.gradients()]
-        return sums, [*of_products, *map(of_inputs.get, range(len(inputs)))]
+            if any(needs_grad):
+                leaf_gradients = iter(torch.autograd.grad(loss, leaves, allow_unused=True))
+                # The gradients at the readings are expanded to a gradient at the scores by a formula, in the memory of
+                # the scores, and handed to the matrix products. The chunk's scores can then be overwritten by those of
+                # the next one.
+                for scorer, grad_scores, reading in zip(scorers, scores, readings, strict=True):
+                    reading_gradients = Readings(
+                        next(leaf_gradients), next(leaf_gradients), next(leaf_gradients) if totals else None
+                    )
+                    scorer.add_gradients(rows, _grad_scores_(grad_scores, words[rows], reading, reading_gradients))
+                for number, gradient in zip(learnt_inputs, leaf_gradients, strict=True):
+                    input_gradients[number][rows] = gradient
+        product_gradients = [gradient for scorer in scorers for gradient in scorer.gradients()]
+        return sums, [*product_gradients, *map(input_gradients.get, range(len(inputs)))]
 
     loss, others = _sums_with_gradients(compute, tensors, words.device)
     return torch.cat([loss.unsqueeze(0), others])
@@ -175,15 +187,19 @@ def _cross_entropy(
     label_smoothing: float,
     chunk_size: int | None,
 ) -> LossSums:
-    """Cross entropy by a scorer of these factors, made from which gradients are wanted and the rows of a chunk."""
+    """Cross entropy with a scorer of these factors.
 
-    def compute(wanted: list[bool]) -> tuple[Tensor, Sequence[Tensor | None]]:
+    ``make_scorer`` takes the needs-gradient flags and the number of rows of a chunk.
+    """
+
+    def compute(needs_grad: list[bool]) -> tuple[Tensor, Sequence[Tensor | None]]:
         query, candidates, _ = factors
         chunk = chunk_rows(query.size(0), candidates.size(0), chunk_size, query.device)
-        scorer = make_scorer(wanted, chunk)
+        scorer = make_scorer(needs_grad, chunk)
         sums = query.new_zeros(2, dtype=torch.float32)
         for start in range(0, query.size(0), chunk):
             rows = slice(start, start + chunk)
+            # The scorer adds each chunk's gradients to its own sums while the scores of the chunk are in memory.
             sums += torch.stack(scorer.loss(rows, target[rows], label_smoothing))
         return sums, scorer.gradients()
 
@@ -195,19 +211,21 @@ def _sums_with_gradients(
     compute: Computation, inputs: Sequence[Tensor | None], device: torch.device
 ) -> tuple[Tensor, Tensor]:
     """The first of the sums, which has a gradient, and the others, (k - 1,); computed outside autocast."""
-    enabled = torch.is_grad_enabled()  # which cannot be seen any more inside the function
-    wanted = [enabled and one is not None and one.requires_grad for one in inputs]
+    enabled = torch.is_grad_enabled()  # always False inside the function
+    needs_grad = [enabled and tensor is not None and tensor.requires_grad for tensor in inputs]
     with outside_autocast(device):
-        loss, others = _SumsWithGradients.apply(compute, wanted, *inputs)  # type: ignore[no-untyped-call]
+        loss, others = _SumsWithGradients.apply(compute, needs_grad, *inputs)  # type: ignore[no-untyped-call]
     return loss, others
 
 
 class _SumsWithGradients(torch.autograd.Function):
-    """The gradients are made in forward, with the sums, and scaled in backward."""
+    """Computes the gradients in forward, together with the sums, and scales them in backward."""
 
     @staticmethod
-    def forward(ctx: Any, compute: Computation, wanted: list[bool], *inputs: Tensor | None) -> tuple[Tensor, Tensor]:
-        sums, ctx.grads = compute(wanted)
+    def forward(
+        ctx: Any, compute: Computation, needs_grad: list[bool], *inputs: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        sums, ctx.grads = compute(needs_grad)
         ctx.dtypes = [None if tensor is None else tensor.dtype for tensor in inputs]
         loss, others = sums[0].clone(), sums[1:].clone()
         ctx.mark_non_differentiable(others)
@@ -216,22 +234,23 @@ class _SumsWithGradients(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_loss: Tensor, _grad_others: Tensor) -> tuple[Tensor | None, ...]:
-        """Multiply the gradients by the upstream scalar, in float32, then give them their parameter's dtype."""
+        """Multiply the gradients by the upstream scalar in float32, then convert them to their parameter's dtype."""
         if ctx.grads is None:
             raise RuntimeError("The chunked loss supports one backward pass; run forward again for a second one.")
         grads, ctx.grads = ctx.grads, None
-        # fairseq starts backward from the loss itself; looking at the scalar costs nothing on a CPU, a wait on a GPU.
-        as_they_are = grad_loss.device.type == "cpu" and grad_loss.item() == 1.0
+        # fairseq calls backward on the loss itself, so the scalar is usually 1 and the multiplication can be skipped.
+        # Reading the scalar is free on a CPU, but a GPU would have to synchronise.
+        unscaled = grad_loss.device.type == "cpu" and grad_loss.item() == 1.0
         scaled = [
-            None if grad is None else (grad if as_they_are else grad.mul_(grad_loss)).to(dtype)
+            None if grad is None else (grad if unscaled else grad.mul_(grad_loss)).to(dtype)
             for grad, dtype in zip(grads, ctx.dtypes, strict=True)
         ]
         return None, None, *scaled
 
 
-def _grad_scores_(scores: Tensor, words: Tensor, read: Readings, gradients: Readings) -> Tensor:
-    """The gradient at scores (n, V), in their place, from those at their readings of words (n, M)."""
-    scores.sub_(read.log_sum.detach().unsqueeze(1)).exp_().mul_(gradients.log_sum.unsqueeze(1))
+def _grad_scores_(scores: Tensor, words: Tensor, reading: Readings, gradients: Readings) -> Tensor:
+    """The gradient at scores (n, V), in place, from the gradients at their readings of words (n, M)."""
+    scores.sub_(reading.log_sum.detach().unsqueeze(1)).exp_().mul_(gradients.log_sum.unsqueeze(1))
     if gradients.total is not None:
         scores.add_(gradients.total.unsqueeze(1))
     return scores.scatter_add_(1, words, gradients.picked)

@@ -1,18 +1,18 @@
-"""Decoder layers whose queries know the context (PC-SAN, section 3.3, after Yang et al., AAAI 2019).
+"""Decoder layers whose self-attention queries include the context (PC-SAN, section 3.3, after Yang et al., AAAI 2019).
 
 In the self-attention, with input h_1..h_T:
 
     C_i = U (1 / (i - 1)) sum_{j < i} h_j, C_1 = 0                       (eq. 8, 9)
-    lambda_i = sigmoid(V_Q Q_i + V_C C_i), one number a position          (eq. 11)
+    lambda_i = sigmoid(V_Q Q_i + V_C C_i), one number per position        (eq. 11)
     Q^_i = (1 - lambda_i) Q_i + lambda_i C_i, before the split into heads (eq. 10)
 
-Keys and values stay as they are. Read with positions as rows, the paper's upper triangular mask would sum the future;
-with positions as columns it sums the strict past, which is what the text around it asks for. The mean is over the
-positions that are summed, not over all: that would let the value depend on how long the essay becomes. In eq. 10 as
-printed a symbol is mixed with itself; here Q and C are mixed, as in Yang et al.
+Keys and values are unchanged. If positions are rows, the paper's upper triangular mask would sum the future. If
+positions are columns it sums the strict past, as the text of the paper requires. The mean is taken over the summed
+positions, not over all positions, because otherwise the value would depend on the final length of the essay. Eq. 10 as
+printed mixes a symbol with itself; here Q and C are mixed, as in Yang et al.
 
 Legend: ``B`` batch, ``R`` hypotheses, ``T`` target length, ``Q`` queries of a sentence, ``S`` source length, ``N``
-memories, ``D`` width, ``M`` width of the memories, ``X`` width of what the context is the mean of.
+memories, ``D`` width, ``M`` width of the memories, ``X`` width of the vectors whose mean is the context.
 """
 
 from typing import Any
@@ -25,10 +25,10 @@ from .transformer_decoder import DecoderLayer
 
 
 class TargetContext(nn.Module):
-    """The mean of the states before each position (eq. 8, 9, without U), 0 at the first; no parameters.
+    """The mean of the states before each position (eq. 8, 9, without U), 0 at the first position. It has no parameters.
 
     Args:
-        inclusive: count the position itself, which holds the word before the one to be written.
+        inclusive: include the position itself, whose input is the previous word.
     """
 
     def __init__(self, *, inclusive: bool = False) -> None:
@@ -36,42 +36,42 @@ class TargetContext(nn.Module):
         self.inclusive = inclusive
 
     def forward(self, states: Tensor, sums: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Means of the states up to each.
+        """Means of the states up to each position.
 
         Args:
             states: (R, T, D).
-            sums: over the words before, empty at the first: ``context_sum`` (R, 1, D) and ``context_count`` (R, 1, 1),
-                both float32.
+            sums: over the previous words, empty at the first: ``context_sum`` (R, 1, D) and ``context_count`` (R, 1,
+                1), both float32.
 
         Returns:
             Shape (R, T, D), in the dtype of ``states``, and the sums after these words.
         """
         rows, length, width = states.shape
-        before = sums or {
+        previous = sums or {
             "context_sum": states.new_zeros((rows, 1, width), dtype=torch.float32),
             "context_count": states.new_zeros((rows, 1, 1), dtype=torch.float32),
         }
         steps = torch.arange(1, length + 1, device=states.device).view(1, -1, 1)
-        total = before["context_sum"] + states.float().cumsum(dim=1)  # (R, T, D), up to each position
-        count = before["context_count"] + steps  # (R, T, 1)
-        after = {"context_sum": total[:, -1:], "context_count": count[:, -1:]}
+        total = previous["context_sum"] + states.float().cumsum(dim=1)  # (R, T, D), up to each position
+        count = previous["context_count"] + steps  # (R, T, 1)
+        new_sums = {"context_sum": total[:, -1:], "context_count": count[:, -1:]}
         if not self.inclusive:  # shifted, not subtracted: no rounding error of a later state may reach this mean
-            total = torch.cat([before["context_sum"], total[:, :-1]], dim=1)
+            total = torch.cat([previous["context_sum"], total[:, :-1]], dim=1)
             count = (count - 1).clamp(min=1)
-        return (total / count).to(states.dtype), after
+        return (total / count).to(states.dtype), new_sums
 
 
 class SourceContext(nn.Module):
-    """The mean of what the layer reads about the source, the same at every step: the ablation "-Source-context"."""
+    """The mean of the source memory of the layer, the same at every step: the ablation "-Source-context"."""
 
     def forward(self, memory: Tensor, memory_bias: Tensor) -> Tensor:
-        """The mean of a memory (B, S, M) whose bias (B, 1, 1, S) is -inf where there is nothing to read: (B, 1, M)."""
+        """The mean of a memory (B, S, M) whose bias (B, 1, 1, S) is -inf at positions that are not read: (B, 1, M)."""
         shares = torch.softmax(memory_bias[:, 0], dim=-1).to(memory.dtype)  # 1 / number of positions each: (B, 1, S)
         return shares @ memory
 
 
 class ContextualQuery(nn.Linear):
-    """Q^ = (1 - lambda) Q + lambda C (eq. 10): stands where attention has the map from states to queries, W_Q."""
+    """Q^ = (1 - lambda) Q + lambda C (eq. 10). Replaces W_Q, the attention's map from states to queries."""
 
     def __init__(self, dim: int, context_dim: int) -> None:
         super().__init__(dim, dim)
@@ -80,7 +80,7 @@ class ContextualQuery(nn.Linear):
         self.context_gate = nn.Linear(dim, 1, bias=False)  # V_C
 
     def forward(self, states_and_context: Tensor) -> Tensor:
-        """Queries of states (B, T, D), beside each of which stands what its context is the mean of: (B, T, D + X)."""
+        """Queries of states (B, T, D), each concatenated with the input of its context: (B, T, D + X)."""
         query = super().forward(states_and_context[..., : self.in_features])  # (B, T, D)
         context = self.context_proj(states_and_context[..., self.in_features :])  # (B, T, D)
         share = torch.sigmoid(self.query_gate(query) + self.context_gate(context))  # (B, T, 1), eq. (11)
@@ -88,13 +88,13 @@ class ContextualQuery(nn.Linear):
 
 
 class ContextualDecoderLayer(DecoderLayer):
-    """A layer of PC-SAN's decoder: with ReLU, a memory of its own, and queries that know the context.
+    """A layer of PC-SAN's decoder, with ReLU, its own memory, and queries that include the context.
 
     Args:
         sizes: further arguments of ``DecoderLayer``.
-        memory_index: which of the ``N`` memories this layer reads.
+        memory_index: index of the memory that this layer reads, below ``N``.
         memory_dim: ``M``.
-        context: what the queries' context is the mean of; ``None`` for plain self-attention.
+        context: computes the mean for the queries' context; ``None`` for plain self-attention.
     """
 
     def __init__(
@@ -116,7 +116,10 @@ class ContextualDecoderLayer(DecoderLayer):
             )
 
     def remember(self, source: Tensor, bias: Tensor) -> Keyed:
-        """As ``DecoderLayer``, from the memories of all layers, (B, N, S, M); with a context that is the source's."""
+        """Like ``DecoderLayer``, from the memories of all layers, (B, N, S, M).
+
+        Includes the context if it is the source's.
+        """
         memory = source[:, self.memory_index]
         projected = super().remember(memory, bias)
         if isinstance(self.context, SourceContext):
@@ -124,7 +127,7 @@ class ContextualDecoderLayer(DecoderLayer):
         return projected
 
     def query_input(self, states: Tensor, source: Keyed, sums: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """The states, and beside each what its context is the mean of: (B, Q, D + X)."""
+        """The states, each concatenated with the vector from which its context is computed: (B, Q, D + X)."""
         if self.context is None:
             return states, sums
         if "context" in source:

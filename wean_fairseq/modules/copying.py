@@ -1,10 +1,10 @@
-"""Generating and copying in one distribution: what CopyNet, Pointer-generator and Transformer+Copy share.
+"""Generating and copying in one distribution, shared by CopyNet, Pointer-generator and Transformer+Copy.
 
-A copy model gives, at each step, log-probabilities of generating each word of the base vocabulary and of copying from
-each source position; both together sum to 1. A word's probability is the sum over all its ways (Gu et al., ACL 2016,
-eq. 4-8; See et al., ACL 2017, eq. 9). Ids from ``V`` on are slots: the k-th distinct word of a source sentence that is
-not in the base vocabulary has id ``V + k`` there, whatever word that is. Everything is float32 and stays in log space,
-so that a word that is hardly ever copied still gets a gradient.
+At each step, a copy model gives the log-probabilities of generating each word of the base vocabulary and of copying
+from each source position. All of them together sum to 1. A word's probability is the sum over all ways to write it (Gu
+et al., ACL 2016, eq. 4-8; See et al., ACL 2017, eq. 9). Ids from ``V`` on are slots. The k-th distinct word of a source
+sentence that is not in the base vocabulary has id ``V + k`` in that sentence. All values are float32 and stay in log
+space, so that a word that is very unlikely to be copied still gets a gradient.
 
 Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``V`` base vocabulary, ``K`` slots, ``A`` heads, ``N``
 hypotheses.
@@ -20,34 +20,35 @@ NEVER = float("-inf")
 
 
 class CopyDistribution(NamedTuple):
-    """The log-probabilities of one step's choices, float32: exp of both parts together sums to 1."""
+    """Log-probabilities of the choices at each step, float32. The probabilities of generating and copying sum to 1."""
 
     generate: Tensor  # of generating each base word, (B, T, V)
-    copy: Tensor  # of copying from each source position, (B, T, S); -inf where there is nothing to copy
+    copy: Tensor  # of copying from each source position, (B, T, S); -inf where copying is not allowed
     source: Tensor  # ids of the source words, slots included, (B, S)
 
     def log_probs(self, num_slots: int) -> Tensor:
-        """Log-probabilities of all words, (B, T, V + K); a slot that the sentence does not use has -inf."""
+        """Log-probabilities of all words, (B, T, V + K). A slot that the sentence does not use has -inf."""
         base = self.generate.size(-1)
         copied = scatter_logsumexp(self.copy, self.source, base + num_slots)
         return torch.cat([log_add(self.generate, copied[..., :base]), copied[..., base:]], dim=-1)
 
     def target_log_probs(self, target: Tensor) -> Tensor:
-        """Log-probabilities of the words ``target`` (B, T), without building those of all others: (B, T).
+        """Log-probabilities of the words ``target`` (B, T), computed without those of all other words: (B, T).
 
-        A word outside the base vocabulary can only be copied (CopyNet, eq. 7); a copied base word has both ways.
+        A word outside the base vocabulary can only be copied (CopyNet, eq. 7). A base word of the source can be
+        generated or copied.
         """
         base = self.generate.size(-1)
-        known = target < base
-        generated = self.generate.gather(-1, target.masked_fill(~known, 0).unsqueeze(-1)).squeeze(-1)
-        return log_add(generated.masked_fill(~known, NEVER), logsumexp(self._matching(target)))
+        is_base = target < base
+        generated = self.generate.gather(-1, target.masked_fill(~is_base, 0).unsqueeze(-1)).squeeze(-1)
+        return log_add(generated.masked_fill(~is_base, NEVER), logsumexp(self._matching(target)))
 
     def provenance(self, target: Tensor) -> tuple[Tensor, Tensor]:
         """The origin of the words ``target`` (B, T).
 
         Returns:
-            The probability that each was copied given that it was written, (B, T), and given that it was copied from
-            which position, (B, T, S); the latter is zero for a word that is not in the source.
+            The probability that each word was copied, given that it was written, (B, T), and the distribution over the
+            positions from which it was copied, (B, T, S). The latter is zero for a word that is not in the source.
         """
         matching = self._matching(target)
         copied = logsumexp(matching)
@@ -62,44 +63,47 @@ class CopyDistribution(NamedTuple):
 class Copying(NamedTuple):
     """Scores of copying at each step."""
 
-    scores: Tensor  # of the source positions, (N, T, S); with a gate log-weights, up to a constant for each step
-    gate: Tensor | None  # logit of generating, (N, T); ``None`` where one softmax goes over words and positions
+    scores: Tensor  # of the source positions, (N, T, S); with a gate, log-weights up to a constant for each step
+    gate: Tensor | None  # logit of generating, (N, T); ``None`` if one softmax covers words and positions
 
 
 class CopyMixture(NamedTuple):
     """The common normaliser of words and copies."""
 
-    normaliser: Tensor  # to be taken from the scores of words for log-probabilities of generating them, (N, T)
-    copy: Tensor  # log-probabilities of copying each position, float32, (N, T, S); -inf where nothing may be copied
+    normaliser: Tensor  # subtracted from the scores of words to give the log-probabilities of generating them, (N, T)
+    copy: Tensor  # log-probabilities of copying each position, float32, (N, T, S); -inf where copying is not allowed
 
 
 def mix(copying: Copying, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
-    """Mix generating and copying, without looking at the words one by one.
+    """Combine generating and copying without reading the scores of single words.
 
-    With a gate g, p = g P_generate + (1 - g) P_copy (See et al., eq. 9; DNPG, eq. 8). Without, one softmax goes over V
-    words and S positions (CopyNet, eq. 4-8; the sum goes over positions).
+    With a gate g, p = g P_generate + (1 - g) P_copy (See et al., eq. 9; DNPG, eq. 8). Without a gate, one softmax
+    covers V words and S positions (CopyNet, eq. 4-8; the sum is over positions).
 
     Args:
         copying: of N hypotheses.
         log_sum: log of the summed exponentials of the words' scores, float32, (N, T).
-        no_copy: ``True`` where nothing may be copied (padding, sentence boundaries), (N, S). A sentence with nothing to
-            copy only generates.
+        no_copy: ``True`` at positions that must not be copied (padding, sentence boundaries), (N, S). A sentence in
+            which no position can be copied only generates.
     """
     hidden = no_copy.unsqueeze(1)  # (N, 1, S)
     copy = copying.scores.float().masked_fill(hidden, NEVER)
+    # Without a gate, words and positions share one normaliser, log(exp(words) + exp(copies)).
     if copying.gate is None:
         normaliser = log_add(log_sum, logsumexp(copy))
         return CopyMixture(normaliser, copy - normaliser.unsqueeze(-1))
+    # With a gate, each of the two softmaxes is normalised separately and weighted by the gate. If no position can be
+    # copied, the gate's factor is 1, and the masked softmax, which would be NaN, is computed over zeros and discarded.
     gate = copying.gate.float()
-    nothing = no_copy.all(dim=-1, keepdim=True)  # (N, 1)
-    normaliser = log_sum - nn.functional.logsigmoid(gate).masked_fill(nothing, 0.0)
-    weights = torch.log_softmax(copy.masked_fill(nothing.unsqueeze(-1), 0.0), dim=-1)
+    only_generates = no_copy.all(dim=-1, keepdim=True)  # (N, 1)
+    normaliser = log_sum - nn.functional.logsigmoid(gate).masked_fill(only_generates, 0.0)
+    weights = torch.log_softmax(copy.masked_fill(only_generates.unsqueeze(-1), 0.0), dim=-1)
     copy = weights + nn.functional.logsigmoid(-gate).unsqueeze(-1)
     return CopyMixture(normaliser, copy.masked_fill(hidden, NEVER))
 
 
 def words_to_read(target: Tensor, source: Tensor, num_base: int) -> Tensor:
-    """The words whose scores ``mixture_sums`` reads, slots as any: targets (N,), sources (N, S) -> (N, 1 + S)."""
+    """Word ids whose scores ``mixture_sums`` reads (slots become id 0): targets (N,), sources (N, S) -> (N, 1 + S)."""
     return base_ids(torch.cat([target.unsqueeze(1), source], dim=1), num_base, 0)
 
 
@@ -112,23 +116,25 @@ def mixture_sums(
     num_base: int,
     smoothing: float,
 ) -> Tensor:
-    """Negative log-likelihood of tokens of which each is a hypothesis of one step, and what is logged.
+    """Losses of tokens, each of which is one hypothesis with one step, and the values to log.
 
-    A word outside the base vocabulary can only be copied (CopyNet, eq. 7); a copied base word has both ways.
+    A word outside the base vocabulary can only be copied (CopyNet, eq. 7). A base word of the source can be generated
+    or copied.
 
     Args:
         mixture: of one step, (N, 1, ...).
         scores: of ``words_to_read``, (N, 1 + S).
-        total: the sum of the scores of all base words, (N,); read with ``smoothing`` alone.
-        target: slots included, (N,).
-        source: slots included, (N, S).
+        total: the sum of the scores of all base words, (N,); read only with ``smoothing``.
+        target: including slots, (N,).
+        source: including slots, (N, S).
         num_base: ``V``.
-        smoothing: mass spread evenly over the other words of the base vocabulary; slots get none, because they stand
-            for other words in every sentence.
+        smoothing: mass spread evenly over the other words of the base vocabulary. Slots get none, because they
+            represent different words in each sentence.
 
     Returns:
         Sums over the tokens: the loss, the negative log-likelihood, and the expected copied words, (3,).
     """
+    # A target's probability is that of generating it plus those of copying it from each of its positions.
     copy = mixture.copy.squeeze(1)  # (N, S)
     generate = scores - mixture.normaliser  # (N, 1 + S)
     copied = logsumexp(copy.masked_fill(source.ne(target.unsqueeze(1)), NEVER))
@@ -137,8 +143,11 @@ def mixture_sums(
     loss = nll
     if smoothing:
         assert total is not None
+        # The smoothed loss needs the sum of log P over all base words. Most of these can only be generated, so their
+        # sum follows from ``total`` and the normaliser. Words of the source also have copies; ``more`` adds their
+        # difference.
         each = smoothing / (num_base - 1)
-        # Of a word of the source, all places where it stands count, and it counts once.
+        # Each distinct source word is counted once, with all of its positions.
         same = source.unsqueeze(1).eq(source.unsqueeze(2))  # (N, S, S)
         once = ~same.tril(-1).any(dim=2) & (source < num_base)
         ways = logsumexp(copy.unsqueeze(1).masked_fill(~same, NEVER))  # (N, S)
@@ -149,7 +158,7 @@ def mixture_sums(
 
 
 def word_numbers(source: Tensor) -> Tensor:
-    """Numbers from 0 that tell the words of each row of the source (B, S) apart: (B, S)."""
+    """Numbers from 0 that identify the distinct words in each row of the source (B, S): (B, S)."""
     words, order = source.sort(dim=1)
     number = nn.functional.pad(words.diff(dim=1).ne(0).cumsum(dim=1), (1, 0))
     return torch.empty_like(number).scatter_(1, order, number)
@@ -158,15 +167,15 @@ def word_numbers(source: Tensor) -> Tensor:
 class CopyGate(nn.Linear):
     """rho_t = sigmoid(w [o_t; c_t; e(y_{t-1})] + b), the probability of copying (DNPG, Li et al. 2019, eq. 8).
 
-    States o_t, contexts c_t and the word before have the same width.
+    States o_t, contexts c_t and the previous word's embedding have the same width.
     """
 
     def __init__(self, dim: int) -> None:
         super().__init__(3 * dim, 1)
 
-    def generating(self, states: Tensor, context: Tensor, before: Tensor) -> Tensor:
-        """Logit of generating, as ``Copying`` has it: (B, T, dim) each -> (B, T)."""
-        copying: Tensor = self(torch.cat([states, context, before], dim=-1))  # (B, T, 1)
+    def generating(self, states: Tensor, context: Tensor, previous_words: Tensor) -> Tensor:
+        """Logit of generating, for ``Copying``: (B, T, dim) each -> (B, T)."""
+        copying: Tensor = self(torch.cat([states, context, previous_words], dim=-1))  # (B, T, 1)
         return -copying.squeeze(-1)  # 1 - sigmoid(x) = sigmoid(-x)
 
 

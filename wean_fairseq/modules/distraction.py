@@ -1,6 +1,6 @@
-"""Distraction (Chen et al., IJCAI 2016): contents, and hypotheses of a search, that are unlike what was read before.
+"""Distraction (Chen et al., IJCAI 2016): contents and hypotheses that differ from those of earlier steps.
 
-Legend: ``N`` hypotheses, ``P`` steps before this one, ``S`` source length, ``D`` any width.
+Legend: ``N`` hypotheses, ``P`` previous steps, ``S`` source length, ``D`` any width.
 """
 
 import torch
@@ -17,17 +17,17 @@ class ContentDistraction(nn.Module):
         self.before = nn.Parameter(torch.zeros(width))  # w
 
     def forward(self, content: Tensor, summed: Tensor) -> Tensor:
-        """c'_t (N, D) and the sum of the contents before it (N, D): c_t, (N, D)."""
+        """c_t, (N, D), from c'_t (N, D) and the sum of the previous contents (N, D)."""
         return torch.tanh(self.now * content + self.before * summed)
 
 
 def least_divergence(weights: Tensor, before: Tensor) -> Tensor:
-    """min_j KL(alpha_j || alpha_t): weights (N, S) and those of earlier steps (N, P, S), P at least 1: (N,)."""
+    """min_j KL(alpha_j || alpha_t): weights (N, S) and those of the P >= 1 earlier steps (N, P, S) -> (N,)."""
     tiny = torch.finfo(torch.float32).tiny
     ratio = (before.float() + tiny).log() - (weights.float() + tiny).log().unsqueeze(1)
     return (before.float() * ratio).sum(dim=-1).amin(dim=1)
 
 
 def greatest_likeness(vectors: Tensor, before: Tensor) -> Tensor:
-    """max_j cos(v_j, v_t): vectors (N, D) and those of earlier steps (N, P, D), P at least 1: (N,)."""
+    """max_j cos(v_j, v_t): vectors (N, D) and those of the P >= 1 earlier steps (N, P, D) -> (N,)."""
     return cosine_similarity(vectors.float().unsqueeze(1), before.float(), dim=-1).amax(dim=1)

@@ -1,16 +1,16 @@
 """The decoders, the aggregator and the mixture of DNPG (Li et al., ACL 2019, sections 2.2 and 2.3).
 
-Both levels read the words written so far; the aggregator reads what they found in the source and says which level the
-next word belongs to. That label weighs the word for the sentence level from the next step on, so the sentence level and
-the aggregator run step by step, in training as in generation; the phrase level needs no labels and runs over all steps
-at once.
+Both levels read the words written so far. The aggregator reads their context vectors and predicts to which level the
+next word belongs. From the next step on, that label weights the word for the sentence level. The sentence level and the
+aggregator therefore run step by step, in training as in generation. The phrase level needs no labels and runs over all
+steps at once.
 
-The words of both levels are one distribution, P(y_t) = P(z_t = 0) P_0(y_t) + P(z_t = 1) P_1(y_t). Only the phrase level
-copies, so of P_0 this is the part g P_gen.
+The words of both levels form one distribution, P(y_t) = P(z_t = 0) P_0(y_t) + P(z_t = 1) P_1(y_t). Only the phrase
+level copies, so here P_0 is only its generating part g P_gen.
 
-Legend: ``B`` batch, ``N`` hypotheses, ``W`` words kept of a sentence, ``T`` target length, ``S`` source length,
-``D_0``, ``D_1`` widths of the phrase and the sentence level, ``H`` hidden width of the aggregator, ``V``
-base vocabulary.
+Legend: ``B`` batch, ``N`` hypotheses, ``W`` words stored per sentence, ``T`` target length, ``S`` source length,
+``D_0``, ``D_1`` widths of the phrase and the sentence level, ``H`` hidden width of the aggregator, ``V`` base
+vocabulary.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ HiddenCell = tuple[Tensor, Tensor]
 
 
 class DecodedLevels(NamedTuple):
-    """The results of both levels at each step, and the labels of the words that the steps write, (B, T, 2)."""
+    """Results of both levels at each step, and the labels of the words to be written, (B, T, 2)."""
 
     phrase: Decoded
     sentence: Decoded
@@ -62,14 +62,14 @@ class LevelsMemory(Memory):
 
 @dataclass(frozen=True)
 class LevelsState(State):
-    """State after a step, which the next one reads."""
+    """State after a step, read by the next step."""
 
     read: WordsRead
     phrase: tuple[LayerState, ...]
     sentence: tuple[LayerState, ...]
-    labels: SharedWords  # log P(z = 1) of the words read as ``keys``, (B, W)
-    last: Tensor  # log P(z) of the word that comes next, (N, 2)
-    position: Tensor  # of the sentence level, (N,)
+    labels: SharedWords  # log P(z = 1) of the words read, under the name ``keys``, (B, W)
+    last: Tensor  # log P(z) of the next word, (N, 2)
+    position: Tensor  # current position in the sentence level, (N,)
     aggregator: HiddenCell  # (N, H) each
 
 
@@ -83,15 +83,15 @@ class LevelAggregator(nn.Module):
         self.label_proj = nn.Linear(hidden_size, LEVELS)  # W_v
 
     def forward(self, features: Tensor, state: HiddenCell) -> tuple[Tensor, HiddenCell]:
-        """One step: features (B, input) and the state before -> logits (B, 2) and the state after."""
+        """One step: features (B, input) and the previous state -> logits (B, 2) and the new state."""
         state = self.cell(self.merge(features), state)
         return self.label_proj(state[0]), state
 
 
 class LevelsDecoder(nn.Module):
-    """Two decoders and the aggregator, which reads the phrase level's words.
+    """Two decoders and the aggregator, which reads the embeddings of the phrase level.
 
-    The phrase level reads words that are less than ``window`` apart.
+    The phrase level reads words whose distance is less than ``window``.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class LevelsDecoder(nn.Module):
         self.window = window
 
     def remember(self, encoded: EncodedLevels, padding_mask: Tensor) -> LevelsMemory:
-        """The source as the steps read it, whose padding is ``True`` in ``padding_mask`` (B, S)."""
+        """Prepare the source for all steps. ``padding_mask`` (B, S) is ``True`` at padding."""
         phrase, sentence = (source_bias(encoded.labels.used[..., level], padding_mask) for level in (PHRASE, SENTENCE))
         return LevelsMemory(
             remember(self.phrase.layers, encoded.phrase, phrase),
@@ -112,7 +112,7 @@ class LevelsDecoder(nn.Module):
         )
 
     def begin(self, memory: LevelsMemory) -> LevelsState:
-        """Before the first step: nothing was written, and the symbol that starts a sentence has the label z_0."""
+        """The state before the first step: no words, and the label z_0 for the start symbol."""
         bias = memory.phrase.bias
         last = even_labels(len(bias), bias.device)
         hidden = self.aggregator.merge.weight.new_zeros(len(bias), self.aggregator.cell.hidden_size)
@@ -139,31 +139,34 @@ class LevelsDecoder(nn.Module):
         """Read more words.
 
         Args:
-            tokens: shape (N, T), padding on the right only: one, or from the first on as many as there are.
+            tokens: shape (N, T), padding only on the right. One word, or all words from the first one on.
             memory: from ``remember``.
-            state: after the words before.
+            state: after the previous words.
             temperature: of the labels.
-            noisy: draw labels instead of weighing them.
-            given_labels: labels of the words that the steps write, 0, 1 or negative for none, shape (N, T): the
-                sentence level reads these instead of the aggregator's, all steps at once, and is not kept.
+            noisy: sample labels instead of using their probabilities.
+            given_labels: labels of the words to be written, 0, 1 or negative for none, shape (N, T). The sentence level
+                reads these instead of the aggregator's labels, for all steps at once, and its state is not returned.
 
         Returns:
             Both levels, (N, T, ...) each, and the state after these words.
         """
         read = state.read.append(torch.ones_like(tokens, dtype=torch.bool), len(memory.phrase.bias))
         state = replace(state, read=read)
-        # Looked up at once: the gradient of each look-up is as large as the embeddings.
+        # Embed all words at once: each embedding lookup has a gradient as large as the embedding matrix.
         words = [embedding.words(tokens) for embedding in (self.phrase_embedding, self.sentence_embedding)]
         length = tokens.size(1)
+        # The phrase level depends on no label, so it reads all words in one pass.
         positions = torch.arange(read.length - length + 1, read.length + 1, device=tokens.device).expand(tokens.shape)
         bias = past_neighbour_bias(read.place, length, self.window)  # (T, W)
         phrase, layers = self._read_words(PHRASE, words[PHRASE], positions, memory, state, bias)
         if given_labels is not None:
             sentence, logits = self._given_labels(words, memory, phrase, state, given_labels)
             return DecodedLevels(phrase, sentence, both_labels(logits, temperature, noisy=noisy)), state
+        # The sentence level of a step needs the label that the aggregator predicted at the previous step, and the
+        # aggregator needs the sentence level's context of this step. So the two alternate, one word at a time.
         steps = []
         for phrase_word, word, context in zip(
-            *(torch.split(part, 1, dim=1) for part in (*words, phrase.context)), strict=True
+            *(torch.split(tensor, 1, dim=1) for tensor in (*words, phrase.context)), strict=True
         ):
             sentence, state = self._sentence_step(word, memory, state)
             features = torch.cat([context, sentence.context, phrase_word], dim=-1).squeeze(1)
@@ -176,27 +179,34 @@ class LevelsDecoder(nn.Module):
     def _read_words(
         self, level: int, words: Tensor, positions: Tensor, memory: LevelsMemory, state: LevelsState, bias: Tensor
     ) -> tuple[Decoded, tuple[LayerState, ...]]:
-        """Read looked-up words (N, T, D), the last of those read, at positions (N, T) with the layers of a level.
+        """Read embedded words (N, T, D), the latest ones, at positions (N, T) with the layers of a level.
 
-        ``bias`` of the self-attention broadcasts to (B, A, K * T, W). The result's states and context are (N, T, ...),
-        its weights, which are the phrase level's alone, (B, A, K * T, S).
+        The ``bias`` of the self-attention broadcasts to (B, A, K * T, W). The result's states and context are (N, T,
+        ...). Its weights, which only the phrase level returns, are (B, A, K * T, S).
         """
-        embedding, layers, source, kept = (
+        embedding, layers, source, layer_states = (
             (self.phrase_embedding, self.phrase.layers, memory.phrase, state.phrase)
             if level == PHRASE
             else (self.sentence_embedding, self.sentence.layers, memory.sentence, state.sentence)
         )
+        # Hypotheses of one sentence share its keys, so they are folded into the time dimension for the layers. A bias
+        # hides the words of other hypotheses.
         sentences = len(source.bias)
-        others = state.read.bias(sentences)
-        if others is not None:
-            bias = bias + others
+        hidden_words = state.read.bias(sentences)
+        if hidden_words is not None:
+            bias = bias + hidden_words
         states = fold_hypotheses(embedding.place(words, positions), sentences)
-        decoded, after = decode(layers, states, source, kept, state.read, bias, with_weights=level == PHRASE)
-        states, context = (part.view(*words.shape[:2], -1) for part in (decoded.states, decoded.context))
-        return Decoded(states, context, decoded.log_weights), after
+        decoded, new_layer_states = decode(
+            layers, states, source, layer_states, state.read, bias, with_weights=level == PHRASE
+        )
+        states, context = (tensor.view(*words.shape[:2], -1) for tensor in (decoded.states, decoded.context))
+        return Decoded(states, context, decoded.log_weights), new_layer_states
 
     def _sentence_step(self, word: Tensor, memory: LevelsMemory, state: LevelsState) -> tuple[Decoded, LevelsState]:
-        """Read one more word, (N, 1, D_1), whose label is ``state.last``."""
+        """Read one more word, (N, 1, D_1), whose label is ``state.last``.
+
+        The word advances the position by its probability of belonging to the sentence level.
+        """
         sentence_level = state.last[:, SENTENCE]  # (N,)
         labels = state.labels.append({"keys": sentence_level.view(len(memory.sentence.bias), -1)})
         position = state.position + sentence_level.exp()
@@ -205,17 +215,21 @@ class LevelsDecoder(nn.Module):
         return decoded, replace(state, sentence=layers, labels=labels, position=position)
 
     def _given_labels(
-        self, words: list[Tensor], memory: LevelsMemory, phrase: Decoded, state: LevelsState, given: Tensor
+        self, words: list[Tensor], memory: LevelsMemory, phrase: Decoded, state: LevelsState, target_labels: Tensor
     ) -> tuple[Decoded, Tensor]:
-        """The sentence level with given labels: its steps, and the aggregator's logits (B, T, 2)."""
-        sentence_level = nn.functional.pad(given[:, :-1].ne(PHRASE).float(), (1, 0), value=1.0 / LEVELS)  # (B, T)
-        bias = causal_bias(given.size(1), given) + label_bias(sentence_level.log())
+        """The steps of the sentence level with given labels, and the aggregator's logits (B, T, 2)."""
+        # A known label is a probability of 0 or 1, shifted by one step because it weights the next step's input. With
+        # all labels known, the sentence level runs over all steps at once.
+        sentence_level = nn.functional.pad(
+            target_labels[:, :-1].ne(PHRASE).float(), (1, 0), value=1.0 / LEVELS
+        )  # (B, T)
+        bias = causal_bias(target_labels.size(1), target_labels) + label_bias(sentence_level.log())
         positions = sentence_level.cumsum(dim=1)
         sentence, _ = self._read_words(SENTENCE, words[SENTENCE], positions, memory, state, bias)
         features = torch.cat([phrase.context, sentence.context, words[PHRASE]], dim=-1)
         hidden_cell, logits = state.aggregator, []
-        for step in features.unbind(dim=1):
-            step_logits, hidden_cell = self.aggregator(step, hidden_cell)
+        for step_features in features.unbind(dim=1):
+            step_logits, hidden_cell = self.aggregator(step_features, hidden_cell)
             logits.append(step_logits)
         return sentence, torch.stack(logits, dim=1)
 
@@ -228,9 +242,10 @@ def _stack(phrase: Decoded, steps: list[tuple[Decoded, Labels]]) -> DecodedLevel
 
 
 class LevelOutputs:
-    """P(z = 0) g P_gen(y) + P(z = 1) P_1(y), from output layers and words, (V, D_0) and (V, D_1), of both levels.
+    """P(z = 0) g P_gen(y) + P(z = 1) P_1(y), from both levels' output layers and embeddings, (V, D_0) and (V, D_1).
 
-    Its features are the states of both levels and two log-weights, (N, D_0 + D_1 + 2); its scores log-probabilities.
+    Its features are the states of both levels and two log-weights, (N, D_0 + D_1 + 2). Its scores are
+    log-probabilities.
     """
 
     def __init__(self, outputs: Sequence[OutputLayer], embeddings: Sequence[Tensor]) -> None:
@@ -243,23 +258,23 @@ class LevelOutputs:
         """Log-probabilities of the words, (..., V), float32."""
         states, weights = self.split(features)
         log_probs = [
-            torch.log_softmax(output.scores(of, words).float(), dim=-1)
-            for output, of, words in zip(self.outputs, states, self.embeddings, strict=True)
+            torch.log_softmax(output.scores(state, words).float(), dim=-1)
+            for output, state, words in zip(self.outputs, states, self.embeddings, strict=True)
         ]
         return mix_levels(log_probs, weights)
 
     def split(self, features: Tensor) -> tuple[list[Tensor], Tensor]:
         """The states of each level, (..., D_0) and (..., D_1), and the log-weights, (..., 2)."""
         *states, weights = torch.split(features, [*(words.size(1) for words in self.embeddings), 2], dim=-1)
-        return [of.to(words.dtype) for of, words in zip(states, self.embeddings, strict=True)], weights
+        return [state.to(words.dtype) for state, words in zip(states, self.embeddings, strict=True)], weights
 
     def level_parts(self, features: Tensor) -> tuple[list[Any], Tensor]:
-        """The parts of each level's scores, see ``OutputLayer.parts``, and the log-weights, (..., 2)."""
+        """The factors of each level's scores, see ``OutputLayer.parts``, and the log-weights, (..., 2)."""
         states, weights = self.split(features)
         levels = zip(self.outputs, states, self.embeddings, strict=True)
-        return [output.parts(of, words) for output, of, words in levels], weights
+        return [output.parts(state, words) for output, state, words in levels], weights
 
 
 def mix_levels(log_probs: Sequence[Tensor], weights: Tensor) -> Tensor:
-    """The log of both levels' probabilities (..., M), weighed by exp(``weights``), (..., 2)."""
-    return log_add(*(one + weights[..., level, None] for level, one in enumerate(log_probs)))
+    """The log of the sum of both levels' probabilities (..., M), weighted by exp(``weights``), (..., 2)."""
+    return log_add(*(level_log_probs + weights[..., level, None] for level, level_log_probs in enumerate(log_probs)))

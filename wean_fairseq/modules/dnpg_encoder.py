@@ -1,4 +1,4 @@
-"""The encoder of DNPG (Li et al., ACL 2019, sections 2.1 and 2.2): the separator, and a source for each level.
+"""The encoder of DNPG (Li et al., ACL 2019, sections 2.1 and 2.2): the separator, and one encoder per level.
 
 Legend: ``B`` batch, ``S`` source length, ``V`` words, ``E`` embedding width and ``H`` hidden width of the separator,
 ``D_0``, ``D_1`` widths of the phrase and the sentence level.
@@ -28,7 +28,7 @@ class LevelSeparator(nn.Module):
     """h = BiLSTM(x); g_l = LSTM([h_l; z_{l-1}], g_{l-1}); P(z_l | X) = GumbelSoftmax(W_g g_l).
 
     Args:
-        hidden_size: ``H``, of both directions together, and of the second LSTM.
+        hidden_size: ``H``, the width of both directions together, and of the second LSTM.
 
     Raises:
         ValueError: if ``hidden_size`` is odd.
@@ -50,26 +50,26 @@ class LevelSeparator(nn.Module):
             tokens: (B, S), padded on either side.
             padding_mask: ``True`` at padding, (B, S).
             temperature: of the softmax.
-            noisy: draw labels instead of weighing them.
+            noisy: sample labels instead of using their probabilities.
 
         Returns:
-            Labels; those at padding mean nothing.
+            Labels. Their values at padding are undefined.
         """
-        read, _ = run_over_words(self.reader, self.words(tokens), padding_mask)  # (B, S, H)
-        hidden = cell = torch.zeros_like(read[:, 0])
+        word_states, _ = run_over_words(self.reader, self.words(tokens), padding_mask)  # (B, S, H)
+        hidden = cell = torch.zeros_like(word_states[:, 0])
         last = even_labels(len(tokens), tokens.device)
-        found = []
-        for word, padding in zip(read.unbind(dim=1), padding_mask.unbind(dim=1), strict=True):
-            given = torch.cat([word, last.exp().to(word.dtype)], dim=-1)
-            new_hidden, new_cell = self.cell(given, (hidden, cell))
+        step_labels = []
+        for word, padding in zip(word_states.unbind(dim=1), padding_mask.unbind(dim=1), strict=True):
+            cell_input = torch.cat([word, last.exp().to(word.dtype)], dim=-1)
+            new_hidden, new_cell = self.cell(cell_input, (hidden, cell))
             logits = self.label_proj(new_hidden)  # (B, 2)
             labels = both_labels(logits, temperature, noisy=noisy)
-            found.append(labels)
-            # Padding on the left must leave the start as it is.
+            step_labels.append(labels)
+            # Padding on the left must not change the initial state.
             skip = padding.unsqueeze(1)
             hidden, cell = torch.where(skip, hidden, new_hidden), torch.where(skip, cell, new_cell)
             last = torch.where(skip, last, labels.used)
-        return stack_labels(found)
+        return stack_labels(step_labels)
 
 
 def label_loss(log_probs: Tensor, labels: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ def label_loss(log_probs: Tensor, labels: Tensor) -> Tensor:
 
 
 class EncodedLevels(NamedTuple):
-    """``phrase`` (B, S, D_0) and ``sentence`` (B, S, D_1) states, meaningless at padding, and the words' labels."""
+    """``phrase`` (B, S, D_0) and ``sentence`` (B, S, D_1) states, undefined at padding, and the words' labels."""
 
     phrase: Tensor
     sentence: Tensor
@@ -89,7 +89,10 @@ class EncodedLevels(NamedTuple):
 
 
 class LevelsEncoder(nn.Module):
-    """Labels the words, then encodes them twice; the phrase level reads words that are less than ``window`` apart."""
+    """Label the words, then encode them once per level.
+
+    The phrase level reads words whose distance is less than ``window``.
+    """
 
     def __init__(self, separator: LevelSeparator, phrase: EmbeddedLevel, sentence: EmbeddedLevel, window: int) -> None:
         super().__init__()
@@ -101,7 +104,7 @@ class LevelsEncoder(nn.Module):
     def forward(
         self, tokens: Tensor, padding_mask: Tensor, temperature: Tensor | float, *, noisy: bool
     ) -> EncodedLevels:
-        """Encode a batch; the arguments are those of ``LevelSeparator``."""
+        """Encode a batch. The arguments are those of ``LevelSeparator``."""
         labels = self.separator(tokens, padding_mask, temperature, noisy=noisy)
         words = padding_mask.logical_not()
         phrase = self.phrase(

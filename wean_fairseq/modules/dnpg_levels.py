@@ -1,12 +1,12 @@
-"""The two levels of DNPG (Li et al., ACL 2019, section 2.2): the labels of words, what each level sees, its layers.
+"""The two levels of DNPG (Li et al., ACL 2019, section 2.2): word labels, attention biases, and the layers of a level.
 
 Every word has soft labels, a choice between classes that a gradient can pass (Jang et al., ICLR 2017, Gumbel softmax):
-class 0 = phrase level, class 1 = sentence level. They are float32 logarithms throughout, because they weigh attention,
-where a weight that rounds to 0 would stay there.
+class 0 = phrase level, class 1 = sentence level. Labels are float32 logarithms throughout, because they weight
+attention, where a weight that is rounded to 0 would stay 0.
 
-A Transformer for the phrase level reads neighbouring words only; one for the sentence level reads all words, each by
-its probability of belonging to the sentence level. Renormalising attention by P(z_l = k) is adding log P(z_l = k) to
-the scores before their softmax.
+The Transformer of the phrase level reads only neighbouring words. The Transformer of the sentence level reads all
+words, each weighted by its probability of belonging to the sentence level. Renormalising attention by P(z_l = k) is
+equivalent to adding log P(z_l = k) to the scores before their softmax.
 
 Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``D`` width, ``C`` classes.
 """
@@ -28,23 +28,23 @@ LEVELS = 2
 class Labels(NamedTuple):
     """Log-probabilities of both levels, float32."""
 
-    used: Tensor  # with the noise of training; what all that follows reads, (..., 2)
-    expected: Tensor  # without it; what weak labels are compared with, (..., 2)
+    used: Tensor  # with the noise of training; read by all later computations, (..., 2)
+    expected: Tensor  # without noise; compared with weak labels, (..., 2)
 
 
 def both_labels(logits: Tensor, temperature: Tensor | float, *, noisy: bool) -> Labels:
-    """``soft_labels`` of logits (..., 2) with and without noise."""
+    """``soft_labels`` of logits (..., 2), with and without noise."""
     expected = soft_labels(logits, temperature, noisy=False)
     return Labels(soft_labels(logits, temperature, noisy=True) if noisy else expected, expected)
 
 
 def soft_labels(logits: Tensor, temperature: Tensor | float, *, noisy: bool) -> Tensor:
-    """Log of softmax((logits + g) / temperature), g being Gumbel noise or nothing.
+    """Log of softmax((logits + g) / temperature), where g is Gumbel noise or 0.
 
     Args:
         logits: (..., C).
-        temperature: above 0; the lower, the closer to one class a label with noise is.
-        noisy: draw the class (training) instead of weighing all (inference).
+        temperature: above 0. With noise, lower values give labels closer to a single class.
+        noisy: sample the class (training) instead of weighting all classes (inference).
 
     Returns:
         Shape (..., C), float32.
@@ -55,27 +55,27 @@ def soft_labels(logits: Tensor, temperature: Tensor | float, *, noisy: bool) -> 
     return torch.log_softmax(logits / temperature, dim=-1)
 
 
-def stack_labels(found: Sequence[Labels]) -> Labels:
-    """The labels of steps, (N, 2) each, one after the other: (N, T, 2)."""
-    used = torch.stack([labels.used for labels in found], dim=1)
-    expected = torch.stack([labels.expected for labels in found], dim=1)
+def stack_labels(step_labels: Sequence[Labels]) -> Labels:
+    """Stack the labels of the steps, (N, 2) each: (N, T, 2)."""
+    used = torch.stack([labels.used for labels in step_labels], dim=1)
+    expected = torch.stack([labels.expected for labels in step_labels], dim=1)
     return Labels(used, expected)
 
 
 def even_labels(batch: int, device: torch.device) -> Tensor:
-    """z_0 = (1/2, 1/2), the label before the first word, as ``soft_labels`` gives it: (B, 2)."""
+    """z_0 = (1/2, 1/2), the label before the first word, as the logarithms of ``soft_labels``: (B, 2)."""
     return torch.full((batch, LEVELS), 1.0 / LEVELS, device=device).log()
 
 
 class Level(nn.Module):
-    """The layers of a level, from the bottom."""
+    """The layers of a level, from bottom to top."""
 
     def __init__(self, layers: Iterable[EncoderLayer | DecoderLayer]) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
 
     def forward(self, states: Tensor, bias: Tensor) -> Tensor:
-        """Encode words (B, S, D); the bias of the self-attention broadcasts to (B, A, S, S)."""
+        """Encode words (B, S, D). The bias of the self-attention broadcasts to (B, A, S, S)."""
         for layer in self.layers:
             states = layer(states, bias)
         return states
@@ -89,7 +89,7 @@ class EmbeddedLevel(NamedTuple):
 
 
 def label_bias(log_probs: Tensor) -> Tensor:
-    """Log-probabilities (B, S) of the keys' level as a bias, which renormalises attention by them: (B, 1, 1, S)."""
+    """Log-probabilities (B, S) of the keys' level as an attention bias, which renormalises by them: (B, 1, 1, S)."""
     return log_probs[:, None, None, :]
 
 
@@ -99,9 +99,9 @@ def source_bias(log_probs: Tensor, padding_mask: Tensor) -> Tensor:
 
 
 def neighbour_bias(padding_mask: Tensor, window: int) -> Tensor:
-    """0 where |i - j| < window and j is no padding, else -inf; (B, S) -> (B, 1, S, S).
+    """0 where |i - j| < window and j is not padding, else -inf; (B, S) -> (B, 1, S, S).
 
-    Padding reads itself, because a row must read something; no word reads it.
+    Padding attends to itself, because no row may be empty. No word attends to padding.
     """
     place = torch.arange(padding_mask.size(1), device=padding_mask.device)
     near = (place.unsqueeze(1) - place).abs() < window  # (S, S)

@@ -1,7 +1,7 @@
-"""Dropout that costs a CPU little: 16 random bits a number, and masks of a byte.
+"""Fast dropout on CPUs: 16 random bits per number, and masks of one byte.
 
-PyTorch draws a float32 mask there, number by number, which took six times as long and four times the memory; it was 4%
-of a Transformer's training step. On other devices, and for probabilities of 0 and 1, this is PyTorch's.
+On a CPU, PyTorch samples a float32 mask number by number. That took six times the time and four times the memory, and
+was 4% of a Transformer's training step. Other devices, and probabilities of 0 and 1, use PyTorch's dropout.
 """
 
 from typing import Any
@@ -15,15 +15,15 @@ LEVELS = 2**16  # probabilities are rounded to a multiple of 1 / LEVELS
 
 
 class Dropout(nn.Dropout):
-    """As PyTorch's, but for what is drawn."""
+    """Like PyTorch's ``Dropout``, but with other random numbers on a CPU."""
 
     def forward(self, values: Tensor) -> Tensor:
-        """Any shape."""
+        """Apply dropout to a tensor of any shape."""
         return dropout(values, self.p, self.training)
 
 
 def dropout(values: Tensor, probability: float, training: bool) -> Tensor:
-    """Zero numbers of any shape with a probability, and divide the others by that of being kept."""
+    """Zero numbers of any shape with a probability, and divide the others by the probability of keeping them."""
     dropped = round(probability * LEVELS)
     if not training or not dropped:
         return values
@@ -34,7 +34,7 @@ def dropout(values: Tensor, probability: float, training: bool) -> Tensor:
 
 
 class _Dropout(torch.autograd.Function):
-    """Zero a number whose 16 bits are among the first ``dropped`` of all there are."""
+    """Zero a number if its 16 random bits are among the ``dropped`` smallest of the 2^16 values."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, dropped: int) -> Tensor:

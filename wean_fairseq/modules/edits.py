@@ -1,7 +1,7 @@
-"""FSET: a sentence is rewritten as a similar one was (Kazemnejad et al., ACL 2020).
+"""FSET: rewrite a sentence in the way that a similar sentence was rewritten (Kazemnejad et al., ACL 2020).
 
-A source is a sentence x, and a pair of paraphrases (p, q) that was retrieved for it. The equations are those of the
-authors' research code, see docs/equations.md.
+A source is a sentence x and a pair of paraphrases (p, q) that was retrieved for it. The equations follow the authors'
+research code, see docs/equations.md.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``X`` length of x, ``P`` of p and q, ``Q`` queries of a
 sentence, ``D`` width of embeddings and encoder states, ``Z`` of the edit vector, ``M`` of a micro edit vector.
@@ -31,15 +31,15 @@ from .words_read import WordsRead
 
 
 class PairedSource(NamedTuple):
-    """The parts of a batch of sources, padded on the right.
+    """The segments of a batch of sources, padded on the right.
 
     Attributes:
         sentence: x, (B, X).
-        place: where its tokens stand in the source, (B, X); the separator that is read as its end symbol stands where
-            the source's end symbol does, if that has one.
-        p: (B, P); its end symbol alone where there is no pair.
-        q: (B, P), likewise.
-        unpaired: sources that have not two separators.
+        place: positions of its tokens in the source, (B, X). The separator that is read as its end symbol has the
+            position of the source's end symbol, if there is one.
+        p: (B, P); only the end symbol if there is no pair.
+        q: (B, P); only the end symbol if there is no pair.
+        unpaired: number of sources that do not have exactly two separators.
     """
 
     sentence: Tensor
@@ -50,32 +50,32 @@ class PairedSource(NamedTuple):
 
 
 def split_pairs(tokens: Tensor, padding_idx: int, end: int, separator: int) -> PairedSource:
-    """Part sources ``x <separator> p <separator> q``; what comes after one more separator is not read.
+    """Split sources ``x <separator> p <separator> q``. Text after a further separator is ignored.
 
     Args:
         tokens: padded on either side, (B, S).
-        end: id of the end symbol, as which the separator behind a sentence is read.
+        end: id of the end symbol; the separator after a sentence is read as this symbol.
         separator: id of the separator.
     """
     separates = tokens.eq(separator)
-    number = separates.cumsum(dim=1) - separates.long()  # of the part that a token belongs to, (B, S)
+    number = separates.cumsum(dim=1) - separates.long()  # index of the segment that a token belongs to, (B, S)
     member = torch.stack([tokens.ne(padding_idx) & number.eq(part) for part in range(3)])  # (3, B, S)
     count = member.sum(dim=2)  # (3, B)
-    # All that the host must know, in one copy from the device.
+    # Copy all values that the host needs in one transfer from the device.
     without = separates.sum(dim=1).ne(2).sum()
     longest, *of_pair, unpaired = torch.cat([count.amax(dim=1), without.unsqueeze(0)]).tolist()
-    order = member.byte().sort(dim=2, descending=True, stable=True).indices  # each part's tokens first
-    read = tokens.masked_fill(separates, end)
+    order = member.byte().sort(dim=2, descending=True, stable=True).indices  # each segment's tokens first
+    ended = tokens.masked_fill(separates, end)
 
     def part(which: int, length: int) -> Tensor:
-        rows = read.gather(1, order[which, :, :length])
+        rows = ended.gather(1, order[which, :, :length])
         place = torch.arange(rows.size(1), device=rows.device)
         rows = rows.masked_fill(place >= count[which].unsqueeze(1), padding_idx)
         return rows.masked_fill((place == 0) & count[which].eq(0).unsqueeze(1), end)
 
     sentence, pair = part(0, longest), max(1, *of_pair)
     place, ends = order[0, :, :longest], tokens.eq(end)
-    behind = count[0].unsqueeze(1) - 1  # of the sentence's last token, (B, 1)
+    behind = count[0].unsqueeze(1) - 1  # index of the sentence's last token, (B, 1)
     shown = torch.where(ends.any(dim=1, keepdim=True), ends.byte().argmax(dim=1, keepdim=True), place.gather(1, behind))
     return PairedSource(sentence, place.scatter(1, behind, shown), part(1, pair), part(2, pair), unpaired)
 
@@ -85,16 +85,16 @@ class Edits(NamedTuple):
 
     vector: Tensor  # z, (B, Z)
     micro: Tensor  # m_i, (B, P, M)
-    keys: Tensor  # h^p_i, by which they are found, (B, P, D)
+    keys: Tensor  # h^p_i, the keys of the attention to them, (B, P, D)
     padding_mask: Tensor  # ``True`` at padding of p, (B, P)
 
 
 class EditProvider(nn.Module):
     """Micro edit vectors of a pair, and the vector of the whole edit.
 
-    h^q = Encoder(q); [o_0; o] = Decoder([start; p], h^q), which sees all of p; m_i = tanh(W_m o_i + b_m). The other way
-    round, from q to p, with the same weights; z = W_z [tanh(W_0 o_0^{pq} + b_0); tanh(W_0 o_0^{qp} + b_0)], with
-    dropout. ``start`` is the word that stands before p and gathers the edit.
+    h^q = Encoder(q); [o_0; o] = Decoder([start; p], h^q), which sees all of p; m_i = tanh(W_m o_i + b_m). The same
+    weights are applied in the other direction, from q to p; z = W_z [tanh(W_0 o_0^{pq} + b_0); tanh(W_0 o_0^{qp} +
+    b_0)], with dropout. ``start`` is the word before p whose state summarises the edit.
     """
 
     def __init__(
@@ -117,20 +117,20 @@ class EditProvider(nn.Module):
         self.start = start
 
     def forward(self, p: Tensor, q: Tensor, embedding: PositionedEmbedding) -> Edits:
-        """The edits of pairs p and q, (B, P) each, padded on the right."""
-        before, after = torch.cat([p, q]), torch.cat([q, p])  # both directions at once, (2B, P)
-        after_bias = padding_bias(after.eq(embedding.padding_idx))
-        encoded = embedding(after)
+        """Compute the edits of pairs p and q, (B, P) each, padded on the right."""
+        originals, rewrites = torch.cat([p, q]), torch.cat([q, p])  # both directions at once, (2B, P)
+        after_bias = padding_bias(rewrites.eq(embedding.padding_idx))
+        encoded = embedding(rewrites)
         for layer in self.encoder_layers:
             encoded = layer(encoded, after_bias)
-        before = torch.cat([before.new_full((len(before), 1), self.start), before], dim=1)  # (2B, 1 + P)
-        padding_mask = before.eq(embedding.padding_idx)
+        originals = torch.cat([originals.new_full((len(originals), 1), self.start), originals], dim=1)  # (2B, 1 + P)
+        padding_mask = originals.eq(embedding.padding_idx)
         decoded, _ = decode(
             self.decoder_layers,
-            embedding(before),
+            embedding(originals),
             remember(self.decoder_layers, encoded, after_bias),
             [LayerState() for _ in self.decoder_layers],
-            WordsRead.empty(before).append(~padding_mask, len(before)),
+            WordsRead.empty(originals).append(~padding_mask, len(originals)),
             padding_bias(padding_mask),
         )
         both = torch.tanh(self.pool(decoded.states[:, 0])).chunk(2)
@@ -140,7 +140,7 @@ class EditProvider(nn.Module):
 
 
 class EditedDecoderLayer(DecoderLayer):
-    """A layer that attends to the micro edit vectors after the source: keys h^p, values m.
+    """A layer that attends to the micro edit vectors after the source, with keys h^p and values m.
 
     Its arguments are those of ``DecoderLayer``, whose states are D + Z wide, and ``D`` and ``M``.
     """
@@ -154,9 +154,9 @@ class EditedDecoderLayer(DecoderLayer):
         self.edit_norm = nn.LayerNorm(dim, NORM_EPS)
 
     def remember_edits(self, edits: Edits, bias: Tensor) -> Keyed:
-        """The edits as the steps read them, with the bias of the attention to them, (B, 1, 1, P)."""
+        """Prepare the edits for all steps, with the bias of the attention to them, (B, 1, 1, P)."""
         keyed = self.edit_attention.project(edits.keys, edits.micro) | {"bias": bias}
-        return {f"edit_{name}": part for name, part in keyed.items()}
+        return {f"edit_{name}": tensor for name, tensor in keyed.items()}
 
     def read_more(self, states: Tensor, source: Keyed) -> Tensor:
         keyed = {name: source[f"edit_{name}"] for name in ("keys", "values")}
@@ -167,13 +167,13 @@ class EditedDecoderLayer(DecoderLayer):
 
 @dataclass(frozen=True)
 class EditedMemory(SourceMemory):
-    """The source and its edits as the layers read them."""
+    """The source and its edits, prepared for the layers."""
 
     vector: Tensor  # z, (B, Z)
 
 
 class EditedDecoder(TransformerDecoder):
-    """A decoder that reads z beside each word: [e(y_t); z] comes in, a state of the embeddings' width goes out."""
+    """A decoder that reads z with each word. Its input is [e(y_t); z], its output a state of the embeddings' width."""
 
     def __init__(self, embedding: PositionedEmbedding, layers: Iterable[DecoderLayer], edit_dim: int) -> None:
         super().__init__(embedding, layers)
@@ -181,10 +181,12 @@ class EditedDecoder(TransformerDecoder):
         self.project_back = nn.Linear(width + edit_dim, width)
 
     def remember_edits(self, memory: SourceMemory, edits: Edits) -> EditedMemory:
-        """The memory of the source, and of the edits."""
+        """The memory of the source and of the edits."""
         bias = padding_bias(edits.padding_mask)
-        read = [layer.remember_edits(edits, bias) for layer in self.layers if isinstance(layer, EditedDecoderLayer)]
-        both = tuple(of_source | of_edits for of_source, of_edits in zip(memory.layers, read, strict=True))
+        edit_layers = [
+            layer.remember_edits(edits, bias) for layer in self.layers if isinstance(layer, EditedDecoderLayer)
+        ]
+        both = tuple(of_source | of_edits for of_source, of_edits in zip(memory.layers, edit_layers, strict=True))
         return EditedMemory(both, memory.bias, edits.vector)
 
     def embed(self, tokens: Tensor, memory: SourceMemory, read: WordsRead) -> Tensor:
@@ -193,6 +195,6 @@ class EditedDecoder(TransformerDecoder):
         return torch.cat([words, memory.vector.unsqueeze(1).expand(-1, words.size(1), -1)], dim=-1)
 
     def forward(self, *reading: Any, **options: Any) -> tuple[Decoded, DecoderState]:
-        """See ``TransformerDecoder``; the states are as wide as the embeddings, the context is not."""
+        """Like ``TransformerDecoder``. The states have the width of the embeddings, but the context does not."""
         decoded, state = super().forward(*reading, **options)
         return decoded._replace(states=self.project_back(decoded.states)), state

@@ -1,7 +1,7 @@
-"""One step of an LSTM or a GRU from gates whose parts were summed up outside, where a fused call cannot be used.
+"""One step of an LSTM or a GRU from gates that were summed outside, for loops that cannot use a fused layer.
 
-The gates have PyTorch's order, so that the weights can be those of ``nn.LSTM`` and ``nn.GRUCell``. On a GPU a step is
-the one kernel that PyTorch's cells have there for the same; a CPU has none.
+The gates have PyTorch's order, so that the weights of ``nn.LSTM`` and ``nn.GRUCell`` can be used. On a GPU, each step
+calls the kernel of PyTorch's cells. CPUs have no such kernel.
 
 Legend: ``B`` batch, ``T`` steps, ``E`` width of words, ``H`` hidden width.
 """
@@ -21,16 +21,16 @@ def lstm_update(
     """c_t = f * c_{t-1} + i * g (+ added); h_t = o * tanh(c_t).
 
     Args:
-        gates: what goes into i, f, g and o, in this order, (B, 4H).
+        gates: inputs of i, f, g and o, in this order, (B, 4H).
         cell: c_{t-1}, (B, H).
-        added: another part of c_t (SC-LSTM), (B, H).
-        hidden_gates: another part of what goes into the gates, (B, 4H).
+        added: another summand of c_t (SC-LSTM), (B, H).
+        hidden_gates: another summand of the gates' inputs, (B, 4H).
 
     Returns:
         h_t and c_t, each of shape (B, H).
     """
     if gates.is_cuda and hidden_gates is not None:
-        if added is not None:  # after the kernel the output gate is wanted once more, from the sum
+        if added is not None:  # the output gate is needed again after the kernel, so the kernel gets the sum
             gates, hidden_gates = gates + hidden_gates, gates.new_zeros(1, 1).expand_as(gates)
         hidden, new_cell, _ = torch.ops.aten._thnn_fused_lstm_cell(gates, hidden_gates, cell)
         if added is None:
@@ -47,11 +47,11 @@ def lstm_update(
 
 
 def gru_update(input_gates: Tensor, hidden_gates: Tensor, hidden: Tensor) -> Tensor:
-    """h_t = (1 - z) * n + z * h_{t-1}, n = tanh(input part + r * hidden part).
+    """h_t = (1 - z) * n + z * h_{t-1}, n = tanh(input term + r * hidden term).
 
     Args:
-        input_gates: the input's part of r, z and n, in this order, (B, 3H).
-        hidden_gates: the part of h_{t-1}, likewise.
+        input_gates: the input's terms of r, z and n, in this order, (B, 3H).
+        hidden_gates: the terms of h_{t-1}, in the same order, (B, 3H).
         hidden: h_{t-1}, (B, H).
     """
     if hidden.is_cuda:
@@ -64,7 +64,7 @@ def gru_update(input_gates: Tensor, hidden_gates: Tensor, hidden: Tensor) -> Ten
 
 
 class LoopedCell:
-    """An LSTM's or a GRU's cell for a loop over steps; ``cell`` holds the weights."""
+    """An LSTM or GRU cell for a loop over steps. ``cell`` holds the weights."""
 
     def __init__(self, cell: nn.LSTMCell | nn.GRUCell) -> None:
         self.of_input = LoopedLinear(cell.weight_ih, cell.bias_ih)
@@ -72,7 +72,7 @@ class LoopedCell:
         self.is_lstm = isinstance(cell, nn.LSTMCell)
 
     def advance(self, inputs: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-        """Take a step: from inputs (B, I), h and c (B, H) to the next h and c; a GRU leaves c as it is."""
+        """Advance one step, from inputs (B, I), h and c (B, H) to the next h and c. A GRU returns c unchanged."""
         gates, hidden_gates = self.of_input(inputs), self.of_hidden(hidden)
         if self.is_lstm:
             return lstm_update(gates, cell, hidden_gates=hidden_gates)
@@ -80,7 +80,7 @@ class LoopedCell:
 
 
 class EarlyResetCell:
-    """A GRU's cell for a loop over steps, n = tanh(W x + U (r * h_{t-1}) + b): the reset comes before the map.
+    """A GRU cell for a loop over steps, n = tanh(W x + U (r * h_{t-1}) + b): the reset comes before the linear map.
 
     PyTorch's GRU, and ``gru_update``, reset after it: n = tanh(W x + r * (U h_{t-1})). ``gru`` holds the weights.
     """
@@ -94,7 +94,7 @@ class EarlyResetCell:
         self.of_reset = LoopedLinear(weight[rows:], bias[rows:])
 
     def advance(self, inputs: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-        """Take a step as ``LoopedCell`` does."""
+        """Advance one step, like ``LoopedCell``."""
         gates = self.of_input(inputs)
         rows = 2 * hidden.size(-1)
         reset, update = torch.sigmoid(gates[:, :rows] + self.of_hidden(hidden)).chunk(2, dim=-1)
@@ -103,15 +103,18 @@ class EarlyResetCell:
 
 
 class LstmLayers:
-    """The layers of an LSTM, which holds their weights, for a loop over steps whose input is known in parts only."""
+    """The layers of an LSTM for a loop over steps in which parts of the input are known only inside the loop.
+
+    ``lstm`` holds the weights.
+    """
 
     def __init__(self, lstm: nn.LSTM) -> None:
         self.first, *upper = lstm.all_weights
-        self.of_below = [LoopedLinear(one[0], one[2] + one[3]) for one in upper]
-        self.of_hidden = [LoopedLinear(one[1]) for one in lstm.all_weights]
+        self.of_below = [LoopedLinear(layer_weights[0], layer_weights[2] + layer_weights[3]) for layer_weights in upper]
+        self.of_hidden = [LoopedLinear(layer_weights[1]) for layer_weights in lstm.all_weights]
 
     def given(self, words: Tensor) -> Tensor:
-        """The words' part of the first layer's gates, biases included: (B, T, E) -> (B, T, 4H)."""
+        """The contribution of the words to the first layer's gates, including biases: (B, T, E) -> (B, T, 4H)."""
         weight, _, *biases = self.first
         return linear(words, weight[:, : words.size(-1)], biases[0] + biases[1])
 
@@ -122,13 +125,13 @@ class LstmLayers:
         dropout: Callable[[Tensor], Tensor],
         added: Sequence[Tensor | None] | None = None,
     ) -> list[Tensor]:
-        """Take a step; returns what was read of the layers below the top one, (B, H) each.
+        """Advance one step. Returns the inputs of the layers above the first, (B, H) each.
 
         Args:
-            given: the first layer's gates from its whole input, (B, 4H): a step of what the method ``given`` returns,
-                and the part of what else that layer reads.
-            state: h and c of each layer, (B, H) each, which are replaced.
-            dropout: on the output of each layer that another one reads.
+            given: the first layer's gates from its whole input, (B, 4H): one step of the result of the method
+                ``given``, plus the contribution of that layer's other inputs.
+            state: h and c of each layer, (B, H) each; they are replaced.
+            dropout: applied to the output of each layer that another layer reads.
             added: to the cells of each layer, (B, H) each.
         """
         hidden, cell = state

@@ -1,13 +1,13 @@
-"""C-DNPG: attention that looks at words of its own granularity (Gu et al., COLING 2022).
+"""C-DNPG: attention between words of similar granularity (Gu et al., COLING 2022).
 
-Every word has, at every attention, a granularity z between 0, a part of the sentence's template, and 1, a detail. A
-mask M made of granularities multiplies the weights of attention: resonance C lets words of like granularity see each
-other, scope S lets details see their neighbours only and templates the whole sentence. As the authors' code does it,
-log M is added to the scores, so that the weights of a row sum to 1 again; the paper's eq. 9 multiplies after the
-softmax.
+At every attention, every word has a granularity z between 0 (part of the sentence's template) and 1 (a detail). A mask
+M computed from granularities multiplies the attention weights. Resonance C lets words of similar granularity attend to
+each other. Scope S lets details attend only to their neighbours, and templates to the whole sentence. As in the
+authors' code, log M is added to the scores, so that the weights of a row still sum to 1. The paper's eq. 9 multiplies
+after the softmax.
 
-Legend: ``B`` batch, ``T`` queries, ``S`` keys, ``D`` width, ``A`` heads, ``N`` length of the sentence. The mask is one
-for all heads, (B, 1, T, S); granularities of queries are (B, 1, T, 1), of keys (B, 1, 1, S).
+Legend: ``B`` batch, ``T`` queries, ``S`` keys, ``D`` width, ``A`` heads, ``N`` length of the sentence. All heads share
+the mask, (B, 1, T, S). Granularities of queries are (B, 1, T, 1), of keys (B, 1, 1, S).
 """
 
 from typing import Any
@@ -18,31 +18,32 @@ from torch.nn import functional
 
 from .transformer import INIT_STD, Attended, Keyed, MultiHeadAttention
 
-EPSILON = 2.0  # words on either side that a detail sees
+EPSILON = 2.0  # words on either side that a detail attends to
 MASK_FLOOR = 1e-32  # before the logarithm
 GRANULARITY_MASKS = ("resonance", "scope", "product", "mean")  # R, S, R * S and R + S of the paper
 
 
 def resonance(query: Tensor, key: Tensor) -> Tensor:
-    """The resonance of z_i and z_j, which broadcast; not symmetric, and at least 1/2 of a granularity with itself."""
+    """The resonance of z_i and z_j, which broadcast. It is not symmetric, and at least 1/2 for equal granularities."""
     coarse = 1.0 - query
     return coarse * (coarse - key).clamp(min=0.0) + query * (coarse + key).clamp(max=1.0)  # eq. 6
 
 
 def scope(query: Tensor, distance: Tensor, length: Tensor) -> Tensor:
-    """1 within reach of the query, 0 beyond; 1 everywhere in a sentence of up to 3 words.
+    """1 within reach of the query, 0 beyond it; 1 everywhere in a sentence of up to 3 words.
 
     Args:
         query: z_i, in [0, 1].
         distance: \\|i - j\\|, broadcast with ``query``.
-        length: N, broadcast with ``query``. The paper's power needs N > 2; here the reach is never below that of z = 1.
+        length: N, broadcast with ``query``. The paper's power needs N > 2. Here the reach is never below the reach of z
+            = 1.
     """
     reach = (length - EPSILON).clamp(min=1.0).pow(1.0 - query) + EPSILON
     return (reach - distance).clamp(0.0, 1.0)  # eq. 8
 
 
 def granularity_mask(kind: str, query: Tensor, key: Tensor, distance: Tensor, length: Tensor) -> Tensor:
-    """M (B, 1, T, S): resonance, scope, their product or their mean; resonance alone in a sentence of up to 2 words.
+    """M (B, 1, T, S): resonance, scope, their product or their mean; only resonance in a sentence of up to 2 words.
 
     Args:
         kind: one of ``GRANULARITY_MASKS``.
@@ -66,7 +67,7 @@ class GranularityHead(nn.Module):
 
     def __init__(self, dim: int) -> None:
         super().__init__()
-        # Not a linear layer: the network around it starts from the same values with and without heads.
+        # Not a linear layer, so that the rest of the network starts from the same values with and without heads.
         self.weight = nn.Parameter(torch.zeros(1, dim))  # w_G
         self.bias = nn.Parameter(torch.zeros(1))  # b_G
 
@@ -76,10 +77,10 @@ class GranularityHead(nn.Module):
 
 
 class GranularityAttention(MultiHeadAttention):
-    """Attention whose weights are multiplied by a mask that depends on granularities; a subclass says which.
+    """Attention whose weights are multiplied by a mask that depends on granularities. Subclasses define the mask.
 
-    What is read (``Keyed``) has its granularities beside its keys and values, (B, 1, S, 1). With ``normalize`` the
-    weights of a row sum to 1 (the authors' code), or not (eq. 9).
+    The memory (``Keyed``) holds granularities, (B, 1, S, 1), in addition to keys and values. With ``normalize`` the
+    weights of a row sum to 1 (the authors' code), without it they do not (eq. 9).
     """
 
     def __init__(self, dim: int, heads: int, dropout: float, *, normalize: bool = True) -> None:
@@ -96,7 +97,7 @@ class GranularityAttention(MultiHeadAttention):
         return super().project(states, values) | {"granularity": self.granularity(states).unsqueeze(1)}
 
     def forward(self, states: Tensor, memory: Keyed, bias: Tensor | None, *, with_weights: bool = False) -> Attended:
-        """As ``MultiHeadAttention``."""
+        """Like ``MultiHeadAttention``, with the mask."""
         log_mask = self.mask(states, memory, bias).clamp(min=MASK_FLOOR).log()
         if self.normalize:
             bias = log_mask if bias is None else bias + log_mask
@@ -105,13 +106,14 @@ class GranularityAttention(MultiHeadAttention):
 
 
 class GranularSelfAttention(GranularityAttention):
-    """Self-attention under the mask of ``kind``.
+    """Self-attention with the mask of ``kind``.
 
     Args:
         sizes: arguments of ``MultiHeadAttention``.
         kind: one of ``GRANULARITY_MASKS``.
-        length: N for every sentence; 0 = the words that a query can see. In an encoder these are the words of its
-            sentence, in a decoder those up to itself, so that N does not depend on what is still to be written.
+        length: N for every sentence; 0 = the number of words that a query can see. In an encoder these are the words of
+            its sentence, in a decoder the words up to the query, so that N does not depend on words that are not
+            written yet.
     """
 
     def __init__(self, *sizes: Any, kind: str, length: int = 0, normalize: bool = True) -> None:
@@ -120,9 +122,9 @@ class GranularSelfAttention(GranularityAttention):
         self.length = length
 
     def mask(self, states: Tensor, memory: Keyed, bias: Tensor | None) -> Tensor:
-        """See ``GranularityAttention``; the states are the last T of the S that are read.
+        """See ``GranularityAttention``. The states are the last T of the S words.
 
-        In a search, ``place`` (S,) says where each of these is in its hypothesis.
+        In a search, ``place`` (S,) holds the position of each word in its hypothesis.
         """
         granularity = memory["granularity"]
         queries, keys = states.size(1), granularity.size(2)
@@ -136,7 +138,10 @@ class GranularSelfAttention(GranularityAttention):
 
 
 class GranularCrossAttention(GranularityAttention):
-    """Attention to another sentence under resonance, as in the authors' code; there is no distance between the two."""
+    """Attention to another sentence with resonance, as in the authors' code.
+
+    There is no distance between two sentences.
+    """
 
     def mask(self, states: Tensor, memory: Keyed, bias: Tensor | None) -> Tensor:
         query = self.granularity(states).unsqueeze(1)  # (B, 1, T, 1)
@@ -144,7 +149,7 @@ class GranularCrossAttention(GranularityAttention):
 
 
 def init_granularity(network: nn.Module) -> None:
-    """Start the heads of a network like its other maps: w_G from N(0, 0.02); b_G is 0, so that z is about 1/2."""
+    """Initialise the heads like the network's other maps: w_G from N(0, 0.02). b_G is 0, so that z is about 1/2."""
     for module in network.modules():
         if isinstance(module, GranularityHead):
             nn.init.normal_(module.weight, std=INIT_STD)

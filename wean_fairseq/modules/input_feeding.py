@@ -1,11 +1,11 @@
-"""Global attention, and a stacked LSTM with input feeding (Luong et al., EMNLP 2015, 3.1 and 3.3), as NTS uses them.
+"""Global attention, and a stacked LSTM with input feeding (Luong et al., EMNLP 2015, 3.1 and 3.3), as used by NTS.
 
-What does not depend on the decoder is projected once a batch: W_a and the context's half of W_c are applied to the
-encoder outputs, and a mean of projections is the projection of the mean.
+Terms that do not depend on the decoder are projected once per batch. W_a and the context's half of W_c are applied to
+the encoder outputs, because a mean of projections is the projection of the mean.
 
-Each step reads the attentional state of the step before it beside the word, so there is no fused call over all steps:
-training walks over the words as generation does. Outside of the loop stand the words' part of the first layer's gates
-and all that attention can compute beforehand; scoring the vocabulary comes after it.
+Each step reads the previous attentional state in addition to the word, so no fused call can run all steps. Training
+loops over the words as generation does. The words' contribution to the first layer's gates, and the attention's
+projections, are computed before the loop. The vocabulary is scored after it.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``E`` embedding width, ``H`` width of
 decoder states and encoder outputs, ``L`` layers.
@@ -28,10 +28,10 @@ GLOBAL_SCORES = ("dot", "general")
 
 @dataclass(frozen=True)
 class AttentionMemory(Memory):
-    """The source as every step sees it."""
+    """The source as every step reads it."""
 
     keys: Tensor  # W_a h_i, or h_i for the score dot, (B, S, H)
-    values: Tensor  # what h_i adds to W_c [c_t; h_t] with weight 1, (B, S, H)
+    values: Tensor  # contribution of h_i to W_c [c_t; h_t] at weight 1, (B, S, H)
     padding_mask: Tensor  # (B, S)
 
 
@@ -47,17 +47,17 @@ class GlobalAttention(nn.Module):
         self.combine = nn.Linear(2 * hidden_size, hidden_size, bias=False)  # W_c
 
     def remember(self, states: Tensor, padding_mask: Tensor) -> AttentionMemory:
-        """Prepare encoder outputs (B, S, H) for ``over``; ``padding_mask`` (B, S) is ``True`` at padding."""
+        """Prepare encoder outputs (B, S, H) for ``over``. ``padding_mask`` (B, S) is ``True`` at padding."""
         keys = states if self.key_proj is None else self.key_proj(states)
         of_context = self.combine.weight[:, : states.size(-1)]
         return AttentionMemory(keys, linear(states, of_context), padding_mask)
 
     def over(self, memory: AttentionMemory) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-        """Attention to the source, to be made before a loop over steps and called within it.
+        """Return the attention to the source as a function. Create it before a loop over steps and call it inside.
 
         Returns:
-            A function from decoder states h_t, (N, T, H), to attentional states, (N, T, H), and attention weights,
-            (N, T, S); N is a multiple of B.
+            A function from decoder states h_t, (N, T, H), to attentional states, (N, T, H), and attention weights, (N,
+            T, S). N is a multiple of B.
         """
         of_keys, of_values = LoopedLinear(memory.keys), LoopedLinear(memory.values.transpose(1, 2))
         of_state = LoopedLinear(self.combine.weight[:, self.combine.out_features :])  # the decoder state's half of W_c
@@ -73,7 +73,7 @@ class GlobalAttention(nn.Module):
 
 @dataclass(frozen=True)
 class FedState(State):
-    """State after a step, which the next one reads."""
+    """State after a step, read by the next step."""
 
     layers: LstmState
     fed: Tensor  # the attentional state, (N, H)
@@ -82,9 +82,10 @@ class FedState(State):
 class InputFeedingLstm(nn.Module):
     """h_t = LSTM([e(y_{t-1}); a_{t-1}], h_{t-1}), where a_t is the attentional state of the top layer's h_t.
 
-    Dropout falls on the output of every layer that another one reads, and on a_t where words are scored from it. The
-    next step is fed the same a_t (OpenNMT, and so NTS); with ``dropout_input``, dropout falls on all that the first
-    layer reads instead, each time anew (the release of EncDecA): the words given are to have had it already.
+    Dropout is applied to the output of every layer that another layer reads, and to a_t before words are scored. The
+    next step reads the same a_t (OpenNMT, and so NTS). With ``dropout_input``, new dropout is applied to the whole
+    input of the first layer instead (the release of EncDecA). In that case the caller has already applied dropout to
+    the words.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class InputFeedingLstm(nn.Module):
         self.dropout_input = dropout_input
 
     def start(self, hidden: Tensor, cell: Tensor) -> FedState:
-        """The state before the first step, from h and c of every layer, (L, B, H) each: nothing was attended yet."""
+        """The state before the first step, from h and c of every layer, (L, B, H) each; the attentional state is 0."""
         return FedState(LstmState(hidden, cell), torch.zeros_like(hidden[0]))
 
     def forward(self, words: Tensor, memory: AttentionMemory, state: FedState) -> tuple[Tensor, Tensor, FedState]:
@@ -116,19 +117,19 @@ class InputFeedingLstm(nn.Module):
             state: before the first step.
 
         Returns:
-            What words are scored from, (N, T, H), attention weights (N, T, S), and the state after the last step.
+            Features for scoring words, (N, T, H), attention weights (N, T, S), and the state after the last step.
         """
         hidden, cell, fed = list(state.layers.hidden.unbind()), list(state.layers.cell.unbind()), state.fed
         layers, attend = LstmLayers(self.lstm), self.attention.over(memory)
         of_fed = LoopedLinear(layers.first[0][:, words.size(-1) :])  # (4H, E + H) -> (4H, H)
         outputs, weights = [], []
         for gates in layers.given(words).unbind(dim=1):
-            given = gates + of_fed(self.dropout(fed) if self.dropout_input else fed)
-            layers.advance(given, (hidden, cell), self.dropout)
+            first_gates = gates + of_fed(self.dropout(fed) if self.dropout_input else fed)
+            layers.advance(first_gates, (hidden, cell), self.dropout)
             attended, attention = attend(hidden[-1].unsqueeze(1))
             output = self.dropout(attended.squeeze(1))
             fed = attended.squeeze(1) if self.dropout_input else output
             outputs.append(output)
             weights.append(attention.squeeze(1))
-        after = FedState(LstmState(torch.stack(hidden), torch.stack(cell)), fed)
-        return torch.stack(outputs, dim=1), torch.stack(weights, dim=1), after
+        final_state = FedState(LstmState(torch.stack(hidden), torch.stack(cell)), fed)
+        return torch.stack(outputs, dim=1), torch.stack(weights, dim=1), final_state

@@ -1,11 +1,11 @@
-"""The topics as a decoder layer of PC-SAN reads them (section 3.2): a mixture of BERT's layers, and word vectors.
+"""Topics as a decoder layer of PC-SAN reads them (section 3.2): a mixture of BERT's layers, and word vectors.
 
-B_j = sum_l alpha_jl h^l (eq. 2): h^1 to h^L are the outputs of BERT's layers, its embeddings not among them, and j is a
-layer of the decoder. The paper does not say whether the alphas are free or sum to 1; both are here. Taking means over
-positions commutes with mixing, so h may be the mean over the pieces of a word.
+B_j = sum_l alpha_jl h^l (eq. 2): h^1 to h^L are the outputs of BERT's layers, without its embeddings, and j is a layer
+of the decoder. The paper does not say whether the alphas are free or sum to 1, so both are implemented. A mean over
+positions commutes with the mixture, so h may be the mean over the pieces of a word.
 
-H_j = [G ; B_j] (eq. 3). The paper does not say along which dimension the two are joined; where that is the features a
-map is needed, because its decoder is as wide as one of them; so there are three readings.
+H_j = [G ; B_j] (eq. 3). The paper does not say along which dimension the two are joined. If they are joined along the
+features, a map is required, because the paper's decoder is as wide as one of them. Three readings are implemented.
 
 Legend: ``B`` batch, ``S`` source length, ``L`` layers of BERT, ``H`` its width, ``N`` mixtures, ``E`` width of the word
 vectors G.
@@ -18,16 +18,15 @@ MIXTURES = ("softmax", "free")
 
 
 class LayerMixture(nn.Module):
-    """sum_l alpha_jl h^l (eq. 2), even at the start.
+    """sum_l alpha_jl h^l (eq. 2), with equal weights at the start.
 
-    The parameter is called by what it is, so that a checkpoint says how to read it: ``logits`` of a softmax, or free
-    ``weights``.
+    The parameter's name says how a checkpoint is to be read: ``logits`` of a softmax, or free ``weights``.
 
     Args:
         kind: ``softmax``: alpha_j = softmax of free parameters that start at 0; ``free``: the alphas themselves, which
             start at 1 / L.
         num_layers: ``L``.
-        num_mixtures: ``N``; 1 where all layers of the decoder share one mixture.
+        num_mixtures: ``N``; 1 if all layers of the decoder share one mixture.
     """
 
     def __init__(self, kind: str, num_layers: int, num_mixtures: int) -> None:
@@ -44,17 +43,17 @@ class LayerMixture(nn.Module):
         return mixture_weights(self.logits) if self.kind == "softmax" else self.weights
 
     def forward(self, layers: Tensor) -> Tensor:
-        """Mix: (B, S, L, H) -> (B, N, S, H)."""
+        """Mix the layers: (B, S, L, H) -> (B, N, S, H)."""
         return torch.einsum("bslh,nl->bnsh", layers, self.alphas())  # Eq. (2)
 
 
 class LastLayer(nn.Module):
-    """B_j = h^L for every j: the ablation "-Last" of the paper; no parameters."""
+    """B_j = h^L for every j: the ablation "-Last" of the paper. It has no parameters."""
 
     num_mixtures = 1
 
     def forward(self, layers: Tensor) -> Tensor:
-        """Pick: (B, S, L, H) -> (B, 1, S, H)."""
+        """Return the last layer: (B, S, L, H) -> (B, 1, S, H)."""
         return layers[:, :, -1].unsqueeze(1)
 
 
@@ -70,9 +69,9 @@ class TopicFusion(nn.Module):
     """H_j = [G ; B_j] (eq. 3).
 
     Args:
-        kind: ``feature``: side by side, and one linear map for all j back to ``E``; ``kv1536``: side by side, for keys
-            and values that read both widths (1536 in the paper's sizes); ``sequence``: one after the other, 2 S
-            positions.
+        kind: ``feature``: concatenate the features, and apply one linear map to ``E`` for all j; ``kv1536``:
+            concatenate the features, for keys and values that read both widths (1536 in the paper's sizes);
+            ``sequence``: concatenate the positions, 2 S in all.
         word_dim: ``E``.
         bert_dim: ``H``.
 
@@ -97,6 +96,6 @@ class TopicFusion(nn.Module):
         joined = torch.cat([words, mixed], dim=2 if self.kind == "sequence" else 3)  # Eq. (3)
         return joined if self.proj is None else self.proj(joined)
 
-    def positions(self, of_topics: Tensor) -> Tensor:
-        """The facts about each topic, for each position of ``forward``'s result: (B, S) -> (B, S or 2 S)."""
-        return torch.cat([of_topics, of_topics], dim=1) if self.kind == "sequence" else of_topics
+    def positions(self, topic_values: Tensor) -> Tensor:
+        """Repeat a value per topic for each position of ``forward``'s result: (B, S) -> (B, S or 2 S)."""
+        return torch.cat([topic_values, topic_values], dim=1) if self.kind == "sequence" else topic_values

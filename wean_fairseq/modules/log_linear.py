@@ -1,7 +1,7 @@
-"""An output layer that mixes two models in logarithms, as DRESS-LS does (Zhang and Lapata, EMNLP 2017).
+"""An output layer that mixes the logarithms of two models, as DRESS-LS does (Zhang and Lapata, EMNLP 2017).
 
 log P(y_t) = (1 - w_t) log P_base(y_t) + w_t log P_lexical(y_t) - log Z_t, where Z_t makes the probabilities sum to one.
-The normalisers of both models are a part of Z_t, so that the mixture is a softmax of mixed scores, and these are one
+The normalisers of both models are part of Z_t, so that the mixture is a softmax of mixed scores, which are one matrix
 product.
 
 Legend: ``N`` tokens, ``V`` words, ``D`` width of the base's features, ``L`` of the lexical model's.
@@ -19,10 +19,10 @@ from .query_embedding import LinearScore, Product, QueryEmbedding
 class LogLinearOutput(QueryEmbedding):
     """Scores words from [h; c; w]: h of the base (N, D), c of the lexical model (N, L) and its share w (N, 1).
 
-    The base's map stands where a linear output layer has its own, so that the parameters have the same names.
+    The base's parameters have the same names as those of a linear output layer.
 
-    ``share`` is the usual w. A search may round a row of numbers by its largest one (int8): with the factor w on their
-    side, differences of biases are no larger than the weights that they stand with.
+    ``share`` is the usual w. A search may round a row of numbers relative to its largest one (int8). With the factor w
+    on the side of the weights, differences of biases do not exceed the weights in the same row.
     """
 
     _joined: Tensor | None = None
@@ -35,8 +35,8 @@ class LogLinearOutput(QueryEmbedding):
     def parts(self, query: Tensor, embeddings: Tensor) -> Product:
         """(1 - w) (h W + b) + w (c U + d) = (1 - w) h W + w c U + w (d - b) + b."""
         base, share = _map(self), query[:, -1:]
-        features, read = query[:, : base.in_features], query[:, base.in_features : -1]
-        mixed = torch.cat([(1 - share) * features, share * read, share / self.usual_share], dim=1)
+        features, lexical_features = query[:, : base.in_features], query[:, base.in_features : -1]
+        mixed = torch.cat([(1 - share) * features, share * lexical_features, share / self.usual_share], dim=1)
         return Product(mixed, self._join() if self._joined is None else self._joined, base.bias)
 
     def prepared(self) -> Self:
@@ -47,8 +47,8 @@ class LogLinearOutput(QueryEmbedding):
     def _join(self) -> Tensor:
         """[W; U; w (d - b)] with the usual w, (V, D + L + 1)."""
         base, lexical = _map(self), _map(self.lexical)
-        apart = self.usual_share * (lexical.bias - base.bias)
-        return torch.cat([base.weight, lexical.weight, apart.unsqueeze(1)], dim=1)
+        bias_difference = self.usual_share * (lexical.bias - base.bias)
+        return torch.cat([base.weight, lexical.weight, bias_difference.unsqueeze(1)], dim=1)
 
 
 def _map(output: QueryEmbedding) -> nn.Linear:

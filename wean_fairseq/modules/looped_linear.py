@@ -1,8 +1,8 @@
-"""Linear maps within a loop over steps: the gradient at their weights is one product for all steps.
+"""Linear maps inside a loop over steps, with one matrix product for the weights' gradient over all steps.
 
-Left to autograd, each map takes a product for its weight's gradient at every step, a kernel to add it up, and more
-where the weight is a part of another one. On a GPU these launches, not the arithmetic, are the time of a decoder that
-walks over its steps.
+With plain autograd, each map computes a product for its weight's gradient at every step and launches a kernel to add
+it, and more kernels if the weight is a slice of another one. On a GPU these launches, not the arithmetic, dominate the
+time of a decoder that loops over its steps.
 
 Legend: ``N`` rows, ``B`` sentences, ``I`` width in, ``O`` width out.
 """
@@ -16,10 +16,11 @@ from torch.nn.functional import linear
 
 
 class LoopedLinear:
-    """values @ weight.T + bias, to be made before a loop and called within it, any number of times.
+    """values @ weight.T + bias, to be created before a loop and called inside it, any number of times.
 
-    The weight is (O, I), or one for each sentence, (B, O, I); the bias (O,) or ``None``. Each backward through the
-    steps goes on to the weight: what one of them left behind would be counted by the next.
+    The weight is (O, I), or one for each sentence, (B, O, I). The bias is (O,) or ``None``. Every backward pass through
+    the steps must also reach the weight, because otherwise its collected values would be added to those of the next
+    pass.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
@@ -32,7 +33,7 @@ class LoopedLinear:
             self.weight, self.bias = weights
 
     def __call__(self, values: Tensor) -> Tensor:
-        """Shape (..., I) -> (..., O), with a weight for each sentence (B, N, I) -> (B, N, O)."""
+        """Map values (..., I) -> (..., O), or with a weight for each sentence (B, N, I) -> (B, N, O)."""
         if not self.collects:
             return _map(values, self.weight, self.bias)
         result: Tensor = _Product.apply(values, self.weight, self.bias, self.inputs, self.grads)  # type: ignore[no-untyped-call]
@@ -44,9 +45,9 @@ def _map(values: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 class _Weights(torch.autograd.Function):
-    """Weight and bias as all steps use them; backward runs after that of all steps.
+    """Weight and bias as all steps use them. Its backward runs after the backward of all steps.
 
-    It knows the lists alone: with the ``LoopedLinear``, which holds what this function returns, it would be a circle
+    It holds only the lists. A reference to the ``LoopedLinear``, which holds this function's results, would be a cycle
     that Python cannot collect, and every batch would stay in memory.
     """
 
@@ -73,7 +74,7 @@ class _Weights(torch.autograd.Function):
 
 
 class _Product(torch.autograd.Function):
-    """The map at one step; the gradient at the weights is left to ``_Weights``."""
+    """The map at one step. ``_Weights`` computes the gradient of the weights."""
 
     @staticmethod
     def forward(

@@ -1,4 +1,4 @@
-"""Masks and masked normalisation shared by every attention here.
+"""Masks and masked normalisation for all attention modules.
 
 Legend: ``B`` batch, ``T`` target length, ``S`` source length. A mask named ``*_padding_mask`` is ``True`` at padding.
 """
@@ -11,11 +11,11 @@ from torch.autograd.function import once_differentiable
 
 
 def masked_softmax(scores: Tensor, padding_mask: Tensor | None) -> Tensor:
-    """Softmax over the last dimension, in float32, giving masked positions exactly no weight.
+    """Softmax over the last dimension, in float32. Masked positions get exactly zero weight.
 
     Args:
         scores: unnormalised scores, (B, T, S).
-        padding_mask: ``True`` at padding, (B, S); ``None`` if nothing is to be masked.
+        padding_mask: ``True`` at padding, (B, S); ``None`` for no mask.
 
     Returns:
         Weights in the dtype of ``scores``, (B, T, S). A row whose positions are all masked is all zero.
@@ -27,11 +27,11 @@ def masked_softmax(scores: Tensor, padding_mask: Tensor | None) -> Tensor:
 
 
 class _MaskedSoftmax(torch.autograd.Function):
-    """The softmax of what is not masked; its gradient is 0 where a weight is, so that backward masks nothing."""
+    """The softmax over unmasked positions. Its gradient is 0 where a weight is 0, so backward needs no mask."""
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, mask: Tensor) -> Tensor:
-        # A fully masked row is -inf throughout, whose softmax is NaN; its weights are defined as 0.
+        # A fully masked row is -inf throughout. Its softmax is NaN, so its weights are defined as 0.
         weights = torch.softmax(scores.masked_fill(mask, float("-inf")), dim=-1).masked_fill_(mask, 0.0)
         ctx.save_for_backward(weights)
         return weights

@@ -1,11 +1,11 @@
 """The three matrix products of an output layer: scores, gradient of the queries, gradient of the candidates' rows.
 
-These and those of the layers are most of a training step, so that it matters which library of PyTorch computes them. On
-a CPU, PyTorch hands float32 products to MKL, which keeps to AVX2 on AMD processors. oneDNN, which is in PyTorch as
-well, uses AVX-512 there.
-The documented way to it is ``torch.backends.mkldnn.matmul.fp32_precision = "bf16"``, which allows oneDNN to round the
-factors to bfloat16. It does so where that is faster, on processors with matrix instructions for bfloat16 (AMX, and
-some of ARM), and computes in full float32 elsewhere. Which of the two it is, products of integers show, once a process.
+These products and those of the layers take most of the time of a training step, so it matters which library of PyTorch
+computes them. On a CPU, PyTorch uses MKL for float32 products, which is limited to AVX2 on AMD processors. oneDNN,
+which is also part of PyTorch, uses AVX-512 there. The documented way to select it is
+``torch.backends.mkldnn.matmul.fp32_precision = "bf16"``, which allows oneDNN to round the factors to bfloat16. oneDNN
+does so if it is faster, on processors with matrix instructions for bfloat16 (AMX, and some of ARM), and computes in
+full float32 on others. A probe with products of integers, once per process, shows which of the two is the case.
 
 Legend: ``N`` tokens, ``n`` tokens of a chunk, ``V`` candidates, ``D`` query width.
 """
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from .softmax_gradient import loss_of_scores, softmax_gradient_
 
-# Of the gradient at the scores in float16, whose largest number is 65,504 and whose smallest is 2^-24.
+# Loss scale of the gradient at the scores in float16, whose largest number is 65,504 and whose smallest is 2^-24.
 SCALE = 2.0**15
 # Tokens, query width and candidates of the probe: a library may choose its kernel by the size of a product.
 _PROBE_SIZES = (128, 256, 1024)
@@ -31,24 +31,24 @@ _PROBE_TERMS = 8
 
 _CPU = torch.device("cpu")
 _ROUNDED = "bf16"  # value of fp32_precision that lets oneDNN round
-# To what ``OutputProducts`` round the factors of products of float32 tensors.
+# The dtype to which ``OutputProducts`` round the factors of products of float32 tensors.
 _rounded: ContextVar[torch.dtype | None] = ContextVar("rounded", default=None)
 
 
 def bf16_products(enabled: bool = True) -> AbstractContextManager[None]:
-    """Within it, ``OutputProducts`` of float32 tensors round the factors of their products to bfloat16.
+    """Make ``OutputProducts`` of float32 tensors round the factors of their products to bfloat16 in this context.
 
-    Those are queries, candidates' rows, and the loss's gradient at the scores. A product comes out rounded as well, and
-    is summed in float32 inside; softmax, loss, and the sums of gradients over chunks are float32. With u = 2^-8, a
-    score is off by at most delta = 3.1 u sum_d |q_d w_d|, so that the negative log-likelihood of a token is off by at
-    most 2 max(delta), and a probability by at most the factor exp(2 max(delta)), over the candidates.
+    The factors are queries, candidates' rows, and the loss's gradient at the scores. A product is summed in float32 and
+    its result is rounded to bfloat16; softmax, loss, and the sums of gradients over chunks are float32. With u = 2^-8,
+    the error of a score is at most delta = 3.1 u sum_d |q_d w_d|. The error of a token's negative log-likelihood is at
+    most 2 max(delta), and that of a probability at most the factor exp(2 max(delta)), over the candidates.
     """
     return _rounded_to(torch.bfloat16 if enabled else None)
 
 
 @contextmanager
 def outside_autocast(device: torch.device) -> Iterator[None]:
-    """Leave autocast, except that ``OutputProducts`` round the factors as it rounds those of other products.
+    """Leave autocast, but let ``OutputProducts`` round factors as autocast rounds those of other products.
 
     On a CPU, float32 products are ``exact_products``.
     """
@@ -68,10 +68,9 @@ def _rounded_to(dtype: torch.dtype | None) -> Iterator[None]:
 
 
 class _Onednn(AbstractContextManager[None]):
-    """Within it, oneDNN may round.
+    """Context in which oneDNN may round.
 
-    The setting is the process's. It is put back when the last thread has left, unless other code has changed it
-    meanwhile.
+    The setting is global to the process. It is restored when the last thread leaves, unless other code has changed it.
     """
 
     def __init__(self) -> None:
@@ -101,20 +100,20 @@ _onednn = _Onednn()
 
 
 def exact_products(device: torch.device = _CPU) -> AbstractContextManager[None]:
-    """Within it, float32 matrix products on a CPU are oneDNN's, if those are exact; otherwise nothing changes.
+    """Context in which float32 matrix products on a CPU use oneDNN, if its products are exact; otherwise no change.
 
-    Whole training steps are computed within it, backward included.
+    Whole training steps, including backward, run in this context.
 
-    The setting is the process's: products of other threads go the same way meanwhile, and are as exact.
+    The setting is global to the process: products of other threads also use oneDNN in this time, and are exact too.
     """
     return _onednn if device.type == "cpu" and onednn_is_exact() else nullcontext()
 
 
 @cache
 def onednn_is_exact() -> bool:
-    """Whether oneDNN computes float32 products, and computes them in full float32, on this machine.
+    """Return True if oneDNN is available on this machine and computes float32 products in full float32.
 
-    Where it rounds, products of other threads are rounded too while this runs, a fraction of a second.
+    If it rounds, products of other threads are rounded too while this check runs, for a fraction of a second.
     """
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
@@ -129,7 +128,7 @@ def _float_product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _probes() -> Iterator[tuple[Tensor, Tensor]]:
-    """Factors of integers in float64, laid out as those of the three products; each in turn has all the digits."""
+    """Integer factors in float64 with the layouts of the three products. Each factor in turn has all the digits."""
     tokens, width, candidates = _PROBE_SIZES
     query, weight, grad_scores = (tokens, width), (candidates, width), (tokens, candidates)
     for make, other in ((_odd_integers, _sparse_ones), (_sparse_ones, _odd_integers)):
@@ -144,28 +143,29 @@ def _odd_integers(rows: int, columns: int, _terms: int) -> Tensor:
 
 
 def _sparse_ones(rows: int, columns: int, terms: int) -> Tensor:
-    """Zeros and ones, of which each of the sums of ``terms`` terms meets ``_PROBE_TERMS`` ones."""
+    """Zeros and ones, arranged so that each sum of ``terms`` terms contains ``_PROBE_TERMS`` ones."""
     row, column = _row_and_column_numbers(rows, columns)
     return ((row * 5 + column) % (terms // _PROBE_TERMS) == 0).double()
 
 
 def _row_and_column_numbers(rows: int, columns: int) -> tuple[Tensor, Tensor]:
-    """Numbers of rows (rows, 1) and of columns (1, columns); on the CPU, whatever the default device is."""
+    """Numbers of rows (rows, 1) and of columns (1, columns). They are on the CPU, independent of the default device."""
     return torch.arange(rows, device="cpu").unsqueeze(1), torch.arange(columns, device="cpu").unsqueeze(0)
 
 
 class OutputProducts:
-    """The products for all chunks of tokens in turn, in memory that they share: each fresh page costs a page fault.
+    """The products of all chunks of tokens, one after the other.
 
-    Factors of 16 bits are multiplied as they are, and a GPU sums in float32. In float16 the loss's gradient at a score,
-    which lies between -1 and 1, is multiplied by ``SCALE`` first and its products are divided by it: from 2^-29 on it
-    is off by 2^-11 of itself, below by 2^-40.
+    The chunks share memory, because each fresh page costs a page fault. 16-bit factors are multiplied without
+    conversion, and a GPU sums in float32. In float16 the loss's gradient at a score, which is between -1 and 1, is
+    multiplied by ``SCALE`` first and its products are divided by it. Its error is 2^-11 of its value from 2^-29 on, and
+    2^-40 below.
 
     Args:
         query: shape (N, D).
         weight: candidates' rows, shape (V, D).
         bias: shape (V,), or ``None``.
-        wanted: which of the three gradients to sum up.
+        wanted: which of the three gradients to sum.
         chunk: tokens of the largest chunk.
     """
 
@@ -175,7 +175,7 @@ class OutputProducts:
         self.query, self.weight, self.bias = query.to(self.dtype), weight.to(self.dtype), bias
         self.scale = SCALE if self.dtype == torch.float16 else 1.0
         self._size = chunk, weight.size(0)
-        make = torch.empty_like if query.size(0) else torch.zeros_like  # the first chunk sets them
+        make = torch.empty_like if query.size(0) else torch.zeros_like  # the first chunk overwrites them
         self._gradients = [
             make(tensor, dtype=torch.float32) if needed and tensor is not None else None
             for needed, tensor in zip(wanted, (query, weight, bias), strict=True)
@@ -183,18 +183,18 @@ class OutputProducts:
 
     @cached_property
     def _held(self) -> Tensor:
-        """Memory of scores in float32."""
+        """Memory for scores in float32."""
         return self.query.new_empty(self._size, dtype=torch.float32)
 
     @cached_property
     def _low(self) -> Tensor:
-        """Memory of scores in the products' dtype."""
+        """Memory for scores in the products' dtype."""
         return self._held if self.dtype == torch.float32 else self.query.new_empty(self._size)
 
     def loss(self, rows: slice, target: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-        """Loss and negative log-likelihood, summed, of some tokens with targets (n,); adds their gradients if wanted.
+        """Loss and negative log-likelihood, summed over some tokens with targets (n,).
 
-        ``eps`` is that of ``softmax_gradient``.
+        Adds their gradients if required. ``eps`` is the label smoothing of ``softmax_gradient``.
         """
         if all(gradient is None for gradient in self._gradients):
             return loss_of_scores(self.scores(rows), target, eps)
@@ -204,7 +204,7 @@ class OutputProducts:
         return sums
 
     def gradients(self) -> list[Tensor | None]:
-        """The gradients of ``query``, ``weight`` and ``bias`` in float32, ``None`` where not wanted."""
+        """The gradients of ``query``, ``weight`` and ``bias`` in float32, ``None`` for those not required."""
         return self._gradients
 
     def scores(self, rows: slice) -> Tensor:
@@ -222,7 +222,7 @@ class OutputProducts:
     def add_gradients(self, rows: slice, grad_scores: Tensor) -> None:
         """Backpropagate the float32 gradient at these tokens' scores, (n, V), and add the results.
 
-        Call it for the tokens from 0 on first: their results overwrite the uninitialised memory.
+        The first call must be for the tokens from 0 on, because it overwrites the uninitialised memory.
         """
         first = rows.start == 0
         factor, unscaled = grad_scores, 1.0 / self.scale
@@ -241,7 +241,7 @@ def _add_product_(total: Tensor, left: Tensor, right: Tensor, scale: float, firs
     """``total += scale * left @ right`` with ``total`` in float32, or ``total = ...`` for the ``first`` one."""
     if left.dtype == total.dtype:
         total.addmm_(left, right, beta=0 if first else 1, alpha=scale)
-    elif left.is_cuda:  # the only device whose products of 16 bits come out in float32
+    elif left.is_cuda:  # the only device with float32 results of 16-bit products
         _add_(total, torch.mm(left, right, out_dtype=total.dtype), scale, first)
     elif left.dtype == torch.float16:  # sums of scaled factors would overflow
         total.addmm_(left.float(), right.float(), beta=0 if first else 1, alpha=scale)

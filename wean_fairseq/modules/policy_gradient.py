@@ -1,7 +1,7 @@
-"""REINFORCE for sentences whose beginning is given (Zhang and Lapata, EMNLP 2017; MIXER, ICLR 2016).
+"""REINFORCE for sentences with a given prefix (Zhang and Lapata, EMNLP 2017; MIXER, ICLR 2016).
 
-The first L words of a target are given and learnt by cross entropy, the others are drawn from the model and learnt by
-the reward of the whole sentence; L falls from epoch to epoch.
+The first L words of a target are given and trained by cross entropy. The remaining words are sampled from the model and
+trained by the reward of the whole sentence. L decreases from epoch to epoch.
 
 Legend: ``B`` sentences, ``T`` words.
 """
@@ -11,19 +11,19 @@ from torch import Tensor
 
 
 def given_words(epoch: int, first: int, fewer: int, every: int) -> int:
-    """L of an epoch, counted from 1: ``first``, and ``fewer`` less after ``every`` epochs each; never below 0."""
+    """L of an epoch, counted from 1: ``first``, decreased by ``fewer`` every ``every`` epochs down to 0."""
     return max(0, first - fewer * ((epoch - 1) // every))
 
 
 def policy_loss(lprobs: Tensor, rewards: Tensor, baseline: Tensor, given: Tensor, drawn: Tensor) -> Tensor:
-    """-sum_(t <= L) log P(y_t) - sum_(t > L) (r - b_t) log P(y_t), whose gradient is that of E[r], sign changed.
+    """-sum_(t <= L) log P(y_t) - sum_(t > L) (r - b_t) log P(y_t), whose gradient is the gradient of -E[r].
 
     Args:
         lprobs: log P(y_t) of the words, (B, T).
-        rewards: r of each sentence, (B,); no gradient goes there.
-        baseline: b_t, (B, T) or (B, 1); likewise.
-        given: ``True`` at words that were given, (B, T).
-        drawn: ``True`` at words that were drawn, (B, T).
+        rewards: r of each sentence, (B,); gets no gradient.
+        baseline: b_t, (B, T) or (B, 1); gets no gradient.
+        given: ``True`` at given words, (B, T).
+        drawn: ``True`` at sampled words, (B, T).
     """
     advantage = (rewards.unsqueeze(1) - baseline).detach().expand_as(lprobs)  # (B, T)
     weights = torch.where(drawn, advantage, given.to(advantage.dtype))
@@ -31,15 +31,15 @@ def policy_loss(lprobs: Tensor, rewards: Tensor, baseline: Tensor, given: Tensor
 
 
 def mean_of_others(rewards: Tensor, counts: Tensor) -> Tensor:
-    """A baseline that does not depend on the words that it is for: the mean reward of the others that count.
+    """A baseline that is independent of the sentence's own words: the mean reward of the other valid sentences.
 
     Args:
         rewards: (B,).
         counts: ``True`` for sentences with a reward, (B,).
 
     Returns:
-        b, (B,); 0 for a sentence that is alone.
+        b, (B,); 0 if there is no other valid sentence.
     """
-    kept = rewards * counts
+    valid_rewards = rewards * counts
     others = (counts.sum() - counts.long()).clamp(min=1)
-    return (kept.sum() - kept) / others
+    return (valid_rewards.sum() - valid_rewards) / others

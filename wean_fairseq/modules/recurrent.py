@@ -1,4 +1,4 @@
-"""Recurrent encoders over padded batches: padding on either side is never read.
+"""Recurrent encoders over padded batches. Padding on either side is never read.
 
 Legend: ``B`` batch, ``S`` source length, ``E`` input width, ``H`` hidden width, ``L`` layers, ``D`` directions.
 """
@@ -15,37 +15,47 @@ from .gates import EarlyResetCell
 def stacked_lstm(
     input_dim: int, hidden_size: int, layers: int, dropout: float, *, bidirectional: bool = False
 ) -> nn.LSTM:
-    """An LSTM, ``batch_first``, with dropout between its layers; PyTorch warns of it where there is but one."""
+    """An LSTM, ``batch_first``, with dropout between its layers.
+
+    With one layer the dropout is 0, because PyTorch warns about it.
+    """
     between = dropout if layers > 1 else 0.0
     return nn.LSTM(input_dim, hidden_size, layers, batch_first=True, dropout=between, bidirectional=bidirectional)
 
 
 class EarlyResetGru(nn.GRU):
-    """A GRU of one layer, ``batch_first``, that resets the state before the linear map: see ``EarlyResetCell``."""
+    """A GRU of one layer, ``batch_first``, that resets the state before the linear map, see ``EarlyResetCell``."""
 
     def forward(  # type: ignore[override]
         self, inputs: Tensor, state: Tensor | None = None, padding_mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Read inputs (B, S, E) from ``state`` (D, B, H), 0 by default, to outputs (B, S, D * H) and the final state.
+        """Read inputs (B, S, E) from ``state`` (D, B, H), by default 0.
 
-        The state is not changed where ``padding_mask`` (B, S) is ``True``, and outputs are 0 there.
+        Return outputs (B, S, D * H) and the final state. The state is unchanged and outputs are 0 where
+        ``padding_mask`` (B, S) is ``True``.
         """
         outputs, finals = [], []
         for direction in range(2 if self.bidirectional else 1):
             cell, steps = EarlyResetCell(self, "_l0_reverse" if direction else "_l0"), []
             hidden = inputs.new_zeros(len(inputs), self.hidden_size) if state is None else state[direction]
             for place in range(inputs.size(1))[:: -1 if direction else 1]:
-                new, _ = cell.advance(inputs[:, place], hidden, hidden)
-                hidden = new if padding_mask is None else torch.where(padding_mask[:, place : place + 1], hidden, new)
+                new_hidden, _ = cell.advance(inputs[:, place], hidden, hidden)
+                hidden = (
+                    new_hidden
+                    if padding_mask is None
+                    else torch.where(padding_mask[:, place : place + 1], hidden, new_hidden)
+                )
                 steps.append(hidden)
             outputs.append(torch.stack(steps[:: -1 if direction else 1], dim=1))
             finals.append(hidden)
-        read = torch.cat(outputs, dim=-1)
-        return read if padding_mask is None else read.masked_fill(padding_mask.unsqueeze(2), 0.0), torch.stack(finals)
+        joined = torch.cat(outputs, dim=-1)
+        return joined if padding_mask is None else joined.masked_fill(padding_mask.unsqueeze(2), 0.0), torch.stack(
+            finals
+        )
 
 
 def run_over_words(rnn: nn.LSTM | nn.GRU, inputs: Tensor, padding_mask: Tensor) -> tuple[Tensor, Any]:
-    """Run ``rnn`` over the words of each sentence, as if the sentence stood alone.
+    """Run ``rnn`` over the words of each sentence, independently of its padding.
 
     Args:
         rnn: ``batch_first``, of any depth, in one direction or both.
@@ -53,19 +63,20 @@ def run_over_words(rnn: nn.LSTM | nn.GRU, inputs: Tensor, padding_mask: Tensor) 
         padding_mask: ``True`` at padding, which is all on the left or all on the right of a sentence, (B, S).
 
     Returns:
-        The outputs, each where its word stands and zero at padding, (B, S, D * H); and the final state, the one after a
-        sentence's last word (backwards: after its first), (L * D, B, H): for an LSTM the pair (h, c).
+        The outputs at the words' positions, zero at padding, (B, S, D * H). And the final state, after a sentence's
+        last word (backwards: after its first), (L * D, B, H). For an LSTM it is the pair (h, c).
     """
     length = padding_mask.size(1)
-    # Packing wants the words on the left; the outputs go back to where their words stood, so that attention weights
-    # line up with the source as given.
+    # Packing requires the words on the left. The outputs are moved back to the words' positions, so that attention
+    # weights match the original source.
     position = torch.arange(length, device=padding_mask.device)
     shift = padding_mask.long().cumprod(dim=1).sum(dim=1, keepdim=True)  # padding before the first word, (B, 1)
     words = padding_mask.logical_not().sum(dim=1).clamp(min=1).cpu()
     on_the_left = _gather_positions(inputs, (position + shift) % length)  # (B, S, E)
     packed = pack_padded_sequence(on_the_left, words, batch_first=True, enforce_sorted=False)
     packed_outputs, state = rnn(packed)
-    # In the order of their lengths: putting the sentences back here keeps PyTorch from asking a GPU for that order.
+    # The outputs stay in the order of their lengths here. They are reordered below, so that PyTorch does not have to
+    # copy that order from a GPU.
     by_length = packed_outputs._replace(unsorted_indices=None)
     outputs, _ = pad_packed_sequence(by_length, batch_first=True, total_length=length)  # (B, S, D * H)
     assert packed.unsorted_indices is not None  # pack_padded_sequence has sorted them

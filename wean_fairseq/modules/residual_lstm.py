@@ -1,8 +1,9 @@
 """A stack of LSTM layers with residual connections between them (Prakash et al., COLING 2016, section 2.3).
 
-After every n layers the input of these n layers is added to their output. The sum goes upward only: within a layer the
-recurrence goes on with what the layer itself gave, as in the paper's figure 3, so the n layers between two sums run as
-one fused LSTM. The text can also be read as adding to h_t itself, which the recurrence then goes on with, step by step.
+After every n layers the input of these n layers is added to their output. The sum goes only to the next layer. Within a
+layer the recurrence uses the layer's own output, as in the paper's figure 3, so the n layers between two sums run as
+one fused LSTM. In another reading of the text, the residual is added to h_t itself, and the recurrence uses the sum,
+step by step.
 
 Legend: ``B`` batch, ``T`` steps, ``E`` input width, ``H`` hidden width, ``L`` layers.
 """
@@ -17,15 +18,15 @@ LstmState = tuple[Tensor, Tensor]
 
 
 class ResidualLstm(nn.Module):
-    """h^(l) = LSTM_l(h^(l-1)) + x_(l-n) for l = n, 2n, ..., where x_l is what layer l + 1 reads.
+    """h^(l) = LSTM_l(h^(l-1)) + x_(l-n) for l = n, 2n, ..., where x_l is the input of layer l + 1.
 
-    Where E and H differ, the first min(E, H) units are added, as in the paper. Layers above the last multiple of n have
-    no residual.
+    If E and H differ, the first min(E, H) units are added, as in the paper. Layers above the last multiple of n have no
+    residual.
 
     Args:
         residual_every: n; 0 = no residuals.
         dropout: after every layer, before the sum.
-        recurrent: the recurrence goes on with the sum.
+        recurrent: the recurrence uses the sum.
     """
 
     def __init__(
@@ -57,10 +58,10 @@ class ResidualLstm(nn.Module):
         Args:
             inputs: to the lowest layer.
             start: h and c of every layer before the first step, (L, B, H) each; zero if ``None``.
-            padding_mask: ``True`` at padding on either side, which is skipped, (B, T); such sentences start from zero.
+            padding_mask: ``True`` at padding on either side, which is skipped, (B, T). These sentences start from zero.
 
         Returns:
-            The outputs (B, T, H), meaningless at padding, and h and c of every layer after the last step, (L, B, H).
+            The outputs (B, T, H), undefined at padding, and h and c of every layer after the last step, (L, B, H).
         """
         hidden, cell = [], []
         states = _split_state(start, self.block_sizes)
@@ -68,7 +69,7 @@ class ResidualLstm(nn.Module):
             assert isinstance(block, nn.LSTM)
             residual = None
             if layers == self.residual_every:
-                # Negative padding cuts: a wider input loses its last units, a narrower one gets zeros.
+                # Negative padding truncates: a wider input loses its last units, a narrower one gets zeros.
                 residual = functional.pad(inputs, (0, block.hidden_size - inputs.size(-1)))  # (B, T, H)
             if residual is not None and self.recurrent:
                 outputs, final = _run_with_sums(block, inputs, residual, state, padding_mask)
@@ -85,19 +86,19 @@ class ResidualLstm(nn.Module):
 def _run_with_sums(
     block: nn.LSTM, inputs: Tensor, residual: Tensor, start: LstmState | None, padding_mask: Tensor | None
 ) -> tuple[Tensor, LstmState]:
-    """Run a block whose top layer goes on with its output plus ``residual`` (B, T, H); returns outputs without it."""
+    """Run a block whose top layer recurs on output plus ``residual`` (B, T, H). Return outputs without it."""
     if start is None:
         zeros = residual.new_zeros(block.num_layers, inputs.size(0), block.hidden_size)
         start = (zeros, zeros)
     hidden, cell = list(start[0]), list(start[1])
     outputs = []
-    for step, given in enumerate(inputs.unbind(dim=1)):
-        below = given
+    for step, step_input in enumerate(inputs.unbind(dim=1)):
+        layer_input = step_input
         for layer in range(block.num_layers):
             weights = block.all_weights[layer]
-            new_hidden, new_cell = torch.lstm_cell(below, (hidden[layer], cell[layer]), *weights)
+            new_hidden, new_cell = torch.lstm_cell(layer_input, (hidden[layer], cell[layer]), *weights)
             if layer < block.num_layers - 1:
-                below = functional.dropout(new_hidden, block.dropout, block.training)
+                layer_input = functional.dropout(new_hidden, block.dropout, block.training)
             else:
                 outputs.append(new_hidden)
                 new_hidden = new_hidden + residual[:, step]
@@ -110,7 +111,7 @@ def _run_with_sums(
 
 
 def _block_sizes(num_layers: int, residual_every: int) -> list[int]:
-    """Layers of each block: n each, and what is left over."""
+    """Layers of each block: n each, and the remainder."""
     if residual_every == 0:
         return [num_layers]
     full, rest = divmod(num_layers, residual_every)
@@ -120,5 +121,5 @@ def _block_sizes(num_layers: int, residual_every: int) -> list[int]:
 def _split_state(state: LstmState | None, sizes: list[int]) -> list[LstmState | None]:
     if state is None:
         return [None] * len(sizes)
-    parts = (torch.split(part, sizes) for part in state)  # (L, B, H) -> (n, B, H) each
-    return [(hidden.contiguous(), cell.contiguous()) for hidden, cell in zip(*parts, strict=True)]
+    split_tensors = (torch.split(tensor, sizes) for tensor in state)  # (L, B, H) -> (n, B, H) each
+    return [(hidden.contiguous(), cell.contiguous()) for hidden, cell in zip(*split_tensors, strict=True)]

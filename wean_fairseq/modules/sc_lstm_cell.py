@@ -1,8 +1,8 @@
-"""Semantically conditioned LSTM (Wen et al., EMNLP 2015): a vector of keywords is read out by the cell, step by step.
+"""Semantically conditioned LSTM (Wen et al., EMNLP 2015): the cell consumes a vector of keywords step by step.
 
-d_0 has a 1 for every keyword of the essay and 0 for all others; a reading gate keeps the share r_t of it,
-d_t = r_t * d_{t-1}, and tanh(W_d d_t) is added to the cell. As d is 0 wherever d_0 is, only the essay's own k keywords
-are computed: the rows of the weights that belong to them are picked once a batch, which changes nothing.
+d_0 is 1 for every keyword of the essay and 0 for all others. A reading gate keeps the share r_t of it, d_t = r_t *
+d_{t-1}, and tanh(W_d d_t) is added to the cell. As d is 0 wherever d_0 is, only the essay's own k keywords are
+computed: their rows of the weights are selected once per batch, which does not change the result.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` steps, ``k`` topic slots, ``V`` keywords of all essays (here the
 dictionary), ``E`` embedding width, ``L`` layers, ``H`` hidden width.
@@ -31,14 +31,14 @@ class KeywordRows(Memory):
 
 
 class KeywordGate(nn.Module):
-    """The reading gate r_t = sigmoid(W_wr w_t + alpha sum_l W_hr^l h^l_{t-1}) and what the cells get, tanh(W_d d_t)."""
+    """The reading gate r_t = sigmoid(W_wr w_t + alpha sum_l W_hr^l h^l_{t-1}) and the cells' input, tanh(W_d d_t)."""
 
     def __init__(self, num_keywords: int, embed_dim: int, num_layers: int, hidden_size: int) -> None:
         super().__init__()
         width = num_layers * hidden_size
-        self.word_read = nn.Embedding(num_keywords, embed_dim)  # W_wr, a row a keyword
-        self.hidden_read = nn.Embedding(num_keywords, width)  # W_hr^1 ... W_hr^L, side by side
-        self.write = nn.Embedding(num_keywords, width)  # W_d of every layer, transposed, side by side
+        self.word_read = nn.Embedding(num_keywords, embed_dim)  # W_wr, one row per keyword
+        self.hidden_read = nn.Embedding(num_keywords, width)  # W_hr^1 ... W_hr^L, concatenated
+        self.write = nn.Embedding(num_keywords, width)  # W_d of every layer, transposed and concatenated
         for rows, fan in ((self.word_read, embed_dim), (self.hidden_read, hidden_size), (self.write, hidden_size)):
             nn.init.uniform_(rows.weight, -(fan**-0.5), fan**-0.5)
 
@@ -49,12 +49,12 @@ class KeywordGate(nn.Module):
     @staticmethod
     def word_part(words: Tensor, rows: KeywordRows) -> Tensor:
         """W_wr w_t for all steps at once: embedded words (N, T, E) -> (N, T, k)."""
-        read = torch.bmm(fold_hypotheses(words, len(rows.word_read)), rows.word_read.transpose(1, 2))
-        return read.view(*words.shape[:2], -1)
+        projected = torch.bmm(fold_hypotheses(words, len(rows.word_read)), rows.word_read.transpose(1, 2))
+        return projected.view(*words.shape[:2], -1)
 
     @staticmethod
     def step(keywords: Tensor, word_part: Tensor, outputs: Tensor, rows: KeywordRows) -> tuple[Tensor, Tensor]:
-        """d_t, float32, (N, k), and what is added to the cells of all layers, (N, L * H).
+        """d_t, float32, (N, k), and the summand of the cells of all layers, (N, L * H).
 
         Args:
             keywords: d_{t-1}, float32, (N, k).
@@ -69,7 +69,7 @@ class KeywordGate(nn.Module):
 
 
 def first_keywords(keywords: Tensor, padding_mask: Tensor) -> Tensor:
-    """d_0: 1 in each slot with a keyword, but 0 where an earlier slot has the same, as d has one place a keyword.
+    """d_0: 1 in each slot with a keyword, but 0 if an earlier slot has the same one: d has one entry per keyword.
 
     Args:
         keywords: (B, k).
@@ -78,14 +78,15 @@ def first_keywords(keywords: Tensor, padding_mask: Tensor) -> Tensor:
     Returns:
         float32, (B, k).
     """
-    same = keywords.unsqueeze(2).eq(keywords.unsqueeze(1)).tril(diagonal=-1)  # (B, k, k): with an earlier one
+    same = keywords.unsqueeze(2).eq(keywords.unsqueeze(1)).tril(diagonal=-1)  # (B, k, k): equal to an earlier one
     return (~padding_mask & ~same.any(dim=2)).float()
 
 
 def control_loss(keywords: Tensor, first: Tensor, step_padding_mask: Tensor) -> Tensor:
-    """|d_T| + sum_t eta xi^|d_t - d_{t-1}|, over all essays: nothing is left unread, nor read all at once.
+    """|d_T| + sum_t eta xi^|d_t - d_{t-1}|, summed over all essays.
 
-    The norms are Euclidean; eta and xi are ``STEP_WEIGHT`` and ``STEP_BASE``.
+    The loss penalises keywords that are left at the end, and keywords that are consumed in one step. The norms are
+    Euclidean; eta and xi are ``STEP_WEIGHT`` and ``STEP_BASE``.
 
     Args:
         keywords: d_1 ... d_T, (B, T, k).
@@ -95,8 +96,8 @@ def control_loss(keywords: Tensor, first: Tensor, step_padding_mask: Tensor) -> 
     Returns:
         A float32 scalar.
     """
-    before = torch.cat([first.unsqueeze(1), keywords[:, :-1]], dim=1)
-    change = torch.linalg.vector_norm(keywords - before, dim=-1)  # (B, T)
+    previous = torch.cat([first.unsqueeze(1), keywords[:, :-1]], dim=1)
+    change = torch.linalg.vector_norm(keywords - previous, dim=-1)  # (B, T)
     growth = torch.exp(math.log(STEP_BASE) * change)
     steps = (STEP_WEIGHT * growth).masked_fill(step_padding_mask, 0.0).sum()
     last = (~step_padding_mask).sum(dim=1).clamp(min=1) - 1  # (B,)

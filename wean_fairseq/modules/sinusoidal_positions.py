@@ -1,7 +1,7 @@
 """The input of the original Transformer: scaled word embeddings and sinusoidal positions (AIAYN, sections 3.4, 3.5).
 
-Positions need not be whole numbers (DNPG, Li et al., ACL 2019, section 2.2): words of phrases are invisible to the
-sentence level, so they should take no place there, and a word's position is the number of sentence-level words up to
+Positions need not be whole numbers (DNPG, Li et al., ACL 2019, section 2.2). Words of phrases are invisible to the
+sentence level and should not take a position there, so a word's position is the number of sentence-level words up to
 it, each counted with its probability.
 
 Legend: ``B`` batch, ``T`` length, ``D`` width, ``V`` words.
@@ -19,7 +19,7 @@ LONGEST_WAVE = 10000.0
 
 
 def check_length(length: int, most: int) -> None:
-    """Refuse a sentence of more tokens than positions; raises ``ValueError``."""
+    """Raise ``ValueError`` if a sentence has more tokens than there are positions."""
     if length > most:
         raise ValueError(
             f"a sentence has {length} tokens, the end symbol among them, but the model was made for at most {most} "
@@ -28,7 +28,7 @@ def check_length(length: int, most: int) -> None:
 
 
 class SinusoidalEmbedding(nn.Module):
-    """sqrt(D) e(word) + PE(position), followed by dropout. It stands where ``PositionedEmbedding`` does.
+    """sqrt(D) e(word) + PE(position), followed by dropout; an alternative to ``PositionedEmbedding``.
 
     Positions count from the first column, so padding must be on the right.
     """
@@ -41,12 +41,12 @@ class SinusoidalEmbedding(nn.Module):
         self.max_positions = max_positions
         self.padding_idx = -1 if words.padding_idx is None else words.padding_idx
         self.scale = math.sqrt(words.embedding_dim)
-        # A formula's values, not a state: they are in no checkpoint.
+        # These are constants, not a state, so checkpoints do not contain them.
         self.register_buffer("positions", sinusoid(torch.arange(max_positions), words.embedding_dim), persistent=False)
         self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Tensor, read: WordsRead | None = None) -> Tensor:
-        """Embed tokens (N, T), which come after those ``read``: (N, T, D).
+        """Embed tokens (N, T), which follow the words of ``read``: (N, T, D).
 
         Raises:
             ValueError: if there are more tokens than positions.
@@ -92,7 +92,7 @@ class FractionalEmbedding(nn.Module):
         return self.place(self.words(tokens), positions)
 
     def place(self, words: Tensor, positions: Tensor) -> Tensor:
-        """As ``forward``, of words that were looked up before, (B, T, D)."""
+        """Like ``forward``, for words that are already embedded, (B, T, D)."""
         words = words * self.scale
         embedded: Tensor = self.dropout(words + sinusoid(positions, words.size(-1)).to(words.dtype))
         return embedded

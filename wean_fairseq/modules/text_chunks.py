@@ -1,7 +1,7 @@
-"""A text of chunks, each ended by a separator, taken apart into one row a chunk and put together again.
+"""Split a text into chunks, each ended by a separator, with one row per chunk, and join them again.
 
-What is planned chunk by chunk (Wang et al., COLING 2016) needs of the text before a chunk only the words, so that in
-training all chunks of a batch can be worked on at once.
+A chunk that is planned separately (Wang et al., COLING 2016) depends on the previous text only through its words, so
+that training can process all chunks of a batch at once.
 
 Legend: ``B`` batch, ``T`` length of the text, ``R`` chunks of all texts, ``L`` length of the longest chunk, ``M``
 longest text before a chunk.
@@ -14,18 +14,18 @@ from torch import Tensor
 
 
 class Chunks(NamedTuple):
-    """The places of the chunks of a batch of texts."""
+    """The positions of the chunks of a batch of texts."""
 
-    text: Tensor  # which text each chunk belongs to, (R,)
-    number: Tensor  # which of its text's chunks each is, from 0, (R,)
-    start: Tensor  # the step at which each begins, (R,)
-    row: Tensor  # the chunk that each step belongs to, (B, T)
+    text: Tensor  # index of each chunk's text, (R,)
+    number: Tensor  # index of each chunk in its text, from 0, (R,)
+    start: Tensor  # first step of each chunk, (R,)
+    row: Tensor  # index of each step's chunk, (B, T)
     real: Tensor  # ``True`` at steps that are not padding, (B, T)
     length: int  # of the longest chunk, ``L``
-    before: int  # steps before the last chunk of a text, of the text that has most
+    before: int  # largest number of steps before the last chunk of a text
 
     def split(self, values: Tensor) -> Tensor:
-        """Give each chunk a row: (B, T, ...) -> (R, L, ...), zero after a chunk's end."""
+        """Give each chunk its own row: (B, T, ...) -> (R, L, ...), zero after a chunk's end."""
         text = self.text.unsqueeze(1)
         step = self.start.unsqueeze(1) + torch.arange(self.length, device=values.device)  # (R, L)
         inside = step < self.row.size(1)
@@ -34,7 +34,7 @@ class Chunks(NamedTuple):
         return _zero_outside(values[text, step], own & inside & self.real[text, step])
 
     def join(self, rows: Tensor) -> Tensor:
-        """The way back: (R, L, ...) -> (B, T, ...), zero at padding."""
+        """Inverse of ``split``: (R, L, ...) -> (B, T, ...), zero at padding."""
         offset = torch.arange(self.row.size(1), device=rows.device) - self.start[self.row]  # (B, T)
         return _zero_outside(rows[self.row, offset.clamp(max=self.length - 1)], self.real)
 
@@ -47,8 +47,8 @@ def _zero_outside(values: Tensor, inside: Tensor) -> Tensor:
 def find_chunks(words: Tensor, padding_idx: int, separator: int) -> Chunks:
     """Find the chunks among the words that a decoder reads, (B, T).
 
-    These are a start symbol, then words and separators, then padding. A step that reads a separator is the first of a
-    new chunk, as the very first step is.
+    These are a start symbol, then words and separators, then padding. The very first step, and every step that reads a
+    separator, starts a new chunk.
     """
     real = words.ne(padding_idx)
     real[:, 0] = True
@@ -56,7 +56,7 @@ def find_chunks(words: Tensor, padding_idx: int, separator: int) -> Chunks:
     begins[:, 0] = True
     place = torch.arange(words.size(1), device=words.device)
     offset = place - (place * begins).cummax(dim=1).values
-    # All that the host must know, in one copy from the device.
+    # Copy all values that the host needs in one transfer from the device.
     sizes = torch.stack([begins.sum(), (offset * real).max() + 1, (place * begins).max()]).tolist()
     count, length, before = map(int, sizes)
     first = begins.flatten().byte().sort(descending=True, stable=True).indices[:count]  # by text, then by step
@@ -66,9 +66,10 @@ def find_chunks(words: Tensor, padding_idx: int, separator: int) -> Chunks:
 
 
 def text_before(words: Tensor, chunks: Chunks, padding_idx: int) -> Tensor:
-    """The text before each chunk, separators included, start symbol not: (B, T) -> (R, M), padded on the right."""
-    # At least one word, be it padding: then whatever reads the text is in use in every batch of distributed training.
+    """The text before each chunk, without the start symbol: (B, T) -> (R, M), padded on the right."""
+    # At least one word, even if it is padding, so that the module that reads the text is used in every batch of
+    # distributed training.
     longest = max(1, chunks.before)
-    before = words[:, 1 : longest + 1][chunks.text]  # (R, M)
-    place = torch.arange(before.size(1), device=words.device)
-    return before.masked_fill(place >= chunks.start.unsqueeze(1), padding_idx)
+    previous_text = words[:, 1 : longest + 1][chunks.text]  # (R, M)
+    place = torch.arange(previous_text.size(1), device=words.device)
+    return previous_text.masked_fill(place >= chunks.start.unsqueeze(1), padding_idx)

@@ -1,7 +1,7 @@
-"""Multi-topic-aware attention: a coverage vector says how much of each topic is left (Feng et al., IJCAI 2018).
+"""Multi-topic-aware attention: a coverage vector tracks how much of each topic is left (Feng et al., IJCAI 2018).
 
-A topic's attention score is multiplied by its coverage, which starts at 1 and goes down by alpha_tj / phi_j at every
-step; phi_j is the share of the essay's N steps that topic j is to have. Everything here is float32.
+A topic's attention score is multiplied by its coverage, which starts at 1 and decreases by alpha_tj / phi_j at every
+step. phi_j is the number of the essay's N steps reserved for topic j. All values are float32.
 
 Legend: ``B`` batch, ``T`` steps, ``k`` topic slots, ``E`` embedding width, ``N`` length of an essay.
 """
@@ -13,7 +13,7 @@ from .masking import masked_softmax
 
 
 class TopicImportance(nn.Module):
-    """phi = N sigmoid([T_1; ...; T_k] U_f): how many of the essay's steps each topic is to have.
+    """phi = N sigmoid([T_1; ...; T_k] U_f): the number of the essay's steps reserved for each topic.
 
     Slots without a topic count as zero vectors.
     """
@@ -57,7 +57,9 @@ def attend_uncovered(
 def importance_loss(
     weights: Tensor, importance: Tensor, topic_padding_mask: Tensor, step_padding_mask: Tensor
 ) -> Tensor:
-    """sum_j (phi_j - sum_t alpha_tj)^2, over all essays: the loss of the authors' code, not in the paper; float32.
+    """sum_j (phi_j - sum_t alpha_tj)^2, summed over all essays, in float32.
+
+    This loss is in the authors' code, but not in the paper.
 
     Args:
         weights: alpha, (B, T, k).
@@ -65,5 +67,5 @@ def importance_loss(
         topic_padding_mask: ``True`` at slots without a topic, (B, k).
         step_padding_mask: ``True`` after the end of an essay, (B, T).
     """
-    given = weights.float().masked_fill(step_padding_mask.unsqueeze(-1), 0.0).sum(dim=1)  # (B, k)
-    return (importance - given).square().masked_fill(topic_padding_mask, 0.0).sum()
+    received = weights.float().masked_fill(step_padding_mask.unsqueeze(-1), 0.0).sum(dim=1)  # (B, k)
+    return (importance - received).square().masked_fill(topic_padding_mask, 0.0).sum()

@@ -1,4 +1,4 @@
-"""The topic words of a source: wherever padding stands, topic j is in slot j, as a list and not as a sentence.
+"""The topic words of a source as a list of slots: topic j is in slot j, independent of padding.
 
 Legend: ``B`` batch, ``S`` source length, ``T`` target length, ``k`` topic slots.
 """
@@ -12,17 +12,17 @@ from torch import Tensor
 class TopicWords(NamedTuple):
     """The topics of a batch."""
 
-    tokens: Tensor  # the topic in each slot, ``padding_idx`` in the slots that are left over, (B, k)
-    padding_mask: Tensor  # ``True`` at the slots that are left over, (B, k)
-    slot: Tensor  # where the topic of a source position stands, -1 where there is none, (B, S)
+    tokens: Tensor  # the topic in each slot, ``padding_idx`` in empty slots, (B, k)
+    padding_mask: Tensor  # ``True`` at empty slots, (B, k)
+    slot: Tensor  # slot of each source position's topic, -1 for other positions, (B, S)
 
 
 def topic_words(src_tokens: Tensor, padding_idx: int, eos_idx: int, num_slots: int | None = None) -> TopicWords:
-    """Put the words of each source, end symbol and padding left out, into slots.
+    """Put the words of each source, without end symbol and padding, into slots.
 
     Args:
         src_tokens: topic words and end symbols, padded on either side, (B, S).
-        num_slots: ``k``; ``None`` = as many as the batch may need.
+        num_slots: ``k``; ``None`` = the source length of the batch.
 
     Raises:
         ValueError: if a source has more topics than there are slots.
@@ -33,14 +33,14 @@ def topic_words(src_tokens: Tensor, padding_idx: int, eos_idx: int, num_slots: i
     if length > slots and (most := int(is_topic.sum(dim=1).max())) > slots:
         raise ValueError(f"a source has {most} topic words, but there are only {slots} slots for them.")
     slot = (is_topic.cumsum(dim=1) - 1).masked_fill(~is_topic, -1)
-    # One column more takes whatever is no topic, and is cut off again.
+    # An additional column receives all tokens that are not topics, and is removed again.
     tokens = src_tokens.new_full((batch, slots + 1), padding_idx)
     tokens = tokens.scatter(1, slot.masked_fill(~is_topic, slots), src_tokens)[:, :slots]
     return TopicWords(tokens, tokens.eq(padding_idx), slot)
 
 
 def scatter_to_source(values: Tensor, slot: Tensor) -> Tensor:
-    """Move what belongs to topics to where the topics stand in the source, with zero elsewhere.
+    """Move values from topic slots to the topics' source positions. Other positions are zero.
 
     Args:
         values: one for each step and slot, (B, T, k).

@@ -1,10 +1,9 @@
 """The Transformer of the C-DNPG table: post-norm layers in the shape of BERT, learned positions, a tied output layer.
 
-After Vaswani et al. (NeurIPS 2017, "AIAYN") and Devlin et al. (NAACL 2019). Attention takes an additive bias, which is
-where masks go in, and whatever a paper adds to the scores: a layer of such a paper overrides ``forward``, and hands its
-``bias`` plus its own to the layer here, or it is given an ``attention`` that knows more of what it reads
-(``Keyed``). Where the attention's weights are wanted they are float32 logarithms, so that what is hardly attended
-to still gets a gradient.
+After Vaswani et al. (NeurIPS 2017, "AIAYN") and Devlin et al. (NAACL 2019). Attention takes an additive bias for masks
+and for the terms that a paper adds to the scores. A layer of such a paper overrides ``forward`` and adds its own term
+to the ``bias``, or it gets an ``attention`` with more inputs (``Keyed``). Attention weights are returned as float32
+logarithms, so that positions with almost no weight still get a gradient.
 
 Legend: ``B`` batch, ``T`` queries (target length), ``S`` keys (source length), ``D`` width, ``A`` heads, ``d`` = D / A,
 ``F`` inner width of the feed-forward part, ``V`` words.
@@ -26,13 +25,13 @@ from .words_read import WordsRead
 NORM_EPS = 1e-12
 INIT_STD = 0.02
 
-# States (B, S, D) as attention reads them: ``keys`` and ``values``, (B, A, S, d) each, and what a paper adds, which has
-# the words in the same place.
+# States (B, S, D) in the form that attention reads: ``keys`` and ``values``, (B, A, S, d) each, and the additional
+# tensors of a paper, which have the words in the same dimension.
 Keyed = dict[str, Tensor]
 
 
 class Attended(NamedTuple):
-    """The result of attention: ``output`` (B, T, D); if wanted, ``log_weights`` (B, A, T, S), float32."""
+    """The result of attention: ``output`` (B, T, D) and, if requested, ``log_weights`` (B, A, T, S), float32."""
 
     output: Tensor
     log_weights: Tensor | None
@@ -59,13 +58,13 @@ class MultiHeadAttention(nn.Module):
         self.out_proj = nn.Linear(dim, dim)
 
     def with_source_widths(self, key_dim: int, value_dim: int) -> Self:
-        """Let keys and values be made of states of other widths than its own; returns itself."""
+        """Compute keys and values from states of other widths. Returns itself."""
         self.key_proj = nn.Linear(key_dim, self.key_proj.out_features)
         self.value_proj = nn.Linear(value_dim, self.value_proj.out_features)
         return self
 
     def project(self, states: Tensor, values: Tensor | None = None) -> Keyed:
-        """Keys of states (B, S, D), and values of the same or of others, (B, S, value_dim)."""
+        """Keys of states (B, S, D), and values of the same states or of others, (B, S, value_dim)."""
         values = states if values is None else values
         return {"keys": self._split_heads(self.key_proj(states)), "values": self._split_heads(self.value_proj(values))}
 
@@ -73,13 +72,13 @@ class MultiHeadAttention(nn.Module):
         """Attend from every state to the memory.
 
         Args:
-            states: what asks, shape (B, T, D).
-            memory: what is attended to: ``project`` of (B, S, D).
-            bias: added to the scores, broadcast to (B, A, T, S); -inf where nothing may be read. No row may be all
-                -inf.
-            with_weights: return the weights, before dropout; costs the fused kernel, where there is one worth it.
+            states: inputs of the queries, shape (B, T, D).
+            memory: ``project`` of the states (B, S, D) to attend to.
+            bias: added to the scores, broadcast to (B, A, T, S); -inf at positions that must not be read. No row may be
+                all -inf.
+            with_weights: return the weights, before dropout. The fused kernel cannot be used then.
         """
-        # A CPU's fused kernel knows no dropout, and multiplies the matrices of the heads, which are small, one by one.
+        # A CPU's fused kernel has no dropout, and multiplies the small matrices of the heads one by one.
         if with_weights or states.device.type == "cpu":
             attended = self.read(self.log_weights(states, memory, bias), memory["values"])
             return attended if with_weights else Attended(attended.output, None)
@@ -96,11 +95,11 @@ class MultiHeadAttention(nn.Module):
         return Attended(self._output(heads), None)
 
     def log_weights(self, states: Tensor, memory: Keyed, bias: Tensor | None) -> Tensor:
-        """Logarithms of the weights, as ``forward``: (B, A, T, S), float32."""
+        """Logarithms of the attention weights: (B, A, T, S), float32. The arguments are those of ``forward``."""
         return attention_log_weights(self._split_heads(self.query_proj(states)), memory["keys"], bias)
 
     def read(self, log_weights: Tensor, values: Tensor) -> Attended:
-        """The values (B, A, S, d) weighted by (B, A, T, S), with dropout on the weights."""
+        """The sum of the values (B, A, S, d), weighted by (B, A, T, S), with dropout on the weights."""
         weights = dropout(log_weights.exp(), self.dropout, self.training)
         return Attended(self._output(weights.to(values.dtype) @ values), log_weights)
 
@@ -129,9 +128,9 @@ class EncoderLayer(nn.Module):
         dim: ``D``.
         heads: ``A``.
         inner_dim: ``F``.
-        dropout: on the output of each part.
+        dropout: on the output of each sublayer.
         attention_dropout: on the attention weights.
-        attention: makes the self-attention from the arguments of ``MultiHeadAttention``.
+        attention: creates the self-attention from the arguments of ``MultiHeadAttention``.
     """
 
     def __init__(
@@ -151,7 +150,7 @@ class EncoderLayer(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, states: Tensor, bias: Tensor | None) -> Tensor:
-        """States (B, S, D) -> (B, S, D), with a bias of the self-attention that broadcasts to (B, A, S, S)."""
+        """Map states (B, S, D) -> (B, S, D). The bias of the self-attention broadcasts to (B, A, S, S)."""
         attended = self.self_attention(states, self.self_attention.project(states), bias)
         states = self.self_norm(states + self.dropout(attended.output))
         output: Tensor = self.output_norm(states + self.dropout(self.feed_forward(states)))
@@ -175,7 +174,7 @@ class PositionedEmbedding(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Tensor, read: WordsRead | None = None) -> Tensor:
-        """Embed tokens (N, T), which come after those ``read``: (N, T, D).
+        """Embed tokens (N, T), which follow the words of ``read``: (N, T, D).
 
         Raises:
             ValueError: if there are more tokens than positions.
@@ -185,14 +184,14 @@ class PositionedEmbedding(nn.Module):
         if read is not None and read.length:
             place, length = place + read.count.unsqueeze(1), length + read.length
         position = place.clamp(min=0)
-        if length > self.max_positions:  # with padding; is one of them longer without?
+        if length > self.max_positions:  # includes padding; check whether a sentence is longer without it
             check_length(int(position.max()) + 1, self.max_positions)
         embedded: Tensor = self.dropout(self.norm(self.words(tokens) + self.positions(position) + self.segment))
         return embedded
 
 
 class TransformerEncoder(nn.Module):
-    """An embedding and layers from the bottom: ``EncoderLayer`` or what overrides it."""
+    """An embedding and ``EncoderLayer`` modules, from bottom to top."""
 
     def __init__(self, embedding: PositionedEmbedding, layers: Iterable[EncoderLayer]) -> None:
         super().__init__()
@@ -207,8 +206,8 @@ class TransformerEncoder(nn.Module):
             padding_mask: ``True`` at padding, shape (B, S).
 
         Returns:
-            States (B, S, D), which mean nothing at padding: what each layer reads, from the bottom, and last what the
-            last one gives.
+            States (B, S, D), undefined at padding: the input of each layer, from bottom to top, and finally the output
+            of the last layer.
         """
         states: list[Tensor] = [self.embedding(tokens)]
         bias = padding_bias(padding_mask)
@@ -237,7 +236,7 @@ def attention_log_weights(query: Tensor, keys: Tensor, bias: Tensor | None) -> T
 
 
 def padding_bias(padding_mask: Tensor) -> Tensor:
-    """-inf at padding, 0 elsewhere, and 0 in a row that is padding throughout: (B, S) -> (B, 1, 1, S), float32."""
+    """-inf at padding, 0 elsewhere, and 0 in a row of only padding: (B, S) -> (B, 1, 1, S), float32."""
     hidden = padding_mask & ~padding_mask.all(dim=1, keepdim=True)
     bias = torch.zeros(hidden.shape, device=hidden.device).masked_fill(hidden, float("-inf"))
     return bias[:, None, None, :]
@@ -249,7 +248,7 @@ def causal_bias(length: int, like: Tensor) -> Tensor:
 
 
 def init_transformer(network: nn.Module) -> None:
-    """Start as BERT does: N(0, 0.02) for maps, embeddings and segments; biases and the padding word 0."""
+    """Initialise as BERT does: N(0, 0.02) for maps, embeddings and segments; 0 for biases and the padding word."""
     for module in network.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
             nn.init.normal_(module.weight, std=INIT_STD)

@@ -1,10 +1,10 @@
-"""The decoder of the Transformer in ``transformer.py``: layers that read the words so far and the source.
+"""The decoder of the Transformer in ``transformer.py``: layers that read the previous words and the source.
 
-The hypotheses of a sentence ask side by side, so that its source is projected and kept once, and so are their words
-(see ``words_read.py``).
+The hypotheses of a sentence are queries of one attention, so that its source is projected and stored only once, and so
+are their words (see ``words_read.py``).
 
 Legend: ``B`` sentences, ``N`` hypotheses: K of each sentence, ``T`` words, ``Q`` = K T queries of a sentence, ``W``
-words kept of a sentence, ``S`` source length, ``D`` width, ``A`` heads.
+words stored per sentence, ``S`` source length, ``D`` width, ``A`` heads.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,20 +30,20 @@ from .words_read import SharedWords, WordsRead
 
 
 class Decoded(NamedTuple):
-    """Result of a decoder (layer)."""
+    """Result of a decoder or of one of its layers."""
 
     states: Tensor  # (B, Q, D)
     context: Tensor  # read from the source by the cross-attention, (B, Q, D)
-    log_weights: Tensor | None  # of the cross-attention, if wanted: (B, A, Q, S), float32
+    log_weights: Tensor | None  # of the cross-attention, if requested: (B, A, Q, S), float32
 
 
 @dataclass(frozen=True)
 class LayerState(State):
-    """Words read, as a layer keeps them.
+    """A layer's tensors of the words read so far.
 
     Attributes:
-        words: read by the self-attention.
-        sums: over the words of each hypothesis, (N, ...) each, where a paper has any.
+        words: keys and values of the self-attention.
+        sums: over the words of each hypothesis, (N, ...) each; only some papers have any.
     """
 
     words: SharedWords = field(default_factory=lambda: SharedWords({}))
@@ -52,15 +52,15 @@ class LayerState(State):
 
 @dataclass(frozen=True)
 class SourceMemory(Memory):
-    """The source as the layers read it."""
+    """The source in the form that the layers read."""
 
-    layers: tuple[Keyed, ...]  # keys and values that each layer reads, (B, ...) each
-    bias: Tensor  # of the attention to the source, (B, 1, 1, S)
+    layers: tuple[Keyed, ...]  # keys and values of each layer, (B, ...) each
+    bias: Tensor  # for the attention to the source, (B, 1, 1, S)
 
 
 @dataclass(frozen=True)
 class DecoderState(State):
-    """State of a Transformer after a step, which the next one reads."""
+    """State of a Transformer after a step, which the next step reads."""
 
     read: WordsRead
     layers: tuple[LayerState, ...]
@@ -69,7 +69,7 @@ class DecoderState(State):
 class DecoderLayer(nn.Module):
     """Self-attention, attention to the source and feed-forward, each with dropout, residual and normalisation.
 
-    The arguments are those of ``EncoderLayer``; ``cross_attention`` makes the attention to the source.
+    The arguments are those of ``EncoderLayer``; ``cross_attention`` creates the attention to the source.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class DecoderLayer(nn.Module):
         self.dropout = Dropout(dropout)
 
     def remember(self, source: Tensor, bias: Tensor) -> Keyed:
-        """The source as the steps read it: encoder states (B, S, D), and the bias of the attention to them."""
+        """Project encoder states (B, S, D) for all steps. ``bias`` is that of the attention to them."""
         return self.cross_attention.project(source)
 
     def forward(
@@ -106,40 +106,44 @@ class DecoderLayer(nn.Module):
         *,
         with_weights: bool = False,
     ) -> tuple[Decoded, LayerState]:
-        """One layer.
+        """Run the layer.
 
         Args:
             states: (B, Q, D).
             source: from ``remember``.
-            state: what was kept of the words before.
-            read: the words read, these included.
+            state: of this layer after the previous words.
+            read: all words read, including the current ones.
             self_bias: of the self-attention, broadcast to (B, A, Q, W).
             cross_bias: of the attention to the source, broadcast to (B, A, Q, S).
-            with_weights: return those of the attention to the source.
+            with_weights: return the weights of the attention to the source.
         """
         query_input, sums = self.query_input(states, source, state.sums)
+        # The keys and values of the current words are added to the stored ones, so each word is projected only once.
+        # The self-attention reads them in the order in which all hypotheses of the sentence wrote them, which is why it
+        # also needs ``place``, each word's position in its own hypothesis.
         words = state.words.append(self.self_attention.project(states))
         attended = self.self_attention(query_input, words.kept | {"place": read.place}, self_bias)
         states = self.self_norm(states + self.dropout(attended.output))
-        found = self.cross_attention(states, source, cross_bias, with_weights=with_weights)
-        states = self.read_more(self.cross_norm(states + self.dropout(found.output)), source)
+        # The context is returned besides the states, because copying and DNPG's aggregator use it.
+        attended_source = self.cross_attention(states, source, cross_bias, with_weights=with_weights)
+        states = self.read_more(self.cross_norm(states + self.dropout(attended_source.output)), source)
         states = self.output_norm(states + self.dropout(self.feed_forward(states)))
-        return Decoded(states, found.output, found.log_weights), LayerState(words, sums)
+        return Decoded(states, attended_source.output, attended_source.log_weights), LayerState(words, sums)
 
     def query_input(self, states: Tensor, source: Keyed, sums: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """The input of the self-attention's queries, and the sums after these words.
 
-        That is the states; a paper may put more beside them.
+        By default these are the states. Subclasses may concatenate further features.
         """
         return states, sums
 
     def read_more(self, states: Tensor, source: Keyed) -> Tensor:
-        """The states (B, Q, D) after what a paper reads beside the source; those given, where it reads nothing."""
+        """Read more than the source, in subclasses. Returns the new states (B, Q, D), by default unchanged."""
         return states
 
 
 class TransformerDecoder(nn.Module):
-    """An embedding and layers from the bottom, which read the source: ``DecoderLayer`` or what overrides it."""
+    """An embedding and ``DecoderLayer`` modules, from bottom to top."""
 
     def __init__(self, embedding: PositionedEmbedding | SinusoidalEmbedding, layers: Iterable[DecoderLayer]) -> None:
         super().__init__()
@@ -147,7 +151,7 @@ class TransformerDecoder(nn.Module):
         self.layers = nn.ModuleList(layers)
 
     def remember(self, source: Tensor, padding_mask: Tensor) -> SourceMemory:
-        """Encoder states (B, S, D) as the steps read them; padding is ``True`` in ``padding_mask`` (B, S)."""
+        """Project encoder states (B, S, D) for all steps. ``padding_mask`` (B, S) is ``True`` at padding."""
         return remember(self.layers, source, padding_bias(padding_mask))
 
     def begin(self, memory: SourceMemory) -> DecoderState:
@@ -160,28 +164,33 @@ class TransformerDecoder(nn.Module):
         """Outputs of the last layer for more words, and the state after them.
 
         Args:
-            tokens: (N, T), padding on the right only: one, or from the first on as many as there are.
+            tokens: (N, T), padding only on the right: one word, or all words from the first one on.
             memory: from ``remember``.
-            state: after the words before.
+            state: after the previous words.
             with_weights: return the weights of the last layer's attention to the source.
         """
         sentences = len(memory.bias)
         read = state.read.append(tokens.ne(self.embedding.padding_idx), sentences)
+        # The embedding needs the words read before these to compute their positions.
         states = self.embed(tokens, memory, state.read)
-        # One word sees all before it; of several, the future is masked. Padding comes after all that is read.
+        # A single word reads all previous words; several words need a causal mask. No mask hides padding, because it
+        # comes after all words that read it.
         bias = read.bias(sentences) if tokens.size(1) == 1 else causal_bias(tokens.size(1), states)
         decoded, layers = decode(self.layers, states, memory, state.layers, read, bias, with_weights=with_weights)
         return decoded, DecoderState(read, layers)
 
     def embed(self, tokens: Tensor, memory: SourceMemory, read: WordsRead) -> Tensor:
-        """The input of the first layer, (B, Q, D), for tokens (N, T) after those read; a paper may put more into it."""
+        """The input of the first layer, (B, Q, D), for tokens (N, T) after the words of ``read``.
+
+        Subclasses may extend it.
+        """
         return fold_hypotheses(self.embedding(tokens, read), len(memory.bias))
 
 
 def remember(layers: nn.ModuleList, source: Tensor, bias: Tensor) -> SourceMemory:
-    """Encoder states (B, S, D) as decoder layers read them, with the bias of the attention to them, (B, 1, 1, S)."""
-    read = [layer.remember(source, bias) for layer in layers if isinstance(layer, DecoderLayer)]
-    return SourceMemory(tuple(read), bias)
+    """Project encoder states (B, S, D) for decoder layers, with the bias of the attention to them, (B, 1, 1, S)."""
+    projected = [layer.remember(source, bias) for layer in layers if isinstance(layer, DecoderLayer)]
+    return SourceMemory(tuple(projected), bias)
 
 
 def decode(
@@ -197,21 +206,21 @@ def decode(
     """Run decoder layers one after the other.
 
     Args:
-        layers: ``DecoderLayer`` or what overrides it, from the bottom.
+        layers: ``DecoderLayer`` modules, from bottom to top.
         states: embedded words, (B, Q, D).
         memory: of the source.
         kept: the states of the layers.
-        read: the words read, these included.
+        read: all words read, including the current ones.
         self_bias: of the self-attention, broadcast to (B, A, Q, W).
-        with_weights: return those of the last layer's attention to the source.
+        with_weights: return the weights of the last layer's attention to the source.
 
     Returns:
-        The outputs of the last layer, and the states of all.
+        The outputs of the last layer, and the states of all layers.
     """
-    last, after = len(layers) - 1, []
-    for number, (layer, source, before) in enumerate(zip(layers, memory.layers, kept, strict=True)):
+    last, new_states = len(layers) - 1, []
+    for number, (layer, source, layer_state) in enumerate(zip(layers, memory.layers, kept, strict=True)):
         weighs = with_weights and number == last
-        decoded, state = layer(states, source, before, read, self_bias, memory.bias, with_weights=weighs)
+        decoded, state = layer(states, source, layer_state, read, self_bias, memory.bias, with_weights=weighs)
         states = decoded.states
-        after.append(state)
-    return decoded, tuple(after)
+        new_states.append(state)
+    return decoded, tuple(new_states)

@@ -1,4 +1,4 @@
-"""An LSTM whose inputs pass a gate that has read the words before: the encoder of SRB (Ma et al., ACL 2017, sec. 3.2).
+"""An LSTM with a gate on its inputs that depends on the previous words: the encoder of SRB (Ma et al., ACL 2017, 3.2).
 
 Legend: ``B`` batch, ``S`` source length, ``E`` embedding width, ``H`` hidden width.
 """
@@ -25,15 +25,15 @@ class GatedLstm(nn.Module):
         self.gates_first_word = gate_input != "release"
 
     def forward(self, embedded: Tensor, padding_mask: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Read sentences, as if each stood alone.
+        """Read each sentence independently of its padding.
 
         Args:
             embedded: e_t, (B, S, E).
             padding_mask: ``True`` at padding, on either side, (B, S).
 
         Returns:
-            h_t where words stand and zero at padding, (B, S, H); and the state (h, c) after the last word,
-            (1, B, H) each, as of ``nn.LSTM``.
+            h_t at words and zero at padding, (B, S, H), and the state (h, c) after the last word, (1, B, H) each, as
+            for ``nn.LSTM``.
         """
         hidden = cell = embedded.new_zeros(len(embedded), self.cell.hidden_size)
         outputs = []

@@ -1,8 +1,8 @@
-"""The words that the hypotheses of a beam search have read, kept once for all that share them.
+"""The words that the hypotheses of a beam search have read, stored once for all hypotheses of a sentence.
 
-Hypotheses grow out of one another. What self-attention keeps of a word stays where it is for as long as its sentence is
-searched, beside that of the words of all other hypotheses; a mask says which of them a hypothesis has read. So nothing
-is copied when hypotheses are reordered, and the queries of a sentence read the same keys in one product.
+Hypotheses branch off from each other. The self-attention's keys and values of a word stay at the same place for the
+whole search of its sentence, next to those of the words of all other hypotheses. A mask says which of them belong to a
+hypothesis. So reordering hypotheses copies nothing, and the queries of a sentence read the same keys in one product.
 
 Legend: ``B`` sentences, ``N`` hypotheses: K of each sentence, ``T`` words read at a step, ``W`` words read so far by
 all hypotheses of a sentence.
@@ -19,7 +19,7 @@ from .steps import State
 
 @dataclass
 class _Room:
-    """Memory for more words than there are, so that those that are there stay where they are."""
+    """Memory with spare capacity, so that stored words do not move when words are added."""
 
     buffers: dict[str, Tensor]  # (B, ..., capacity, ...)
     filled: int  # words
@@ -27,73 +27,73 @@ class _Room:
 
 @dataclass(frozen=True)
 class SharedWords(State):
-    """The tensors kept of the words of a sentence, by name: (B, ..., W, ...), the words in ``axis``."""
+    """Stored tensors of the words of a sentence, by name: (B, ..., W, ...), the words in dimension ``axis``."""
 
     kept: dict[str, Tensor]
     axis: int = 2
-    appended: bool = False  # words came last, and no other selection of sentences
-    room: _Room | None = None  # of which the tensors are the beginning
+    appended: bool = False  # the last change was appending words, not selecting sentences
+    room: _Room | None = None  # memory whose beginning the tensors are
 
     def select(self, rows: Tensor, *more: Tensor | None) -> Self:
-        """Nothing moves as long as all sentences stay."""
+        """Select sentences. No tensor is moved if all sentences remain."""
         sentences = more[0] if more else rows
         if sentences is None:
             return self
-        return type(self)({name: part.index_select(0, sentences) for name, part in self.kept.items()}, self.axis)
+        return type(self)({name: tensor.index_select(0, sentences) for name, tensor in self.kept.items()}, self.axis)
 
     def append(self, new: dict[str, Tensor]) -> "SharedWords":
-        """With more words; in place where words are appended again and again."""
+        """Add words. Repeated calls append in place."""
         if not self.kept:
             return SharedWords(new, self.axis, appended=True)
         if torch.is_grad_enabled() or not self.appended:
-            kept = {name: torch.cat([self.kept[name], part], dim=self.axis) for name, part in new.items()}
-            return SharedWords(kept, self.axis, appended=True)
-        length, added = (next(iter(parts.values())).size(self.axis) for parts in (self.kept, new))
+            tensors = {name: torch.cat([self.kept[name], tensor], dim=self.axis) for name, tensor in new.items()}
+            return SharedWords(tensors, self.axis, appended=True)
+        length, added = (next(iter(group.values())).size(self.axis) for group in (self.kept, new))
         room = self._room_for(length, added)
-        for name, part in new.items():
-            room.buffers[name].narrow(self.axis, length, added).copy_(part)
+        for name, tensor in new.items():
+            room.buffers[name].narrow(self.axis, length, added).copy_(tensor)
         room.filled = length + added
-        kept = {name: buffer.narrow(self.axis, 0, room.filled) for name, buffer in room.buffers.items()}
-        return SharedWords(kept, self.axis, appended=True, room=room)
+        tensors = {name: buffer.narrow(self.axis, 0, room.filled) for name, buffer in room.buffers.items()}
+        return SharedWords(tensors, self.axis, appended=True, room=room)
 
     def _room_for(self, length: int, added: int) -> _Room:
-        """The same memory if nobody else has gone on in it and it is large enough, else twice what is wanted."""
+        """The same memory if its end is still free and it is large enough, else twice the required size."""
         if self.room is not None and self.room.filled == length:
             capacity = next(iter(self.room.buffers.values())).size(self.axis)
             if capacity >= length + added:
                 return self.room
         buffers = {}
-        for name, part in self.kept.items():
-            shape = list(part.shape)
+        for name, tensor in self.kept.items():
+            shape = list(tensor.shape)
             shape[self.axis] = 2 * (length + added)
-            buffers[name] = part.new_empty(shape)
-            buffers[name].narrow(self.axis, 0, length).copy_(part)
+            buffers[name] = tensor.new_empty(shape)
+            buffers[name].narrow(self.axis, 0, length).copy_(tensor)
         return _Room(buffers, length)
 
 
 @dataclass(frozen=True)
 class WordsRead(State):
-    """Which words each hypothesis has read."""
+    """The words that each hypothesis has read."""
 
     seen: Tensor  # True at the words of the hypothesis, (N, W)
-    place: Tensor  # of each word in its hypothesis, from 0, (W,)
+    place: Tensor  # position of each word in its hypothesis, from 0, (W,)
     count: Tensor  # words that are not padding, (N,)
     length: int  # words, padding included
 
     @classmethod
     def empty(cls, like: Tensor) -> "WordsRead":
-        """Before the first word, for the rows of ``like`` (B, ...)."""
+        """The state before the first word, for the rows of ``like`` (B, ...)."""
         count = torch.zeros(len(like), dtype=torch.long, device=like.device)
         return cls(count.new_zeros(len(like), 0, dtype=torch.bool), count[:0], count, 0)
 
     def select(self, rows: Tensor, *more: Tensor | None) -> Self:
-        """See ``State``; the places are those of all."""
+        """See ``State``. All hypotheses share the places."""
         return type(self)(self.seen.index_select(0, rows), self.place, self.count.index_select(0, rows), self.length)
 
     def append(self, words: Tensor, sentences: int) -> "WordsRead":
-        """With more words, ``True`` where they are not padding, (N, T).
+        """Add words, ``True`` where they are not padding, (N, T).
 
-        That is one, or where nothing was read and N = B as many as there are.
+        It is one word per hypothesis, or, if nothing was read and N = B, any number.
         """
         length, together = words.size(1), len(words) // sentences
         if length > 1:
@@ -108,7 +108,7 @@ class WordsRead(State):
         return WordsRead(seen, place, self.count + words.sum(dim=1), self.length + length)
 
     def bias(self, sentences: int) -> Tensor | None:
-        """For one query of each hypothesis: -inf at words of others, (B, 1, K, W); ``None`` if there are none."""
+        """A bias for one query per hypothesis, -inf at words of others, (B, 1, K, W); ``None`` if there are none."""
         if len(self.seen) == sentences:
             return None
         seen = self.seen.view(sentences, 1, -1, self.seen.size(1))

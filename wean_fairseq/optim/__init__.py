@@ -1,3 +1,3 @@
-"""Optimisers; importing one registers it."""
+"""Optimisers. Importing a module registers its optimiser."""
 
 from . import adagrad_accumulator, adamw, fused_adam

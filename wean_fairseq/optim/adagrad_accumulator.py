@@ -1,6 +1,7 @@
-"""``adagrad_accumulator``: Adagrad whose accumulators do not start at zero, as See et al. (ACL 2017) train.
+"""``adagrad_accumulator``: Adagrad with non-zero initial accumulators, as in See et al. (ACL 2017).
 
-fairseq's ``adagrad`` starts them at zero, and then the first update moves every weight by the whole learning rate.
+fairseq's ``adagrad`` initialises them with zero, so that the first update moves every weight by the whole learning
+rate.
 """
 
 from dataclasses import dataclass
@@ -16,16 +17,16 @@ from ..fields import check_values, option
 
 @dataclass
 class AccumulatorAdagradConfig(FairseqDataclass):
-    """The default is the paper's."""
+    """Options of the optimiser. The default is the paper's."""
 
-    initial_accumulator_value: float = option(0.1, "where the sum of squared gradients starts (sec. 5)", least=0)
+    initial_accumulator_value: float = option(0.1, "initial value of the sum of squared gradients (sec. 5)", least=0)
     weight_decay: float = option(0.0, "weight decay")
     lr: List[float] = II("optimization.lr")  # noqa: RUF009, UP006 - a string
 
 
 @register_optimizer("adagrad_accumulator", dataclass=AccumulatorAdagradConfig)
 class AccumulatorAdagrad(FairseqOptimizer):
-    """``torch.optim.Adagrad`` with an initial accumulator; raises ``UserError`` if that is below zero."""
+    """``torch.optim.Adagrad`` with an initial accumulator. Raises ``UserError`` if that is below zero."""
 
     def __init__(self, cfg: AccumulatorAdagradConfig, params: Any) -> None:
         super().__init__(cfg)
@@ -36,10 +37,10 @@ class AccumulatorAdagrad(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
-        """Arguments of torch's optimiser; a training that goes on keeps those of its checkpoint."""
+        """Arguments of torch's optimiser. A resumed training uses those of its checkpoint."""
         return {"lr": self.cfg.lr[0], "weight_decay": self.cfg.weight_decay}
 
     @property
     def supports_flat_params(self) -> bool:
-        """Every number is updated alike, so ``--fp16`` may lay all parameters out as one vector."""
+        """Return True: every number is updated in the same way, so ``--fp16`` may flatten all parameters."""
         return True

@@ -1,6 +1,6 @@
-"""``adamw``: AdamW (Loshchilov and Hutter, ICLR 2019) as BERT and C-DNPG are trained, in torch's fused form.
+"""``adamw``: AdamW (Loshchilov and Hutter, ICLR 2019), used for BERT and C-DNPG, in torch's fused implementation.
 
-fairseq's ``adam`` decays every parameter, and computes the update of each one by itself in Python.
+fairseq's ``adam`` decays every parameter, and computes each parameter's update separately in Python.
 """
 
 from collections.abc import Iterable
@@ -18,18 +18,18 @@ from ..fields import check_values, option
 
 @dataclass
 class AdamWConfig(FairseqDataclass):
-    """The defaults are C-DNPG's (Gu et al., COLING 2022)."""
+    """Options of the optimiser. The defaults are C-DNPG's (Gu et al., COLING 2022)."""
 
     beta1: float = option(0.9, "decay of the mean of gradients")
     beta2: float = option(0.999, "decay of the mean of squared gradients")
     eps: float = option(1e-8, "added to the root of the mean of squared gradients", least=0)
-    weight_decay: float = option(0.01, "weight decay; of matrices alone, never of biases and layer norms", least=0)
+    weight_decay: float = option(0.01, "weight decay, for matrices only, not for biases and layer norms", least=0)
     lr: List[float] = II("optimization.lr")  # noqa: RUF009, UP006 - a string
 
 
 @register_optimizer("adamw", dataclass=AdamWConfig)
 class AdamW(FairseqOptimizer):
-    """``torch.optim.AdamW``, fused; parameters with one dimension do not decay.
+    """``torch.optim.AdamW``, fused. Parameters with one dimension do not decay.
 
     Raises:
         UserError: if an option is out of range.
@@ -52,7 +52,7 @@ class AdamW(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
-        """Arguments of torch's optimiser, for every group; a training that goes on keeps those of its checkpoint."""
+        """Arguments of torch's optimiser for every group. A resumed training uses those of its checkpoint."""
         return {
             "lr": self.cfg.lr[0],
             "betas": (self.cfg.beta1, self.cfg.beta2),
@@ -60,12 +60,12 @@ class AdamW(FairseqOptimizer):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None) -> None:
-        """Load the state, but take the weight decay of the command line: an override would reach biases too."""
+        """Load the state, but use the weight decay of the command line, because an override would reach biases too."""
         super().load_state_dict(state_dict, optimizer_overrides)
         for group, decay in zip(self.param_groups, self._decays, strict=True):
             group["weight_decay"] = decay
 
     @property
     def supports_flat_params(self) -> bool:
-        """A flat vector does not show which parameters are matrices: --fp16 needs --fp16-no-flatten-grads."""
+        """Return False: a flat vector hides which parameters are matrices. --fp16 needs --fp16-no-flatten-grads."""
         return False

@@ -1,9 +1,9 @@
-"""``fused_adam``: the update of fairseq's ``adam``, equal but for rounding, computed by PyTorch's fused kernel.
+"""``fused_adam``: fairseq's ``adam``, equal up to rounding, computed by PyTorch's fused kernel.
 
-fairseq's ``adam`` walks over the parameters in Python and over each of them a dozen times; the fused kernel, once. It
-differs in where epsilon stands: with v the mean of squared gradients and c = 1 - beta2^t, fairseq divides by
-(sqrt(v) + eps) / sqrt(c), the kernel by sqrt(v) / sqrt(c) + eps. They are equal where the kernel's epsilon is
-eps / sqrt(c), which is what it gets here.
+fairseq's ``adam`` loops over the parameters in Python, with a dozen passes over each; the fused kernel makes one. They
+differ in the position of epsilon. With v the mean of squared gradients and c = 1 - beta2^t, fairseq divides by (sqrt(v)
++ eps) / sqrt(c), the kernel by sqrt(v) / sqrt(c) + eps. The two are equal if the kernel's epsilon is eps / sqrt(c),
+which is the value that it gets here.
 """
 
 import ast
@@ -35,9 +35,9 @@ class FusedAdamConfig(FairseqDataclass):
 
 
 class FairseqRuleAdam(torch.optim.Optimizer):
-    """Adam with decoupled weight decay and fairseq's epsilon; its state is laid out like that of fairseq's ``adam``.
+    """Adam with decoupled weight decay and fairseq's epsilon. Its state has the layout of fairseq's ``adam``.
 
-    The parameters are in float32; epsilon is added before the bias of the mean of squared gradients is corrected.
+    The parameters are in float32. Epsilon is added before the bias of the mean of squared gradients is corrected.
     """
 
     def __init__(
@@ -47,23 +47,23 @@ class FairseqRuleAdam(torch.optim.Optimizer):
 
     @property
     def supports_flat_params(self) -> bool:
-        """Every number is updated alike, so fairseq may lay all parameters out as one vector."""
+        """Return True: every number is updated in the same way, so fairseq may flatten all parameters."""
         return True
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One update of every parameter that has a gradient."""
+        """Update every parameter that has a gradient."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            # A parameter that was out of use in some batch has a count of its own.
-            alike = defaultdict(list)
+            # A parameter that was unused in some batch has its own step count.
+            groups_by_count = defaultdict(list)
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    alike[self._state_of(parameter)["step"], parameter.device].append(parameter)
-            for (count, device), params in alike.items():
+                    groups_by_count[self._state_of(parameter)["step"], parameter.device].append(parameter)
+            for (count, device), params in groups_by_count.items():
                 self._update(params, count, device, group)
         return loss
 
@@ -97,7 +97,7 @@ class FairseqRuleAdam(torch.optim.Optimizer):
 
 
 def _gradient_of(parameter: Tensor) -> Tensor:
-    """The gradient, laid out in memory as the parameter is: on a CPU the kernel walks over both without a look."""
+    """The gradient with the parameter's memory layout, which the CPU kernel assumes without checking."""
     grad = parameter.grad
     assert grad is not None
     if grad.stride() == parameter.stride():
@@ -107,7 +107,7 @@ def _gradient_of(parameter: Tensor) -> Tensor:
 
 @register_optimizer("fused_adam", dataclass=FusedAdamConfig)
 class FusedAdam(FairseqOptimizer):
-    """``FairseqRuleAdam`` behind the options of fairseq's ``adam``.
+    """``FairseqRuleAdam`` with the options of fairseq's ``adam``.
 
     Raises:
         UserError: if an option is out of range.
@@ -120,7 +120,7 @@ class FusedAdam(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
-        """Arguments of the optimiser; a training that goes on keeps those of its checkpoint."""
+        """Arguments of the optimiser. A resumed training uses those of its checkpoint."""
         return {
             "lr": self.cfg.lr[0],
             "betas": _betas(self.cfg.adam_betas),

@@ -1,4 +1,4 @@
-"""Search beyond fairseq's generator, plugged in through the tasks' ``build_generator``."""
+"""Search algorithms beyond fairseq's generator, created by the tasks' ``build_generator``."""
 
 from .fast_generator import FastSequenceGenerator
 from .generator import PaperSequenceGenerator

@@ -1,18 +1,18 @@
-"""Beam search whose candidates are drawn instead of ranked, as the released code of C-DNPG decodes."""
+"""Beam search that samples candidates instead of ranking them, as the released code of C-DNPG does."""
 
 import torch
 from fairseq.data import Dictionary
 from fairseq.search import BeamSearch
 from torch import Tensor
 
-CONTINUATIONS = 50  # of each hypothesis, from which is drawn
+CONTINUATIONS = 50  # candidates of each hypothesis, from which the search samples
 
 
 class BeamSampling(BeamSearch):
-    """Keep the ``continuations`` best of each hypothesis, and draw candidates by their scores so far.
+    """Take the ``continuations`` best words of each hypothesis, and sample candidates by their total scores.
 
-    The probability of a candidate is the softmax of the summed log-probabilities of its whole hypothesis; nothing is
-    drawn twice. The numbers come from torch's generator, which ``--seed`` sets.
+    The probability of a candidate is the softmax of the summed log-probabilities of its whole hypothesis. Candidates
+    are drawn without replacement, from torch's random generator, which ``--seed`` sets.
     """
 
     def __init__(self, tgt_dict: Dictionary, continuations: int = CONTINUATIONS) -> None:
@@ -31,10 +31,10 @@ class BeamSampling(BeamSearch):
         """Candidates of a step, best first: their sums, words and hypotheses, (B, candidates) each.
 
         Args:
-            step: from 0, at which all hypotheses of a sentence are the same.
+            step: from 0; at step 0 all hypotheses of a sentence are equal.
             lprobs: log-probabilities of the next word, (B, K, V).
             scores: sums so far, (B, K, steps).
-            candidate_multiple: candidates for each hypothesis kept.
+            candidate_multiple: candidates per hypothesis of the beam.
         """
         beam = lprobs.size(1)
         if step == 0:
@@ -42,12 +42,12 @@ class BeamSampling(BeamSearch):
         else:
             assert scores is not None
             totals = lprobs + scores[:, :, step - 1 : step]
-        kept = min(self.continuations, totals.size(2) - 1)  # never padding, the worst of all
-        best, words = totals.topk(kept, dim=2)  # (B, K, kept); at step 0 (B, 1, kept)
-        count = min(candidate_multiple * beam, best.size(1) * kept)
-        # The largest of logits plus Gumbel noise are a draw from their softmax without putting back.
+        continuations = min(self.continuations, totals.size(2) - 1)  # excludes padding, which is always the worst
+        best, words = totals.topk(continuations, dim=2)  # (B, K, kept); at step 0 (B, 1, kept)
+        count = min(candidate_multiple * beam, best.size(1) * continuations)
+        # The largest sums of logits and Gumbel noise are a sample from their softmax without replacement.
         noise = -torch.empty_like(best, dtype=torch.float).exponential_().log()
         drawn = (best.float() + noise).flatten(1).topk(count).indices  # (B, count)
         sums, order = best.flatten(1).gather(1, drawn).sort(dim=1, descending=True)
         places = drawn.gather(1, order)
-        return sums, words.flatten(1).gather(1, places), places // kept
+        return sums, words.flatten(1).gather(1, places), places // continuations

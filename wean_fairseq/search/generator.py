@@ -1,10 +1,9 @@
 """fairseq's beam search with other stop rules, and alignments for ``--replace-unk``.
 
-fairseq ends a sentence when it has finished as many hypotheses as the beam is wide, whatever they are worth. A model
-that is sure of itself, as a copying one is, has no second idea: the rest of the beam are ends at the wrong place, which
-fill that number before the right hypothesis has come to its end.
+fairseq ends a sentence when the number of finished hypotheses reaches the beam size, however bad they are. Peaked
+models (e.g. copying ones) fill the beam with prematurely ended hypotheses before the right hypothesis has ended.
 
-Legend: ``B`` sentences still searched, ``K`` beam, ``S`` padded source length, ``T`` output length.
+Legend: ``B`` sentences that are still searched, ``K`` beam size, ``S`` padded source length, ``T`` output length.
 """
 
 import math
@@ -22,16 +21,16 @@ from .beam_sampling import CONTINUATIONS, BeamSampling
 
 
 def log_known(log_unknown: Tensor) -> Tensor:
-    """Log-probability of all words but ``<unk>``, from that of ``<unk>``; finite also where nothing else is likely."""
+    """Log-probability of all words except ``<unk>``, from that of ``<unk>``. It is always finite."""
     return torch.log1p(-log_unknown.exp().clamp(max=1 - 1e-6))
 
 
 class TopAwareBeamSearch(BeamSearch):
-    """Beam search that remembers what the stop rules ask for.
+    """Beam search that records the values that the stop rules need.
 
     Attributes:
-        top_ends: for which sentences the best candidate of the step ends the sentence, (B,).
-        best_open: score of the best candidate that does not, (B,).
+        top_ends: whether the best candidate of the step ends the sentence, (B,).
+        best_open: score of the best candidate that does not end, (B,).
     """
 
     def __init__(self, tgt_dict: Dictionary) -> None:
@@ -45,41 +44,42 @@ class TopAwareBeamSearch(BeamSearch):
         return scores, indices, beams
 
     def observe(self, scores: Tensor, ends: Tensor) -> None:
-        """Remember the candidates of a step, best first: scores (B, M), and which of them end the sentence (B, M)."""
+        """Record the candidates of a step, best first: scores (B, M), and whether they end the sentence (B, M)."""
         self.top_ends = ends[:, 0].tolist()
         self.best_open = scores.masked_fill(ends, float("-inf")).amax(dim=1).tolist()
 
 
 class _NGramBlock(NGramRepeatBlock):
-    """``--no-repeat-ngram-size`` as it is meant.
+    """A corrected ``--no-repeat-ngram-size``.
 
     Without its CUDA extension fairseq compares with the end of the token buffer, which is padding until the longest
-    output is written, and so blocks nothing.
+    output is written, and therefore blocks nothing.
     """
 
     def forward(self, tokens: Tensor, lprobs: Tensor, bsz: int, beam_size: int, step: int) -> Tensor:
         """Log-probabilities (B * K, V), -inf where a word would repeat an n-gram of its hypothesis (B * K, steps)."""
-        written = tokens[:, : step + 1].contiguous()  # the extension reads it as it lies in memory
+        written = tokens[:, : step + 1].contiguous()  # the extension requires contiguous memory
         if self.no_repeat_ngram_size > 1:
             blocked: Tensor = super().forward(written, lprobs, bsz, beam_size, step)
             return blocked
-        return lprobs.scatter(1, written[:, 1:], float("-inf"))  # no word twice; the first one is no word
+        return lprobs.scatter(1, written[:, 1:], float("-inf"))  # no word twice; the first token is not a word
 
 
 class PaperSequenceGenerator(SequenceGenerator):
-    """``SequenceGenerator`` with options of its own, and n-grams blocked where fairseq forgets to.
+    """``SequenceGenerator`` with further options and a corrected n-gram block.
 
     Args:
-        search_strategy: fairseq's plain beam search where ``stop_when_best_finished`` is set.
-        stop_when_best_finished: end a sentence when its best candidate ends it and this many hypotheses are finished;
-            0 = never early. Without length normalisation a sum of log-probabilities only falls, so nothing better can
-            follow: the first output is the same, sooner.
+        search_strategy: fairseq's plain beam search if ``stop_when_best_finished`` is set.
+        stop_when_best_finished: end a sentence when its best candidate ends it and this number of hypotheses are
+            finished; 0 = never early. Without length normalisation a sum of log-probabilities only falls, so no better
+            hypothesis can follow: the first output is the same, but found sooner.
         stop_when_nothing_better: keep the best finished hypotheses, and end a sentence when no unfinished one can still
-            become one of the best of this number; 0 = as fairseq, see above. Not with the other stop rule.
-        source_positions: give each hypothesis as ``alignment`` the source word each of its words attends to most,
-            which is what ``--replace-unk`` needs.
-        beam_sampling: draw candidates instead of ranking them; goes with none of the stop rules.
-        renormalise: never write ``<unk>``, and share its probability out among the other words, as CopyNet's code does.
+            become one of the best of this number; 0 = as fairseq, see above. Cannot be combined with the other stop
+            rule.
+        source_positions: return for each hypothesis, as ``alignment``, the source word to which each of its words
+            attends most. ``--replace-unk`` needs it.
+        beam_sampling: sample candidates instead of ranking them; cannot be combined with the stop rules.
+        renormalise: never write ``<unk>``, and distribute its probability over the other words, as CopyNet's code does.
 
     Raises:
         UserError: if the beam is too wide for ``beam_sampling``.
@@ -127,7 +127,7 @@ class PaperSequenceGenerator(SequenceGenerator):
             self.model.forward_decoder = forward
 
     def is_finished(self, step: int, unfin_idx: int, max_len: int, finalized_sent_len: int, beam_size: int) -> bool:
-        """Whether sentence ``unfin_idx`` (of those still searched) is done after this step."""
+        """Return True if sentence ``unfin_idx`` (among those still searched) is done after this step."""
         if self.stop_when_nothing_better:
             return unfin_idx in self._settled or step == max_len
         enough = finalized_sent_len >= self.stop_when_best_finished > 0
@@ -149,46 +149,60 @@ class PaperSequenceGenerator(SequenceGenerator):
         src_lengths: Tensor,
         max_len: int,
     ) -> list[int]:
-        """Store the hypotheses that end here, as fairseq does; with ``stop_when_nothing_better`` the best of all."""
-        rest = (finished, beam_size, attn, src_lengths, max_len)
+        """Store the hypotheses that end at this step.
+
+        Without ``stop_when_nothing_better`` this is fairseq's method. With it, the best hypotheses of all steps are
+        kept.
+        """
+        more_arguments = (finished, beam_size, attn, src_lengths, max_len)
         if not self.stop_when_nothing_better:
-            return list(super().finalize_hypos(step, bbsz_idx, eos_scores, tokens, scores, finalized, *rest))
+            return list(super().finalize_hypos(step, bbsz_idx, eos_scores, tokens, scores, finalized, *more_arguments))
+        # fairseq drops finished sentences from the batch, so a row must be translated to the index of its sentence.
         sentence = [number for number, done in enumerate(finished) if not done]  # of each row of the batch
         values = (eos_scores / (step + 1) ** self.len_penalty if self.normalize_scores else eos_scores).tolist()
+        # Collect the normalised scores of the hypotheses that end at this step, by row.
         ended: dict[int, list[float]] = {}
         for row, value in zip(bbsz_idx.tolist(), values, strict=True):
             ended.setdefault(row // beam_size, []).append(value)
+        # A sentence is settled if no open hypothesis can still beat its best finished ones. ``is_finished``, which
+        # fairseq calls below, reads this set.
         self._settled = {
             row
-            for row, new in ended.items()
-            if self._cannot_improve(row, [*(float(h["score"]) for h in finalized[sentence[row]]), *new], step, max_len)
+            for row, new_scores in ended.items()
+            if self._cannot_improve(
+                row, [*(float(h["score"]) for h in finalized[sentence[row]]), *new_scores], step, max_len
+            )
         }
-        fresh: list[list[dict[str, Any]]] = [[] for _ in finalized]
-        done = super().finalize_hypos(step, bbsz_idx, eos_scores, tokens, scores, fresh, *rest)
-        for kept, new_ones in zip(finalized, fresh, strict=True):
-            if new_ones:
-                kept[:] = sorted([*kept, *new_ones], key=lambda hypothesis: -float(hypothesis["score"]))[:beam_size]
+        # fairseq stores at most ``beam_size`` hypotheses and ignores later ones, so it gets an empty list at each step.
+        # The new hypotheses are then merged with the earlier ones, and only the best are kept.
+        new_hypotheses: list[list[dict[str, Any]]] = [[] for _ in finalized]
+        done = super().finalize_hypos(step, bbsz_idx, eos_scores, tokens, scores, new_hypotheses, *more_arguments)
+        for hypotheses, ended_now in zip(finalized, new_hypotheses, strict=True):
+            if ended_now:
+                hypotheses[:] = sorted([*hypotheses, *ended_now], key=lambda hypothesis: -float(hypothesis["score"]))[
+                    :beam_size
+                ]
         return list(done)
 
     def _cannot_improve(self, row: int, scores: list[float], step: int, max_len: int) -> bool:
-        """Whether no unfinished hypothesis of a sentence can still beat the last of its best finished ones.
+        """Return True if no unfinished hypothesis of a sentence can still beat the last of its best finished ones.
 
-        Log-probabilities only fall, so the most an unfinished hypothesis can reach is what it has now, divided by the
-        length that is best for it.
+        Log-probabilities only fall. The best score that an unfinished hypothesis can reach is therefore its current
+        sum, divided by the most favourable length.
         """
-        wanted = self.stop_when_nothing_better
-        if len(scores) < wanted:
+        num_best = self.stop_when_nothing_better
+        if len(scores) < num_best:
             return False
         reachable = self.search.best_open[row]
         if self.normalize_scores:
             reachable = max(reachable / length**self.len_penalty for length in (step + 2, max_len + 1))
-        return bool(sorted(scores, reverse=True)[wanted - 1] >= reachable)
+        return bool(sorted(scores, reverse=True)[num_best - 1] >= reachable)
 
     @torch.no_grad()
     def generate(
         self, models: list[torch.nn.Module], sample: dict[str, Any], **kwargs: Any
     ) -> list[list[dict[str, Any]]]:
-        """Search; hypotheses of each sentence come best first."""
+        """Search. The hypotheses of each sentence are sorted, best first."""
         finalized: list[list[dict[str, Any]]] = super().generate(models, sample, **kwargs)
         if self.source_positions:
             for tokens, hypotheses in zip(sample["net_input"]["src_tokens"], finalized, strict=True):

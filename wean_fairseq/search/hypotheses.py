@@ -1,4 +1,4 @@
-"""The hypotheses of a beam search as links to the step before: nothing is copied while they grow.
+"""The hypotheses of a beam search as links to the previous step, so that growing them copies no tensor.
 
 Legend: ``N`` hypotheses before a step, ``N'`` after it, ``S`` padded source length, ``T`` output length.
 """
@@ -10,16 +10,16 @@ from torch import Tensor
 
 
 class Finished(NamedTuple):
-    """A hypothesis that ended."""
+    """A finished hypothesis."""
 
-    step: int  # at which it ended, from 0
-    row: int  # before that step
+    step: int  # of its end, from 0
+    row: int  # of the hypothesis before that step
     total: float  # sum of log-probabilities
     score: float  # the same, normalised by the length
 
 
 class Grown(NamedTuple):
-    """A step: the hypotheses after it, and those that they continue."""
+    """A step: its hypotheses, and the hypotheses of the previous step that they continue."""
 
     words: Tensor  # (N',)
     totals: Tensor  # sums of log-probabilities, (N',)
@@ -29,21 +29,22 @@ class Grown(NamedTuple):
 def trace(
     finished: list[Finished], steps: list[Grown], attentions: list[Tensor], end: int, device: torch.device
 ) -> list[dict[str, Any]]:
-    """Finished hypotheses as fairseq gives them, in one sweep back over the steps.
+    """Build the dictionaries that fairseq returns for finished hypotheses, in one pass backwards over the steps.
 
     Args:
         finished: in any order.
         steps: from the first.
-        attentions: of each step, (N, S); none where the model has none.
-        end: the word that ended them.
+        attentions: of each step, (N, S); empty if the model has no attention.
+        end: the end symbol.
 
     Returns:
-        ``tokens`` (T,) with ``end``, ``score``, ``positional_scores`` (T,), ``attention`` (S, T) or empty,
-        ``alignment`` empty, for each.
+        For each hypothesis ``tokens`` (T,) with ``end``, ``score``, ``positional_scores`` (T,), ``attention`` (S, T) or
+        empty, and an empty ``alignment``.
     """
     if not finished:
         return []
-    order = sorted(range(len(finished)), key=lambda number: -finished[number].step)  # so that a step has the first
+    # longest first, so that the active hypotheses of a step are the first ones
+    order = sorted(range(len(finished)), key=lambda number: -finished[number].step)
     ends = [finished[number].step for number in order]
     rows = torch.tensor([finished[number].row for number in order], device=device)
     last = torch.tensor([finished[number].total for number in order], device=device)
@@ -52,16 +53,16 @@ def trace(
     attention = None
     if attentions:
         attention = torch.empty(len(order), ends[0] + 1, attentions[0].size(1), device=device)
-    longer = 0  # hypotheses that go on after the step
+    active = 0  # hypotheses that continue after the step
     for step in range(ends[0], -1, -1):
-        if longer:
-            grown, going = steps[step], rows[:longer]
-            tokens[:longer, step], totals[:longer, step] = grown.words[going], grown.totals[going]
-            rows[:longer] = grown.parents[going]
-        while longer < len(order) and ends[longer] == step:
-            longer += 1
+        if active:
+            grown, active_rows = steps[step], rows[:active]
+            tokens[:active, step], totals[:active, step] = grown.words[active_rows], grown.totals[active_rows]
+            rows[:active] = grown.parents[active_rows]
+        while active < len(order) and ends[active] == step:
+            active += 1
         if attention is not None:
-            attention[:longer, step] = attentions[step][rows[:longer]].float()
+            attention[:active, step] = attentions[step][rows[:active]].float()
     totals[:, 1:] = totals[:, 1:] - totals[:, :-1]
     scores = torch.tensor([finished[number].score for number in order], device=device)
     result: list[dict[str, Any]] = [{} for _ in finished]

@@ -1,4 +1,4 @@
-"""A decoder as a search steps through it: the weights of its products are laid out once for all steps and batches.
+"""A decoder prepared for a search: the weights of its products are packed once for all steps and batches.
 
 Legend: ``N`` hypotheses, ``I`` width in, ``O`` width out.
 """
@@ -14,20 +14,20 @@ from ..models.base import StepDecoder
 from .packed_linear import Int8Linear, PackedLinear
 from .vocabulary_scores import INT8, build_scores
 
-# A smaller map is not laid out: the call of its operator costs more than it saves.
+# Smaller maps are not packed, because the call of the packed operator costs more than it saves.
 FEWEST_WEIGHTS = 2**17
 
 
 class LaidOut:
-    """A copy of a decoder whose large linear maps are laid out, and the scores of its words.
+    """A copy of a decoder whose large linear maps are packed, and the scores of its words.
 
-    A search keeps it for the next batch, as long as the weights are the same.
+    The decoder keeps it for the next batch while the weights are unchanged.
 
     Args:
         given: the decoder; its parameters are shared.
         num_words: of the dictionary.
-        max_rows: the most hypotheses of a step.
-        factors: of the products; see ``FastSequenceGenerator``.
+        max_rows: maximum number of hypotheses of a step.
+        factors: of the products, see ``FastSequenceGenerator``.
     """
 
     def __init__(self, given: StepDecoder[Any, Any], num_words: int, max_rows: int, factors: str) -> None:
@@ -38,24 +38,26 @@ class LaidOut:
 
     @property
     def can_be_kept(self) -> bool:
-        """Whether a later search may use this object, see ``fits``."""
+        """Return True if a later search may use this object, see ``fits``."""
         return bool(self._made_of)
 
     def fits(self, given: StepDecoder[Any, Any], num_words: int, max_rows: int, factors: str) -> bool:
-        """Whether this object is as good as a new one of the same arguments: what is laid out is still true."""
+        """Return True if the packed weights are still valid for these arguments."""
         if not self.scores.fits(num_words, max_rows, factors):
             return False
-        now = _sketches(given)
-        pairs = zip(now, self._made_of, strict=False)
-        return len(now) == len(self._made_of) > 0 and all(a.dtype == b.dtype and torch.equal(a, b) for a, b in pairs)
+        sketches = _sketches(given)
+        pairs = zip(sketches, self._made_of, strict=False)
+        return len(sketches) == len(self._made_of) > 0 and all(
+            a.dtype == b.dtype and torch.equal(a, b) for a, b in pairs
+        )
 
 
 class LaidOutLinear(nn.Linear):
-    """A linear map whose weights are laid out when it is first called.
+    """A linear map whose weights are packed at the first call.
 
     Args:
         given: its parameters are shared.
-        rows: about the most rows of a product.
+        rows: approximate maximum number of rows of a product.
         factors: ``INT8``, or anything else for exact products.
     """
 
@@ -67,31 +69,34 @@ class LaidOutLinear(nn.Linear):
         self._product: Int8Linear | PackedLinear | None = None
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Shape (..., I) -> (..., O)."""
+        """Map inputs (..., I) -> (..., O)."""
         if self._product is None:
             self._product = self.kind(self.weight, self.bias, self.rows)
         return self._product(inputs.reshape(-1, self.in_features)).view(*inputs.shape[:-1], self.out_features)
 
 
 def _lay_out(module: Any, rows: int, factors: str) -> Any:
-    """A copy in which every large ``nn.Linear`` is a ``LaidOutLinear``; the module itself, if it has none."""
+    """A copy in which every large ``nn.Linear`` is a ``LaidOutLinear``, or the module itself if it has none."""
     if type(module) is nn.Linear:
-        known = module.weight.device.type == "cpu" and module.weight.dtype == torch.float
-        large = known and module.weight.numel() >= FEWEST_WEIGHTS
+        supported = module.weight.device.type == "cpu" and module.weight.dtype == torch.float
+        large = supported and module.weight.numel() >= FEWEST_WEIGHTS
         return LaidOutLinear(module, rows, factors) if large else module
-    parts = {name: None if part is None else _lay_out(part, rows, factors) for name, part in module._modules.items()}
-    if all(part is module._modules[name] for name, part in parts.items()):
+    children = {
+        name: None if child is None else _lay_out(child, rows, factors) for name, child in module._modules.items()
+    }
+    if all(child is module._modules[name] for name, child in children.items()):
         return module
-    changed = copy.copy(module)
-    changed._modules = parts
-    return changed
+    copied = copy.copy(module)
+    copied._modules = children
+    return copied
 
 
 def _sketches(decoder: StepDecoder[Any, Any]) -> list[Tensor]:
-    """A checksum of every parameter, to notice a change; an empty list where nothing is kept between batches.
+    """A checksum of every parameter, to detect changes; empty if packed weights are not kept between batches.
 
-    That is on a GPU, and in half precision. The checksum of a matrix is the sum of its columns, each times a number of
-    its own: an eighth of what laying it out takes. A change that is more than rounding shows.
+    They are not kept on a GPU or in half precision. The checksum of a matrix is the weighted sum of its columns, each
+    with a different weight. It takes an eighth of the time of packing. It detects every change larger than rounding
+    errors.
     """
     embeddings = decoder.word_embeddings
     if embeddings.dtype not in (torch.float, torch.double) or embeddings.device.type != "cpu":

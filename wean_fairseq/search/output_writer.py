@@ -1,9 +1,9 @@
-"""Files of JSON lines about outputs, a line a sentence, written while they are searched for.
+"""JSON lines files about outputs, one line per sentence, written during the search.
 
-``--granularity-dump FILE`` has the granularities of the words of each sentence, ``--copy-provenance FILE`` the origin
-of each word of an output.
+``--granularity-dump FILE`` contains the granularities of the words of each sentence, ``--copy-provenance FILE`` the
+origin of each word of an output.
 
-Legend: ``B`` batch, ``S`` source length, ``T`` output length, ``L`` layers that have granularities.
+Legend: ``B`` batch, ``S`` source length, ``T`` output length, ``L`` layers with granularities.
 """
 
 import json
@@ -18,22 +18,23 @@ from torch import Tensor
 from ..data import ExtendedDictionary, SlotMap
 from ..errors import UserError
 
-# The rest of a line about an output (T,), with slots: from the model, the slots, and the sentence's row of the batch.
+# Returns the fields of an output's line from the model, the slots, the sentence's row in the batch, and the output (T,)
+# with slots.
 Description = Callable[[Any, SlotMap, int, Tensor], dict[str, Any]]
 
 
 class OutputWriter:
-    """Writes a line about the best output of each sentence, to a file that is made with the first of them.
+    """Writes one line about the best output of each sentence. The file is created with the first line.
 
     A line is ``{"id": number of the sentence, "source": [word, ...], ...}``.
 
     Args:
         path: file to write; must not exist.
-        option: that names the file, for the user.
-        describe: makes the rest of the line.
+        option: command line option that names the file, for error messages.
+        describe: returns the remaining fields of a line.
 
     Raises:
-        UserError: if it cannot be made.
+        UserError: if the file cannot be created.
     """
 
     def __init__(self, path: str, option: str, describe: Description) -> None:
@@ -52,8 +53,8 @@ class OutputWriter:
         """Describe the best output of each sentence.
 
         Args:
-            sample: the batch, with spelling ids.
-            finalized: what the search found, with slots.
+            sample: the batch, with the ids of real words.
+            finalized: the hypotheses of the search, with slots.
         """
         if self._file is None:
             self._file = self._path.open("x", encoding="utf-8")
@@ -65,21 +66,21 @@ class OutputWriter:
 
 
 def words_of(tokens: Tensor, dictionary: ExtendedDictionary) -> list[str]:
-    """The words of tokens (T,) that are not padding."""
+    """The words of tokens (T,), without padding."""
     return [dictionary[index] for index in tokens.tolist() if index != dictionary.pad()]
 
 
 def read_words(tokens: Tensor) -> Tensor:
-    """The input of a decoder that writes tokens (..., T): fairseq starts from the end symbol, which comes last."""
+    """The decoder input that produces tokens (..., T). fairseq starts from the end symbol, which is the last token."""
     return tokens.roll(1, dims=-1)
 
 
 def describe_granularity(model: Any, slot_map: SlotMap, row: int, output: Tensor) -> dict[str, Any]:
-    """The words read by encoder and decoder, and their z in every layer that has one.
+    """The words read by encoder and decoder, and their z in every layer with granularities.
 
-    A line goes on with ``"source_granularity": {layer from 1: [z of each word, ...], ...}, "output": [word, ...],
-    "output_granularity": {...}``. ``output`` is what the decoder reads: the end symbol first, and not at the end. The
-    model's encoder and decoder return ``granularity`` (B, L, T).
+    The line continues with ``"source_granularity": {layer from 1: [z of each word, ...], ...}, "output": [word, ...],
+    "output_granularity": {...}``. ``output`` is the decoder's input, which starts with the end symbol and does not end
+    with it. The model's encoder and decoder return ``granularity`` (B, L, T).
     """
     source, written = granularities(model, slot_map, row, output)
     return {
@@ -101,12 +102,12 @@ def granularities(
         output: with slots, (T,).
 
     Returns:
-        By layer from 1, the z of the source words, without padding, (S,), and of the words that the decoder reads, the
-        end symbol first, (T,).
+        By layer from 1, the z of the source words, without padding, (S,), and of the words that the decoder reads,
+        beginning with the end symbol, (T,).
     """
-    known = slot_map.src_tokens[row].ne(slot_map.dictionary.pad())
-    source = slot_map.src_tokens[row][known].unsqueeze(0)  # (1, S), without padding
-    encoder_out = model.encoder(source, known.sum().view(1))
+    is_word = slot_map.src_tokens[row].ne(slot_map.dictionary.pad())
+    source = slot_map.src_tokens[row][is_word].unsqueeze(0)  # (1, S), without padding
+    encoder_out = model.encoder(source, is_word.sum().view(1))
     _, extra = model.decoder(read_words(output).unsqueeze(0), encoder_out)
     return (
         _layer_dict(encoder_out["granularity"][0], len(model.encoder.network.layers)),
@@ -115,7 +116,7 @@ def granularities(
 
 
 def _layer_dict(granularity: Tensor, layers: int) -> dict[int, Tensor]:
-    """z (L, T) of the last L of ``layers`` layers, by their numbers from 1."""
+    """z (L, T) of the last L of ``layers`` layers, by layer number from 1."""
     first = layers - len(granularity) + 1
     return dict(enumerate(granularity, start=first))
 
@@ -124,13 +125,13 @@ def _rounded(granularity: dict[int, Tensor]) -> dict[str, list[float]]:
     return {str(layer): [round(z, 4) for z in row.tolist()] for layer, row in granularity.items()}
 
 
-SMALLEST_SHARE = 0.005  # of a position, to be written
+SMALLEST_SHARE = 0.005  # smallest share of a position that is written
 
 
 def describe_provenance(model: Any, slot_map: SlotMap, row: int, output: Tensor) -> dict[str, Any]:
-    """The words of an output, how probably each was copied, and from which source positions.
+    """The words of an output, the probability that each was copied, and its source positions.
 
-    A line goes on with ``"output": [{"word": ..., "copied": probability that the word was copied given that it was
+    The line continues with ``"output": [{"word": ..., "copied": probability that the word was copied given that it was
     written, "positions": {source position from 0: share, ...}}, ...]``. The model's decoder has ``distribution``.
     """
     copied, places = origins(model, slot_map, row, output)
@@ -139,9 +140,13 @@ def describe_provenance(model: Any, slot_map: SlotMap, row: int, output: Tensor)
         {
             "word": slot_map.dictionary[word],
             "copied": round(share, 4),
-            "positions": {str(place): round(part, 4) for place, part in enumerate(parts) if part >= SMALLEST_SHARE},
+            "positions": {
+                str(place): round(position_share, 4)
+                for place, position_share in enumerate(shares)
+                if position_share >= SMALLEST_SHARE
+            },
         }
-        for word, share, parts in zip(words, copied.tolist(), places.tolist(), strict=True)
+        for word, share, shares in zip(words, copied.tolist(), places.tolist(), strict=True)
     ]
     return {"output": steps}
 
@@ -156,8 +161,8 @@ def origins(model: Any, slot_map: SlotMap, row: int, output: Tensor) -> tuple[Te
         output: with slots, (T,).
 
     Returns:
-        How probably each word was copied, given that it was written, (T,), and from which source words, without
-        padding, (T, S).
+        The probability that each word was copied, given that it was written, (T,), and its distribution over the source
+        words, without padding, (T, S).
     """
     source = slot_map.src_tokens[row : row + 1]
     is_word = source.ne(slot_map.dictionary.pad())  # (1, S')

@@ -1,9 +1,9 @@
-"""A linear map whose weights are laid out once for many products, and one whose factors are 8-bit integers.
+"""Linear maps whose weights are packed once for many products, in floating point or in 8-bit integers.
 
-On a CPU, PyTorch multiplies float32 matrices with MKL, which rearranges the weights at every call, and which does not
-use all that some makers' processors have. oneDNN's product with weights laid out beforehand, as PyTorch's own compiler
-uses it, is between two and four times as fast on such a machine. Its operators have no public name, so that exact
-scores go on without them; products of integers, which nothing else here computes fast, do not.
+On a CPU, PyTorch multiplies float32 matrices with MKL, which rearranges the weights at every call and does not use all
+instructions of some processors. oneDNN's product with prepacked weights, as PyTorch's own compiler uses it, is two to
+four times as fast on such machines. Its operators have no public name. Exact scores therefore have a fallback without
+them. Integer products have none, because no other operator computes them fast.
 
 Legend: ``N`` rows, ``D`` inputs, ``V`` outputs.
 """
@@ -15,22 +15,22 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-FEW_ROWS = 10  # up to so many, MKL is faster with the weights on the left of the product
-LARGEST_CODE = 127  # of factors rounded to integers, which are as many below 0
-ZERO_CODE = 128  # stands for 0 among inputs: oneDNN's fast kernels take them without a sign
+FEW_ROWS = 10  # up to this number, MKL is faster with the weights on the left of the product
+LARGEST_CODE = 127  # largest code of a factor rounded to an integer; the smallest is its negative
+ZERO_CODE = 128  # code of 0 among inputs, because oneDNN's fast kernels take unsigned inputs
 
 
 class PackedLinear:
-    """x -> x W^T + b, from W (V, D) and b (V,), for about ``rows`` rows of a product at the most."""
+    """x -> x W^T + b, from W (V, D) and b (V,), for products of at most about ``rows`` rows."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, rows: int) -> None:
         self.packed = pack(weight, rows)
-        self.weight = weight if self.packed is None else None  # which may be a copy in another precision
+        self.weight = weight if self.packed is None else None  # may be a copy in another precision
         self.bias = bias
         self.dtype = weight.dtype
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """(N, D) -> (N, V), float32 or as the weights."""
+        """(N, D) -> (N, V), in float32 or in the weights' dtype."""
         inputs = inputs.to(self.dtype)
         if self.weight is None:
             product: Tensor = torch.ops.mkldnn._linear_pointwise(inputs, self.packed, self.bias, "none", [], "")
@@ -42,10 +42,10 @@ class PackedLinear:
 
 
 class Int8Linear:
-    """``PackedLinear`` with every row of x and of W rounded to 255 steps, from its largest number down to its negative.
+    """``PackedLinear`` with every row of x and of W rounded to 255 steps between plus and minus its largest number.
 
-    With the steps s and t of two such rows, their product is off by at most (t |x|_1 + s |w|_1) / 2 + D s t / 4. A row
-    is rounded by itself, whatever is in the others. See ``int8_is_exact``.
+    With the steps s and t of two such rows, the error of their product is at most (t |x|_1 + s |w|_1) / 2 + D s t / 4.
+    Each row is rounded independently of the others. See ``int8_is_exact``.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, rows: int) -> None:
@@ -61,11 +61,11 @@ class Int8Linear:
         """(N, D) -> (N, V), float32."""
         inputs = inputs.float()
         step = _steps(inputs)
-        codes = (inputs / step).add_(ZERO_CODE + 0.5).to(torch.uint8)  # which drops what is behind the point
+        codes = (inputs / step).add_(ZERO_CODE + 0.5).to(torch.uint8)  # the conversion truncates
         weights = (self.packed, self.steps, self.zeros)
-        # Of the output, and of what might follow in the same kernel.
-        last: tuple[Any, ...] = (1.0, 0, torch.float32, "none", [], "")
-        product: Tensor = torch.ops.onednn.qlinear_pointwise(codes, 1.0, ZERO_CODE, *weights, None, *last)
+        # Arguments of the output and of operations that the kernel could fuse.
+        output_arguments: tuple[Any, ...] = (1.0, 0, torch.float32, "none", [], "")
+        product: Tensor = torch.ops.onednn.qlinear_pointwise(codes, 1.0, ZERO_CODE, *weights, None, *output_arguments)
         product.mul_(step)
         return product if self.bias is None else product.add_(self.bias)
 
@@ -76,9 +76,9 @@ def _steps(rows: Tensor) -> Tensor:
 
 
 def pack(weight: Tensor, rows: int) -> Tensor | None:
-    """Weights (V, D) as oneDNN wants them for products of so many rows; ``None`` where that cannot be done."""
-    known = weight.device.type == "cpu" and weight.dtype in (torch.float, torch.bfloat16)
-    if not known or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+    """Pack weights (V, D) for oneDNN products of about ``rows`` rows. Returns ``None`` if that is not possible."""
+    supported = weight.device.type == "cpu" and weight.dtype in (torch.float, torch.bfloat16)
+    if not supported or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return None
     try:
         packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), rows)
@@ -90,7 +90,7 @@ def pack(weight: Tensor, rows: int) -> Tensor | None:
 
 @cache
 def int8_is_exact() -> bool:
-    """Whether this PyTorch and this processor multiply 8-bit integers without overflow: the largest ones show it."""
+    """Return True if this PyTorch and this processor multiply the largest 8-bit integers without overflow."""
     rows, width, words = 3, 64, 33
     weight = torch.full((words, width), float(LARGEST_CODE), device="cpu")
     try:

@@ -1,12 +1,12 @@
-"""Scores of all words for all hypotheses of a step, and the best of them, in few passes over as little memory.
+"""Scores of all words for all hypotheses of a step, and the best of them, with little memory traffic.
 
-The scores are computed in chunks of words that fit a CPU's cache, and normalised within their chunk while they are in
-it; what that takes from each row is kept, so that nothing has to be gone through again. Of each block of 64 words its
-maximum is kept: the best n words of a sentence lie in the n blocks with the best maxima, so the search for them looks
-at those blocks alone. On a GPU a launched kernel costs more than a pass over the scores: there all are ranked at once.
+The scores are computed in chunks of words that fit the cache of a CPU, and each chunk is normalised while it is in the
+cache. Each row's log-normaliser is stored, so the scores are read only once. The maximum of each block of 64 words is
+stored too. The best n words of a sentence are in the n blocks with the best maxima, so the search for them reads only
+those blocks. On a GPU, kernel launches cost more than a pass over the scores, so all scores are ranked at once.
 
 Legend: ``N`` hypotheses of all sentences, ``B`` sentences, ``D`` width of the features, ``V`` words that are scored,
-``W`` words with those that only copying can reach, ``C`` chunks, ``M`` candidates.
+``W`` words including those that can only be copied, ``C`` chunks, ``M`` candidates.
 """
 
 from typing import Self
@@ -24,28 +24,30 @@ from .packed_linear import Int8Linear, PackedLinear
 BLOCK = 64
 CPU_CHUNK = 2**21  # scores; 8 MiB of float32
 GPU_CHUNK = 2**27
-# In which the factors of the scores' products are computed: as they are, or rounded.
+# Precision of the factors of the scores' products.
 EXACT, BF16, INT8 = "exact", "bf16", "int8"
 
 
 def build_scores(
     output: OutputLayer, embeddings: Tensor, *, num_words: int, max_rows: int, factors: str = EXACT
 ) -> "VocabularyScores":
-    """Create the scores that suit the device; arguments as for ``VocabularyScores``."""
+    """Create the scores that suit the device. The arguments are those of ``VocabularyScores``."""
     whole = embeddings.device.type != "cpu" and max_rows * num_words <= GPU_CHUNK
     return (WholeScores if whole else VocabularyScores)(output.prepared(), embeddings, num_words, max_rows, factors)
 
 
 class VocabularyScores:
-    """One object serves all steps of a search, and the searches after it (see ``fits``); ``compute`` begins a step.
+    """Scores of the vocabulary for all steps of a search and for later searches (see ``fits``).
+
+    Each step starts with ``compute``.
 
     Args:
         output: the model's output layer.
         embeddings: of the words, (V or more, E).
         num_words: ``W``.
-        max_rows: the most hypotheses of a step.
-        factors: multiply ``EXACT``, in ``BF16`` or in ``INT8``; what is done with the scores afterwards stays float32,
-            and so do the scores of ``concat``, which are no product.
+        max_rows: maximum number of hypotheses of a step.
+        factors: precision of the products, ``EXACT``, ``BF16`` or ``INT8``. Later computations stay in float32, and so
+            do the scores of ``concat``, which are not a product.
     """
 
     def __init__(
@@ -61,52 +63,55 @@ class VocabularyScores:
         self.num_scored = output.num_candidates
         self.num_words = num_words
         self.factors = factors
-        self._products: list[PackedLinear | Int8Linear] = []  # with the words of each chunk
-        self._scorers: list[AdditiveScorer] = []  # of the additive score, with the words of each chunk
-        self._candidate_part: Tensor | None = None  # of the additive score, the same at every step
-        # The chunks stay the same while sentences are dropped.
+        self._products: list[PackedLinear | Int8Linear] = []  # one per chunk of words
+        self._scorers: list[AdditiveScorer] = []  # for the additive score, one per chunk of words
+        self._candidate_part: Tensor | None = None  # for the additive score, the same at every step
+        # The chunks do not change when sentences are dropped.
         limit = CPU_CHUNK if embeddings.device.type == "cpu" else GPU_CHUNK
         blocks = -(-num_words // BLOCK)
         self.num_chunks = min(blocks, -(-max_rows * blocks * BLOCK // limit))
         self.width = -(-blocks // self.num_chunks) * BLOCK  # words of a chunk
         self.max_rows = max_rows
         self._memory = embeddings.new_empty(0, dtype=torch.float)
-        self._scores = self._shift = self._maxima = self._memory  # of a step, see ``_lay_out``
+        self._scores = self._shift = self._maxima = self._memory  # of the current step, see ``_lay_out``
 
     def fits(self, num_words: int, max_rows: int, factors: str) -> bool:
-        """Whether this object serves a search of such arguments, as long as the weights are the same."""
-        alike = self.num_words == num_words and self.max_rows >= max_rows and self.factors == factors
-        return alike and self._memory.is_inference() == torch.is_inference_mode_enabled()  # which is written to
+        """Return True if this object can serve a search with these arguments, as long as the weights are unchanged."""
+        same_arguments = self.num_words == num_words and self.max_rows >= max_rows and self.factors == factors
+        # the memory is written to
+        return same_arguments and self._memory.is_inference() == torch.is_inference_mode_enabled()
 
     def compute(self, features: Tensor, temperature: float = 1.0) -> Tensor:
-        """Score all words from features (N, D); returns the log of the summed exponentials of the V scores, (N,)."""
+        """Score all words from features (N, D). Return the log of the summed exponentials of the V scores, (N,)."""
         parts = self._parts(features)
         self._lay_out(features.size(0))
         for number, normalised in enumerate(self._scores):
             start = number * self.width
-            count = min(self.width, self.num_scored - start)  # words that are scored; the others are copied at most
+            count = min(self.width, self.num_scored - start)  # words with a score; the others can only be copied
             if count < self.width:
                 normalised[:, max(count, 0) :] = NEVER
             if count > 0:
                 scores = self._chunk(parts, number, slice(start, start + count)).float()  # (N, count)
                 if temperature != 1.0:
                     scores.div_(temperature)
-                # One fused pass, and what it took from each row says what the sum is.
+                # One fused pass. The difference between a score and its log-probability is the row's log-normaliser.
                 torch.log_softmax(scores, dim=1, out=normalised[:, :count])
                 self._shift[number] = scores[:, 0] - normalised[:, 0]
+            # The block maxima let ``best`` skip nearly all of the scores.
             maxima = normalised.view(len(features), -1, BLOCK).amax(dim=2)
             self._maxima[:, number] = maxima
         scored = -(-self.num_scored // self.width)
         return torch.logsumexp(self._shift[:scored], dim=0)
 
     def get(self, words: Tensor) -> Tensor:
-        """Scores of words (N, M): float32, (N, M)."""
+        """Scores of words (N, M), float32, (N, M)."""
         chunk, rows, place = self._places(words)
         return self._scores[chunk, rows, place] + self._shift[chunk, rows]
 
     def put(self, words: Tensor, scores: Tensor) -> None:
-        """Replace scores (N, M) of words (N, M); where a word comes twice in a row, its scores must be the same."""
+        """Replace scores (N, M) of words (N, M). If a row contains a word twice, its scores must be equal."""
         chunk, rows, place = self._places(words)
+        # The stored scores are relative to the chunk's normaliser, and the block maxima must follow every change.
         self._scores[chunk, rows, place] = scores - self._shift[chunk, rows]
         blocks = words // BLOCK
         self._maxima.flatten(1)[rows, blocks] = self._blocks(rows, blocks).amax(dim=2)
@@ -114,39 +119,44 @@ class VocabularyScores:
     def best(
         self, normaliser: Tensor, sums: Tensor | None, sentences: int, count: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The best continuations of each sentence, whose hypotheses lie side by side.
+        """The best continuations of each sentence, whose hypotheses are next to each other.
 
         Args:
-            normaliser: what to take from the scores for log-probabilities, (N,).
-            sums: log-probabilities of the hypotheses so far, (N,); ``None`` = nothing yet.
+            normaliser: subtracted from the scores to give log-probabilities, (N,).
+            sums: log-probabilities of the hypotheses so far, (N,); ``None`` at the first step.
             sentences: ``B``.
             count: ``M``.
 
         Returns:
             Their sums, best first, their words, and their hypotheses numbered within the sentence, (B, M) each.
         """
+        # First rank the blocks of all hypotheses of a sentence by their best total. The M best words must be in the M
+        # best blocks, because each other block has M better words in front of it.
         num_blocks = self._maxima[0].numel()
         group = len(normaliser) // sentences
-        taken = (normaliser - self._shift).t()  # for log-probabilities, in each chunk: (N, C)
-        totals = _totals(self._maxima, taken, None if sums is None else sums.unsqueeze(1)).view(sentences, -1)
-        first = totals.topk(min(count, totals.size(1)), sorted=False).indices  # (B, m)
-        beams, blocks = first // num_blocks, first % num_blocks
+        normalisers = (normaliser - self._shift).t()  # subtracted for log-probabilities, in each chunk: (N, C)
+        totals = _totals(self._maxima, normalisers, None if sums is None else sums.unsqueeze(1)).view(sentences, -1)
+        best_blocks = totals.topk(min(count, totals.size(1)), sorted=False).indices  # (B, m)
+        # Then rank the words of these blocks, and translate each winner back into its block, word and hypothesis.
+        beams, blocks = best_blocks // num_blocks, best_blocks % num_blocks
         rows = beams + torch.arange(sentences, device=beams.device).unsqueeze(1) * group
-        taken = taken[rows, blocks * BLOCK // self.width]
-        inside = _totals(self._blocks(rows, blocks), taken, None if sums is None else sums[rows])  # (B, m, BLOCK)
-        best, places = inside.flatten(1).topk(count)
+        normalisers = normalisers[rows, blocks * BLOCK // self.width]
+        block_totals = _totals(
+            self._blocks(rows, blocks), normalisers, None if sums is None else sums[rows]
+        )  # (B, m, BLOCK)
+        best, places = block_totals.flatten(1).topk(count)
         chosen = places // BLOCK
         return best, blocks.gather(1, chosen) * BLOCK + places % BLOCK, beams.gather(1, chosen)
 
     def mix(self, weight: Tensor, other: Self, other_weight: Tensor) -> None:
-        """Replace each score by log(exp(score + weight) + exp(score of ``other`` + other_weight)); weights are (N,).
+        """Replace each score by log(exp(score + weight) + exp(score of ``other`` + other_weight)). Weights are (N,).
 
-        ``other`` has the same arguments and has computed a step too; its scores are overwritten.
+        ``other`` has the same arguments and has also computed a step. Its scores are overwritten.
         """
         for number, scores in enumerate(self._scores):
             scores.add_((self._shift[number] + weight).unsqueeze(1))
-            others = other._scores[number].add_((other._shift[number] + other_weight).unsqueeze(1))
-            torch.logaddexp(scores, others, out=scores)
+            other_scores = other._scores[number].add_((other._shift[number] + other_weight).unsqueeze(1))
+            torch.logaddexp(scores, other_scores, out=scores)
             self._maxima[:, number] = scores.view(len(weight), -1, BLOCK).amax(dim=2)
         self._shift.zero_()
 
@@ -159,10 +169,10 @@ class VocabularyScores:
         return self.output.parts(features, self.embeddings)
 
     def _chunk(self, parts: Product | Additive, number: int, words: slice) -> Tensor:
-        """Scores of some words: (N, words)."""
+        """Scores of a chunk of words: (N, words)."""
         if isinstance(parts, Additive):
             return self._additive_chunk(parts, number, words)
-        if number == len(self._products):  # the weights are the same at every step
+        if number == len(self._products):  # created at the first step and used at every later one
             weight, bias = parts.weight[words], None if parts.bias is None else parts.bias[words]
             if self.factors == BF16:
                 weight, bias = weight.bfloat16(), None if bias is None else bias.bfloat16()
@@ -183,31 +193,32 @@ class VocabularyScores:
         if not len(self._memory):
             self._memory = self._memory.new_empty(self.num_chunks * self.max_rows * self.width)
         size = (self.num_chunks, rows, self.width)
-        self._scores = self._memory[: self.num_chunks * rows * self.width].view(size)  # less what is in ``_shift``
+        # without the normalisers in ``_shift``
+        self._scores = self._memory[: self.num_chunks * rows * self.width].view(size)
         self._shift = self._memory.new_zeros(self.num_chunks, rows)
         self._maxima = self._memory.new_empty(rows, self.num_chunks, self.width // BLOCK)
 
     def _places(self, words: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Chunks, rows and places within the chunk of words (N, M), which broadcast to (N, M)."""
+        """Chunks, rows and positions within the chunk of words (N, M), which broadcast to (N, M)."""
         rows = torch.arange(len(words), device=words.device).unsqueeze(1)
         return words // self.width, rows, words % self.width
 
     def _blocks(self, rows: Tensor, blocks: Tensor) -> Tensor:
-        """Scores of blocks of hypotheses, two shapes that broadcast to (..., M): (..., M, BLOCK)."""
+        """Scores of blocks of hypotheses. The arguments broadcast to (..., M), the result is (..., M, BLOCK)."""
         each = self.width // BLOCK
         scores = self._scores.view(*self._scores.shape[:2], each, BLOCK)
         return scores[blocks // each, rows, blocks % each]
 
 
 class WholeScores(VocabularyScores):
-    """The same without chunks and blocks: few operations, each over all scores."""
+    """``VocabularyScores`` without chunks and blocks: few operations, each over all scores."""
 
     def compute(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         """See ``VocabularyScores``."""
         scores = self._chunk(self._parts(features), 0, slice(0, self.num_scored)).float()  # (N, V)
         if temperature != 1.0:
             scores = scores / temperature
-        never = self.num_words - self.num_scored  # words that are copied at most
+        never = self.num_words - self.num_scored  # words that can only be copied
         self._scores = pad(scores, (0, never), value=NEVER) if never else scores  # (N, W)
         return torch.logsumexp(scores, dim=1)
 
@@ -233,7 +244,7 @@ class WholeScores(VocabularyScores):
 
 
 def _totals(scores: Tensor, taken: Tensor, sums: Tensor | None) -> Tensor:
-    """Sums of log-probabilities with one more word, in fairseq's order; ``taken`` from scores makes them logarithms.
+    """Sums of log-probabilities after one more word, in fairseq's order of operations: ``(scores - taken) + sums``.
 
     Shapes (..., M), (...), (...) -> (..., M).
     """

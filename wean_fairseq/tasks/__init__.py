@@ -1,3 +1,3 @@
-"""Tasks; importing one registers it."""
+"""Tasks. Importing a module registers its task."""
 
 from . import paraphrase, topic_essay

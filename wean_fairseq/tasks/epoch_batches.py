@@ -1,7 +1,7 @@
-"""The batches of a training's epochs, so that no pair is trained twice or left out where a training is gone on with.
+"""The batches of a training's epochs. A resumed training neither repeats nor omits a pair.
 
-fairseq's checkpoints say how many batches of an epoch are done, but not of which: with another ``--batch-size``,
-``--max-tokens``, ``--seed``, number of processes or text these would be other pairs.
+fairseq's checkpoints store the number of finished batches of an epoch, but not their composition. With another
+``--batch-size``, ``--max-tokens``, ``--seed``, number of processes or text, the same number means other pairs.
 """
 
 import hashlib
@@ -27,9 +27,9 @@ _IN_WORDS = {
 
 
 class EpochBatches(EpochBatchIterator):
-    """fairseq's batches, whose checkpoints tell which they are.
+    """fairseq's batches, with checkpoints that identify the batches of the epoch.
 
-    This object takes the place of fairseq's, and what changes in one changes in the other.
+    This object replaces fairseq's iterator and shares its attributes.
     """
 
     def __init__(self, batches: EpochBatchIterator) -> None:
@@ -37,38 +37,38 @@ class EpochBatches(EpochBatchIterator):
 
     @property
     def first_batch(self) -> Any:
-        """The first batch of the epoch; raises ``UserError`` if there is none."""
+        """The first batch of the epoch. Raises ``UserError`` if there is none."""
         if len(self.frozen_batches) == 0:
             raise UserError("all sentences of this data are longer than the model or the options allow.")
         return super().first_batch
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of fairseq's iterator, with the composition of the epoch's batches inside an epoch."""
+        """The state of fairseq's iterator and, within an epoch, the composition of its batches."""
         state: dict[str, Any] = super().state_dict()
         return {**state, "made_of": self._composition()} if state["iterations_in_epoch"] else state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on inside an epoch, or begin it anew where its batches are others; old checkpoints do not tell."""
-        before = state_dict.get("made_of")
-        if before is not None and state_dict.get("iterations_in_epoch", 0) > 0:
-            now = self._composition()
-            other = [words for name, words in _IN_WORDS.items() if before.get(name) != now[name]]
-            if other and self.shard_id == 0:
+        """Resume within an epoch, or restart it if its batches differ. Old checkpoints have no record of them."""
+        saved = state_dict.get("made_of")
+        if saved is not None and state_dict.get("iterations_in_epoch", 0) > 0:
+            current = self._composition()
+            changed = [words for name, words in _IN_WORDS.items() if saved.get(name) != current[name]]
+            if changed and self.shard_id == 0:
                 logger.warning(
-                    f"EPOCH {state_dict['epoch']} STARTS AGAIN: {other[0]} changed since the checkpoint was written, "
+                    f"EPOCH {state_dict['epoch']} STARTS AGAIN: {changed[0]} changed since the checkpoint was written, "
                     "so its batches differ; all pairs are trained on once more (to resume inside the epoch, restore "
                     "the options and the data)"
                 )
-            if other:
+            if changed:
                 state_dict = {**state_dict, "iterations_in_epoch": 0}
         super().load_state_dict(state_dict)
 
     def padding(self, source_end: bool, multiple: int) -> list[float]:
-        """The share of padding in the positions of each side; the model computes with it all the same.
+        """The share of padding in the positions of each side, which the model computes like other positions.
 
         Args:
             source_end: whether sources keep their end symbol.
-            multiple: of which a batch's length is one.
+            multiple: the length of a batch is a multiple of this number.
         """
         sizes = np.asarray(self.dataset.sizes) - [not source_end, 0]  # (pairs, 2)
         batches = [sizes[batch] for batch in self.frozen_batches]
@@ -78,7 +78,7 @@ class EpochBatches(EpochBatchIterator):
         return shares
 
     def _composition(self) -> dict[str, int | str]:
-        """Everything that decides which pairs a number of batches of this epoch is; the same in all processes."""
+        """All values that determine the pairs of the first batches of this epoch. They are equal in all processes."""
         return {
             "processes": self.num_shards,
             "seed": self.seed,
@@ -89,7 +89,7 @@ class EpochBatches(EpochBatchIterator):
 
 
 class AnnouncedBatches(EpochBatches):
-    """fairseq's batches, of which each is given to ``announce`` before it is decoded."""
+    """fairseq's batches, each passed to ``announce`` before it is decoded."""
 
     def __init__(self, batches: EpochBatchIterator, announce: Callable[[dict[str, Any]], None]) -> None:
         super().__init__(batches)

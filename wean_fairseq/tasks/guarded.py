@@ -1,4 +1,4 @@
-"""The translation task, guarded: data and dictionaries are what they were, and a training that diverges stops."""
+"""Translation task that verifies data checksums and stops on divergence."""
 
 import logging
 import random
@@ -30,35 +30,35 @@ _WRITTEN = ("copy_provenance", "granularity_dump")  # options that name files to
 
 @dataclass
 class GuardedConfig(TranslationConfig):
-    """The translation task's options, when to stop, and how exactly to compute."""
+    """Options of the translation task, the stop on divergence, and the precision."""
 
     loss_limit: float = option(
-        1000.0, "stop when the loss of a batch is not a number or above this, in nats a token; 0 = any number"
+        1000.0, "stop when the loss of a batch is NaN or above this value in nats per token; 0 = no limit"
     )
     tf32: bool = option(
-        False, "let a GPU round the factors of float32 products and recurrent networks to TF32: faster, not exact"
+        False, "round the factors of float32 products and recurrent networks to TF32 on a GPU: faster, but not exact"
     )
 
 
 class GuardedTask(TranslationTask):
-    """Keeps what its checks need: in the checkpoints, the words of the dictionaries; beside the data, its checksums."""
+    """Task that stores checksums: of the dictionaries in the checkpoints, and of the data next to the data."""
 
     cfg: GuardedConfig
 
     def __init__(self, cfg: GuardedConfig, src_dict: Dictionary, tgt_dict: Dictionary) -> None:
         super().__init__(cfg, src_dict, tgt_dict)
-        precision.set_tf32(getattr(cfg, "tf32", False))  # which older checkpoints do not have
-        self.epoch = 1  # of the training, for losses that have a schedule
-        self._update: int | None = None  # the last one that was tried, in training
+        precision.set_tf32(getattr(cfg, "tf32", False))  # older checkpoints do not have this option
+        self.epoch = 1  # of the training, for losses with a schedule
+        self._update: int | None = None  # the last attempted update of the training
         self._recorded = False  # whether this training has looked for checksums of its data
-        self._data: str | None = None  # checksum of the pairs that are trained on
-        self._trained_on: str | None = None  # the same, as the checkpoint says that is gone on from
+        self._data: str | None = None  # checksum of the training pairs
+        self._trained_on: str | None = None  # the same checksum, from the checkpoint of a resumed training
 
     @classmethod
     def setup_task(cls, cfg: GuardedConfig, **kwargs: Any) -> "GuardedTask":
-        """Load the dictionaries; raises ``UserError`` if one has changed since its checksum was written."""
+        """Load the dictionaries. Raises ``UserError`` if one has changed since its checksum was written."""
         if kwargs.get("from_checkpoint"):
-            for name in _WRITTEN:  # a checkpoint does not choose where this computer writes
+            for name in _WRITTEN:  # a checkpoint must not choose the files that are written here
                 if getattr(cfg, name, None) is not None:
                     setattr(cfg, name, None)
         check_data(sorted(Path(split_paths(cfg.data)[0]).glob("dict.*.txt")))
@@ -67,17 +67,17 @@ class GuardedTask(TranslationTask):
 
     @classmethod
     def load_dictionary(cls, filename: str) -> Dictionary:
-        """Read a dictionary, of ``--only-source`` data the source's; raises ``UserError`` if it is not valid."""
+        """Read a dictionary; for ``--only-source`` data that of the source. Raises ``UserError`` if it is not valid."""
         return dictionaries.load(str(dictionary_file(Path(filename))))
 
     def check_files(self, split: str, epoch: int, combine: bool) -> None:
-        """Refuse files of a split that have changed, or do not fit each other or the dictionaries.
+        """Reject files of a split that have changed, or that do not match each other or the dictionaries.
 
         Raises:
-            UserError: naming the file.
+            UserError: with the name of the file.
         """
-        found = self.folder_of(split, epoch).glob(f"{split}*.*")
-        for path in sorted(path for path in found if _is_of_split(path, split, combine)):
+        candidates = self.folder_of(split, epoch).glob(f"{split}*.*")
+        for path in sorted(path for path in candidates if _is_of_split(path, split, combine)):
             check_data([path])
             dictionary = self.sides.get(path.stem.rsplit(".", 1)[-1])
             if path.suffix == ".bin" and dictionary is not None:
@@ -85,16 +85,16 @@ class GuardedTask(TranslationTask):
 
     @property
     def sides(self) -> dict[str, Dictionary]:
-        """The dictionaries by the suffixes of their files."""
+        """The dictionaries, by the suffixes of their files."""
         return {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
 
     def folder_of(self, split: str, epoch: int) -> Path:
-        """The folder of a split in an epoch, counted from 1: training goes through all of them."""
+        """The folder of a split in an epoch, counted from 1. Training cycles through all folders."""
         shards = split_paths(self.cfg.data)
         return Path(shards[(epoch - 1) % len(shards)] if split == self.cfg.train_subset else shards[0])
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
-        """A training begins: what its data is now is what it has to be from now on."""
+        """Record the data checksums that resumed runs must match."""
         super().begin_epoch(epoch, model)
         self.epoch = epoch
         if distributed_utils.get_global_rank() == 0 and not self._recorded:
@@ -110,19 +110,19 @@ class GuardedTask(TranslationTask):
                 )
 
     def get_batch_iterator(self, dataset: FairseqDataset, *args: Any, **kwargs: Any) -> Any:
-        """The batches of fairseq; their checkpoints tell which batches they are in the middle of."""
+        """fairseq's batches, whose checkpoints also identify the batches of the epoch."""
         return EpochBatches(super().get_batch_iterator(dataset, *args, **kwargs))
 
     def train_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """Take a training step with random numbers of the update; its loss is checked before an update is made.
+        """Run a training step with the random numbers of its update, and check its loss before the update is made.
 
         The CPU seconds of this process and its number of threads are logged, for the records of trainings.
 
         Raises:
-            Diverged: naming the batch, before an update is made with it.
+            Diverged: with the batch, before an update is made with it.
         """
         update = kwargs.get("update_num", 0) + 1
-        if update != self._update:  # not for every batch of an update of several
+        if update != self._update:  # only once for an update of several batches
             _seed_like_torch()
         self._update = update
         with exact_products():
@@ -134,10 +134,10 @@ class GuardedTask(TranslationTask):
         return result
 
     def valid_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """Take a validation step; in training its loss is checked before the model is kept as the best.
+        """Run a validation step. During training its loss is checked before the model can be saved as the best.
 
         Raises:
-            Diverged: in training, naming the batch, before the model is kept as the best.
+            Diverged: in training, with the batch.
         """
         with exact_products():
             result: tuple[Any, Any, dict[str, Any]] = super().valid_step(sample, *args, **kwargs)
@@ -150,49 +150,49 @@ class GuardedTask(TranslationTask):
         return {type(self).__name__: {"patience": stopping.patience()}}
 
     def set_checkpoint_dict(self, state: dict[str, Any]) -> None:
-        """Take what ``get_checkpoint_dict`` gave, in all processes."""
+        """Restore the state of ``get_checkpoint_dict`` in all processes."""
         stopping.restore_patience(state.get("patience", {}))
 
     def state_dict(self) -> dict[str, Any]:
-        """The task's part of a checkpoint: checksums of the words of the dictionaries, and of the training data."""
+        """The task's part of a checkpoint: checksums of the words of the dictionaries and of the training data."""
         described = {side: dictionaries.describe(dictionary) for side, dictionary in self.sides.items()}
         return {**super().state_dict(), "dictionaries": described, "trained_on": self._data}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load the state that a checkpoint holds; raises ``UserError`` if its training had other dictionaries."""
-        kept = dict(state_dict)
-        checkpoint = kept.pop("checkpoint", "the checkpoint")
-        self.check_dictionaries(kept, checkpoint)
-        kept.pop("dictionaries", None)
-        kept.pop("trained_on", None)
-        super().load_state_dict(kept)
+        """Load the state from a checkpoint. Raises ``UserError`` if it was trained with other dictionaries."""
+        task_state = dict(state_dict)
+        checkpoint = task_state.pop("checkpoint", "the checkpoint")
+        self.check_dictionaries(task_state, checkpoint)
+        task_state.pop("dictionaries", None)
+        task_state.pop("trained_on", None)
+        super().load_state_dict(task_state)
 
     def check_dictionaries(self, task_state: dict[str, Any], checkpoint: str) -> None:
-        """Refuse a model that was trained with other dictionaries; old checkpoints do not tell.
+        """Reject a model that was trained with other dictionaries. Old checkpoints have no record of them.
 
         Args:
-            task_state: what ``state_dict`` gave in training.
-            checkpoint: the file, for the user.
+            task_state: the result of ``state_dict`` in training.
+            checkpoint: the file, for error messages.
 
         Raises:
-            UserError: naming the dictionary.
+            UserError: with the name of the dictionary.
         """
         folder = split_paths(self.cfg.data)[0]
         dictionaries.check(task_state.get("dictionaries") or {}, self.sides, checkpoint, folder)
 
     def resume_from(self, task_state: dict[str, Any]) -> None:
-        """Remember what a training was made with that is gone on with, to say so if it is something else now."""
+        """Remember the checkpoint's data checksum, to warn if the data has changed."""
         self._trained_on = task_state.get("trained_on")
 
 
 def _seed_like_torch() -> None:
-    """Make Python's and NumPy's random numbers, as fairseq makes torch's, those of the update, whatever came before."""
+    """Seed Python and NumPy from the update number, as fairseq does for torch."""
     seed = torch.initial_seed() % 2**32
     random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002 - the one that fairseq uses, and a criterion of the user may use
+    np.random.seed(seed)  # noqa: NPY002 - the generator that fairseq uses, and that a user's criterion may use
 
 
 def _is_of_split(path: Path, split: str, combine: bool) -> bool:
-    """Whether a file is of the split, or of one of its parts (train1, train2, ...) where they are combined."""
-    part = path.name.split(".")[0].removeprefix(split)
-    return part == "" or (combine and part.isdecimal())
+    """Return True for a file of the split, or, if parts are combined, of one of its parts (train1, train2, ...)."""
+    suffix = path.name.split(".")[0].removeprefix(split)
+    return suffix == "" or (combine and suffix.isdecimal())

@@ -1,4 +1,4 @@
-"""Task ``paraphrase``: sentence pairs of one language. fairseq's translation task, with nothing lost on the way."""
+"""Task ``paraphrase``: fairseq's translation task for sentence pairs of one language, without losing any pair."""
 
 import itertools
 import logging
@@ -41,22 +41,24 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class ParaphraseConfig(SearchingConfig):
-    """The translation task's options, and those of this task."""
+    """Options of the translation task and of this task."""
 
     max_pair_length: int = option(
-        0, "words a side, end symbol apart, that --length-policy acts on; 0 = no limit", least=0
+        0, "maximum words per side (without </s>); see --length-policy; 0 = no limit", least=0
     )
     length_policy: ChoiceEnum(LENGTH_POLICIES) = option(  # type: ignore[valid-type]
         "drop",
-        "drop: leave longer pairs out of training (WEAN's first release); "
-        "truncate: cut training pairs, and all sources (its second)",
+        "for pairs longer than --max-pair-length: drop = leave them out of training (WEAN's first release); "
+        "truncate = truncate training pairs and all sources (its second release)",
     )
-    no_source_end: bool = option(False, "leave the end symbol off the sources, as the releases of WEAN and CopyNet do")
+    no_source_end: bool = option(
+        False, "remove the end symbol from the sources, as the releases of WEAN and CopyNet do"
+    )
     keep_empty_lines: bool = option(False, "accept empty lines instead of refusing the data")
     rebuild_batches: bool = option(
         True,
-        "giving this flag turns it OFF: each epoch's batches are built from its own seed, "
-        "so that a resumed run sees the same ones",
+        "this flag DISABLES building each epoch's batches from its own seed, which makes a resumed run use the same "
+        "batches",
     )
     oov_slots: int = option(
         -1,
@@ -64,28 +66,29 @@ class ParaphraseConfig(SearchingConfig):
         f"-1 = {DEFAULT_SLOTS} with an arch that copies, else 0",
         least=-1,
     )
-    copy_fold_case: bool = option(
-        False, "let unknown words that differ in case alone count as one when they are copied"
-    )
+    copy_fold_case: bool = option(False, "treat unknown words that differ only in case as one word when copying")
     copy_provenance: Optional[str] = option(  # fairseq cannot read `str | None`
-        None, "write here, as JSON lines, for each output word whether and from where it was copied"
+        None, "JSON lines file to write: for each output word, whether and from which position it was copied"
     )
     granularity_dump: Optional[str] = option(
-        None, "write here, as JSON lines, the granularity of each word in every layer (C-DNPG)"
+        None, "JSON lines file to write: the granularity of each word in every layer (C-DNPG)"
     )
     granularity_labels: Optional[str] = option(
-        None, "directory with the words' weak labels, which dnpg trains with (preprocess/weak_labels.py)"
+        None, "directory with the weak labels of words for training dnpg (from preprocess/weak_labels.py)"
     )
-    # fairseq's -1 makes it fail on data of several parts (train, train1, ...).
-    upsample_primary: int = option(1, "how often the first part of the data is repeated")
-    # The two options of fairseq-generate, which does not pass them to the iterator.
+    # fairseq's default of -1 fails on data of several parts (train, train1, ...).
+    upsample_primary: int = option(1, "number of repetitions of the first part of the data")
+    # Two options of fairseq-generate, which does not pass them to the iterator.
     num_shards: int = II("dataset.num_shards")
     shard_id: int = II("dataset.shard_id")
 
 
 @register_task("paraphrase", dataclass=ParaphraseConfig)
 class ParaphraseTask(SearchingTask):
-    """Pairs in, pairs out: no sentence is lost, a restart builds the same batches, bad data is refused by name."""
+    """A task for pairs.
+
+    It loses no sentence, builds the same batches after a restart, and rejects invalid data by name.
+    """
 
     cfg: ParaphraseConfig
 
@@ -95,8 +98,9 @@ class ParaphraseTask(SearchingTask):
         super().__init__(cfg, source, source if joined else ExtendedDictionary(tgt_dict))
         self._model_slots: int | None = None  # of the models built so far
         self.typed = range(0)  # numbers of the lines that fairseq-interactive has just read
-        self._typed_pairs: FairseqDataset | None = None  # made of them
-        self._typed_numbers: torch.Tensor | None = None  # of the batch that it decodes: it does not pass them on
+        self._typed_pairs: FairseqDataset | None = None  # data set of these lines
+        # ids of the current batch, which fairseq-interactive does not pass on
+        self._typed_numbers: torch.Tensor | None = None
         self._unknown_words: list[str] = []  # the warning about them, given once for this task and its copies
         dumps = (
             (cfg.copy_provenance, "--copy-provenance", describe_provenance),
@@ -106,7 +110,7 @@ class ParaphraseTask(SearchingTask):
 
     @property
     def limits(self) -> PairLimits:
-        """The length limit in force."""
+        """The length limit of the options."""
         return PairLimits(self.cfg.max_pair_length, str(self.cfg.length_policy))
 
     @classmethod
@@ -127,11 +131,11 @@ class ParaphraseTask(SearchingTask):
                 "out, or --keep-empty-lines and --granularity-labels."
             )
         if cfg.dataset_impl is None and is_raw_text(cfg.data):
-            cfg.dataset_impl = "raw"  # fairseq tells its binary formats apart, but not text from them
+            cfg.dataset_impl = "raw"  # fairseq detects its binary formats, but not text
         return super().setup_task(cfg, **kwargs)
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> torch.nn.Module:
-        """Build the model; the dictionary gets slots if it is one that copies.
+        """Build the model. If it copies, the dictionary gets slots.
 
         Raises:
             UserError: if the model cannot be built for this data.
@@ -156,7 +160,7 @@ class ParaphraseTask(SearchingTask):
             raise UserError("an ensemble is of archs that copy words or of archs that do not: --path has both.")
         self._model_slots = slots
         self.source_dictionary.reserve_slots(slots)
-        if from_checkpoint:  # it has what became of these files, which may be gone
+        if from_checkpoint:  # the checkpoint contains their values, and the files may no longer exist
             for file in start_files():
                 if getattr(cfg, file, None):
                     setattr(cfg, file, None)
@@ -169,7 +173,7 @@ class ParaphraseTask(SearchingTask):
         return built
 
     def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """Build the criterion; raises ``UserError`` if it cannot be used with slots."""
+        """Build the criterion. Raises ``UserError`` if it cannot be used with slots."""
         if self.target_dictionary.num_slots and getattr(cfg, "_name", None) == "label_smoothed_cross_entropy":
             raise UserError(
                 "--criterion label_smoothed_cross_entropy spreads probability over slots that a sentence does not use, "
@@ -180,10 +184,10 @@ class ParaphraseTask(SearchingTask):
     def filter_indices_by_size(
         self, indices: Any, dataset: FairseqDataset, max_positions: Any = None, ignore_invalid_inputs: bool = False
     ) -> Any:
-        """Leave out sentences that are too long, as fairseq does, where that is allowed.
+        """Remove sentences that are too long, as fairseq does, if the options allow it.
 
         Raises:
-            UserError: if a sentence is too long and may not be left out.
+            UserError: if a sentence is too long and must not be removed.
         """
         if not ignore_invalid_inputs:
             _, too_long = dataset.filter_indices_by_size(indices, max_positions)
@@ -197,15 +201,15 @@ class ParaphraseTask(SearchingTask):
         return super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
 
     def train_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """Take a step as fairseq does, with the unknown words of the batch as slots."""
+        """Run fairseq's training step with the unknown words of the batch as slots."""
         mapped, _ = self.map_slots(sample)
         if kwargs.get("ignore_grad") and self.cfg.granularity_labels:
-            # fairseq gives a process that has no batch one of the validation data, which may have no labels.
+            # A process without a batch gets one of the validation data from fairseq, which may have no labels.
             mapped = fill_missing_labels(mapped)
         return super().train_step(mapped, *args, **kwargs)
 
     def valid_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """Take a step as fairseq does, with the unknown words of the batch as slots."""
+        """Run fairseq's validation step with the unknown words of the batch as slots."""
         mapped, _ = self.map_slots(sample)
         return super().valid_step(mapped | {"spelt": sample}, *args, **kwargs)
 
@@ -220,14 +224,16 @@ class ParaphraseTask(SearchingTask):
         prefix_tokens: torch.Tensor | None = None,
         constraints: torch.Tensor | None = None,
     ) -> list[list[dict[str, Any]]]:
-        """Search; what was copied through slots comes out as the real words.
+        """Search. Words that were copied through slots are returned as real words.
 
         Raises:
-            UserError: if the search wants constraints and there are none, or if a forced beginning has a word that the
+            UserError: if the search needs constraints and there are none, or if a forced prefix has a word that the
                 models cannot write.
         """
         if constraints is None and getattr(generator, "search", None) and generator.search.supports_constraints:
-            raise UserError("--constraints is for fairseq-interactive, whose lines tell them: leave it out.")
+            raise UserError(
+                "--constraints is for fairseq-interactive, which reads them from its input lines: leave it out."
+            )
         mapped, slot_map = self.map_slots(sample)
         if "id" not in sample:
             sample = {**sample, "id": self._typed_numbers}
@@ -236,14 +242,14 @@ class ParaphraseTask(SearchingTask):
         finalized = super().inference_step(generator, models, mapped, prefix_tokens, constraints)
         for writer in self._writers:
             writer.write(models[0], sample, slot_map, finalized)
-        found = [(row, hypothesis) for row, hypotheses in enumerate(finalized) for hypothesis in hypotheses]
-        outputs = slot_map.spell_all([(row, hypothesis["tokens"]) for row, hypothesis in found])
-        for (_, hypothesis), words in zip(found, outputs, strict=True):
+        numbered = [(row, hypothesis) for row, hypotheses in enumerate(finalized) for hypothesis in hypotheses]
+        outputs = slot_map.spell_all([(row, hypothesis["tokens"]) for row, hypothesis in numbered])
+        for (_, hypothesis), words in zip(numbered, outputs, strict=True):
             hypothesis["tokens"] = words
         return finalized
 
     def _writable(self, prefix_tokens: torch.Tensor, models: list[torch.nn.Module]) -> torch.Tensor:
-        """Forced beginnings (B, T) as ``models`` can write them: fairseq fails on a word of probability 0."""
+        """Forced prefixes (B, T) that ``models`` can write, because fairseq fails on a word of probability 0."""
         dictionary = self.target_dictionary
         if not any(capabilities_of(model).copies for model in models):
             prefix_tokens = base_ids(prefix_tokens, dictionary.first_slot, dictionary.unk())
@@ -255,9 +261,9 @@ class ParaphraseTask(SearchingTask):
         return prefix_tokens
 
     def map_slots(self, sample: dict[str, Any]) -> tuple[dict[str, Any], SlotMap]:
-        """The batch as models see it, and the words its slots stand for.
+        """The batch as models read it, with slots, and the words of these slots.
 
-        A new batch, so that whoever prints this one still finds the words in it.
+        It is a new batch, so that callers that print the original one still find its words.
         """
         net_input = dict(sample["net_input"])
         slot_map = SlotMap(self.source_dictionary, self.target_dictionary, net_input["src_tokens"])
@@ -272,7 +278,7 @@ class ParaphraseTask(SearchingTask):
         """Load and check a split.
 
         Raises:
-            UserError: if it is missing, its sides do not pair up, or it has empty lines.
+            UserError: if it is missing, its sides have different lengths, or it has empty lines.
         """
         self.check_files(split, epoch, combine)
         self._check_split(split, epoch, combine)
@@ -288,12 +294,12 @@ class ParaphraseTask(SearchingTask):
         self.datasets[split] = label_pairs(labels, split, languages, limited, pairs, required=training)
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
-        """Tell the model, whose loss may have a schedule."""
+        """Inform the model, whose loss may have a schedule."""
         super().begin_epoch(epoch, model)
         model.set_epoch(epoch)
 
     def _warn_of_lost_spellings(self, split: str) -> None:
-        """Binary data holds ``<unk>`` in the place of unknown words: nothing is left to copy."""
+        """Warn if a model that copies gets binary data, which replaces unknown words by ``<unk>``."""
         if not self.source_dictionary.num_slots or str(self.cfg.dataset_impl) == "raw":
             return
         sources = self.datasets[split].src
@@ -308,16 +314,16 @@ class ParaphraseTask(SearchingTask):
         source, target = self.cfg.source_lang, self.cfg.target_lang
         pairs = [f"{source}-{target}", f"{target}-{source}"]
         impl = None if self.cfg.dataset_impl is None else str(self.cfg.dataset_impl)
-        found = 0
+        num_parts = 0
         for number in itertools.count():  # train, train1, train2, ... where they are combined
             part = f"{split}{number or ''}"
             prefixes = [f"{part}.{pair}" for pair in pairs if any(folder.glob(f"{part}.{pair}.{source}*"))]
             if prefixes:
                 check_pairs(str(folder / prefixes[0]), self.sides, impl, self.cfg.keep_empty_lines)
-                found += 1
+                num_parts += 1
             if not prefixes or not combine:
                 break
-        if not found:
+        if not num_parts:
             names = [path.name for pair in pairs for path in folder.glob(f"*.{pair}.*")]
             splits = sorted({name.split(".")[0] for name in names})
             raise UserError(
@@ -325,9 +331,10 @@ class ParaphraseTask(SearchingTask):
             )
 
     def get_batch_iterator(self, dataset: FairseqDataset, *args: Any, **kwargs: Any) -> Any:
-        """Batches as fairseq makes them, none dropped for size, and ``--length-policy drop`` is applied to training.
+        """fairseq's batches, with ``--length-policy drop`` applied to training data.
 
-        fairseq drops the last batch of any data set whose size is no multiple of --required-batch-size-multiple.
+        fairseq drops the last batch of a data set whose size is not a multiple of --required-batch-size-multiple. Here
+        no batch is dropped.
 
         Raises:
             UserError: if a sentence has more tokens than --max-tokens allows for a whole batch.
@@ -338,8 +345,10 @@ class ParaphraseTask(SearchingTask):
         training = dataset is self.datasets.get(self.cfg.train_subset) and kwargs.get("ignore_invalid_inputs", False)
         if self.limits.drops and training:
             logger.info(f"pairs with more than {self.limits.length} words on a side are left out of training")
-            most = self.limits.length + 1  # the end symbol counts as a position
-            kwargs["max_positions"] = tuple(min(most, limit) for limit in kwargs.get("max_positions") or (most, most))
+            max_length = self.limits.length + 1  # the end symbol counts as a position
+            kwargs["max_positions"] = tuple(
+                min(max_length, limit) for limit in kwargs.get("max_positions") or (max_length, max_length)
+            )
         _check_batch_size(dataset, kwargs.get("max_tokens"), kwargs.get("max_positions"))
         batches = super().get_batch_iterator(dataset, *args, **kwargs)
         if training and batches.shard_id == 0 and batches.frozen_batches:
@@ -350,11 +359,11 @@ class ParaphraseTask(SearchingTask):
             )
         return AnnouncedBatches(batches, self._set_typed_numbers) if dataset is self._typed_pairs else batches
 
-    def _shard(self, dataset: FairseqDataset, given: dict[str, Any]) -> dict[str, int]:
+    def _shard(self, dataset: FairseqDataset, iterator_options: dict[str, Any]) -> dict[str, int]:
         """The part of the data to decode: the shard of ``--shard-id``, divided among the processes.
 
         Raises:
-            UserError: if typed lines are to be divided.
+            UserError: for input of fairseq-interactive, which cannot be divided.
         """
         shards, shard = getattr(self.cfg, "num_shards", 1), getattr(self.cfg, "shard_id", 0)
         if (shards, shard) == (1, 0):
@@ -362,13 +371,13 @@ class ParaphraseTask(SearchingTask):
         if dataset is self._typed_pairs:
             raise UserError("--num-shards and --shard-id are for fairseq-generate: leave them out.")
         check_batches({"num_shards": shards, "shard_id": shard})
-        processes, rank = given.get("num_shards", 1), given.get("shard_id", 0)
+        processes, rank = iterator_options.get("num_shards", 1), iterator_options.get("shard_id", 0)
         return {"num_shards": shards * processes, "shard_id": shard * processes + rank}
 
     def build_dataset_for_inference(
         self, src_tokens: list[torch.Tensor], src_lengths: list[int], constraints: torch.Tensor | None = None
     ) -> FairseqDataset:
-        """Sentences typed or piped into fairseq-interactive.
+        """A data set of sentences from fairseq-interactive.
 
         Raises:
             UserError: if a constraint has a word that is not in the dictionary.
@@ -383,17 +392,20 @@ class ParaphraseTask(SearchingTask):
             end = torch.tensor([self.source_dictionary.eos()])
             src_tokens = [torch.cat([words[:-1][: self.limits.length], end]) for words in src_tokens]
         if self.cfg.no_source_end:
-            src_tokens = [words[:-1] if len(words) > 1 else words for words in src_tokens]  # an empty line is its end
+            # an empty line consists of its end symbol
+            src_tokens = [words[:-1] if len(words) > 1 else words for words in src_tokens]
         src_lengths = [len(words) for words in src_tokens]
         self._typed_pairs = super().build_dataset_for_inference(src_tokens, src_lengths, constraints=constraints)
         return self._typed_pairs
 
     def _check_constraints(self, constraints: torch.Tensor) -> None:
-        """Refuse constraints (B, C), packed as fairseq packs them, with words that are not in the dictionary."""
+        """Reject constraints (B, C), packed as fairseq packs them, with words that are not in the dictionary."""
         dictionary = self.target_dictionary
         for line, row in enumerate(constraints[:, 1:], start=self.typed.stop + 1):  # the first column is a count
-            known = are_known(row, dictionary)
-            words = ", ".join(dictionary[i] for i, is_known in zip(row.tolist(), known, strict=True) if not is_known)
+            row_known = are_known(row, dictionary)
+            words = ", ".join(
+                dictionary[i] for i, is_known in zip(row.tolist(), row_known, strict=True) if not is_known
+            )
             if words:
                 raise UserError(
                     f"line {line} of the input has constraints that are not in the dictionary: {words}. Use words "
@@ -405,10 +417,11 @@ class ParaphraseTask(SearchingTask):
 
 
 def _check_batch_size(dataset: FairseqDataset, max_tokens: int | None, max_positions: Any) -> None:
-    """Refuse a sentence that no batch can hold, where fairseq fails with a traceback."""
+    """Reject a sentence that is larger than a batch, because fairseq fails with a traceback."""
     if not max_tokens:
         return
-    fits, _ = dataset.filter_indices_by_size(np.arange(len(dataset)), max_positions)  # others are left out, or refused
+    # the remaining sentences are dropped or rejected
+    fits, _ = dataset.filter_indices_by_size(np.arange(len(dataset)), max_positions)
     longest = max((int(dataset.num_tokens(index)) for index in fits), default=0)
     if longest > max_tokens:
         raise UserError(
@@ -418,15 +431,15 @@ def _check_batch_size(dataset: FairseqDataset, max_tokens: int | None, max_posit
 
 
 def _warn_of_other_sources(saved: ParaphraseConfig | None, limits: PairLimits, no_source_end: bool) -> None:
-    """Decoding takes its options from the command line: say so where sources are read otherwise than in training."""
+    """Warn if the options for reading sources differ from those of the training."""
     trained = PairLimits(getattr(saved, "max_pair_length", 0), str(getattr(saved, "length_policy", "drop")))
     if trained.truncates and trained != limits:
         logger.warning(
             f"the model was trained with --length-policy truncate --max-pair-length {trained.length}; "
-            "give both here too, or longer sources are read than it has ever seen"
+            "give both options here too, otherwise the sources are longer than in training"
         )
     if saved is not None and getattr(saved, "no_source_end", False) != no_source_end:
         logger.warning(
-            f"the model was trained {'without' if no_source_end else 'with'} --no-source-end; do the same here, or "
-            "sources end otherwise than it has ever seen"
+            f"the model was trained {'without' if no_source_end else 'with'} --no-source-end; do the same here, "
+            "otherwise the sources end differently from training"
         )

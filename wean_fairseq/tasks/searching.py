@@ -1,4 +1,4 @@
-"""The guarded translation task with the searches of the papers, and with a faster search where there is one."""
+"""The guarded translation task with the searches of the papers, and the faster search for models that support it."""
 
 import logging
 from argparse import Namespace
@@ -21,39 +21,39 @@ from .guarded import GuardedConfig, GuardedTask
 
 logger = logging.getLogger(__name__)
 
-# Ways of searching whose scores the stop rules say nothing about.
+# Search options whose scores violate the assumptions of the stop rules.
 _OTHER_SEARCHES = ("sampling", "match_source_len", "constraints", "print_alignment", "score_reference")
 
 
 @dataclass
 class SearchingConfig(GuardedConfig):
-    """The guarded task's options, and how to search."""
+    """Options of the guarded task and of the search."""
 
     search_preset: ChoiceEnum(PRESETS) = option(  # type: ignore[valid-type]
         "fairseq",
-        "wean: scores are plain sums of log-probabilities (whatever --lenpen says) and a sentence is done "
-        "when its best hypothesis is and --nbest are; copynet: <unk> is never written, its probability goes to the "
-        "other words, and a sentence continues until no unfinished hypothesis can be one of the --nbest; "
-        "cdnpg-sampling: candidates of a beam are drawn by their scores from the 50 best continuations of each "
-        "hypothesis; fairseq: as the generation options say",
+        "wean: scores are plain sums of log-probabilities (without length penalty) and a sentence is done "
+        "when its best hypothesis and --nbest hypotheses are finished; copynet: <unk> is never written, its "
+        "probability is distributed over the other words, and a sentence continues until no unfinished hypothesis "
+        "can become one of the --nbest; cdnpg-sampling: the candidates of a beam are sampled by their scores from the "
+        "50 best continuations of each hypothesis; fairseq: search with fairseq's generation options",
     )
     stock_search: bool = option(
-        False, "search with fairseq's own loop: the same outputs, slower, where there is a faster one"
+        False, "search with fairseq's own loop instead of the faster one; the outputs are the same"
     )
     bf16_scores: bool = option(
         False,
-        "score words in bfloat16 in generation, not with --query-score concat: "
-        "much faster where the hardware has it, and not exact",
+        "score words in bfloat16 in generation: not exact, but much faster on hardware with bfloat16 instructions; "
+        "not for --query-score concat",
     )
     int8_scores: bool = option(
         False,
-        "score words by products of 8-bit integers in generation on a CPU, and compute the decoder's large linear "
-        "maps so, not with --query-score concat: faster than --bf16-scores, and not exact",
+        "compute word scores and the decoder's large linear maps with 8-bit integers in generation on a CPU: not "
+        "exact, but faster than --bf16-scores; not for --query-score concat",
     )
 
 
 class SearchingTask(GuardedTask):
-    """Searches as ``--search-preset`` says."""
+    """A task that searches with ``--search-preset``."""
 
     cfg: SearchingConfig
 
@@ -65,11 +65,11 @@ class SearchingTask(GuardedTask):
         extra_gen_cls_kwargs: dict[str, Any] | None = None,
         prefix_allowed_tokens_fn: Any = None,
     ) -> Any:
-        """Build the search of ``--search-preset``, the faster one where there is one; ``--replace-unk`` works.
+        """Build the generator of ``--search-preset``, the faster one if possible. ``--replace-unk`` works.
 
         Raises:
-            UserError: if a generation option is out of range, contradicts the preset or the rounding of scores, or
-                those the model.
+            UserError: if a generation option is out of range, or if the options contradict the preset, the rounding of
+                scores, or the model.
         """
         extra = dict(extra_gen_cls_kwargs or {})
         preset = str(self.cfg.search_preset)
@@ -89,13 +89,13 @@ class SearchingTask(GuardedTask):
             logger.info("search preset copynet: <unk> is never written, no better hypothesis is cut off")
         blocks = getattr(args, "no_repeat_ngram_size", 0) > 0 and not getattr(args, "print_alignment", None)
         fast = not self.cfg.stock_search and FastSequenceGenerator.supports(models)
-        own = preset != "fairseq" or replaces_unk or blocks
-        if seq_gen_cls is None and (own or (fast and not getattr(args, "print_alignment", None))):
+        needs_own_generator = preset != "fairseq" or replaces_unk or blocks
+        if seq_gen_cls is None and (needs_own_generator or (fast and not getattr(args, "print_alignment", None))):
             seq_gen_cls = FastSequenceGenerator if fast else PaperSequenceGenerator
-            wanted = getattr(args, "nbest", 1)
+            num_best = getattr(args, "nbest", 1)
             extra.update(
-                stop_when_best_finished=wanted if preset == "wean" else 0,
-                stop_when_nothing_better=wanted if preset == "copynet" else 0,
+                stop_when_best_finished=num_best if preset == "wean" else 0,
+                stop_when_nothing_better=num_best if preset == "copynet" else 0,
                 source_positions=replaces_unk,
                 beam_sampling=preset == "cdnpg-sampling",
                 renormalise=preset == "copynet",
@@ -114,13 +114,13 @@ class SearchingTask(GuardedTask):
         if ranks and not (is_fast and preset == "fairseq"):
             raise UserError(
                 "--distract-attention, --distract-content and --distract-state are for plain beam search with one "
-                "model and --search-preset fairseq, without --stock-search: set them to 0, or leave out what "
-                "contradicts them."
+                "model and --search-preset fairseq, without --stock-search: set them to 0, or remove the "
+                "contradicting options."
             )
         if factors != EXACT and not is_fast:
             raise UserError(
                 f"--{factors}-scores is for plain beam search with one model of this package, without --stock-search: "
-                "leave it out, or what contradicts it."
+                "leave it out, or remove the contradicting option."
             )
         return generator
 
@@ -134,11 +134,11 @@ class SearchingTask(GuardedTask):
     def inference_step(
         self, generator: Any, models: list[torch.nn.Module], sample: dict[str, Any], *args: Any, **kwargs: Any
     ) -> list[list[dict[str, Any]]]:
-        """Search; diverse beams, which take a sentence's number in the data for its row, get batches without."""
+        """Search. Diverse beam search gets batches without ids, because it uses a sentence's id as its row."""
         if isinstance(getattr(generator, "search", None), DiverseBeamSearch):
             sample = {name: value for name, value in sample.items() if name != "id"}
-        found: list[list[dict[str, Any]]] = super().inference_step(generator, models, sample, *args, **kwargs)
-        return found
+        hypotheses: list[list[dict[str, Any]]] = super().inference_step(generator, models, sample, *args, **kwargs)
+        return hypotheses
 
 
 def _options(args: GenerationConfig | Namespace) -> dict[str, Any]:
@@ -155,9 +155,9 @@ def _check_plain_beam_search(preset: str, args: GenerationConfig | Namespace, pr
             f"--search-preset wean sums log-probabilities, which --lenpen {args.lenpen} contradicts: "
             "leave --lenpen out, or use --search-preset fairseq."
         )
-    others = [name for name in _OTHER_SEARCHES if getattr(args, name, None)]
-    others += ["diverse_beam_groups"] if getattr(args, "diverse_beam_groups", -1) > 0 else []
-    others += ["diversity_rate"] if getattr(args, "diversity_rate", -1) > -1 else []
-    if others:
-        flag = "--" + others[0].replace("_", "-")
+    conflicting = [name for name in _OTHER_SEARCHES if getattr(args, name, None)]
+    conflicting += ["diverse_beam_groups"] if getattr(args, "diverse_beam_groups", -1) > 0 else []
+    conflicting += ["diversity_rate"] if getattr(args, "diversity_rate", -1) > -1 else []
+    if conflicting:
+        flag = "--" + conflicting[0].replace("_", "-")
         raise UserError(f"--search-preset {preset} is plain beam search and does not go with {flag}.")

@@ -1,4 +1,4 @@
-"""Task ``topic_essay``: topic words in, an essay out, with what BERT says about the topics if it is asked for.
+"""Task ``topic_essay``: topic words as source, an essay as target, optionally with BERT's features of the topics.
 
 PC-SAN (KSII TIIS 14(8), 2020), section 3.2, and the corpora of MTA-LSTM (Feng et al., IJCAI 2018).
 
@@ -33,16 +33,16 @@ from .paraphrase import ParaphraseConfig, ParaphraseTask
 
 @dataclass
 class TopicEssayConfig(ParaphraseConfig):
-    """The paraphrase task's options, and those of this task."""
+    """Options of the paraphrase task and of this task."""
 
     bert: Optional[str] = option(  # fairseq cannot read `str | None`
         None, "local transformers directory of the BERT that reads the topics; it is never trained"
     )
-    topic_separator: str = option("[PAD]", "token between two topics where BERT reads them; empty = none")
-    bert_cache: Optional[str] = option(None, "where BERT's features of the topics are kept (default: beside the data)")
-    max_topics: int = option(5, "most topic words of an essay", least=1)
+    topic_separator: str = option("[PAD]", "token that separates two topics in BERT's input; empty = none")
+    bert_cache: Optional[str] = option(None, "folder for BERT's features of the topics (default: in the data folder)")
+    max_topics: int = option(5, "maximum number of topic words of an essay", least=1)
     essay_length: int = option(
-        0, "words to write, end symbol included, for archs that plan by length (in generation)", least=0
+        0, "length of generated essays in words, including the end symbol, for archs that plan by length", least=0
     )
 
 
@@ -50,11 +50,11 @@ class TopicEssayConfig(ParaphraseConfig):
 class TopicEssayTask(ParaphraseTask):
     """Sentence pairs whose source is topic words.
 
-    Beside what ``paraphrase`` gives, ``net_input`` has ``topic_features`` (B, S, L, H) with ``--bert``, and
+    In addition to the fields of ``paraphrase``, ``net_input`` has ``topic_features`` (B, S, L, H) with ``--bert``, and
     ``essay_lengths`` (B,) for models that declare ``needs_length``.
 
     Attributes:
-        bert: the frozen BERT, ``None`` without ``--bert``: not a part of any model.
+        bert: the frozen BERT, ``None`` without ``--bert``. It is not a part of any model.
     """
 
     cfg: TopicEssayConfig
@@ -71,10 +71,10 @@ class TopicEssayTask(ParaphraseTask):
 
     @classmethod
     def setup_task(cls, cfg: TopicEssayConfig, **kwargs: Any) -> "TopicEssayTask":
-        """Load the dictionaries, and look at BERT.
+        """Load the dictionaries and check the options.
 
         Raises:
-            UserError: if an option makes no sense, or a directory is not what it must be.
+            UserError: if an option is invalid, or a directory does not have the expected content.
         """
         check_values(TopicEssayConfig, cfg)
         if cfg.granularity_labels:
@@ -84,7 +84,7 @@ class TopicEssayTask(ParaphraseTask):
         return super().setup_task(cfg, **kwargs)
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> torch.nn.Module:
-        """Build the model; raises ``UserError`` if it cannot use what the batches will hold."""
+        """Build the model. Raises ``UserError`` if it cannot use the fields of the batches."""
         model = super().build_model(cfg, from_checkpoint)
         name = getattr(cfg, "_name", None) or getattr(cfg, "arch", None)
         reader = getattr(model, "encoder", model).forward
@@ -94,15 +94,15 @@ class TopicEssayTask(ParaphraseTask):
         if self._needs_length not in (None, needs_length):
             raise UserError("an ensemble is of archs that plan by length or of archs that do not: --path has both.")
         self._needs_length = needs_length
-        if self.cfg.eval_bleu:  # not after an epoch
+        if self.cfg.eval_bleu:  # check now instead of after the first epoch
             self._check_length()
         return model
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
-        """Load and check a split; BERT reads its topics if nobody kept what it says.
+        """Load and check a split. BERT computes the features of topics that are not cached.
 
         Raises:
-            UserError: if something is missing, or its lines are not topics and essays.
+            UserError: if a file is missing, or its lines are not topics and essays.
         """
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
         dataset = self.datasets[split]
@@ -122,7 +122,7 @@ class TopicEssayTask(ParaphraseTask):
     def build_dataset_for_inference(
         self, src_tokens: list[Tensor], src_lengths: list[int], constraints: Tensor | None = None
     ) -> FairseqDataset:
-        """Topics typed or piped into fairseq-interactive; raises ``UserError`` if a line is not topics."""
+        """A data set of topics from fairseq-interactive. Raises ``UserError`` if a line is not a list of topics."""
         dataset = super().build_dataset_for_inference(src_tokens, src_lengths, constraints=constraints)
         dictionary = self.source_dictionary
         topics = topic_ids((dataset.src[index] for index in range(len(dataset.src))), dictionary)
@@ -131,11 +131,11 @@ class TopicEssayTask(ParaphraseTask):
         return dataset
 
     def train_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """As ``paraphrase``'s, with the features and lengths that the model reads."""
+        """Like ``paraphrase``, with the features and lengths that the model reads."""
         return super().train_step(self._add_topics(sample), *args, **kwargs)
 
     def valid_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """As ``paraphrase``'s, with the features and lengths that the model reads."""
+        """Like ``paraphrase``, with the features and lengths that the model reads."""
         return super().valid_step(self._add_topics(sample), *args, **kwargs)
 
     def inference_step(
@@ -146,10 +146,10 @@ class TopicEssayTask(ParaphraseTask):
         prefix_tokens: Tensor | None = None,
         constraints: Tensor | None = None,
     ) -> list[list[dict[str, Any]]]:
-        """As ``paraphrase``'s; the length to plan for is that of ``--essay-length``.
+        """Like ``paraphrase``, with the length of ``--essay-length``.
 
         Raises:
-            UserError: if it is needed and not given.
+            UserError: if the model needs a length and there is none.
         """
         self._check_length()
         sample = self._add_topics(sample, self.cfg.essay_length)
@@ -160,17 +160,23 @@ class TopicEssayTask(ParaphraseTask):
             raise UserError("this arch plans its essay by length: say with --essay-length N how many words to write.")
 
     def _add_topics(self, sample: dict[str, Any], length: int = 0) -> dict[str, Any]:
-        """A new batch with the features of its topics, and ``length`` for all its essays, or 0 for those they have."""
+        """A new batch with the features of its topics.
+
+        Its essay lengths are ``length``, or those of the targets if it is 0.
+        """
         net_input = dict(sample["net_input"])
         src_tokens = net_input["src_tokens"]
         if self._features is not None and "topic_features" not in net_input:
             net_input["topic_features"] = self._features.align(src_tokens, self.source_dictionary)
         if self._needs_length:
-            given = src_tokens.new_full((src_tokens.size(0),), length)
-            net_input["essay_lengths"] = given if length else sample["target"].ne(self.tgt_dict.pad()).sum(dim=1)
+            lengths = src_tokens.new_full((src_tokens.size(0),), length)
+            net_input["essay_lengths"] = lengths if length else sample["target"].ne(self.tgt_dict.pad()).sum(dim=1)
         return {**sample, "net_input": net_input}
 
 
 def _separator_id(dictionary: Dictionary) -> int:
-    """Id of ``</d>``: above the dictionary if it is not in it, where only text can have it."""
+    """Id of ``</d>``.
+
+    If the dictionary does not contain it, the id is beyond the dictionary, and only text can contain it.
+    """
     return int(dictionary.encode_line(SEPARATOR, append_eos=False))

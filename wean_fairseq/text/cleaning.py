@@ -1,14 +1,15 @@
-"""One line of somebody's text -> one line of tokens that every reader counts as one line, with a count of what changed.
+"""Clean one line of text, so that every reader counts it as one line, and count the changes.
 
-Removed: control characters (NUL too), lone surrogates, byte order marks and characters without width (zero-width space,
-joiners and non-joiners, soft hyphens, direction marks). Turned into a space: whatever some reader takes for the end of
-a line (``\\r``, ``\\x0b``, ``\\x0c``, ``\\x1c``-``\\x1e``, ``\\x85``, U+2028, U+2029), for otherwise two tools count
-different lines in one file. All white space becomes single spaces. Unicode is normalised (NFC).
+Removed: control characters (including NUL), lone surrogates, byte order marks and characters without width (zero-width
+space, joiners and non-joiners, soft hyphens, direction marks). Replaced by a space: all characters that some reader
+treats as the end of a line (``\\r``, ``\\x0b``, ``\\x0c``, ``\\x1c``-``\\x1e``, ``\\x85``, U+2028, U+2029), because
+otherwise two tools would count different numbers of lines in one file. All white space becomes single spaces. Unicode
+is normalised (NFC).
 
 Tokens that fairseq or this plugin would read as a special symbol (``<s>``, ``<pad>``, ``</s>``, ``<unk>``, ``<oov-3>``,
-...) are written as ``&lt;unk&gt;``: typed by somebody in a sentence, ``</s>`` would end it and ``<pad>`` would be
-masked. ``restore_specials`` is the way back. The word with which a corpus itself stands for unknown ones is another
-matter: as ``<unk>`` fairseq learns it as what it is, and can be told not to write it.
+...) are written as ``&lt;unk&gt;``. Otherwise a literal ``</s>`` would end a sentence and a ``<pad>`` would be masked.
+``restore_specials`` is the inverse. A corpus's own word for unknown words is converted to ``<unk>`` instead, because
+fairseq has an option to never generate it.
 """
 
 import re
@@ -29,7 +30,7 @@ _DIRTY = {
     "lone_surrogates": re.compile("[\ud800-\udfff]"),
     "zero_width_characters": re.compile(f"[{_ZERO_WIDTH}]"),
 }
-# Hebrew to Mongolian, which Arabic and the Indic scripts are between; symbols, emoji and their variation selectors.
+# Hebrew to Mongolian, including Arabic and the Indic scripts; symbols, emoji and their variation selectors.
 _JOINED = "\u0590-\u1cff\u2190-\u2bff\ufe0f\U0001f000-\U0001faff"
 _NEEDLESS = re.compile(f"(?![\u200c\u200d])[{_ZERO_WIDTH}]|(?<![{_JOINED}])[\u200c\u200d]")
 _SPECIAL = re.compile(r"(?:(?<=\s)|^)<(/?s|pad|unk|mask|(?:oov|unk)-\d+)>(?=\s|$)")
@@ -37,12 +38,12 @@ _ESCAPED = re.compile(r"(?:(?<=\s)|^)&lt;(/?s|pad|unk|mask|(?:oov|unk)-\d+)&gt;(
 
 
 class Cleaner:
-    """Cleans lines and counts, in ``counts``, what it removed or changed.
+    """Cleans lines, and counts the removed and changed characters in ``counts``.
 
     Args:
-        form: of Unicode: ``NFC``, ``NFKC`` (which also makes full-width letters plain) or ``none``.
-        specials: what to do with a token that is a special symbol: ``escape`` it, ``refuse`` it, or ``keep`` it.
-        unknown: the corpus's own word for unknown ones, in any case, to become ``<unk>``; empty: it has none.
+        form: of Unicode: ``NFC``, ``NFKC`` (which also converts full-width letters) or ``none``.
+        specials: treatment of special symbols among the tokens: ``escape``, ``refuse`` or ``keep``.
+        unknown: the corpus's own word for unknown words, in any case, to be replaced by ``<unk>``; empty = none.
         joiners: keep zero-width joiners and non-joiners in scripts that need them and in emoji.
     """
 
@@ -56,8 +57,8 @@ class Cleaner:
         self._unknown = re.compile(rf"(?<!\S){re.escape(unknown)}(?!\S)", re.IGNORECASE) if unknown else None
 
     def clean(self, line: str) -> str:
-        """The line without harmful characters, normalised, its tokens separated by single spaces."""
-        if not line.isprintable():  # which all of the characters below are not
+        """The line without harmful characters, normalised, with tokens separated by single spaces."""
+        if not line.isprintable():  # none of the characters below is printable
             for name, pattern in self._dirty.items():
                 line, number = pattern.subn(" " if name.endswith("_in_text") else "", line)
                 if number:
@@ -68,10 +69,12 @@ class Cleaner:
         return " ".join(line.split())
 
     def guard(self, line: str) -> str:
-        """The finished line, its special symbols dealt with; the last step, for lower-casing can make ``<UNK>`` one.
+        """The line with its special symbols escaped.
+
+        This is the last step, because lower-casing can create one from ``<UNK>``.
 
         Raises:
-            UserError: if there is one and they are refused.
+            UserError: if there is one and the policy is to refuse them.
         """
         between = [line] if self._unknown is None else self._unknown.split(line)
         if len(between) > 1:
@@ -83,9 +86,9 @@ class Cleaner:
             return line
         escaped, number = _SPECIAL.subn(r"&lt;\1&gt;", line)
         if number and self.specials == "refuse":
-            found = _SPECIAL.search(line)
+            special = _SPECIAL.search(line)
             raise UserError(
-                f"the text contains {found[0] if found else ''}, which fairseq would read as a special symbol: fix "
+                f"the text contains {special[0] if special else ''}, which fairseq would read as a special symbol: fix "
                 f"the text, or choose --specials escape. It is in: {line[:80]!r}."
             )
         if number:
@@ -105,5 +108,5 @@ _SPELLING = {
 
 
 def one_spelling(line: str) -> str:
-    """One line of tokens, its brackets, quotes and slashes spelt as TurkCorpus's references spell them."""
+    """A line of tokens with brackets, quotes and slashes spelt as in TurkCorpus's references."""
     return " ".join(_SPELLING.get(word, word) for word in line.replace("\\", "").split())

@@ -1,7 +1,7 @@
-"""Running text of tokens without marks: rules for what the Moses detokenizer leaves apart or joins wrongly.
+"""Running text from tokens without marks: rules for tokens that the Moses detokenizer joins or separates wrongly.
 
 The rules join tokens into larger ones (URLs, times, contractions, quotations), and sacremoses joins the rest. They
-follow how text is mostly typed, because tokens do not tell how it was typed in one case: ``5 €`` may have been ``5€``.
+follow the most frequent spelling, because tokens do not show the original one: ``5 €`` may have been ``5€``.
 """
 
 import re
@@ -11,21 +11,21 @@ from itertools import pairwise
 
 from ..optional import import_optional
 
-# Placeholders; prepared text has no control characters: a space, the beginning of a smiley, and of a token that
-# sacremoses must take for a word.
+# Placeholders; prepared text has no control characters. They mark a space, the beginning of a smiley, and of a token
+# that sacremoses must treat as a word.
 _SPACE, _SMILEY, _WORD = "\x01", "\x02", "\x03"
 _LETTER = r"[^\W\d_]"
 _SUFFIX = r"(?:[sStTdDmM]|re|ve|ll|em|RE|VE|LL)\b"
 _ELISION = r"\b(?:[cdjlmnst]|(?:jus|lors|puis|quoi)?qu|(?:d[ae]|ne|su)ll|aujourd|[OD])"
-# Han and the punctuation that goes with it, which have no spaces around them.
+# Han and its punctuation, which have no spaces around them.
 _HAN_PUNCTUATION = "\u3000-\u3004\u3008-\u303f\ufe30-\ufe4f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
 _HAN = f"\u2e80-\u2fff\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff{_HAN_PUNCTUATION}"
-# Combining marks, many of which are tokens in Moses's text, and the scripts without spaces among those that have them.
+# Combining marks, many of which are tokens in Moses's text, and the scripts without spaces that use them.
 _MARK = "[" + "".join(chr(code) for code in range(0x300, 0x1B00) if unicodedata.category(chr(code))[0] == "M") + "]"
 _ASIAN = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 
 Replacement = str | Callable[[re.Match[str]], str]
-# Patterns of a line with one space before and behind each token, and their replacements, in the order of their use.
+# Patterns of a line with one space before and after each token, and their replacements, in order of application.
 _RULES: list[tuple[str, Replacement]] = [
     (r"(?<= )(?:\w+ : / / |www\.)\S+(?: [/?=&#:~+%@*$_]+ [\w.\-]+)*", lambda url: url[0].replace(" ", "")),
     (r"(?<= )([\w.\-]+(?: \+ [\w.\-]+)?) @ ([\w\-]+\.\w[\w.\-]*)", lambda mail: mail[0].replace(" ", "")),
@@ -51,7 +51,7 @@ _RULES: list[tuple[str, Replacement]] = [
     (r"( (?:x|×|by) [\d.,]+) (['\"])(?= )", r"\1\2"),
     (r"^ … (?=\w)", " …"),
     (r" …(?= )", "…"),
-    (r" ([:;]) (-?) ?([()])(?= )", rf" {_SMILEY}\1\2\3"),  # whether it is one is decided later
+    (r" ([:;]) (-?) ?([()])(?= )", rf" {_SMILEY}\1\2\3"),  # decided later
     (rf" ({_MARK}+)(?= )", r"\1"),
     (rf"(?<=[{_ASIAN}])(?<={_MARK}) (?=[{_ASIAN}])", ""),
     (rf"(?<={_MARK}) ([,\-])(?=\w)", lambda start: ", " if start[1] == "," else "-"),
@@ -62,7 +62,7 @@ _RULES: list[tuple[str, Replacement]] = [
     (r"(?<= [—…]) (?=[—…] )", ""),
     (r"(?<=\w) \( \)(?= )", "()"),
 ]
-# The same for word pieces, in which all punctuation is apart, to be used before.
+# Rules for word pieces, in which all punctuation is separate, to be applied first.
 _PIECE_RULES: list[tuple[str, Replacement]] = [
     (rf"(?<=\w) ' (?={_SUFFIX})", r" '"),
     (rf"(?i:({_ELISION})) ' (?={_LETTER})", r"\1'"),
@@ -77,7 +77,7 @@ _COMPILED = {
     False: [(re.compile(pattern), replacement) for pattern, replacement in _RULES],
     True: [(re.compile(pattern), replacement) for pattern, replacement in _PIECE_RULES + _RULES],
 }
-# Spaces that sacremoses leaves around Han, their punctuation and quotation marks, and before the rest of a compound.
+# Spaces that sacremoses leaves around Han, its punctuation and quotation marks, and before the rest of a compound.
 _BESIDE_HAN, _BESIDE_PUNCTUATION = (
     re.compile(f'(?<=[{han}]) | (?=[{han}])|(?<=[{han}][”’]) | (?=[“‘][{han}])|(?<=["“”«#]) (?=-{_LETTER})')
     for han in (_HAN, _HAN_PUNCTUATION)
@@ -89,16 +89,16 @@ _ENDS = frozenset(".,!?;:%)]}…")
 
 
 def detokeniser(language: str, *, pieces: bool = False) -> Callable[[str], str]:
-    """The step that makes running text of tokens.
+    """The step that turns tokens into running text.
 
     Args:
-        language: whose rules of sacremoses.
-        pieces: tokens are word pieces that are put together, in which all punctuation is apart.
+        language: of sacremoses's rules.
+        pieces: tokens are joined word pieces, in which all punctuation is separate.
     """
     moses = import_optional("sacremoses").MosesDetokenizer(lang=language)
 
     def step(line: str) -> str:
-        is_parted = language != "ja"  # whose rules leave Han together
+        is_parted = language != "ja"  # the Japanese rules keep Han together
         has_kana = _KANA.search(line) is not None
         if is_parted and not has_kana and len(_HAN_CHARACTER.findall(line)) > len(_LATIN_WORD.findall(line)):
             return join_chinese(line)
@@ -114,33 +114,35 @@ def detokeniser(language: str, *, pieces: bool = False) -> Callable[[str], str]:
 
 
 def join_chinese(line: str) -> str:
-    """Take out all spaces but those between two Latin words or numbers."""
+    """Remove all spaces except those between two Latin words or numbers."""
     words = line.split()
     text = words[0] if words else ""
-    for before, word in pairwise(words):
-        is_apart = _LATIN_WORD.match(before[-1]) and _LATIN_WORD.match(word[0])
+    for previous, word in pairwise(words):
+        is_apart = _LATIN_WORD.match(previous[-1]) and _LATIN_WORD.match(word[0])
         text += f" {word}" if is_apart else word
     return text
 
 
 def _tell_smileys(tokens: list[str]) -> list[str]:
-    """Take ``:)`` apart if it closes a bracket, and ``:(`` if it opens one; a full stop stays away from a smiley."""
-    told: list[str] = []
+    """Split ``:)`` if it closes a bracket, and ``:(`` if it opens one. A full stop stays separate from a smiley."""
+    result: list[str] = []
     for place, token in enumerate(tokens):
         if token[0] != _SMILEY:
-            after_smiley = told and told[-1][0] == _SMILEY and token in (".", "!", "?")
-            told[-1:] = [f"{told[-1]}{_SPACE}{token}"] if after_smiley else [*told[-1:], token]
-        elif (token[-1] == ")" and told.count("(") > told.count(")")) or (token[-1] == "(" and ")" in tokens[place:]):
-            told += token[1:]
+            after_smiley = result and result[-1][0] == _SMILEY and token in (".", "!", "?")
+            result[-1:] = [f"{result[-1]}{_SPACE}{token}"] if after_smiley else [*result[-1:], token]
+        elif (token[-1] == ")" and result.count("(") > result.count(")")) or (
+            token[-1] == "(" and ")" in tokens[place:]
+        ):
+            result += token[1:]
         else:
-            told.append(token)
-    return told
+            result.append(token)
+    return result
 
 
 def _join_quotations(tokens: list[str], language: str) -> list[str]:
-    """Join typographic quotation marks to the words inside of them.
+    """Join typographic quotation marks to the words inside them.
 
-    French guillemets keep their spaces. In „German“ and »German« text other marks close than open elsewhere.
+    French guillemets keep their spaces. In „German“ and »German« text, marks that open elsewhere close a quotation.
     """
     joined: list[str] = []
     prefix, opened = "", ""
@@ -155,7 +157,7 @@ def _join_quotations(tokens: list[str], language: str) -> list[str]:
             prefix += token
         elif token in closing or is_closed_by_it:
             opened = ""
-            while len(joined) > 1 and _ENDS.issuperset(joined[-1]):  # sacremoses joins nothing but these to a word
+            while len(joined) > 1 and _ENDS.issuperset(joined[-1]):  # sacremoses joins only these to a word
                 joined[-2:] = [joined[-2] + joined[-1]]
             joined[-1:] = [f"{joined[-1] if joined else ''}{prefix}{token}"]
             prefix = ""

@@ -1,6 +1,7 @@
-"""N-grams of sentences, and the SARI of one sentence (Xu et al., 2016) as Xu's own program has it.
+"""N-grams of sentences, and the SARI of one sentence (Xu et al., 2016) as in Xu's own program.
 
-``evaluation/metrics/sari.py`` has the formula and its other readings. Words are of any type: a reward counts their ids.
+``evaluation/metrics/sari.py`` has the formula and its other readings. Words may have any type, because a reward counts
+ids.
 """
 
 from collections import Counter
@@ -23,10 +24,10 @@ def count_all(tokens: Sequence[Any]) -> list[Ngrams]:
 
 
 def added_counts(source: Ngrams, output: Ngrams, reference: Ngrams) -> list[float]:
-    """Right, proposed and wanted additions of one order (n-gram types)."""
+    """Correct, proposed and required additions of one order (n-gram types)."""
     added = output.keys() - source.keys()
-    wanted = reference.keys() - source.keys()
-    return [len(added & wanted), len(added), len(wanted)]
+    required = reference.keys() - source.keys()
+    return [len(added & required), len(added), len(required)]
 
 
 def sentence_scores(
@@ -35,32 +36,32 @@ def sentence_scores(
     """Xu's scores of add, keep and delete for one sentence, between 0 and 1: means over the orders.
 
     Args:
-        source: its n-grams of every order.
-        output: likewise.
-        reference: likewise, of all references together.
-        weight: how many references there are.
+        source: n-grams of the source of every order.
+        output: n-grams of the output of every order.
+        reference: n-grams of all references together of every order.
+        weight: number of references.
     """
     orders = [_order_scores(*counts, weight) for counts in zip(source, output, reference, strict=True)]
     return [sum(scores) / len(orders) for scores in zip(*orders, strict=True)]
 
 
 def sentence_sari(source: Sequence[Ngrams], output: Sequence[Ngrams], reference: Sequence[Ngrams]) -> float:
-    """SARI of an output, between 0 and 1, by one reference; of each the n-grams of every order."""
+    """SARI of an output, between 0 and 1, with one reference, from the n-grams of every order."""
     return sum(sentence_scores(source, output, reference)) / 3
 
 
 def _order_scores(source: Ngrams, output: Ngrams, reference: Ngrams, weight: int) -> list[float]:
-    right, proposed, wanted = added_counts(source, output, reference)
-    whole = Ngrams({ngram: weight * count for ngram, count in source.items()})
-    written = Ngrams({ngram: weight * count for ngram, count in output.items()})
-    kept, keepable, deleted = whole & written, whole & reference, whole - written
-    add = _f1(right / proposed if proposed else 0.0, right / wanted if wanted else 0.0)
+    right, proposed, required = added_counts(source, output, reference)
+    source_counts = Ngrams({ngram: weight * count for ngram, count in source.items()})
+    output_counts = Ngrams({ngram: weight * count for ngram, count in output.items()})
+    kept, keepable, deleted = source_counts & output_counts, source_counts & reference, source_counts - output_counts
+    add = _f1(right / proposed if proposed else 0.0, right / required if required else 0.0)
     keep = _f1(*(_mean_share(kept & reference, counts) for counts in (kept, keepable)))
     return [add, keep, _mean_share(deleted - reference, deleted)]
 
 
 def _mean_share(part: Ngrams, whole: Ngrams) -> float:
-    """The mean over the n-grams of ``whole`` of their share that is in ``part``."""
+    """The mean, over the n-grams of ``whole``, of their share in ``part``."""
     return sum(count / whole[ngram] for ngram, count in part.items()) / len(whole) if whole else 0.0
 
 

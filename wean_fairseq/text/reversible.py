@@ -1,16 +1,16 @@
-"""Reversible tokens: words, numbers and punctuation, with marks that say where the text had no space.
+"""Reversible tokens: words, numbers and punctuation, with marks where the text had no space.
 
     He said: “don’t”.      He said ￭: “￭ don ￭’t ￭” ￭.
 
-``￭`` (U+FFED) on a token joins it to its neighbour on that side. Marks stand on punctuation and on contractions, so
-that a word is the same token beside a space and beside a comma. Han, kana, Thai and other scripts without spaces are
-cut into characters, with their combining marks. There, and at CJK punctuation, tokens are joined without a mark, and
-the token ``▁`` (U+2581) stands for a space. Words follow the word boundaries of Unicode (UAX #29) with three changes:
-words with hyphens, URLs, e-mail addresses, numbers, dates, times and letters with full stops (``e.g.``) are one
-token; contractions (``’s``, ``l’``) are tokens; of a run of one punctuation character up to three are one token.
+``￭`` (U+FFED) on a token joins it to its neighbour on that side. Marks are attached to punctuation and contractions, so
+that a word is the same token next to a space and next to a comma. Han, kana, Thai and other scripts without spaces are
+split into characters, with their combining marks. There, and at CJK punctuation, tokens are joined without a mark, and
+the token ``▁`` (U+2581) represents a space. Words follow the word boundaries of Unicode (UAX #29) with three changes:
+words with hyphens, URLs, e-mail addresses, numbers, dates, times and letters with full stops (``e.g.``) are one token;
+contractions (``’s``, ``l’``) are tokens; up to three equal punctuation characters in a row are one token.
 
-The text comes back however it is cut into pieces, because all pieces are kept, and ``split`` and ``join`` decide by the
-same rule whether two pieces are joined without a mark.
+The text can be restored for any splitting into pieces, because all pieces are kept, and ``split`` and ``join`` use the
+same rule for joining two pieces without a mark.
 """
 
 import unicodedata
@@ -44,13 +44,13 @@ _PIECES = regex.compile(
     """,
     regex.VERBOSE,
 )
-# Scripts that put no spaces between words, and the punctuation that goes with them.
+# Scripts without spaces between words, and their punctuation.
 _SPACELESS = regex.compile(
     r"[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Bopomofo}\p{Script=Yi}\p{Line_Break=SA}"
     r"\u3000-\u303f\ufe30-\ufe4f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65]"
 )
 _OPENING = ("Sc", "Ps", "Pi")  # currencies, brackets and quotation marks, which belong to the next word
-# A mark in the text is written as ％ and its code, and so is a ％ before such a code.
+# A literal mark in the text is written as ％ and its code, and so is a ％ in front of such a code.
 _TYPED = regex.compile(f"[{MARK}{SPACE}]|％(?=ffed|2581|ff05)")
 _CODE = regex.compile("％(ffed|2581|ff05)")
 
@@ -85,7 +85,7 @@ def _cut(chunk: str) -> tuple[str, bool, bool]:
 
 
 def join(line: str) -> str:
-    """Return the text of tokens. Marks at odd places of a model's outputs join or are dropped, and never raise."""
+    """Return the text of tokens. Misplaced marks in a model's outputs are joined or dropped without an error."""
     text, is_joined, was_spaceless = "", True, False
     for token in line.split():
         if token == SPACE:

@@ -1,4 +1,4 @@
-"""Record of the steps of a training's text, so that the same is done to the text that its model is given.
+"""Record of the text steps of a training, so that the same steps are applied to the input of its model.
 
 The scripts of ``preprocess/`` write it into their manifest, ``wean-export`` into the folder of a model.
 """
@@ -21,11 +21,12 @@ from .cleaning import FORMS, SPECIAL_POLICIES, Cleaner, one_spelling, restore_sp
 
 logger = logging.getLogger(__name__)
 
-MANIFEST = "manifest.json"  # of what a script of preprocess/ wrote
+MANIFEST = "manifest.json"  # written by the scripts of preprocess/
 TRUECASE_MODEL, BPE_CODES, WORDPIECES = "truecase.model", "bpe.codes", "wordpiece.vocab"
 EXAMPLE = "example.txt"
-_BEGINNING, _LONGEST = 1 << 16, 300  # bytes of a file that an example is looked for in, and characters of it
-_LOG = "preprocess.log"  # in which fairseq-preprocess notes its options
+# Bytes of a file that are searched for an example, and its maximum length in characters.
+_BEGINNING, _LONGEST = 1 << 16, 300
+_LOG = "preprocess.log"  # log of fairseq-preprocess with its options
 _OPTION = r"\b{}=('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
 
 
@@ -34,17 +35,17 @@ class TextSettings:
     """Settings of the steps from text to tokens.
 
     Attributes:
-        unit: what a token is, one of ``steps.UNITS``.
-        language: whose Moses rules, where a token is Moses's.
+        unit: kind of tokens, one of ``steps.UNITS``.
+        language: language of the Moses rules, if the tokens are Moses's.
         lowercase: lower-case the text.
-        truecase: give the first word of a sentence the case that it mostly has, by a model that was learnt.
-        reversible_case: true-case the text so that it can be undone. False: all tokens, as Moses does; text that was
-            prepared by a version that had nothing else.
-        bpe: split words by codes that were learnt.
+        truecase: give the first word of a sentence its most frequent case, with a learnt model.
+        reversible_case: true-case the text in a reversible way. False: true-case all tokens, as Moses does, for text
+            that was prepared by an older version.
+        bpe: split words with learnt codes.
         brackets: spell brackets and quotes as TurkCorpus does.
-        unicode: the form that characters are brought to.
-        specials: what becomes of ``<unk>``, ``</s>``, ... in the text.
-        unknown: the corpus's own word for unknown ones; empty: it has none.
+        unicode: Unicode normalisation form.
+        specials: treatment of ``<unk>``, ``</s>``, ... in the text.
+        unknown: the corpus's own word for unknown words; empty = none.
     """
 
     unit: str = "words"
@@ -59,29 +60,29 @@ class TextSettings:
     unknown: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse a language that is none: its name becomes that of a file; raises ``UserError``, naming it."""
+        """Reject an invalid language code, which becomes part of a file name. Raises ``UserError``."""
         if not re.fullmatch("[a-z]{2,3}", self.language):
             raise UserError(f"{self.language!r} is not a language: give two letters such as en, de or fr.")
 
     @property
     def mark(self) -> str:
-        """The mark on tokens that is no part of words; empty where there is none."""
+        """The mark on tokens that does not belong to words; empty if there is none."""
         return steps.MARK if self.unit == "joiner" else ""
 
     @property
     def files(self) -> list[str]:
-        needed = {TRUECASE_MODEL: self.truecase, BPE_CODES: self.bpe, WORDPIECES: self.unit == "wordpiece"}
-        return [name for name, is_needed in needed.items() if is_needed]
+        is_needed_by_name = {TRUECASE_MODEL: self.truecase, BPE_CODES: self.bpe, WORDPIECES: self.unit == "wordpiece"}
+        return [name for name, is_needed in is_needed_by_name.items() if is_needed]
 
     def describe(self) -> str:
-        """In words, such as "Moses tokens (en), lower-cased"."""
+        """A short description, such as "Moses tokens (en), lower-cased"."""
         names = {"words": "words between spaces", "moses": f"Moses tokens ({self.language})", "jieba": "jieba's words"}
         names |= {"wordpiece": "word pieces", "joiner": "words and punctuation with joiner marks"}
         steps_taken = {"lower-cased": self.lowercase, "true-cased": self.truecase, "in BPE pieces": self.bpe}
         return ", ".join([names.get(self.unit, self.unit), *(name for name, taken in steps_taken.items() if taken)])
 
 
-#: Of text that is in tokens already, whoever made them.
+#: Settings for text that is already tokenised.
 TOKENS = TextSettings(unicode="none", specials="keep")
 
 
@@ -89,11 +90,11 @@ class Text:
     """The steps from a line of text to tokens, and back.
 
     Args:
-        folder: where the files are that steps read; ``None`` leaves out the steps that are learnt from the tokens.
+        folder: with the files of the steps; ``None`` omits the steps that are learnt from the tokens.
         wordpieces: the vocabulary of word pieces (default: the one in ``folder``).
 
     Attributes:
-        cleaner: counts what it mends.
+        cleaner: counts its corrections.
     """
 
     def __init__(self, settings: TextSettings, folder: Path | None = None, wordpieces: Path | None = None) -> None:
@@ -122,7 +123,7 @@ class Text:
 
     @cached_property
     def _usual_forms(self) -> dict[str, str] | None:
-        """The usual forms of words by which the text is true-cased; ``None`` where they are not learnt."""
+        """The usual forms of words for true-casing the text; ``None`` if they are not learnt."""
         is_cased = self.folder is not None and self.settings.truecase and self.settings.reversible_case
         return steps.usual_forms(self._file(TRUECASE_MODEL)) if is_cased else None
 
@@ -139,15 +140,15 @@ class Text:
 
     @property
     def example(self) -> str:
-        """A sentence of about ten words that a model is for, in running text; empty where none is kept."""
-        kept = self._beginning(EXAMPLE)
-        if kept:
-            return " ".join(kept.split())
+        """A typical input sentence of about ten words, in running text; empty if none is stored."""
+        stored = self._beginning(EXAMPLE)
+        if stored:
+            return " ".join(stored.split())
         lines = [line for line in self._beginning("valid.src").splitlines() if 0 < len(line.strip()) <= _LONGEST]
         return self.restore(min(lines, key=lambda line: abs(len(line.split()) - 10))) if lines else ""
 
     def _beginning(self, name: str) -> str:
-        """The first lines of a file of the folder; nothing where it is not there."""
+        """The first lines of a file of the folder; empty if it is missing."""
         if self.folder is None:
             return ""
         try:
@@ -157,29 +158,32 @@ class Text:
             return ""
 
     def _file(self, name: str) -> Path:
-        assert self.folder is not None, "text that was cut by a file comes with its folder"
+        assert self.folder is not None, "steps that need a file need its folder"
         if not (self.folder / name).is_file():
-            raise UserError(f"{self.folder} has no {name}, by which its text was cut: get it back, or prepare again.")
+            raise UserError(
+                f"{self.folder} has no {name}, which its text steps need: restore it, or prepare the text again."
+            )
         return self.folder / name
 
     def clean(self, line: str) -> str:
-        """A clean line that is not cut into tokens yet."""
+        """A cleaned line that is not split into tokens yet."""
         line = self.cleaner.clean(line)
         if self.settings.brackets:
             line = one_spelling(line)
         return self.cleaner.clean(line.lower()) if self.settings.lowercase else line
 
     def cut(self, clean: str) -> str:
-        """Tokens of a clean line, before the steps that are learnt from them."""
+        """Tokens of a cleaned line, before the steps that are learnt from them."""
         if self._usual_forms is None:
             return self.cleaner.guard(self._split(clean))
         cased, is_marked = true_case(clean, self._usual_forms)
         tokens = self.cleaner.guard(self._split(cased))
-        is_marked = is_marked or tokens.split(" ", 1)[0] == CASE_MARK  # typed: the mark before it is the one taken out
+        # A typed mark: restoring removes the one before it.
+        is_marked = is_marked or tokens.split(" ", 1)[0] == CASE_MARK
         return f"{CASE_MARK} {tokens}" if tokens and is_marked else tokens
 
     def prepare(self, line: str) -> str:
-        """The tokens that a model reads, between spaces; empty where the line has none.
+        """The tokens that a model reads, separated by spaces; empty if the line has none.
 
         Raises:
             UserError: if a file or a library of the steps is missing.
@@ -190,7 +194,7 @@ class Text:
         return tokens
 
     def restore(self, tokens: str) -> str:
-        """Running text of the tokens that a model wrote; lower-casing and normalisation cannot be undone."""
+        """Running text from the tokens of a model. Lower-casing and normalisation cannot be undone."""
         if self.settings.bpe:
             tokens = steps.undo_bpe(tokens)
         first, _, rest = tokens.lstrip().partition(" ")
@@ -204,29 +208,29 @@ class Text:
 
 
 def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
-    """Settings as JSON has them; what is not said is as it is by default.
+    """Settings from JSON values. Missing values have their defaults.
 
     Args:
-        values: by name; others than those of ``TextSettings`` are left out.
+        values: by name; names that ``TextSettings`` does not have are ignored.
 
     Raises:
-        UserError: if one of them is nothing that this version knows.
+        UserError: if this version does not know a value.
     """
-    found = {field.name: values[field.name] for field in fields(TextSettings) if values.get(field.name) is not None}
-    found |= {"bpe": bool(values.get("bpe"))}  # an older manifest has the number of merges
-    found.setdefault("reversible_case", False)  # which older manifests do not have
-    known = (("unit", steps.UNITS), ("unicode", FORMS), ("specials", SPECIAL_POLICIES))
-    wrong = [name for name, value in found.items() if type(value) is not type(getattr(TextSettings, name))]
-    wrong += [name for name, choices in known if found.get(name, choices[0]) not in choices]
-    if wrong:
+    settings = {field.name: values[field.name] for field in fields(TextSettings) if values.get(field.name) is not None}
+    settings |= {"bpe": bool(values.get("bpe"))}  # older manifests have the number of merges
+    settings.setdefault("reversible_case", False)  # older manifests do not have this value
+    choices_by_name = (("unit", steps.UNITS), ("unicode", FORMS), ("specials", SPECIAL_POLICIES))
+    invalid = [name for name, value in settings.items() if type(value) is not type(getattr(TextSettings, name))]
+    invalid += [name for name, choices in choices_by_name if settings.get(name, choices[0]) not in choices]
+    if invalid:
         raise UserError(
-            f"{path} has {found[wrong[0]]!r} for {wrong[0]}, which this version of wean_fairseq does not know."
+            f"{path} has {settings[invalid[0]]!r} for {invalid[0]}, which this version of wean_fairseq does not know."
         )
-    return TextSettings(**found)
+    return TextSettings(**settings)
 
 
 def read_text_settings(folder: Path) -> TextSettings | None:
-    """The settings of the text that ``preprocess/`` made in ``folder``; ``None`` where no such script did.
+    """The settings of the text in ``folder``; ``None`` if it was not made by ``preprocess/``.
 
     Raises:
         UserError: if the manifest is damaged.
@@ -245,14 +249,14 @@ def read_text_settings(folder: Path) -> TextSettings | None:
 
 
 def prepared_text(data: Path, given: str | Path | None = None) -> Text | None:
-    """The steps by which the text of a training became tokens; ``None`` where nobody knows.
+    """The steps that turned the text of a training into tokens; ``None`` if they are not recorded.
 
     Args:
         data: directory that fairseq-preprocess wrote.
-        given: directory that a script of ``preprocess/`` wrote (default: the one that the data was made from).
+        given: output folder of a script of ``preprocess/`` (default: the source of ``data``).
 
     Raises:
-        UserError: if no such script wrote the directory that is given, or something in it is missing or damaged.
+        UserError: if ``given`` was not written by such a script, or a file in it is missing or damaged.
     """
     folder = _text_of_data(data) if given is None else Path(given)
     settings = None if folder is None else read_text_settings(folder)
@@ -261,29 +265,29 @@ def prepared_text(data: Path, given: str | Path | None = None) -> Text | None:
     if settings is None:
         return None
     text = Text(settings, folder)
-    text.prepare("")  # so that what is missing is said now
+    text.prepare("")  # reports missing files now
     return text
 
 
 def _text_of_data(data: Path) -> Path | None:
-    """The directory of the text that fairseq-preprocess made ``data`` from, if a script of ``preprocess/`` wrote it.
+    """The directory of the text from which fairseq-preprocess made ``data``, if a script of ``preprocess/`` wrote it.
 
     The log of fairseq-preprocess names it. If both have moved together, it is found at its new place. A log may come
-    from somebody else, and name any text of this computer: only text in the folder that ``data`` is in is taken.
+    from another person and name any text of this computer, so only text in the parent folder of ``data`` is accepted.
     """
     try:
         log = read_regular(data / _LOG).decode("utf-8", errors="replace")
         texts = re.findall(_OPTION.format("trainpref"), log)
         places = re.findall(_OPTION.format("destdir"), log)
         text, place = Path(ast.literal_eval(texts[-1])).parent, Path(ast.literal_eval(places[-1]))
-        beside = data / os.path.relpath(text, place)
-        found = next((folder for folder in (beside, text) if (folder / MANIFEST).is_file()), None)
-    except (OSError, IndexError, SyntaxError, ValueError):  # there is none, or it names none
+        moved_text = data / os.path.relpath(text, place)
+        origin = next((folder for folder in (moved_text, text) if (folder / MANIFEST).is_file()), None)
+    except (OSError, IndexError, SyntaxError, ValueError):  # no log, or no such options in it
         return None
-    if found is not None and not found.resolve().is_relative_to(data.resolve().parent):
+    if origin is not None and not origin.resolve().is_relative_to(data.resolve().parent):
         logger.warning(
-            f"{printable(str(data / _LOG))} names the text {printable(str(found))}, which is not used because it is "
+            f"{printable(str(data / _LOG))} names the text {printable(str(origin))}, which is not used because it is "
             "outside of the folder that the data is in: name it with --text if it is the text of this data"
         )
         return None
-    return found
+    return origin

@@ -1,6 +1,6 @@
-"""The text steps: reversible tokens, Moses tokens and true-casing, BPE, WordPiece, jieba; and their way back.
+"""The text steps: reversible tokens, Moses tokens and true-casing, BPE, WordPiece, jieba, and their inverses.
 
-A step takes one line and gives one line.
+A step maps one line to one line.
 """
 
 import io
@@ -22,15 +22,15 @@ from .detokenise import detokeniser
 Step = Callable[[str], str]
 UNITS = ("words", "joiner", "characters", "moses", "jieba", "wordpiece")
 _LIBRARIES = {"joiner": "regex", "moses": "sacremoses", "jieba": "jieba", "wordpiece": "tokenizers"}
-MARK = "￭"  # where the tokens of the unit joiner have no space
+MARK = "￭"  # marks a missing space on tokens of the unit joiner
 
 
 def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> Step:
-    """The step that makes tokens: ``words`` leaves them as they are.
+    """The step that splits a line into tokens. ``words`` keeps existing tokens.
 
     Args:
         wordpiece: the vocabulary of word pieces.
-        language: whose abbreviations and apostrophes Moses knows.
+        language: of Moses's abbreviations and apostrophes.
 
     Raises:
         UserError: if a library or a file is missing.
@@ -38,12 +38,12 @@ def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> 
     if unit == "characters":
         return lambda line: " ".join(line.replace(" ", ""))
     if unit == "joiner":
-        from .reversible import split  # regex takes a tenth of a second, which other units need not wait for
+        from .reversible import split  # importing regex takes 0.1 s, which other units do not need
 
         return split
     if unit == "moses":
         tokenizer = import_optional("sacremoses").MosesTokenizer(lang=language)
-        # Characters stay what they are (no ``&apos;``); the tokenizer's own string ends in a space after .'
+        # Characters stay unescaped (no ``&apos;``). The tokenizer's own string ends in a space after .'
         return lambda line: " ".join(tokenizer.tokenize(line, escape=False))
     if unit == "jieba":
         return _jieba()
@@ -53,12 +53,12 @@ def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> 
 
 
 def _jieba() -> Step:
-    """Chinese words. The dictionary's cache is kept in a directory of the user's own, not in the shared /tmp."""
+    """Chinese words. The dictionary's cache is in a private directory of the user, not in the shared /tmp."""
     jieba = import_optional("jieba")
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wean_fairseq"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        folder.chmod(0o700)  # the cache is code to whoever loads it: nobody else may write it
+        folder.chmod(0o700)  # loading the cache executes code, so other users must not write to it
     except OSError as error:
         raise UserError(f"cannot keep jieba's cache in {folder}: {error.strerror}; set XDG_CACHE_HOME.") from error
     jieba.setLogLevel("WARNING")
@@ -75,7 +75,7 @@ def _jieba_tokenizer(folder: str) -> Any:
 
 
 def _wordpiece(vocabulary: Path | None) -> Step:
-    """BERT's word pieces from a vocabulary file, a piece a line; lower-cased as bert-base-uncased is."""
+    """BERT's word pieces from a vocabulary file with one piece per line, lower-cased like bert-base-uncased."""
     if vocabulary is None:
         raise UserError("--unit wordpiece needs --wordpiece-vocab, the vocab.txt of a BERT model.")
     tokenizers = import_optional("tokenizers")
@@ -97,7 +97,7 @@ def _wordpiece(vocabulary: Path | None) -> Step:
 
 
 def library_versions(unit: str, *, truecase: bool, bpe: bool) -> dict[str, str]:
-    """The versions that the text depends on."""
+    """The versions of the libraries that determine the tokens."""
     names = [_LIBRARIES[unit]] if unit in _LIBRARIES else []
     names += ["sacremoses"] * truecase + ["subword-nmt"] * bpe
     versions = {"unicode": unicodedata.unidata_version}
@@ -111,17 +111,17 @@ def library_versions(unit: str, *, truecase: bool, bpe: bool) -> dict[str, str]:
 
 @contextmanager
 def _read(path: Path) -> Iterator[None]:
-    """Raise a ``UserError`` where a library cannot read a file of what was learnt."""
+    """Raise a ``UserError`` if a library cannot read a file of learnt steps."""
     try:
-        with redirect_stderr(io.StringIO()):  # where subword-nmt says two lines before it ends the process
+        with redirect_stderr(io.StringIO()):  # subword-nmt prints two lines there before it ends the process
             yield
     except (OSError, ValueError, SystemExit) as error:
         reason = error if isinstance(error, Exception) else "a line of it is not two pieces"
-        raise UserError(f"{path} cannot be read ({reason}): get it back, or prepare the text again.") from error
+        raise UserError(f"{path} cannot be read ({reason}): restore it, or prepare the text again.") from error
 
 
 def truecaser(path: Path) -> Step:
-    """The step that gives the first word of a sentence the case it mostly has.
+    """The step that gives the first word of a sentence its most frequent case.
 
     Raises:
         UserError: if the file is damaged.
@@ -129,23 +129,23 @@ def truecaser(path: Path) -> Step:
     library = import_optional("sacremoses")
     with _read(path):
         caser = library.MosesTruecaser(str(path))
-    caser.split_xml = str.split  # its own takes "a < b" for XML and can lose a token
+    caser.split_xml = str.split  # its own parser takes "a < b" for XML and can lose a token
     return lambda line: str(caser.truecase(line, return_str=True)) if line else line
 
 
 def usual_forms(path: Path) -> dict[str, str]:
-    """Return the most frequent form of each lower-cased word; raise ``UserError`` if the file is damaged."""
+    """Return the most frequent form of each lower-cased word. Raise ``UserError`` if the file is damaged."""
     with _read(path):
         return dict(import_optional("sacremoses").MosesTruecaser(str(path)).model["best"])
 
 
 def bpe(path: Path, mark: str = "") -> Step:
-    """The step that splits words by the learnt codes, ``@@`` at the end of all pieces but the last.
+    """The step that splits words with the learnt codes, with ``@@`` at the end of all pieces but the last.
 
     Args:
         path: of the codes.
-        mark: a mark at the beginning or the end of tokens, which is no part of the words: it stays on the first or the
-            last piece.
+        mark: a mark at the beginning or the end of tokens that does not belong to the word; it stays on the first or
+            the last piece.
 
     Raises:
         UserError: if the file is damaged.
@@ -159,7 +159,7 @@ def bpe(path: Path, mark: str = "") -> Step:
         if not word:
             return [token]
         split = coder.segment_tokens([word])
-        if split[-1].endswith("@@"):  # typed like that: the next token would be taken for the rest of the word
+        if split[-1].endswith("@@"):  # a literal @@, after which the next token would be joined to the word
             split[-1:] = [f"{split[-1][:-1]}@@", "@"]
         if mark:
             split[0] = mark * token.startswith(mark) + split[0]
@@ -169,11 +169,11 @@ def bpe(path: Path, mark: str = "") -> Step:
     return lambda line: " ".join(piece for token in line.split() for piece in pieces(token))
 
 
-# --- the way back ---------------------------------------------------------------------------------------------------
+# --- inverse steps --------------------------------------------------------------------------------------------------
 
 
 def joiner(unit: str, language: str = "en") -> Step:
-    """The step that makes running text of the tokens that ``splitter`` makes."""
+    """The step that turns the tokens of ``splitter`` into running text."""
     if unit == "joiner":
         from .reversible import join
 
@@ -191,9 +191,9 @@ def joiner(unit: str, language: str = "en") -> Step:
 
 
 def uncaser() -> Step:
-    """The step that begins a true-cased sentence with a capital again."""
-    found = import_optional("sacremoses").MosesDetruecaser()
-    return lambda line: str(found.detruecase(line, return_str=True)) if line else line
+    """The step that capitalises the beginning of a true-cased sentence."""
+    detruecaser = import_optional("sacremoses").MosesDetruecaser()
+    return lambda line: str(detruecaser.detruecase(line, return_str=True)) if line else line
 
 
 def undo_bpe(line: str) -> str:

@@ -419,7 +419,7 @@ def test_text_steps_that_are_missing_or_changed_are_said(tmp_path, data, prepare
     with pytest.raises(Damaged, match=r"bpe\.codes has changed since"):
         read_exported_text(tmp_path / "export")
     codes.unlink()
-    with pytest.raises(UserError, match=r"has no bpe\.codes, by which its text was cut"):
+    with pytest.raises(UserError, match=r"has no bpe\.codes, which its text steps need"):
         read_exported_text(tmp_path / "export")
     (tmp_path / "export" / "checksums.sha256").unlink()
     for content in ("{", "[]", '{"unit": "sentences"}', '{"lowercase": "yes"}'):

@@ -112,7 +112,7 @@ def test_a_wrong_line_is_named_by_its_number(tmp_path: Path):
     model = build(tmp_path, "sc_lstm", max_topics=2)
     with pytest.raises(UserError, match=r"^line 12: the text has 3 topics, and the model reads at most 2"):
         model.explain(["what", "what is how"], first=11)
-    with pytest.raises(UserError, match=r"^line 12: </d> parts an essay from its topics"):
+    with pytest.raises(UserError, match=r"^line 12: </d> separates an essay from its topics"):
         model.explain(["", "</d> what"], first=11)
     for _ in range(2):  # each search numbers its own lines
         with pytest.raises(UserError, match=r"\(line 2\)"):

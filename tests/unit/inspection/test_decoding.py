@@ -166,5 +166,5 @@ def test_a_question_leaves_nothing_behind_for_the_next(data: Path):
 
 
 def test_topics_with_an_essay_are_told_what_to_give_instead(data: Path):
-    with pytest.raises(UserError, match=r"^</d> parts an essay from its topics: give the topics alone"):
+    with pytest.raises(UserError, match=r"^</d> separates an essay from its topics: give only the topics"):
         decode(build(data, "sc_lstm"), question("w1 </d> w2"))

@@ -93,7 +93,7 @@ def test_a_failure_is_a_sentence_and_the_next_one_is_answered(caplog: pytest.Log
 
     jobs = Jobs(work)
     bad, good = jobs.submit(question("bad")), jobs.submit(question("good"))
-    assert ended(jobs, bad)["error"] == "decoding failed for a reason that the terminal of wean-inspect tells."
+    assert ended(jobs, bad)["error"] == "decoding failed; the terminal of wean-inspect shows the reason."
     assert ended(jobs, good)["results"] == [{"text": "good"}]
     assert "secret path" in caplog.text
 

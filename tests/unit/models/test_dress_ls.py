@@ -77,7 +77,7 @@ def test_a_criterion_that_would_train_the_mixture_is_refused_beside_a_base():
     inputs = {name: value for name, value in batch.items() if name != "target"}
     model(**inputs)
     model.freeze_base()
-    with pytest.raises(UserError, match="learns by its own loss, which this --criterion leaves out"):
+    with pytest.raises(UserError, match="trained by its own loss, which this --criterion does not compute"):
         model.train()(**inputs)
 
 

@@ -134,7 +134,7 @@ def test_sources_that_have_not_one_pair_are_said_once(row, caplog):
         log_probs(model, batch)
     (record,) = caplog.records
     assert record.message.startswith(
-        "a source is not a sentence with one pair, x w7 p w7 q: a part that is missing is "
+        "a source is not a sentence with one pair, x w7 p w7 q: missing parts are read as empty"
     )
     caplog.clear()
     log_probs(build(), collate([torch.tensor(SOURCES[0])], [torch.tensor(TARGETS[0])]))

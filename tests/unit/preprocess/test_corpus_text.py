@@ -232,7 +232,7 @@ def test_truecasing_model_is_the_one_that_sacremoses_writes(tmp_path):
 def test_damaged_files_of_learnt_steps_are_one_sentence(tmp_path, capsys, step, content):
     """A folder of wean-export, or of prepared text, may be somebody else's; subword-nmt ends the process."""
     (tmp_path / "learnt").write_bytes(content)
-    with pytest.raises(UserError, match=r"learnt cannot be read \(.*\): get it back") as caught:
+    with pytest.raises(UserError, match=r"learnt cannot be read \(.*\): restore it") as caught:
         step(tmp_path / "learnt")
     assert "\n" not in str(caught.value) and capsys.readouterr().err == ""
 

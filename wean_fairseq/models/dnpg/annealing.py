@@ -1,7 +1,7 @@
-"""The labels of DNPG (Li et al., ACL 2019, section 3.2): temperature and label weight fall once, after some epochs.
+"""The schedule of DNPG (Li et al., ACL 2019, section 3.2): temperature and label weight drop once, after some epochs.
 
-fairseq calls ``set_epoch`` at the start of every epoch, also of a resumed one. The temperature is saved with the model,
-because generation needs it.
+fairseq calls ``set_epoch`` at the start of every epoch, including a resumed one. The temperature is saved with the
+model, because generation needs it.
 """
 
 import torch
@@ -12,7 +12,7 @@ from .config import DnpgConfig
 
 
 class Annealing(nn.Module):
-    """Holds the values in force.
+    """Holds the current values.
 
     Attributes:
         temperature: of the labels, a scalar buffer.
@@ -38,16 +38,16 @@ class Annealing(nn.Module):
         self.set_epoch(1)
 
     def set_epoch(self, epoch: int) -> None:
-        """Take the values of an epoch, counted from 1."""
+        """Set the values of an epoch, counted from 1."""
         temperature, self.label_weight = self.first if epoch <= self.after else self.final
         self.temperature.fill_(temperature)
 
     @property
     def noisy(self) -> bool:
-        """Whether labels are drawn instead of weighed."""
+        """Return True if labels are sampled instead of weighted."""
         return self.training or self.noisy_inference
 
     @property
     def uses_labels(self) -> bool:
-        """Whether weak labels are ever wanted."""
+        """Return True if weak labels are needed in any epoch."""
         return self.first[1] > 0 or self.final[1] > 0

@@ -32,7 +32,7 @@ from .decoder import DnpgDecoder
 
 
 class DnpgEncoder(SourceEncoder):
-    """Labels every word, by the temperature and noise of ``annealing``, and encodes the source for both levels."""
+    """Labels every word, with the temperature and noise of ``annealing``, and encodes the source for both levels."""
 
     def __init__(self, dictionary: Dictionary, network: LevelsEncoder, annealing: Annealing) -> None:
         super().__init__(dictionary)
@@ -51,11 +51,11 @@ class DnpgEncoder(SourceEncoder):
 
         Args:
             source_labels: weak labels for the loss: levels of the source words, 0, 1, negative at padding, (B, S).
-            target_labels: the same of the target, (B, T).
+            target_labels: weak labels of the target words, (B, T).
 
         Returns:
-            ``phrase_states`` (B, S, D_0), ``sentence_states`` (B, S, D_1), ``labels`` and ``expected_labels``
-            (B, S, 2), see ``Labels``; ``encoder_padding_mask`` (B, S); ``src_tokens`` and both weak labels as given.
+            ``phrase_states`` (B, S, D_0), ``sentence_states`` (B, S, D_1), ``labels`` and ``expected_labels`` (B, S,
+            2), see ``Labels``; ``encoder_padding_mask`` (B, S); ``src_tokens`` and both weak labels unchanged.
         """
         padding_mask = src_tokens.eq(self.dictionary.pad())
         encoded = self.network(
@@ -78,7 +78,7 @@ class DnpgEncoder(SourceEncoder):
 
 @register_family("dnpg", DnpgConfig)
 class DnpgModel(CopyingModel):
-    """A separator of levels, an encoder and a decoder for each, and an aggregator of what they write."""
+    """A separator of levels, an encoder and a decoder for each level, and an aggregator of the levels' words."""
 
     capabilities = replace(CopyingModel.capabilities, adds_losses=True)
 

@@ -12,7 +12,7 @@ from ..word_layers import OutputLayerConfig
 
 @dataclass
 class NtsConfig(OutputLayerConfig):
-    """Section numbers are those of NTS; the options of the output layer are those of all families here."""
+    """Options of the model. Section numbers refer to NTS. The options of the output layer are those of all families."""
 
     embed_dim: int = option(500, "width of the word embeddings (sec. 2)", least=1)
     hidden_size: int = option(500, "units of every layer, and of the attention (sec. 2)", least=1)
@@ -22,37 +22,40 @@ class NtsConfig(OutputLayerConfig):
     )
     dropout: float = option(0.3, "dropout between layers and on the attentional state (sec. 2, OpenNMT)")
     dropout_input: bool = option(
-        False, "dropout on all that the first layers read as well, the fed state too (authors of EncDecA)"
+        False, "also apply dropout to all inputs of the first layers, including the fed state (authors of EncDecA)"
     )
     reverse_source: bool = option(False, "read the source from its end to its start (authors of EncDecA)")
-    init_range: float = option(0.1, "weights start uniform in [-x, x] (sec. 2); 0 = PyTorch's defaults", least=0)
+    init_range: float = option(0.1, "initialise weights uniformly in [-x, x] (sec. 2); 0 = PyTorch's defaults", least=0)
     global_vectors: Optional[str] = option(  # fairseq cannot read `str | None`
         None,
-        "file of word vectors (GloVe or word2vec text) that both embeddings start from (sec. 2.1)",
+        "file of initial word vectors (GloVe or word2vec text) for both embeddings (sec. 2.1)",
         reads_file=True,
     )
     local_source_vectors: Optional[str] = option(
-        None, "the same for the last --local-dim numbers of the encoder's words (sec. 2.1)", reads_file=True
+        None,
+        "file of initial vectors for the last --local-dim dimensions of the encoder's words (sec. 2.1)",
+        reads_file=True,
     )
     local_target_vectors: Optional[str] = option(
-        None, "the same for the last --local-dim numbers of the decoder's words (sec. 2.1)", reads_file=True
+        None,
+        "file of initial vectors for the last --local-dim dimensions of the decoder's words (sec. 2.1)",
+        reads_file=True,
     )
     local_dim: int = option(
-        0, "how many of the --embed-dim numbers are local vectors (sec. 2.1: 200); 0 = none", least=0
+        0, "number of the --embed-dim dimensions that are local vectors (sec. 2.1: 200); 0 = none", least=0
     )
     missing_vector_std: float = option(
         0.0,
-        "draw the global numbers of a word that --global-vectors lacks from N(0, x) (sec. 2.1: 0.9); "
-        "0 = they start as other weights",
+        "initialise words that are missing in --global-vectors from N(0, x) (sec. 2.1: 0.9); "
+        "0 = initialise them like other weights",
         least=0,
     )
     freeze_vectors: bool = option(
         False,
-        "do not train the words that --global-vectors has (authors of EncDecA); "
-        "--weight-decay would shrink them all the same",
+        "do not train the words in --global-vectors (authors of EncDecA); --weight-decay would still shrink them",
     )
     lexical_dim: int = option(
-        0, "width of the embedding and of the layers of a lexical model beside this one (DRESS-LS); 0 = none", least=0
+        0, "width of the embedding and of the layers of an additional lexical model (DRESS-LS); 0 = none", least=0
     )
     lexical_share: float = option(
         0.1,
@@ -61,8 +64,8 @@ class NtsConfig(OutputLayerConfig):
     )
     base_checkpoint: Optional[str] = option(
         None,
-        "checkpoint of the same options but these: it is not trained, and the lexical model alone is, by its own loss; "
-        "without one, the mixture is trained as a whole",
+        "checkpoint of the base model, trained with the same options except those of the lexical model: the base is "
+        "frozen and only the lexical model is trained, by its own loss; without it, the whole mixture is trained",
         reads_file=True,
     )
 

@@ -1,6 +1,6 @@
-"""Word embeddings that start from vectors learnt elsewhere, side by side (Nisioi et al., ACL 2017, section 2.1).
+"""Word embeddings initialised from concatenated pre-trained vectors (Nisioi et al., ACL 2017, section 2.1).
 
-Legend: ``V`` dictionary size, ``E`` embedding width, of which the last numbers of a word are its local vector.
+Legend: ``V`` dictionary size, ``E`` embedding width, of which the last dimensions of a word are its local vector.
 """
 
 import torch
@@ -12,22 +12,22 @@ from .config import NtsConfig
 
 
 class WordEmbedding(nn.Embedding):
-    """An embedding of which some words can be kept as they start.
+    """An embedding in which some words can be frozen at their initial values.
 
-    With ``keeps_words`` it has a mark for each word, whether it is kept; no word is at first.
+    With ``keeps_words`` it has a flag for each word. At first no word is frozen.
     """
 
     kept: Tensor | None
 
     def __init__(self, dictionary: Dictionary, embed_dim: int, *, keeps_words: bool = False) -> None:
         super().__init__(len(dictionary), embed_dim, dictionary.pad())
-        # In checkpoints as well: these words go on being kept when training does.
+        # Also stored in checkpoints, so that these words stay frozen in a resumed training.
         self.register_buffer("kept", torch.zeros(len(dictionary), dtype=torch.bool) if keeps_words else None)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Embed ``tokens`` of any shape (...): (..., E); no gradient reaches the words that are kept.
+        """Embed ``tokens`` of any shape (...): (..., E). Frozen words get no gradient.
 
-        Their gradient is 0, with which no optimiser moves them, momentum or not, unless weights decay.
+        Their gradient is 0, with which no optimiser changes them, with or without momentum, unless weights decay.
         """
         embedded = super().forward(tokens)
         if self.kept is None:
@@ -37,25 +37,25 @@ class WordEmbedding(nn.Embedding):
 
 @torch.no_grad()
 def start_from_files(words: WordEmbedding, dictionary: Dictionary, cfg: NtsConfig, local: str | None) -> None:
-    """Let words start from the options' vectors; where words can be kept, those with a global vector are.
+    """Initialise words from the vectors of the options. If words can be frozen, those with a global vector are.
 
-    Vectors of ``--global-vectors`` fill the first E - ``--local-dim`` numbers of a word, those of the file ``local``,
-    if there is one, the last. Words without a global vector are drawn from N(0, ``--missing-vector-std``); with 0 they
-    stay.
+    Vectors of ``--global-vectors`` fill the first E - ``--local-dim`` dimensions of a word, those of the optional file
+    ``local`` the remaining ones. Words without a global vector are drawn from N(0, ``--missing-vector-std``), or stay
+    unchanged if that is 0.
 
     Raises:
         UserError: if the vectors cannot be used.
     """
     global_dim = words.embedding_dim - cfg.local_dim
     if cfg.global_vectors:
-        vectors, found = load_word_vectors(cfg.global_vectors, dictionary, global_dim)
+        vectors, has_vector = load_word_vectors(cfg.global_vectors, dictionary, global_dim)
         if cfg.missing_vector_std:
-            drawn = torch.randn(int((~found).sum()), global_dim) * cfg.missing_vector_std
-            words.weight[~found, :global_dim] = drawn.to(words.weight)
-        words.weight[found, :global_dim] = vectors[found].to(words.weight)
+            drawn = torch.randn(int((~has_vector).sum()), global_dim) * cfg.missing_vector_std
+            words.weight[~has_vector, :global_dim] = drawn.to(words.weight)
+        words.weight[has_vector, :global_dim] = vectors[has_vector].to(words.weight)
         words.weight[dictionary.pad()].zero_()
         if words.kept is not None:
-            words.kept.copy_(found)
+            words.kept.copy_(has_vector)
     if local:
-        vectors, found = load_word_vectors(local, dictionary, cfg.local_dim)
-        words.weight[found, global_dim:] = vectors[found].to(words.weight)
+        vectors, has_vector = load_word_vectors(local, dictionary, cfg.local_dim)
+        words.weight[has_vector, global_dim:] = vectors[has_vector].to(words.weight)

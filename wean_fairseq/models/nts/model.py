@@ -26,7 +26,7 @@ from .embedding import WordEmbedding, start_from_files
 
 @dataclass(frozen=True)
 class NtsMemory(Memory):
-    """The source as every step sees it."""
+    """The source as every step reads it."""
 
     source: AttentionMemory
     start: FedState
@@ -34,9 +34,9 @@ class NtsMemory(Memory):
 
 
 class NtsDecoder(StepDecoder[NtsMemory, FedState]):
-    """An LSTM that is fed its last attentional state, from which words are scored.
+    """An LSTM with input feeding, whose attentional states are the features of the words' scores.
 
-    Dropout falls on the words read with ``--dropout-input`` alone; for the rest see ``InputFeedingLstm``.
+    Dropout is applied to the input words only with ``--dropout-input``; for the rest see ``InputFeedingLstm``.
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: NtsConfig) -> None:
@@ -62,21 +62,21 @@ class NtsDecoder(StepDecoder[NtsMemory, FedState]):
         return memory.start
 
     def step(self, words: Tensor, memory: NtsMemory, state: FedState) -> tuple[Step, FedState]:
-        """See ``StepDecoder``; the features are the attentional states, (N, T, H)."""
+        """See ``StepDecoder``. The features are the attentional states, (N, T, H)."""
         embedded = self.dropout(self.embed_tokens(words))  # (N, T, E)
         outputs, weights, state = self.stack(embedded, memory.source, state)
         return Step(outputs, weights), state
 
 
 class LexicalDecoder(NtsDecoder):
-    """The same beside a lexical model, which reads the source by the attention of this decoder.
+    """A decoder combined with a lexical model, which reads the source through the attention of this decoder.
 
-    Words are scored from the features of both. The lexical model has its share from the second word on; the first one
-    is not predictable from words (release).
+    Words are scored from the features of both. The lexical model is used from the second word on, because the first one
+    cannot be predicted from words (release).
     """
 
     output: LogLinearOutput
-    learns_lexical_alone = False  # the loss is that of the lexical model
+    learns_lexical_alone = False  # the loss is only that of the lexical model
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: NtsConfig) -> None:
         super().__init__(dictionary, embed_tokens, cfg)
@@ -88,34 +88,34 @@ class LexicalDecoder(NtsDecoder):
         step, state = super().step(words, memory, state)
         assert step.attention is not None
         assert memory.lexical is not None
-        read = torch.bmm(fold_hypotheses(step.attention, len(memory.lexical)), memory.lexical)  # (B, K * T, X)
-        read = self.lexical_dropout(read.view(*words.shape, -1))
-        share = self.share * words.ne(self.dictionary.eos()).unsqueeze(-1).to(read)  # (N, T, 1)
-        return replace(step, features=torch.cat([step.features, read, share], dim=-1)), state
+        lexical = torch.bmm(fold_hypotheses(step.attention, len(memory.lexical)), memory.lexical)  # (B, K * T, X)
+        lexical = self.lexical_dropout(lexical.view(*words.shape, -1))
+        share = self.share * words.ne(self.dictionary.eos()).unsqueeze(-1).to(lexical)  # (N, T, 1)
+        return replace(step, features=torch.cat([step.features, lexical, share], dim=-1)), state
 
     def scores(self, step: Step, memory: NtsMemory) -> Tensor:
         if self.learns_lexical_alone and self.training:
             raise UserError(
-                "beside --base-checkpoint the lexical model learns by its own loss, which this --criterion leaves out: "
-                "take --criterion model_loss."
+                "with --base-checkpoint the lexical model is trained by its own loss, which this --criterion does not "
+                "compute: use --criterion model_loss."
             )
         return super().scores(step, memory)
 
     def step_loss(self, step: Step, memory: NtsMemory, target: Tensor, label_smoothing: float) -> LossSums:
         if not self.learns_lexical_alone:
             return super().step_loss(step, memory, target, label_smoothing)
-        read = step.features[..., self.stack.lstm.hidden_size : -1]
-        return self.output.lexical.loss(read, self.word_embeddings, target, self.padding_idx, label_smoothing)
+        lexical = step.features[..., self.stack.lstm.hidden_size : -1]
+        return self.output.lexical.loss(lexical, self.word_embeddings, target, self.padding_idx, label_smoothing)
 
 
 class NtsEncoder(LstmEncoder):
-    """An LSTM encoder beside that of a lexical model; it reads backwards with ``--reverse-source``.
+    """An LSTM encoder, optionally with that of a lexical model. It reads backwards with ``--reverse-source``.
 
-    Dropout falls on the words with ``--dropout-input`` alone.
+    Dropout is applied to the words only with ``--dropout-input``.
 
     Args:
         hidden_size: units of every layer.
-        lexical: the encoder of a lexical model beside this one.
+        lexical: the encoder of a lexical model.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class NtsEncoder(LstmEncoder):
         self.lexical = lexical
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """See ``LstmEncoder``; with a lexical model its ``lexical`` (B, S, X) too, as ``encoder_out``."""
+        """See ``LstmEncoder``. With a lexical model also its ``lexical`` states (B, S, X), like ``encoder_out``."""
         encoded = super().forward(src_tokens.flip(1) if self.reverse else src_tokens)
         if self.reverse:
             encoded |= {name: encoded[name].flip(1) for name in ("encoder_out", "encoder_padding_mask")}
@@ -143,9 +143,9 @@ class NtsEncoder(LstmEncoder):
 
 @register_family("nts", NtsConfig, PRESETS)
 class NtsModel(LossModel):
-    """LSTM encoder; LSTM decoder with global attention and input feeding; a word embedding for each of them.
+    """An LSTM encoder, and an LSTM decoder with global attention and input feeding. Each has its own word embedding.
 
-    DRESS-LS has a lexical model beside it.
+    DRESS-LS adds a lexical model.
     """
 
     encoder: NtsEncoder
@@ -172,18 +172,18 @@ class NtsModel(LossModel):
         return model
 
     def freeze_base(self) -> None:
-        """Train the lexical model alone from now on, without dropout in the base, whose attention it reads by."""
+        """Train only the lexical model from now on, without dropout in the base, whose attention it uses."""
         assert isinstance(self.decoder, LexicalDecoder)
         self.decoder.learns_lexical_alone = True
         for name, parameter in self.named_parameters():
             parameter.requires_grad_(is_lexical(name))
 
     def train(self, mode: bool = True) -> Self:
-        """See ``nn.Module``; a base that is frozen stays as it is used."""
+        """See ``nn.Module``. A frozen base stays in evaluation mode."""
         super().train(mode)
         if isinstance(self.decoder, LexicalDecoder) and self.decoder.learns_lexical_alone:
-            for part in (self.encoder.lstm, self.encoder.dropout, self.decoder.stack, self.decoder.dropout):
-                part.eval()
+            for module in (self.encoder.lstm, self.encoder.dropout, self.decoder.stack, self.decoder.dropout):
+                module.eval()
         return self
 
 
