@@ -59,5 +59,5 @@ def test_another_width_is_refused(arch, file):
 def test_a_broken_archive_is_named(content, tmp_path):
     path = tmp_path / "vectors.gz"
     path.write_bytes(content)
-    with pytest.raises(UserError, match="vectors.gz' cannot be read"):
+    with pytest.raises(UserError, match=r"vectors\.gz' cannot be read"):
         build_model("wean_lstm", copy_task(), **RECURRENT, embedding_file=str(path))
