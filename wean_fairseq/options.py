@@ -95,9 +95,26 @@ def check_generation(args: Any) -> None:
         raise UserError(f"--min-len {args.min_len} is longer than --max-len-b {args.max_len_b} allows.")
     if getattr(args, "print_step", False):
         raise UserError("--print-step is for models that refine their outputs step by step: leave it out.")
+    temperature = getattr(args, "temperature", 1.0)
+    if not 0 < temperature < math.inf:
+        raise UserError(f"--temperature must be a finite number above 0, but is {temperature}.")
+    _check_sampling(bool(getattr(args, "sampling", False)), args)
     groups = getattr(args, "diverse_beam_groups", -1)
     if groups > 0 and args.beam % groups:
         raise UserError(f"--beam {args.beam} cannot be shared among --diverse-beam-groups {groups}: give a multiple.")
+
+
+def _check_sampling(sampling: bool, args: Any) -> None:
+    """Refuse numbers that nothing can be drawn by; -1 stands for no limit, as fairseq has it."""
+    topk, topp = getattr(args, "sampling_topk", -1), getattr(args, "sampling_topp", -1.0)
+    if topk != -1 and topk < 1:
+        raise UserError(f"--sampling-topk must be 1 or more, but is {topk}.")
+    if topp != -1 and not 0 < topp <= 1:
+        raise UserError(f"--sampling-topp must be above 0 and at most 1, but is {topp}.")
+    if not sampling and (topk != -1 or topp != -1):
+        raise UserError(
+            f"--sampling-top{'k' if topk != -1 else 'p'} is for --sampling: give that, too, or leave it out."
+        )
 
 
 def _values(value: Any) -> Iterable[Any]:

@@ -17,6 +17,33 @@ PRESETS = ("fairseq", "wean", "copynet", "cdnpg-sampling")
 TASK_OPTIONS = ("search_preset", "essay_length")  # the others are generation options
 
 
+# Generation options of fairseq that a model keeps, and that a call can change: type, placeholder and help text.
+GENERATION: dict[str, tuple[type, str, str]] = {
+    "max_len_a": (float, "A", "A of the longest output, A times the source length plus B"),
+    "max_len_b": (int, "B", "B of the longest output, A times the source length plus B"),
+    "min_len": (int, "N", "shortest output in words"),
+    "lenpen": (float, "X", "exponent of the length that divides the score of an output"),
+    "unkpen": (float, "X", "penalty subtracted from the score of <unk>"),
+    "no_repeat_ngram_size": (int, "N", "length of n-grams that an output may not repeat"),
+    "temperature": (float, "X", "temperature that divides the scores of words"),
+    "sampling": (bool, "", "draw the words of an output instead of searching for the best"),
+    "sampling_topk": (int, "N", "draw from the N most probable words, with --sampling"),
+    "sampling_topp": (float, "P", "draw from the most probable words whose probabilities sum to P, with --sampling"),
+    "diverse_beam_groups": (int, "N", "groups of hypotheses in diverse beam search; N divides the beam size"),
+    "diverse_beam_strength": (float, "X", "penalty of diverse beam search for words that other groups chose"),
+}
+
+
+def add_generation_options(group: argparse._ActionsContainer) -> None:
+    """Add the options of ``GENERATION`` to a parser or a group of it."""
+    for name, (kind, metavar, text) in GENERATION.items():
+        flag = f"--{name.replace('_', '-')}"
+        if kind is bool:
+            group.add_argument(flag, action="store_true", help=text)
+        else:
+            group.add_argument(flag, type=kind, metavar=metavar, help=text)
+
+
 def add_search_options(parser: argparse.ArgumentParser) -> None:
     """Let a command take the search of a model; options that are not given are not among what is parsed."""
     group = parser.add_argument_group(
@@ -27,18 +54,13 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     add = group.add_argument
     add("--search-preset", choices=PRESETS, help="search of a paper, or fairseq's")
     add("--beam", type=int, metavar="N", help="number of hypotheses per sentence")
-    add("--max-len-a", type=float, metavar="A", help="A of the longest output, A times the source length plus B")
-    add("--max-len-b", type=int, metavar="B", help="B of the longest output, A times the source length plus B")
-    add("--min-len", type=int, metavar="N", help="shortest output in words")
     add("--essay-length", type=int, metavar="N", help="words of an essay, for archs that plan its length")
-    add("--lenpen", type=float, metavar="X", help="exponent of the length that divides the score of an output")
-    add("--unkpen", type=float, metavar="X", help="penalty subtracted from the score of <unk>")
-    add("--no-repeat-ngram-size", type=int, metavar="N", help="length of n-grams that an output may not repeat")
     add(
         "--replace-unk",
         action=argparse.BooleanOptionalAction,
         help="replace <unk> by the source word with most attention (default: on, unless the model copies)",
     )
+    add_generation_options(group)
 
 
 def kept_search(checkpoint: str | Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 from tqdm import tqdm
 
 from ..checkpoints.export import WEIGHTS, is_export
-from ..checkpoints.search import PRESETS, kept_search
+from ..checkpoints.search import GENERATION, PRESETS, add_generation_options, kept_search
 from ..console import BROKEN_PIPE, command_parser, configure_logging, exit_status, print_message, whole_number
 from ..data.typed_text import read_typed_lines
 from ..errors import UserError
@@ -55,6 +55,11 @@ def build_parser() -> argparse.ArgumentParser:
     add("--jsonl", action="store_true", help="JSON lines with scores, tokens, attention, copies and granularities")
     add("--beam", type=whole_number(1), metavar="N", help="beam size (default: saved with the model)")
     add("--search-preset", choices=PRESETS, help="search preset (default: saved with the model)")
+    add("--seed", type=int, default=1, metavar="N", help="random seed of --sampling (default: %(default)s)")
+    group = parser.add_argument_group(
+        "search", "settings saved with the model, unless given here", argument_default=argparse.SUPPRESS
+    )
+    add_generation_options(group)
     add(
         "--essay-length",
         type=whole_number(1),
@@ -91,6 +96,7 @@ def rewrite(args: argparse.Namespace) -> None:
 def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
     options = {name: value for name in ("search_preset", "bert") if (value := getattr(args, name)) is not None}
     model = load(args.model, args.data, text=args.text, device="cpu" if args.cpu else None, **options)
+    generation = {name: value for name, value in vars(args).items() if name in GENERATION}
     typed = args.input == "-" and sys.stdin is not None and sys.stdin.isatty()
     buffer_size = args.buffer_size or (1 if typed else _BUFFER)
     already_done = output.done
@@ -103,11 +109,13 @@ def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
                 lines,
                 args.nbest,
                 beam=args.beam,
+                seed=args.seed,
                 essay_length=args.essay_length,
                 batch_size=args.batch_size,
                 details=args.jsonl,
                 cut=True,
                 first=first,
+                **generation,
             )
             output.write(lines, [_line(args, number, item) for number, item in enumerate(results, first)])
             cut += [number for number, item in enumerate(results, first) if item.cut]
@@ -129,7 +137,11 @@ def _output_options(args: argparse.Namespace) -> dict[str, Any]:
     identity = path.parent / CHECKSUMS if path.name == WEIGHTS else path / CHECKSUMS if is_export(path) else path
     model = sha256_of(identity) if identity.is_file() else ""
     search = {} if is_export(path) else kept_search(path)
-    return {"model": model, "search": search, **{name: getattr(args, name) for name in names}}
+    options = {name: getattr(args, name) for name in names}
+    generation = {name: value for name, value in vars(args).items() if name in GENERATION}
+    if "sampling" in generation:
+        generation["seed"] = args.seed
+    return {"model": model, "search": search, **options, **generation}
 
 
 def _count(given: str) -> int | None:

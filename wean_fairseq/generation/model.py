@@ -23,6 +23,7 @@ from fairseq.utils import move_to_cuda, resolve_max_positions
 from torch import Tensor
 
 from ..capabilities import capabilities_of
+from ..checkpoints.search import GENERATION
 from ..data import SEPARATOR
 from ..errors import UserError
 from ..text import Text
@@ -52,6 +53,28 @@ def _sentences(text: object) -> list[str]:
         if not isinstance(sentence, str):
             raise UserError(f"the text is {sentence!r:.40}: give a string, or a list of strings.")
     return sentences
+
+
+def _check_generation(generation: Mapping[str, Any]) -> None:
+    """Refuse options that no call takes, and values of another type; raises ``UserError``."""
+    for name, value in generation.items():
+        if name not in GENERATION:
+            names = ", ".join(["beam", "essay_length", "batch_size", "seed", *GENERATION])
+            raise UserError(f"{name} is not an option of generate: choose from {names}.")
+        kind = GENERATION[name][0]
+        if isinstance(value, bool) != (kind is bool) or not isinstance(value, (int, float) if kind is float else kind):
+            raise UserError(f"{name} must be of type {kind.__name__}, but is {value!r}.")
+
+
+@contextmanager
+def _seeded(seed: int | None) -> Iterator[None]:
+    """Draw random numbers from ``seed``, and restore PyTorch's generators afterwards; with ``None`` change nothing."""
+    if seed is None:
+        yield
+        return
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield
 
 
 class Found(NamedTuple):
@@ -155,7 +178,7 @@ class TextModel:
         Args:
             text: running text, a sentence or a list of them.
             n_best: number of outputs per sentence, best first; ``None`` = the best one, as a string.
-            options: ``beam``, ``essay_length`` and ``batch_size`` of ``explain``.
+            options: ``beam``, ``essay_length``, ``batch_size``, ``seed`` and the generation options of ``explain``.
 
         Returns:
             The outputs of ``text``, or of each sentence of a list in the same order. An empty line has an empty output.
@@ -181,6 +204,8 @@ class TextModel:
         details: bool = True,
         cut: bool = False,
         first: int = 1,
+        seed: int | None = None,
+        **generation: Any,
     ) -> list[Generated]:
         """Like ``generate``, with scores, tokens, attention, copies and granularities.
 
@@ -193,6 +218,11 @@ class TextModel:
             details: add copies and granularities, which need another pass through the model.
             cut: truncate sentences that are too long instead of rejecting them.
             first: number of the first sentence, for messages.
+            seed: random seed of ``sampling``; ``None`` draws from PyTorch's generator as it is.
+            generation: generation options of fairseq in place of the model's own: ``sampling``, ``sampling_topk``,
+                ``sampling_topp``, ``temperature``, ``max_len_a``, ``max_len_b``, ``min_len``, ``lenpen``, ``unkpen``,
+                ``no_repeat_ngram_size``, ``diverse_beam_groups`` and ``diverse_beam_strength``. Sampling draws
+                ``n_best`` outputs if no ``beam`` is given. Sampling and diverse beams replace the search preset.
 
         Returns:
             One result per sentence.
@@ -203,15 +233,18 @@ class TextModel:
         numbers: list[Any] = [n_best, batch_size, *(number for number in (beam, essay_length) if number is not None)]
         if not all(isinstance(number, Integral) and int(number) >= 1 for number in numbers):
             raise UserError("n_best, beam, essay_length and batch_size must be whole numbers of 1 or more.")
+        _check_generation(generation)
         lines = _sentences(text)
-        with self._lock:
+        with self._lock, _seeded(seed):
             tokens = [self.text.prepare(line) for line in lines]
             fitting = [
                 self._fitting(line, "" if isinstance(text, str) else f"line {n}: ", cut)
                 for n, line in enumerate(tokens, first)
             ]
             results = [Generated()] * len(lines)
-            for batch in self.search(fitting, n_best, beam=beam, essay_length=essay_length, batch_size=batch_size):
+            for batch in self.search(
+                fitting, n_best, beam=beam, essay_length=essay_length, batch_size=batch_size, **generation
+            ):
                 for line, spelt, hypotheses in zip(batch.lines, batch.spelt, batch.hypotheses, strict=True):
                     was_cut = fitting[line] != tokens[line]
                     results[line] = describe(self, spelt, hypotheses[:n_best], details=details, cut=was_cut)
@@ -243,6 +276,7 @@ class TextModel:
         beam: int | None = None,
         essay_length: int | None = None,
         batch_size: int = BATCH,
+        **generation: Any,
     ) -> Iterator[Found]:
         """Search with the task, in batches of lines of similar length.
 
@@ -257,7 +291,7 @@ class TextModel:
         words = (essay_length or self.essay_length) if self.needs_length else 0
         if self.needs_length:
             task.cfg.essay_length = words
-        generator = self._build_generator(n_best, beam, words)
+        generator = self._build_generator(n_best, beam, words, generation)
         numbers = [number for number, line in enumerate(lines) if line]
         dictionary = task.source_dictionary
         tokens = [dictionary.encode_line(lines[number], add_if_not_exist=False).long() for number in numbers]
@@ -278,14 +312,19 @@ class TextModel:
             batch_lines = [numbers[member] for member in sample["id"].tolist()]
             yield Found(batch_lines, recorder.sample, sample["net_input"]["src_tokens"], hypotheses)
 
-    def _build_generator(self, n_best: int, beam: int | None, length: int) -> Any:
-        options = dict(self.search_options)
-        options["beam"] = max(beam or self.beam, n_best)
+    def _build_generator(self, n_best: int, beam: int | None, length: int, generation: Mapping[str, Any]) -> Any:
+        options = {**self.search_options, **generation}
+        sampling = bool(options.get("sampling"))
+        options["beam"] = max(beam or (1 if sampling else self.beam), n_best)
         options["nbest"] = n_best
         options["max_len_b"] = max(options.get("max_len_b", 200), length)
         if self._generator is None or self._generator[0] != options:
+            task = copy.copy(self.task)
+            if sampling or options.get("diverse_beam_groups", -1) > 0:  # no preset of a paper does that
+                task.cfg = copy.copy(task.cfg)
+                task.cfg.search_preset = "fairseq"
             with quiet():
-                self._generator = options, self.task.build_generator([self.model], Namespace(**options))
+                self._generator = options, task.build_generator([self.model], Namespace(**options))
         return self._generator[1]
 
 

@@ -170,3 +170,65 @@ def test_a_wide_answer_needs_a_wide_beam_and_numbers_are_checked(tmp_path: Path)
         model.generate("what", beam=0)
     assert model.generate([]) == []
     json.dumps(model.generate("what\nis the way"))
+
+
+# --- generation options ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arch", ["wean_lstm", "copynet", "copy_transformer"])
+@pytest.mark.parametrize("preset", ["fairseq", "wean", "copynet"])
+def test_sampling_is_reproducible_for_a_seed_and_different_for_another(arch, preset, tmp_path):
+    """Whatever preset the model has: papers' presets are beam searches, and sampling replaces them."""
+    model = build(tmp_path, arch)
+    model.task.cfg.search_preset = preset
+    lines, _ = texts_of(arch)
+    before = torch.random.get_rng_state()
+    drawn = [model.generate(lines, sampling=True, seed=seed, max_len_b=8) for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert model.task.cfg.search_preset == preset
+    assert model.generate(lines, sampling=True, sampling_topk=1, seed=5) == model.generate(
+        lines, sampling=True, sampling_topk=1, seed=6
+    )  # one word to draw from
+
+
+@pytest.mark.parametrize(
+    ("options", "holds"),
+    [
+        ({"max_len_a": 0.0, "max_len_b": 2}, lambda tokens: len(tokens) <= 3),
+        ({"min_len": 6, "max_len_b": 8}, lambda tokens: len(tokens) >= 7),
+        ({"no_repeat_ngram_size": 1}, lambda tokens: len(set(tokens)) == len(tokens)),
+    ],
+)
+def test_an_option_of_a_call_holds_for_this_call_alone(options, holds, tmp_path):
+    model = build(tmp_path, "wean_lstm")
+    lines, _ = texts_of("wean_lstm")
+    plain = model.generate(lines)
+    for item in model.explain(lines, **options):
+        assert all(holds(output.tokens) for output in item.outputs)
+    assert model.generate(lines) == plain
+
+
+def test_diverse_beams_begin_differently(tmp_path):
+    """With as many groups as hypotheses and a large penalty no two outputs begin with the same word."""
+    model = build(tmp_path, "wean_lstm")
+    options = {"beam": 4, "diverse_beam_groups": 4, "diverse_beam_strength": 50.0}
+    [item] = model.explain(texts_of("wean_lstm")[0][0], 4, **options)
+    assert len({output.tokens[0] for output in item.outputs}) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"topk": 5}, r"topk is not an option of generate: choose from beam, essay_length, .*, sampling_topk, "),
+        ({"sampling": 1}, "sampling must be of type bool, but is 1"),
+        ({"min_len": 1.5}, r"min_len must be of type int, but is 1\.5"),
+        ({"lenpen": True}, "lenpen must be of type float, but is True"),
+        ({"temperature": 0.0}, "--temperature must be a finite number above 0"),
+        ({"sampling": True, "sampling_topp": 1.5}, "--sampling-topp must be .* 1, but is 1.5"),
+        ({"sampling_topk": 3}, "--sampling-topk .* --sampling"),
+    ],
+)
+def test_options_that_mean_nothing_are_named(options, message, tmp_path):
+    with pytest.raises(UserError, match=message):
+        build(tmp_path, "wean_lstm").generate("what is it ?", **options)
