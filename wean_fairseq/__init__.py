@@ -6,7 +6,8 @@ Importing it registers everything with fairseq, at once or as soon as fairseq is
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from . import errors, registration
+from . import errors
+from .host import registration
 
 if TYPE_CHECKING:
     from .generation import load

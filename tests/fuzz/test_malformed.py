@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-import wean_fairseq.compat
+import wean_fairseq.host.compat
 from tests.fuzz.text import attempt, budgets, call
 from tests.fuzz.wrong_types import places_of, spoil
 from tests.integration.commands import ADAM, TASK, TINY, Result, plugged, preprocess, random_sentences, write_pairs
@@ -271,7 +271,7 @@ def test_reports_of_other_content(
 def speak(encoding: str) -> None:
     """Give this process the standard output that it has where the locale has this encoding."""
     sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), encoding, line_buffering=True)
-    wean_fairseq.compat.make_output_printable()
+    wean_fairseq.host.compat.make_output_printable()
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "koi8-r"])

@@ -29,8 +29,8 @@ from ..data import (
 from ..data.typed_text import are_known, patch_interactive_reader, unknown_words_sentence
 from ..errors import UserError
 from ..fields import check_values, option, start_files
+from ..host.options import check_batches, check_model
 from ..modules import base_ids
-from ..options import check_batches, check_model
 from ..search import OutputWriter, describe_granularity, describe_provenance
 from .epoch_batches import AnnouncedBatches
 from .searching import SearchingConfig, SearchingTask

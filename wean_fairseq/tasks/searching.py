@@ -13,7 +13,7 @@ from fairseq.search import DiverseBeamSearch
 from ..checkpoints.search import PRESETS
 from ..errors import UserError
 from ..fields import option
-from ..options import check_generation
+from ..host.options import check_generation
 from ..search import FastSequenceGenerator, PaperSequenceGenerator
 from ..search.vocabulary_scores import BF16, EXACT, INT8
 from .guarded import GuardedConfig, GuardedTask

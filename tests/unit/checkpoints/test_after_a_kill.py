@@ -13,8 +13,10 @@ import torch
 from fairseq_cli.train import should_stop_early
 from omegaconf import OmegaConf
 
-from wean_fairseq.checkpoints import host, stopping, writing
+from wean_fairseq.checkpoints import writing
 from wean_fairseq.errors import UserError
+from wean_fairseq.host import checkpoints as host
+from wean_fairseq.host import stopping
 from wean_fairseq.storage import files
 from wean_fairseq.storage.files import remove_partial, whole_folder, write_whole
 from wean_fairseq.tasks import guarded

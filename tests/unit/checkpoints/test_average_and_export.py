@@ -8,12 +8,13 @@ from fairseq.data import Dictionary
 
 from tests.fuzz.wrong_types import GONE, places_of, spoil
 from tests.model_contract import make_dictionary
-from wean_fairseq.checkpoints import cli, dictionaries, host
+from wean_fairseq.checkpoints import cli, dictionaries
 from wean_fairseq.checkpoints.average import average, newest
 from wean_fairseq.checkpoints.export import export, read_export, read_exported_text
 from wean_fairseq.checkpoints.reading import Hostile, read_checkpoint, same_tensors
 from wean_fairseq.checkpoints.search import NAME, kept_search
 from wean_fairseq.errors import UserError
+from wean_fairseq.host import checkpoints as host
 from wean_fairseq.storage.manifest import Damaged, check_file
 
 WORDS = make_dictionary(6)

@@ -14,12 +14,12 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 
-from wean_fairseq import compat
 from wean_fairseq.checkpoints.average import average
 from wean_fairseq.checkpoints.export import export
 from wean_fairseq.checkpoints.reading import Hostile, read_checkpoint, same_tensors
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.layer_mixture import load_mixture
+from wean_fairseq.host import compat
 from wean_fairseq.storage.archive import LARGEST_PICKLE, MOST_MEMBERS
 from wean_fairseq.storage.files import sha256_of
 from wean_fairseq.storage.manifest import Damaged, Manifest

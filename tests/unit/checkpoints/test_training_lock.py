@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from wean_fairseq.checkpoints import host, training_lock
+from wean_fairseq.checkpoints import training_lock
 from wean_fairseq.errors import UserError
+from wean_fairseq.host import checkpoints as host
 
 HOLDER = """
 import os, sys, time, types

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from wean_fairseq.checkpoints import host, writing
+from wean_fairseq.checkpoints import writing
 from wean_fairseq.checkpoints.reading import read_checkpoint
 from wean_fairseq.errors import UserError
+from wean_fairseq.host import checkpoints as host
 from wean_fairseq.storage.files import HashedFile, is_whole_archive, write_text, write_whole
 from wean_fairseq.storage.manifest import NAME, Damaged, Manifest, check_file
 

@@ -17,8 +17,8 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
-from .checkpoints.export import read_model
-from .errors import UserError
+from ..checkpoints.export import read_model
+from ..errors import UserError
 
 _PACKAGE = __name__.partition(".")[0]
 _STOCK_CRITERIONS = ("cross_entropy", "label_smoothed_cross_entropy")  # fairseq's, that can train any model here

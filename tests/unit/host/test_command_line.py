@@ -10,8 +10,8 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 
 import wean_fairseq  # noqa: F401 - the names are registered
 from tests.families import families
-from wean_fairseq.command_line import check_pairing
 from wean_fairseq.errors import UserError
+from wean_fairseq.host.command_line import check_pairing
 
 TRAIN = ["data", "--task", "paraphrase", "--arch", "wean_lstm", "--criterion", "query_embedding"]
 

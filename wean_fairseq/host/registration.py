@@ -23,12 +23,12 @@ from threading import Lock
 from types import ModuleType
 from typing import Any
 
-_PACKAGE = __name__.rpartition(".")[0]
+_PACKAGE = __name__.partition(".")[0]
 #: What needs the plugin to be registered when it is imported, besides the parts of this package.
 _HOSTS = ("fairseq", "torch")
 #: The parts that can be imported without torch and fairseq. Some of their files import torch; that registers then.
 _LIGHT = (
-    *("checkpoints.cli", "console", "errors", "evaluation", "optional", "registration", "reporting", "storage"),
+    *("checkpoints.cli", "console", "errors", "evaluation", "host.registration", "optional", "reporting", "storage"),
     *("templates", "text"),
 )
 LIGHT = tuple(f"{_PACKAGE}.{name}" for name in _LIGHT)
@@ -51,7 +51,7 @@ def register() -> None:
     Raises:
         ImportError: if it has failed half way before: fairseq takes nothing twice.
     """
-    import_module(f"{_PACKAGE}.compat").install()
+    import_module(f"{_PACKAGE}.host.compat").install()
     if _half_done:
         raise ImportError(f"{_PACKAGE} was not registered ({_half_done[0]}): restart Python.") from _half_done[0]
     try:

@@ -10,8 +10,8 @@ import torch
 from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import DictConfig, OmegaConf
 
-from wean_fairseq import precision
 from wean_fairseq.errors import UserError
+from wean_fairseq.host import precision
 
 
 def configuration(optimizer: str = "adam", **common: bool) -> DictConfig:

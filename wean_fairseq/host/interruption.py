@@ -15,8 +15,8 @@ from typing import Any
 
 from fairseq import checkpoint_utils
 
+from ..checkpoints.resume import LAST
 from ..console import print_message
-from .resume import LAST
 
 _LOOP = "validate_and_save"  # what fairseq's training calls after every update
 _STATUS = 128 + signal.SIGINT

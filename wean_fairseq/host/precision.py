@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from omegaconf import DictConfig, open_dict
 
-from .errors import UserError
+from ..errors import UserError
 
 logger = logging.getLogger(__name__)
 # Ours keep their parameters in float32; fairseq's `adam` converts half-precision ones at each update.

@@ -6,7 +6,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from .errors import UserError
+from ..errors import UserError
 
 _OF_TRAINING = {  # section of the configuration, option: the least value
     ("optimization", "update_freq"): 1,

@@ -1,4 +1,4 @@
-"""Literals of Python, read without running anything: what fairseq's ``eval`` becomes (see ``compat.py``).
+"""Literals of Python, read without running anything: what fairseq's ``eval`` becomes (see ``host/compat.py``).
 
 fairseq keeps some options as text and gives them to ``eval`` (``--adam-betas "(0.9, 0.98)"``, the layers of its
 convolutional archs as ``[(512, 10, 5)] + [(512, 3, 2)] * 4``), wherever the text comes from: a checkpoint may say what
@@ -9,7 +9,7 @@ all else is refused, and so is what would be too large.
 import ast
 from typing import Any
 
-from .errors import UserError
+from ..errors import UserError
 
 LONGEST = 100_000  # characters of a literal
 MOST = 10_000  # items of a list that + or * makes, and digits of a number

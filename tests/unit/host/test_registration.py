@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PACKAGE = ROOT / "wean_fairseq"
 NEED_TORCH = {
     "wean_fairseq.evaluation.layer_mixture",
@@ -35,7 +35,7 @@ def small_package(tmp_path: Path) -> Path:
         "fairseq/__init__": "import torch, fairseq.tasks",
         "fairseq/tasks": "",
         "torch/__init__": "",
-        "wean_fairseq/compat": "import fairseq\ninstall = lambda: print('installed')",
+        "wean_fairseq/host/compat": "import fairseq\ninstall = lambda: print('installed')",
         "wean_fairseq/criterions/__init__": "from ..modules import mechanism",
         "wean_fairseq/models/__init__": "from . import family",
         "wean_fairseq/models/family": "import fairseq",
@@ -44,6 +44,7 @@ def small_package(tmp_path: Path) -> Path:
         "wean_fairseq/tasks": "from .data import pairs",
         "wean_fairseq/data/__init__": "from .text import pairs",
         "wean_fairseq/data/text": "import fairseq\npairs = 1",
+        "wean_fairseq/host/__init__": "",
         "wean_fairseq/errors": "install_error_reports = lambda: None",
         "wean_fairseq/evaluation/__init__": "",
         "wean_fairseq/evaluation/scorers": "import fairseq",
@@ -57,7 +58,7 @@ def small_package(tmp_path: Path) -> Path:
         path = tmp_path / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{code}\nprint(__name__)\n", encoding="utf-8")
-    for name in ("__init__", "registration"):
+    for name in ("__init__", "host/registration"):
         (tmp_path / "wean_fairseq" / f"{name}.py").write_bytes((PACKAGE / f"{name}.py").read_bytes())
     return tmp_path
 
@@ -127,7 +128,7 @@ def test_looking_for_a_module_is_answered_as_without_the_plugin(small: Path) -> 
     look += "print(found.origin, found.submodule_search_locations, found.loader.get_source('fairseq'))\n"
     expected = run(look, small)
     look += "print(find_spec('wean_fairseq.nothing'))"
-    assert run(f"import wean_fairseq\n{look}", small) == f"wean_fairseq.errors\n{expected}None\n"
+    assert run(f"import wean_fairseq\n{look}", small) == f"wean_fairseq.errors\nwean_fairseq.host\n{expected}None\n"
 
 
 def test_threads_that_import_at_once_register_once(small: Path) -> None:

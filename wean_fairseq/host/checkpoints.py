@@ -17,15 +17,16 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from omegaconf import OmegaConf, open_dict
 
+from ..checkpoints import training_lock, writing
+from ..checkpoints.export import read_model
+from ..checkpoints.reading import options_of, read_checkpoint
+from ..checkpoints.resume import LAST, Choice, choose, is_named, others_of
+from ..checkpoints.structure import wrong_in_optimizer
 from ..errors import UserError, sentence_of
-from ..options import check_training
 from ..storage.files import remove_partial
 from ..storage.manifest import Damaged, Manifest
-from . import stopping, training_lock, writing
-from .export import read_model
-from .reading import options_of, read_checkpoint
-from .resume import LAST, Choice, choose, is_named, others_of
-from .structure import wrong_in_optimizer
+from . import stopping
+from .options import check_training
 
 logger = logging.getLogger(__name__)
 # The functions that get what a checkpoint holds of the optimiser, the schedule, the meters, the batches and the task.

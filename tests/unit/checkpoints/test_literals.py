@@ -11,9 +11,9 @@ from fairseq import options
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.utils import eval_bool, eval_str_dict, eval_str_list
 
+from wean_fairseq.checkpoints.literals import LONGEST, MOST, read_literal
 from wean_fairseq.checkpoints.options import EVALUATED
 from wean_fairseq.errors import UserError
-from wean_fairseq.literals import LONGEST, MOST, read_literal
 
 LITERALS = [
     "True", "None", "0.1", "-1e-3", "+2", "10000,50000,200000", "(0.9, 0.98)", " [1, 'two', (3.5, None)] ", "()",

@@ -18,10 +18,10 @@ from fairseq import utils
 from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import progress_bar
 
-from wean_fairseq import compat
+from wean_fairseq.host import compat
 from wean_fairseq.optional import hide_broken_torchaudio
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 class RunsACommand:
@@ -69,9 +69,9 @@ def test_the_allow_list_is_exactly_this():
         "omegaconf.dictconfig.DictConfig",
         "omegaconf.listconfig.ListConfig",
         "omegaconf.nodes.AnyNode",
-        "wean_fairseq.compat.Counts",
-        "wean_fairseq.compat._empty_counts",
-        "wean_fairseq.compat._int64",
+        "wean_fairseq.host.compat.Counts",
+        "wean_fairseq.host.compat._empty_counts",
+        "wean_fairseq.host.compat._int64",
     }
 
 

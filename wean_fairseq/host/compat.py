@@ -56,11 +56,11 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import progress_bar
 from fairseq.trainer import Trainer
 
-from . import command_line, precision
-from .checkpoints import host, interruption
+from ..checkpoints.literals import read_literal
+from ..errors import UserError
+from . import checkpoints as host
+from . import command_line, interruption, precision
 from .divergence import Diverged, describe
-from .errors import UserError
-from .literals import read_literal
 
 # Warnings of the host, by message, which come with every run and about which a user can do nothing.
 _NOISE = (

@@ -6,8 +6,8 @@ import pytest
 import torch
 from fairseq import trainer as fairseq_trainer
 
-from wean_fairseq import compat
-from wean_fairseq.divergence import Diverged, check_loss, describe
+from wean_fairseq.host import compat
+from wean_fairseq.host.divergence import Diverged, check_loss, describe
 from wean_fairseq.tasks.guarded import GuardedConfig, GuardedTask
 
 BATCH = {"id": torch.tensor([9, 3, 4]), "ntokens": 10}

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from .errors import UserError, name_some
+from ..errors import UserError, name_some
 
 _SHOWN = 8  # sentences of a batch that are named
 

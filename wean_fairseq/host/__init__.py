@@ -1,0 +1,1 @@
+"""Everything that adapts fairseq, torch or Hydra. ``table`` lists what is replaced, and why."""
