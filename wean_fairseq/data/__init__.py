@@ -1,5 +1,9 @@
 """Data of the tasks: checks of pairs and topics, length limits, copying's vocabulary, BERT features, word vectors."""
 
+from .. import register
+
+register()
+
 from .bert_features import TopicBert
 from .extended_vocabulary import DEFAULT_SLOTS, ExtendedDictionary, SlotMap
 from .weak_labels import LabelledPairs, label_pairs, fill_missing_labels

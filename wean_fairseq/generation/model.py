@@ -22,7 +22,7 @@ from fairseq.data.data_utils import batch_by_size
 from fairseq.utils import move_to_cuda, resolve_max_positions
 from torch import Tensor
 
-from ..data import SEPARATOR
+from ..data.topics import SEPARATOR
 from ..errors import UserError
 from ..text import Text
 from .outputs import Generated, describe

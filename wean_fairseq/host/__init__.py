@@ -1,1 +1,5 @@
 """Everything that adapts fairseq, torch or Hydra. ``table`` lists what is replaced, and why."""
+
+from .. import register
+
+register()

@@ -1,5 +1,9 @@
 """Model families, a file or a folder each; importing one registers its archs."""
 
+from .. import register
+
+register()
+
 from . import (
     copy_transformer,
     copynet,

@@ -19,7 +19,7 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ..data import TopicBert
+from ..data.bert_features import TopicBert
 from ..data.topics import topic_positions
 from ..errors import UserError
 from ..fields import option

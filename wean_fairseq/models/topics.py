@@ -14,7 +14,7 @@ from fairseq.data import Dictionary
 from fairseq.dataclass import FairseqDataclass
 from torch import nn
 
-from ..data import load_word_vectors
+from ..data.word_vectors import load_word_vectors
 from ..fields import option
 from ..modules import QueryEmbedding
 from .base import LossModel, MemoryT, StateT, StepDecoder, init_uniform_

@@ -15,7 +15,7 @@ from typing import IO, Any
 import torch
 from torch import Tensor
 
-from ..data import ExtendedDictionary, SlotMap
+from ..data.extended_vocabulary import ExtendedDictionary, SlotMap
 from ..errors import UserError
 
 # The rest of a line about an output (T,), with slots: from the model, the slots, and the sentence's row of the batch.

@@ -14,7 +14,8 @@ from ..checkpoints.search import PRESETS
 from ..errors import UserError
 from ..fields import option
 from ..host.options import check_generation
-from ..search import FastSequenceGenerator, PaperSequenceGenerator
+from ..search.fast_generator import FastSequenceGenerator
+from ..search.generator import PaperSequenceGenerator
 from ..search.vocabulary_scores import BF16, EXACT, INT8
 from .guarded import GuardedConfig, GuardedTask
 

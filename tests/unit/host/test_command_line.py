@@ -8,10 +8,12 @@ import torch
 from fairseq import options
 from fairseq.models import ARCH_MODEL_REGISTRY
 
-import wean_fairseq  # noqa: F401 - the names are registered
+import wean_fairseq
 from tests.families import families
 from wean_fairseq.errors import UserError
 from wean_fairseq.host.command_line import check_pairing
+
+wean_fairseq.register()
 
 TRAIN = ["data", "--task", "paraphrase", "--arch", "wean_lstm", "--criterion", "query_embedding"]
 
@@ -66,7 +68,7 @@ def test_a_missing_task_is_that_of_the_model(tmp_path: Path):
     for command in ("generate", "validate"):
         with pytest.raises(UserError) as refused:
             parse(command, "data", "--path", str(path))
-        expected = f"{path} was trained with --task paraphrase: give fairseq-{command} that, too."
+        expected = f"{path} was trained with --task paraphrase: give fairseq-{command} the same option."
         assert str(refused.value) == expected
         assert parse(command, "data", "--path", str(path), "--task", "paraphrase").task == "paraphrase"
         assert parse(command, "data", "--path", str(path), "--task", "translation").task == "translation"

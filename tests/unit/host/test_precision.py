@@ -11,7 +11,7 @@ from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import DictConfig, OmegaConf
 
 from wean_fairseq.errors import UserError
-from wean_fairseq.host import precision
+from wean_fairseq.host import interruption, precision
 
 
 def configuration(optimizer: str = "adam", **common: bool) -> DictConfig:
@@ -75,3 +75,11 @@ def test_tf32_is_for_products_and_recurrent_networks_alike():
     finally:
         for library, value in zip(libraries, before, strict=True):
             library.fp32_precision = value
+
+
+def test_a_command_starts_with_valid_options_of_half_precision():
+    """fairseq turns ``--bf16`` into ``tpu``."""
+    started = []
+    cfg = configuration(bf16=True, tpu=True)
+    interruption.run_command(lambda cfg, main, **_: started.append(cfg.common.tpu), cfg, print)
+    assert started == [False]
