@@ -29,7 +29,7 @@ def main_export(arguments: list[str] | None = None) -> int:
         "wean-generate, wean-inspect and wean_fairseq.load read it, and fairseq-generate --path.",
     )
     parser.add_argument("checkpoint", help="file of fairseq-train")
-    parser.add_argument("--output", required=True, metavar="FOLDER", help="folder to make")
+    parser.add_argument("--output", dest="folder", required=True, metavar="FOLDER", help="folder to make")
     parser.add_argument("--data", metavar="FOLDER", help="folder of the dictionaries (default: that of the training)")
     parser.add_argument(
         "--text", metavar="FOLDER", help="output folder of a preprocess/ script (default: recorded in the data)"
@@ -39,7 +39,9 @@ def main_export(arguments: list[str] | None = None) -> int:
         action="store_true",
         help="also write FOLDER/ctranslate2 for CTranslate2 (Transformers without copying only)",
     )
-    parser.add_argument("--no-example", action="store_true", help="leave out example.txt, a sentence of your data")
+    parser.add_argument(
+        "--no-example", dest="example", action="store_false", help="leave out example.txt, a sentence of your data"
+    )
     parser.add_argument("--note", default="", metavar="TEXT", help="text for FOLDER/note.txt, for users of the model")
     add_search_options(parser)
     args = parser.parse_args(arguments)
@@ -56,18 +58,10 @@ def _average(args: argparse.Namespace) -> str:
     return f"{args.output} is the average of {', '.join(str(path) for path in paths)}\n"
 
 
-def _export(
-    checkpoint: str,
-    output: str,
-    data: str | None,
-    text: str | None,
-    ctranslate2: bool,
-    no_example: bool,
-    note: str,
-    **search: Any,
-) -> str:
-    message = f"{output} holds the model of {checkpoint}: wean-generate --model {output} --input FILE\n"
-    if not export(checkpoint, output, data, text, search, ctranslate2, not no_example, note):
+def _export(checkpoint: str, folder: str, **options: Any) -> str:
+    own = {name: options.pop(name) for name in ("data", "text", "ctranslate2", "example", "note")}
+    message = f"{folder} holds the model of {checkpoint}: wean-generate --model {folder} --input FILE\n"
+    if not export(checkpoint, folder, search=options, **own):
         message += (
             "how text becomes its tokens is not known, so it takes words between spaces: give the directory that a "
             "script of preprocess/ wrote with --text, if there is one\n"

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, overload
 
 import torch
 from fairseq.data.data_utils import batch_by_size
+from fairseq.models import MODEL_REGISTRY
 from fairseq.utils import move_to_cuda, resolve_max_positions
 from torch import Tensor
 
@@ -99,8 +100,6 @@ class TextModel:
     @property
     def arch(self) -> str:
         """The name of the model's family."""
-        from fairseq.models import MODEL_REGISTRY
-
         kind = type(self.model)
         return next((name for name, model in MODEL_REGISTRY.items() if model is kind), kind.__name__)
 

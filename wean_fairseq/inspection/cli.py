@@ -12,10 +12,13 @@ from ..checkpoints.search import PRESETS
 from ..console import command_parser, configure_logging, exit_status, print_message, split_name
 from ..errors import UserError
 from ..generation import load
+from ..optional import LazyModule
+from .decoding import decode
 from .jobs import Jobs
 from .question import Question
 from .systems import System
 
+uvicorn = LazyModule("uvicorn")
 HOST = "127.0.0.1"
 _EXTRA = ("starlette", "uvicorn")
 _EPILOG = """examples:
@@ -90,8 +93,6 @@ def _broadcast(values: list[str], number: int, option: str) -> list[str | None]:
 
 def worker(systems: Sequence[System]) -> Callable[[Question, Callable[[int], None]], list[dict[str, Any]]]:
     """A function that decodes a question with the systems that it names, and counts those that are done."""
-    from .decoding import decode
-
     known = {system.name: system for system in systems}
 
     def work(question: Question, count: Callable[[int], None]) -> list[dict[str, Any]]:
@@ -128,9 +129,7 @@ def serve(args: argparse.Namespace) -> None:
         sys.stdout.write(f"http://{HOST}:{listener.getsockname()[1]}/\n")
         sys.stdout.flush()
         print_message("wean-inspect", "open this address in a browser; Ctrl-C ends it")
-        import uvicorn
-
-        from .server import configure, create_app
+        from .server import configure, create_app  # needs starlette, which only the extra [inspect] installs
 
         jobs = Jobs(worker(systems))
         config = configure(create_app(jobs, [system.describe() for system in systems]))

@@ -120,14 +120,14 @@ def _curves(args: argparse.Namespace) -> Drawing:
 
 
 def _layers(args: argparse.Namespace) -> Drawing:
-    from ..evaluation import layer_mixture
+    from ..evaluation import layer_mixture  # needs torch, as below; other figures start without it
 
     weights = layer_mixture.load_mixture(args.checkpoint)
     return Drawing(partial(figures.layer_weights, weights.tolist()), layer_mixture.table(weights))
 
 
 def _neighbours(args: argparse.Namespace) -> Drawing:
-    from ..evaluation.neighbours import EMBEDDING, chance_baseline, load_embedding
+    from ..evaluation.neighbours import EMBEDDING, chance_baseline, load_embedding  # needs torch
 
     near = load_embedding(args.checkpoint, args.dictionary, args.embedding or EMBEDDING)
     found = near.look_up(args.words, args.number)
@@ -170,8 +170,8 @@ def _trace(args: argparse.Namespace) -> list[Any]:
     Raises:
         UserError: if an option is missing, a line cannot be read, or the model has no such figure.
     """
-    from ..checkpoints.export import is_export
-    from . import trace
+    from ..checkpoints.export import is_export  # needs torch
+    from . import trace  # needs torch
 
     if not (args.checkpoint and args.text and (args.data or is_export(args.checkpoint))):
         raise UserError(f"{args.figure} needs --checkpoint FILE, --data DIR and --text FILE.")

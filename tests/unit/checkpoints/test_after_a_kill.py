@@ -253,7 +253,7 @@ def test_what_a_finished_training_was_the_end_of_does_not_end_one_that_begins_wi
 
 
 @pytest.mark.usefixtures("forgetful")
-def test_a_training_that_is_done_gets_the_last_checkpoint_that_it_lacks(load, tmp_path):
+def test_a_finished_training_gets_a_last_checkpoint(load, tmp_path):
     """Killed when only its best one was written: nothing else would ever write the last one."""
     load(is_older=True, no_last_checkpoints=True)
     load(is_older=False)

@@ -15,9 +15,9 @@ from wean_fairseq.errors import UserError
 
 HOLDER = """
 import os, sys, time, types
-package = types.ModuleType("wean_fairseq")  # not all of the plugin
-package.__path__ = [sys.argv[1] + "/wean_fairseq"]
-sys.modules["wean_fairseq"] = package
+for name in ("wean_fairseq", "wean_fairseq.checkpoints"):  # packages that do not register the plugin
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__path__ = [os.path.join(sys.argv[1], *name.split("."))]
 from pathlib import Path
 from wean_fairseq.checkpoints import training_lock
 training_lock.acquire(Path(sys.argv[2]))
@@ -41,7 +41,7 @@ def holder(tmp_path):
                 os.kill(number, signal.SIGKILL)
 
 
-def test_a_second_training_is_one_sentence_that_names_the_first(tmp_path, holder, monkeypatch):
+def test_a_second_training_is_refused_by_name(tmp_path, holder, monkeypatch):
     monkeypatch.setattr(training_lock, "_WAIT", 0.2)
     (tmp_path / "checkpoint_last.pt").write_bytes(b"of the first")
     with pytest.raises(UserError, match=rf"another training \(process {holder.pid} on .+\) is writing into --save-dir"):

@@ -72,7 +72,7 @@ def test_a_writer_that_fails_half_way_leaves_the_old_file_and_nothing_else(tmp_p
     ],
     ids=["save", "copy"],
 )
-def test_a_full_disk_is_one_sentence_and_the_old_checkpoint_stays(tmp_path, monkeypatch, write):
+def test_a_full_disk_leaves_the_old_checkpoint(tmp_path, monkeypatch, write):
     path, source = tmp_path / "checkpoint_last.pt", tmp_path / "checkpoint1.pt"
     writing.save(checkpoint(1.0), path)
     writing.save(checkpoint(2.0), source)

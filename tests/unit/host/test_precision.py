@@ -77,7 +77,7 @@ def test_tf32_is_for_products_and_recurrent_networks_alike():
             library.fp32_precision = value
 
 
-def test_a_command_starts_with_valid_options_of_half_precision():
+def test_a_command_starts_with_valid_half_precision():
     """fairseq turns ``--bf16`` into ``tpu``."""
     started = []
     cfg = configuration(bf16=True, tpu=True)
