@@ -10,7 +10,7 @@ from .errors import UserError
 #: along nor ask whether it shall be run, because lines of text on the standard input would answer.
 LOCAL_AND_NO_CODE = {"local_files_only": True, "trust_remote_code": False}
 _EXTRAS = {"jieba": "zh", "nltk": "meteor", "readability": "fkgl", "statsmodels": "stats", "ctranslate2": "ctranslate2"}
-_EXTRAS |= {"tokenizers": "bert", "transformers": "bert"}
+_EXTRAS |= {"tokenizers": "bert", "transformers": "bert", "starlette": "inspect", "uvicorn": "inspect"}
 
 
 class LazyModule:
@@ -33,8 +33,10 @@ def import_optional(module: str) -> Any:
 
 def missing_library(library: str) -> UserError:
     """Return the error that says how to install a library."""
-    install = f"'wean-fairseq[{_EXTRAS[library]}]'" if library in _EXTRAS else library
-    return UserError(f"this option needs {library}, which is not installed: pip install {install}.")
+    extra = _EXTRAS.get(library)
+    checkout = f", or in a checkout: pip install -c constraints.txt -e '.[{extra}]'"
+    install = f"'wean-fairseq[{extra}]'{checkout}" if extra else library
+    return UserError(f"this needs {library}, which is not installed: pip install {install}.")
 
 
 def hide_broken_torchaudio() -> None:

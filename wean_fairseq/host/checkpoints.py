@@ -3,7 +3,6 @@
 import copy
 import logging
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,13 +22,14 @@ from ..storage.files import remove_partial
 from ..storage.manifest import Damaged, Manifest
 from . import stopping
 from .options import check_training
+from .patches import Original
 
 logger = logging.getLogger(__name__)
 # Functions that restore the optimiser, the schedule, the meters, the batches and the task from a checkpoint.
 _RESTORES = {"load_state_dict", "set_checkpoint_dict"}
 
 
-def copy_checkpoint(_original: Callable[..., Any], src_path: str, dst_path: str, overwrite: bool = False) -> bool:
+def copy_checkpoint(_original: Original, src_path: str, dst_path: str, overwrite: bool = False) -> bool:
     """Copy a checkpoint and its checksum, whole or not at all. Returns True if it was copied."""
     if not overwrite and Path(dst_path).exists():
         return False
@@ -37,7 +37,7 @@ def copy_checkpoint(_original: Callable[..., Any], src_path: str, dst_path: str,
     return True
 
 
-def verify_checkpoint_directory(_original: Callable[..., None], save_dir: str) -> None:
+def verify_checkpoint_directory(_original: Original, save_dir: str) -> None:
     """Create the directory and lock it for this training. fairseq calls this in the first process.
 
     Raises:
@@ -52,7 +52,7 @@ def verify_checkpoint_directory(_original: Callable[..., None], save_dir: str) -
         ) from error
 
 
-def torch_persistent_save(original: Callable[..., None], obj: Any, filename: str, async_write: bool = False) -> None:
+def torch_persistent_save(original: Original, obj: Any, filename: str, async_write: bool = False) -> None:
     """Write a checkpoint and its checksum, whole or not at all. Raises the errors of ``writing.save``."""
     if async_write:  # --write-checkpoints-asynchronously: iopath finishes the file later
         Manifest(Path(filename).parent).forget(Path(filename).name)
@@ -62,10 +62,7 @@ def torch_persistent_save(original: Callable[..., None], obj: Any, filename: str
 
 
 def load_checkpoint_to_cpu(
-    _original: Callable[..., Any],
-    path: str,
-    arg_overrides: dict[str, Any] | None = None,
-    load_on_all_ranks: bool = False,
+    _original: Original, path: str, arg_overrides: dict[str, Any] | None = None, load_on_all_ranks: bool = False
 ) -> dict[str, Any]:
     """Check a checkpoint or a folder of ``wean-export``, and read it.
 
@@ -86,7 +83,7 @@ def load_checkpoint_to_cpu(
     return state
 
 
-def load_checkpoint(original: Callable[..., Any], cfg: CheckpointConfig, trainer: Any, **kwargs: Any) -> Any:
+def load_checkpoint(original: Original, cfg: CheckpointConfig, trainer: Any, **kwargs: Any) -> Any:
     """Resume from the checkpoint that ``resume.choose`` selects. All processes load the same one.
 
     Raises:
@@ -125,7 +122,7 @@ def load_checkpoint(original: Callable[..., Any], cfg: CheckpointConfig, trainer
     return loaded
 
 
-def load_model_ensemble_and_task(original: Callable[..., Any], filenames: list[str], *args: Any, **kwargs: Any) -> Any:
+def load_model_ensemble_and_task(original: Original, filenames: list[str], *args: Any, **kwargs: Any) -> Any:
     """Load models and check their parameters.
 
     Raises:

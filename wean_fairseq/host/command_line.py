@@ -4,7 +4,7 @@ import argparse
 import difflib
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
@@ -14,18 +14,14 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
 from ..checkpoints.export import read_model
 from ..errors import UserError
+from .patches import Original
 
 _PACKAGE = __name__.partition(".")[0]
 _STOCK_CRITERIONS = ("cross_entropy", "label_smoothed_cross_entropy")  # of fairseq; they can train any model here
-_OUR_CRITERIONS = ("model_loss", "policy_gradient", "query_embedding")
 
 
 def parse_args_and_arch(
-    original: Callable[..., Any],
-    parser: ArgumentParser,
-    input_args: list[str] | None = None,
-    *args: Any,
-    **kwargs: Any,
+    original: Original, parser: ArgumentParser, input_args: list[str] | None = None, *args: Any, **kwargs: Any
 ) -> Any:
     """Parse a command line. ``--arch NAME --help`` lists the options of that arch.
 
@@ -105,7 +101,7 @@ def check_pairing(arch: str, criterion: str) -> None:
         UserError: naming the criterion to use.
     """
     model = ARCH_MODEL_REGISTRY.get(arch)
-    if not getattr(model, "computes_loss", False) or criterion in _OUR_CRITERIONS:
+    if not getattr(model, "computes_loss", False) or criterion in _ours(REGISTRIES["criterion"]["registry"]):
         return
     if criterion not in _STOCK_CRITERIONS:
         raise UserError(f"--arch {arch} cannot be trained by --criterion {criterion}: take --criterion model_loss.")

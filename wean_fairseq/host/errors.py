@@ -50,7 +50,9 @@ def explain(error: BaseException) -> str | None:
     if isinstance(error, RuntimeError) and _NO_MEMORY.search(message):
         return f"there is not enough memory ({message[:200]}): make batches smaller, or allow more."
     module, function = _raised_by(error)
-    if _refuses_options(error) and module in _REFUSING and _OF_OPTIONS.search(message):
+    # fairseq raises errors of these types for options; those of the operating system have a number.
+    refuses = isinstance(error, AssertionError | ValueError | NotImplementedError | OSError)
+    if refuses and getattr(error, "errno", None) is None and module in _REFUSING and _OF_OPTIONS.search(message):
         return f"{message.rstrip('.!')}."
     if isinstance(error, KeyError) and function in ("validate", "get_valid_stats"):
         return f"--best-checkpoint-metric {error.args[0]} is not a value of the validation: see its line in the log."
@@ -62,13 +64,6 @@ def explain(error: BaseException) -> str | None:
             "reason, and start all of them again; training resumes from its last checkpoint."
         )
     return None
-
-
-def _refuses_options(error: BaseException) -> bool:
-    """Return True for the types of errors that fairseq raises for options; errors of the system have a number."""
-    if isinstance(error, OSError):
-        return error.errno is None
-    return isinstance(error, AssertionError | ValueError | NotImplementedError)
 
 
 def _raised_by(error: BaseException) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from fairseq import checkpoint_utils
 from ..checkpoints.resume import LAST
 from ..console import print_message
 from . import precision
+from .patches import Original
 
 _STATUS = 128 + signal.SIGINT
 
@@ -44,7 +45,7 @@ class _Watch:
 _watch = _Watch()  # of the training that runs
 
 
-def run_command(original: Callable[..., None], cfg: Any, main: Callable[..., Any], **kwargs: Any) -> None:
+def run_command(original: Original, cfg: Any, main: Callable[..., Any], **kwargs: Any) -> None:
     """Run a command of fairseq with valid options of half precision. Ctrl-C ends it with one sentence."""
     global _watch  # noqa: PLW0603 - fairseq hands nothing from here to its loop
     precision.prepare(cfg)
@@ -72,13 +73,7 @@ def _is_interrupt(error: BaseException | None) -> bool:
 
 
 def validate_and_save(
-    original: Callable[..., Any],
-    cfg: Any,
-    trainer: Any,
-    task: Any,
-    epoch_itr: Any,
-    valid_subsets: list[str],
-    end_of_epoch: bool,
+    original: Original, cfg: Any, trainer: Any, task: Any, epoch_itr: Any, valid_subsets: Any, end_of_epoch: bool
 ) -> Any:
     """Call fairseq's function, which follows every update. After Ctrl-C, save a checkpoint and exit."""
     watch = _watch

@@ -1,18 +1,15 @@
 """Processes of a training that torchrun or Slurm has started, also on machines without a GPU."""
 
 import os
-from collections.abc import Callable
-from typing import Any
 
 import torch
 from fairseq.dataclass.configs import DistributedTrainingConfig
 
 from ..errors import UserError
+from .patches import Original
 
 
-def infer_init_method(
-    original: Callable[..., None], cfg: DistributedTrainingConfig, force_distributed: bool = False
-) -> None:
+def infer_init_method(original: Original, cfg: DistributedTrainingConfig, force_distributed: bool = False) -> None:
     """Use the number of processes that the launcher has started."""
     env = os.environ
     if cfg.distributed_world_size < 1:
@@ -24,7 +21,7 @@ def infer_init_method(
     original(cfg, force_distributed)
 
 
-def init_from_torchrun(_original: Callable[..., None], cfg: DistributedTrainingConfig) -> None:
+def init_from_torchrun(_original: Original, cfg: DistributedTrainingConfig) -> None:
     """Set up a process from torchrun's environment, with or without GPUs."""
     cfg.distributed_init_method = "env://"
     cfg.distributed_world_size = int(os.environ["WORLD_SIZE"])
@@ -33,7 +30,7 @@ def init_from_torchrun(_original: Callable[..., None], cfg: DistributedTrainingC
     cfg.distributed_no_spawn = True  # torchrun has started the processes
 
 
-def init_from_slurm(original: Callable[..., Any], cfg: DistributedTrainingConfig, pipelines: int | None) -> bool:
+def init_from_slurm(original: Original, cfg: DistributedTrainingConfig, pipelines: int | None) -> bool:
     """Set up a task of Slurm that sees no GPU, only its own, or all GPUs of the machine."""
     is_slurm = bool(original(cfg, pipelines))
     gpus = torch.cuda.device_count()

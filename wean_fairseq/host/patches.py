@@ -19,6 +19,8 @@ from typing import Any
 from ..checkpoints.literals import read_literal
 from ..errors import UserError
 
+#: The function that a replacement gets as its first argument.
+Original = Callable[..., Any]
 FAIRSEQ = "0.12.3.1"  # version of fairseq-fixed that the replacements were written for
 _PACKAGES = ("fairseq", "fairseq_cli")
 

@@ -17,8 +17,7 @@ from fairseq.distributed import utils as distributed_utils
 
 def use_safe_loader() -> None:
     """Accept ``safe_globals`` in the safe loader, which the environment cannot turn off."""
-    version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
-    if version < (2, 10):
+    if torch.__version__ < "2.10":  # compared as versions
         raise ImportError(
             f"wean_fairseq needs torch 2.10 or newer, but this is {torch.__version__}: older versions can be attacked "
             "through a checkpoint even with the safe loader (CVE-2026-24747)."
@@ -34,25 +33,12 @@ def safe_globals() -> list[typing.Any]:
     ``--eval-bleu``, whose counts are arrays, and the rest to resume with several processes, where rank 0 sends its
     state.
     """
-    return [
-        argparse.Namespace,
-        (_empty_counts, "numpy._core.multiarray._reconstruct"),
-        (_empty_counts, "numpy.core.multiarray._reconstruct"),  # its name in files written with numpy 1
-        (Counts, "numpy.ndarray"),
-        (_int64, "numpy.dtype"),
-        np.dtypes.Int64DType,
-        omegaconf.DictConfig,
-        omegaconf.ListConfig,
-        omegaconf.base.ContainerMetadata,
-        omegaconf.base.Metadata,
-        omegaconf.nodes.AnyNode,
-        (typing.Any, "typing.Any"),
-        collections.defaultdict,
-        dict,
-        list,
-        int,
-        distributed_utils._TensorPlaceholder,
-    ]
+    arrays: list[typing.Any] = [(Counts, "numpy.ndarray"), (_int64, "numpy.dtype"), np.dtypes.Int64DType]
+    # NumPy 2 and NumPy 1 write this function under different names.
+    arrays += [(_empty_counts, f"numpy.{core}.multiarray._reconstruct") for core in ("_core", "core")]
+    options = [omegaconf.DictConfig, omegaconf.ListConfig, omegaconf.base.ContainerMetadata, omegaconf.base.Metadata]
+    values = [omegaconf.nodes.AnyNode, (typing.Any, "typing.Any"), collections.defaultdict, dict, list, int]
+    return [argparse.Namespace, *arrays, *options, *values, distributed_utils._TensorPlaceholder]
 
 
 class Counts(np.ndarray):

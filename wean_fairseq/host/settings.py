@@ -1,6 +1,7 @@
 """Settings of libraries and of Python that are made when the plugin is registered."""
 
 import io
+import re
 import sys
 import warnings
 from types import SimpleNamespace
@@ -8,21 +9,14 @@ from types import SimpleNamespace
 import numpy as np
 
 # Warnings of fairseq, Hydra and torch that appear in every run and that users cannot avoid, by their messages.
-_NOISE = (
-    r"hydra\.experimental",
-    r"version_base",
-    r"@package _group_",
-    r"'config' is validated against ConfigStore schema",
-    r"strict flag",
-    r"pin_memory",
-    r"torch\.cuda\.amp\.",
-)
+_NOISE = ["hydra.experimental", "version_base", "@package _group_", "strict flag", "pin_memory", "torch.cuda.amp."]
+_NOISE += ["'config' is validated against ConfigStore schema"]
 
 
 def hide_noise() -> None:
     """Hide the warnings of ``_NOISE``."""
     for message in _NOISE:
-        warnings.filterwarnings("ignore", message=f"(?s).*{message}")
+        warnings.filterwarnings("ignore", message=f"(?s).*{re.escape(message)}")
 
 
 def provide_numpy_compat() -> None:

@@ -2,16 +2,16 @@
 
 import logging
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from fairseq.logging import progress_bar
 
 from .divergence import Diverged, describe
+from .patches import Original
 
 
-def train_step(original: Callable[..., Any], trainer: Any, samples: list[dict[str, Any]], *args: Any) -> Any:
+def train_step(original: Original, trainer: Any, samples: list[dict[str, Any]], *args: Any) -> Any:
     """Take a step. If the gradients are NaN or infinite, the error names the batches."""
     try:
         return original(trainer, samples, *args)
@@ -20,7 +20,7 @@ def train_step(original: Callable[..., Any], trainer: Any, samples: list[dict[st
 
 
 def group_batches(
-    original: Callable[..., None], groups: Any, iterable: Any, chunk_size: int, skip_remainder_batch: bool = False
+    original: Original, groups: Any, iterable: Any, chunk_size: int, skip_remainder_batch: bool = False
 ) -> None:
     """Group the batches of each update. The groups of a resumed epoch are counted from its first batch."""
     left = len(iterable) - getattr(iterable, "n", 0)
@@ -29,7 +29,7 @@ def group_batches(
         groups.total = groups.n + math.ceil(left / chunk_size)
 
 
-def open_progress_bar(original: Callable[..., Any], *args: Any, **options: Any) -> Any:
+def open_progress_bar(original: Original, *args: Any, **options: Any) -> Any:
     """Open a progress bar, and close the log file that the bar of the last epoch has opened."""
     if (log_file := options.get("log_file")) is not None:
         for handler in list(progress_bar.logger.handlers):

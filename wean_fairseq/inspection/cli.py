@@ -1,7 +1,6 @@
 """``wean-inspect``: opens the page for some checkpoints, on this computer alone."""
 
 import argparse
-import importlib.util
 import os
 import socket
 import sys
@@ -12,7 +11,7 @@ from ..checkpoints.search import PRESETS
 from ..console import command_parser, configure_logging, exit_status, print_message, split_name
 from ..errors import UserError
 from ..generation import load
-from ..optional import LazyModule
+from ..optional import LazyModule, import_optional
 from .decoding import decode
 from .jobs import Jobs
 from .question import Question
@@ -51,16 +50,6 @@ def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: give a number up to 65535")
     return int(text)
-
-
-def require_extra() -> None:
-    """Refuse to go on without the libraries of the server; raises ``UserError``, naming those that are missing."""
-    missing = [name for name in _EXTRA if importlib.util.find_spec(name) is None]
-    if missing:
-        raise UserError(
-            f"the page needs {' and '.join(missing)}, not found here: pip install 'wean-fairseq[inspect]', or in a "
-            "checkout: pip install -c constraints.txt -e '.[inspect]'."
-        )
 
 
 def load_systems(args: argparse.Namespace) -> list[System]:
@@ -123,7 +112,8 @@ def serve(args: argparse.Namespace) -> None:
         UserError: if the server is not installed, the port is taken, a checkpoint cannot be loaded, or the arguments do
             not go together.
     """
-    require_extra()
+    for library in _EXTRA:
+        import_optional(library)
     with open_port(args.port) as listener:
         systems = load_systems(args)
         sys.stdout.write(f"http://{HOST}:{listener.getsockname()[1]}/\n")

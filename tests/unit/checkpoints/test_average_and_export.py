@@ -459,7 +459,7 @@ def test_another_dictionary_is_refused_by_name(now, message):
 
 
 def test_counts_and_slots_make_no_other_dictionary():
-    from wean_fairseq.data import ExtendedDictionary
+    from wean_fairseq.data.extended_vocabulary import ExtendedDictionary
 
     trained = {"tgt": dictionaries.describe(words("a", "b", "c"))}
     now = ExtendedDictionary(words("a", "b", "c", count=5))

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from tests.bert_directory import LAYERS, WIDTH, write_bert
-from wean_fairseq.data import TopicBert, bert_features
+from wean_fairseq.data import bert_features
+from wean_fairseq.data.bert_features import TopicBert
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.metrics import embeddings
 

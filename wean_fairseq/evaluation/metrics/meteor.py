@@ -15,9 +15,6 @@ from ...optional import LazyModule
 from .base import MeanMetric, SignatureItems
 
 nltk = LazyModule("nltk")
-corpus = LazyModule("nltk.corpus")
-meteor_score = LazyModule("nltk.translate.meteor_score")
-porter = LazyModule("nltk.stem.porter")
 
 _MOST_WORDS = 2**17  # that are remembered: NLTK stems and looks up every word of every pair anew
 
@@ -42,8 +39,8 @@ class Meteor(MeanMetric):
             synsets = wordnet.synsets
             options |= {"modules": "exact+stem+wordnet", "wordnet": wordnet.get_version()}
         super().__init__(label, tokenize, True, {**options, "nltk": nltk.__version__})
-        self._score = meteor_score.meteor_score
-        self._stemmer = SimpleNamespace(stem=lru_cache(_MOST_WORDS)(porter.PorterStemmer().stem))
+        self._score = nltk.translate.meteor_score.meteor_score
+        self._stemmer = SimpleNamespace(stem=lru_cache(_MOST_WORDS)(nltk.PorterStemmer().stem))
         self._wordnet = SimpleNamespace(synsets=lru_cache(_MOST_WORDS)(synsets))
 
     def segment_value(self, hypothesis: str, references: list[str]) -> float:
@@ -52,7 +49,7 @@ class Meteor(MeanMetric):
 
 
 def _load_wordnet(label: str) -> Any:
-    wordnet = corpus.wordnet
+    wordnet = nltk.corpus.wordnet
     try:
         wordnet.ensure_loaded()
     except LookupError:
