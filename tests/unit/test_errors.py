@@ -6,13 +6,13 @@ from wean_fairseq.errors import UserError, printable, sentence_of
 
 
 def raised(call, *arguments) -> BaseException:
-    """The error of a call, with its traceback."""
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - each case has another one
+    """Return the error of a call, with its traceback."""
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - each case has a different type
         call(*arguments)
     return caught.value
 
 
-def test_a_users_error_is_its_sentence_where_the_trainer_has_wrapped_it():
+def test_a_wrapped_user_error_is_its_sentence():
     def load() -> None:
         try:
             raise UserError("mend it.")
@@ -22,7 +22,7 @@ def test_a_users_error_is_its_sentence_where_the_trainer_has_wrapped_it():
     assert sentence_of(raised(load)) == "mend it."
 
 
-def test_a_sentence_stays_on_one_line_whatever_it_quotes():
+def test_a_sentence_stays_on_one_line():
     assert str(UserError("a\r\nb is no name.")) == "a\\r\\nb is no name."
 
 
@@ -45,7 +45,7 @@ def test_a_name_that_is_too_long_is_a_sentence(tmp_path):
 
 
 def test_a_message_that_quotes_a_long_name_is_cut_in_its_middle():
-    """The beginning says what is wrong, the end what to do."""
+    """The beginning names the problem, and the end names the solution."""
     said = str(UserError(f"the parameter {'x' * 10**6} is unknown: delete the file."))
     assert len(said) < 5000
     assert said.startswith("the parameter xxx") and said.endswith("is unknown: delete the file.")

@@ -10,8 +10,8 @@ from wean_fairseq.optional import hide_broken_torchaudio
 
 
 def test_torchaudio_that_cannot_be_loaded_is_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`find_spec`, which transformers asks, says afterwards that there is none; a good one stays."""
-    monkeypatch.setitem(sys.modules, "torchaudio", None)  # whatever is there comes back after the test
+    """transformers asks `find_spec`, which then finds no torchaudio. A working torchaudio stays."""
+    monkeypatch.setitem(sys.modules, "torchaudio", None)  # the real module is restored after the test
     for folder, code in (("good", ""), ("broken", "raise OSError('undefined symbol')")):
         del sys.modules["torchaudio"]
         (tmp_path / folder / "torchaudio").mkdir(parents=True)

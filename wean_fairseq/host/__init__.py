@@ -1,4 +1,4 @@
-"""Everything that adapts fairseq, torch or Hydra. ``table`` lists what is replaced, and why."""
+"""Everything that adapts fairseq, torch or Hydra. ``table`` lists the patches and their reasons."""
 
 from .. import register
 

@@ -104,7 +104,7 @@ def check_pairing(arch: str, criterion: str) -> None:
     if not getattr(model, "computes_loss", False) or criterion in _ours(REGISTRIES["criterion"]["registry"]):
         return
     if criterion not in _STOCK_CRITERIONS:
-        raise UserError(f"--arch {arch} cannot be trained by --criterion {criterion}: take --criterion model_loss.")
+        raise UserError(f"--arch {arch} cannot be trained by --criterion {criterion}: use --criterion model_loss.")
     if getattr(model, "adds_losses", False):
         raise UserError(
             f"--arch {arch} has additional losses, which --criterion {criterion} omits: use --criterion model_loss."

@@ -1,7 +1,7 @@
 """The types that torch's safe loader accepts from checkpoints of fairseq. The loader always stays on.
 
 NumPy's own types are not accepted. Their pickled state may say that the numbers of an array are addresses of Python
-objects, and code would run when such an array is read. ``Counts`` stands for them and holds int64 only.
+objects, and code would run when such an array is read. ``Counts`` replaces them and holds int64 only.
 """
 
 import argparse

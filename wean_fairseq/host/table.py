@@ -1,4 +1,4 @@
-"""The table of patches: what is changed in fairseq, torch, NumPy and Python, and why.
+"""The table of patches of fairseq, torch, NumPy and Python, with their reasons and tests.
 
 docs/architecture.md prints it (``scripts/patches.py``).
 """
@@ -14,10 +14,10 @@ PATCHES = (
           "unit/host/test_errors.py::test_a_user_error_is_one_sentence_unless_a_traceback_is_wanted"),
     Patch("torch's safe loader", safe_globals.use_safe_loader,
           "Refuses checkpoints that fairseq itself writes, and an environment variable turns it off.",
-          "unit/host/test_safe_globals.py::test_what_fairseq_itself_writes_loads_with_the_safe_loader"),
+          "unit/host/test_safe_globals.py::test_checkpoints_of_fairseq_load_with_the_safe_loader"),
     Patch("eval in all modules of fairseq", read_literals_only,
           "Options are evaluated as code, also options of a checkpoint.",
-          "unit/checkpoints/test_literals.py::test_every_module_of_fairseq_reads_literals_also_one_that_is_imported_later"),
+          "unit/checkpoints/test_literals.py::test_every_module_of_fairseq_reads_literals"),
     Patch("numpy.compat", settings.provide_numpy_compat,
           "Newer NumPy has none, and fairseq's data sets of length buckets and of sentences use numpy.compat.long.",
           "unit/host/test_settings.py::test_numpy_has_the_integer_that_fairseq_uses"),
@@ -30,7 +30,7 @@ PATCHES = (
     # Command lines and processes
     Patch("fairseq.options:parse_args_and_arch", command_line.parse_args_and_arch,
           "A wrong name is answered by pages of choices, a missing one by a traceback, and --help ignores --arch.",
-          "unit/host/test_command_line.py::test_a_misspelt_name_is_asked_after", "e7f96c62d0470427"),
+          "unit/host/test_command_line.py::test_a_misspelt_name_is_corrected", "e7f96c62d0470427"),
     Patch("fairseq.distributed.utils:call_main", interruption.run_command,
           "--bf16 is taken for a TPU's, and Ctrl-C for a crash.",
           "unit/host/test_precision.py::test_a_command_starts_with_valid_half_precision", "7e1e783c5fb2397e"),
@@ -39,17 +39,17 @@ PATCHES = (
           "integration/test_resume.py::test_ctrl_c_loses_no_update", "6eaeda1b2df16938"),
     Patch("fairseq.distributed.utils:infer_init_method", launchers.infer_init_method,
           "Each process trains alone if it sees one GPU or none, and overwrites the checkpoints of the others.",
-          "unit/host/test_launchers.py::test_the_launcher_says_how_many_processes_there_are", "dc3a9f23530de267"),
+          "unit/host/test_launchers.py::test_the_launcher_sets_the_number_of_processes", "dc3a9f23530de267"),
     Patch("fairseq.distributed.utils:_infer_torch_distributed_launch_init", launchers.init_from_torchrun,
           "Divides by the number of GPUs, which may be 0.",
-          "unit/host/test_launchers.py::test_torchrun_without_a_gpu_sets_the_process_up", "7c24bb29c7f7a3d0"),
+          "unit/host/test_launchers.py::test_torchrun_without_a_gpu_sets_up_the_process", "7c24bb29c7f7a3d0"),
     Patch("fairseq.distributed.utils:_infer_slurm_init", launchers.init_from_slurm,
           "Fails for tasks that see no GPU or only their own.",
           "unit/host/test_launchers.py::test_tasks_of_slurm_without_a_gpu_are_the_processes", "2525d2831a05305e"),
     # Training
     Patch("fairseq.trainer:Trainer.train_step", training.train_step,
           "Gradients that are NaN or infinite do not name the batch, which is known only here.",
-          "unit/host/test_divergence.py::test_gradients_that_are_no_numbers_name_their_batches", "87f11824816e5f50"),
+          "unit/host/test_divergence.py::test_gradients_with_nan_name_their_batches", "87f11824816e5f50"),
     Patch("fairseq.data.iterators:GroupedIterator.__init__", training.group_batches,
           "A training that is resumed with another --update-freq leaves out the last batches of the epoch.",
           "fuzz/test_resume_options.py::test_every_pair_is_in_the_epoch_once", "2ccc88aa098ae996"),

@@ -13,14 +13,14 @@ from wean_fairseq.host import errors
 
 
 def raised(call, *arguments) -> BaseException:
-    """The error of a call, with its traceback."""
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - each case has another one
+    """Return the error of a call, with its traceback."""
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - each case has a different type
         call(*arguments)
     return caught.value
 
 
 def ours(error: Exception) -> None:
-    """An error of this project's code, or of a user's."""
+    """Raise an error in code that is not fairseq's."""
     raise error
 
 
@@ -33,7 +33,7 @@ def ours(error: Exception) -> None:
     ],
     ids=["option", "value", "seed"],
 )
-def test_fairseqs_own_words_about_options_are_a_sentence(call, arguments, says):
+def test_messages_of_fairseq_about_options_are_a_sentence(call, arguments, says):
     said = sentence_of(raised(call, *arguments))
     assert said is not None and says in said and said.endswith(".")
 
@@ -49,12 +49,12 @@ def test_fairseqs_own_words_about_options_are_a_sentence(call, arguments, says):
     ],
     ids=repr,
 )
-def test_what_looks_like_an_option_elsewhere_keeps_its_traceback(error):
+def test_similar_messages_of_other_code_keep_their_traceback(error):
     assert sentence_of(raised(ours, error)) is None
 
 
-def test_the_operating_systems_errors_keep_their_traceback(tmp_path):
-    """Raised in fairseq's code, about a name that looks like an option."""
+def test_errors_of_the_operating_system_keep_their_traceback(tmp_path):
+    """The error is raised in fairseq and quotes a name that looks like an option."""
     error = raised(Dictionary().add_from_file, str(tmp_path / " --x"))
     assert isinstance(error, FileNotFoundError) and sentence_of(error) is None
 

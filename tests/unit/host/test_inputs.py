@@ -13,7 +13,7 @@ from wean_fairseq.host.table import PATCHES
 
 
 def test_replace_unk_without_a_file_means_the_word_itself(tmp_path):
-    assert utils.load_align_dict("@@ ") == {}  # what fairseq makes of the bare flag
+    assert utils.load_align_dict("@@ ") == {}  # fairseq's value of the flag without a file
     assert utils.load_align_dict("") == {}
     assert utils.load_align_dict(None) is None
     (tmp_path / "words.txt").write_text("cat dog\n")

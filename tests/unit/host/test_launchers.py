@@ -10,8 +10,8 @@ from fairseq.distributed import utils as distributed_utils
 from wean_fairseq.host import launchers
 
 
-def test_torchrun_without_a_gpu_sets_the_process_up(monkeypatch):
-    """fairseq's own version divides by the number of GPUs."""
+def test_torchrun_without_a_gpu_sets_up_the_process(monkeypatch):
+    """fairseq's function divides by the number of GPUs."""
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
@@ -36,12 +36,12 @@ TORCHRUN = {"MASTER_ADDR": "localhost", "MASTER_PORT": "1", "WORLD_SIZE": "4", "
         ({}, -1, 1),
         (TORCHRUN, -1, 4),
         ({"SLURM_NTASKS": "32", "SLURM_NNODES": "4"}, 29500, 32),
-        ({"SLURM_NTASKS": "32", "SLURM_NNODES": "4"}, -1, 1),  # nobody asked for more than this process
-        ({"SLURM_NTASKS": "4", "SLURM_NNODES": "4"}, 29500, 4),  # of nodes with one task fairseq counts the GPUs
+        ({"SLURM_NTASKS": "32", "SLURM_NNODES": "4"}, -1, 1),  # no port, so only this process is used
+        ({"SLURM_NTASKS": "4", "SLURM_NNODES": "4"}, 29500, 4),  # fairseq counts the GPUs if nodes have one task each
     ],
 )
-def test_the_launcher_says_how_many_processes_there_are(monkeypatch, environment, port, expected):
-    """fairseq's own version lets each process train alone where it sees a single GPU or none."""
+def test_the_launcher_sets_the_number_of_processes(monkeypatch, environment, port, expected):
+    """With fairseq's function, each process trains alone if it sees one GPU or none."""
     for name in LAUNCHERS:
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
@@ -64,7 +64,7 @@ def test_a_task_of_slurm_uses_a_gpu_that_it_sees(monkeypatch, gpus, expected):
 
 @pytest.mark.parametrize("tasks", [2, 4])
 def test_tasks_of_slurm_without_a_gpu_are_the_processes(monkeypatch, tasks):
-    """Of two machines; fairseq's own version lets those that are alone on theirs train alone, or starts none."""
+    """On two machines. With fairseq's function, a single task of a machine trains alone, or no process starts."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     monkeypatch.setattr(subprocess, "check_output", lambda line: b"one\ntwo\n")
     monkeypatch.delenv("SLURM_NTASKS_PER_NODE", raising=False)

@@ -28,7 +28,7 @@ class RunsACommand:
     [argparse.Namespace(arch="lstm"), np.array([1, 2, 3]), {"counts": np.arange(4, dtype=np.int64)}],
     ids=["legacy arch", "array", "eval-bleu counts"],
 )
-def test_what_fairseq_itself_writes_loads_with_the_safe_loader(harmless, tmp_path):
+def test_checkpoints_of_fairseq_load_with_the_safe_loader(harmless, tmp_path):
     torch.save({"cfg": harmless}, tmp_path / "checkpoint.pt")
     loaded = torch.load(tmp_path / "checkpoint.pt", weights_only=True)["cfg"]
     assert str(loaded).replace("Counts(", "array(") == str(harmless)
@@ -43,7 +43,7 @@ def test_a_hostile_checkpoint_is_refused_and_nothing_runs(tmp_path):
 
 
 def test_the_allow_list_is_exactly_this():
-    """Whoever adds to it must show here that loading the thing does nothing but make data."""
+    """A new entry needs a test here that loading it only creates data."""
     entries = [entry[0] if isinstance(entry, tuple) else entry for entry in safe_globals.safe_globals()]
     assert {f"{entry.__module__}.{entry.__qualname__}" for entry in entries if entry is not typing.Any} == {
         "argparse.Namespace",
@@ -65,7 +65,7 @@ def test_the_allow_list_is_exactly_this():
 
 
 class Dtype:
-    """Pickled, it is a dtype of NumPy with the state that a file gives it; NumPy's own pickles have none of others."""
+    """Pickled as a dtype of NumPy with a state of the file's choice, which NumPy itself does not write."""
 
     def __init__(self, code, *state):
         self.code = code
@@ -75,12 +75,12 @@ class Dtype:
         return np.dtype, (self.code, False, True), *self.state
 
 
-# Integers with a field of Python objects in their place.
+# Integers with a field of Python objects at the same bytes.
 ADDRESSES = (3, "<", None, ("a",), {"a": (Dtype("O8"), 0)}, 8, 8, 0)
 
 
 class Array:
-    """Pickled, it is an array of a dtype and the bytes of its numbers."""
+    """Pickled as an array of a dtype and the bytes of its numbers."""
 
     def __init__(self, dtype):
         self.dtype = dtype
@@ -90,11 +90,11 @@ class Array:
         return reconstruct, given, (1, (4,), self.dtype, False, b"AAAAAAAA" * 4)
 
 
-def test_no_array_says_that_its_numbers_are_addresses(tmp_path):
-    """To print one, or to compare it, would end the interpreter, or run what is at an address that the file chose."""
+def test_no_array_makes_its_numbers_addresses(tmp_path):
+    """Printing or comparing such an array would crash the interpreter, or run code at an address in the file."""
     path = tmp_path / "checkpoint.pt"
     torch.save({"counts": Array(Dtype("i8", ADDRESSES))}, path)
-    assert torch.load(path, weights_only=False)["counts"].dtype.fields["a"][0] == np.dtype("O")  # NumPy believes it
+    assert torch.load(path, weights_only=False)["counts"].dtype.fields["a"][0] == np.dtype("O")  # NumPy accepts it
     with pytest.raises(ValueError, match="counts are int64, not 'O8'"):
         torch.load(path, weights_only=True)
 
@@ -115,7 +115,7 @@ def test_nothing_changes_the_dtype_of_counts(tmp_path, state):
 
 
 class Call:
-    """Pickled, it is a call of something that the allow-list has."""
+    """Pickled as a call of a function in the allow-list."""
 
     def __init__(self, function, *arguments):
         self.call = function, arguments
@@ -125,7 +125,7 @@ class Call:
 
 
 class NewArray(Call):
-    """The same for what makes an instance: pickle asks an object for its class."""
+    """The same for a call that creates an instance: pickle asks an object for its class."""
 
     __class__ = property(lambda self: np.ndarray)
 
@@ -134,13 +134,13 @@ class NewArray(Call):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda dtype: Call(np.ndarray, (1,), dtype, b"A" * 8),  # numbers that the file chose, read as addresses
+        lambda dtype: Call(np.ndarray, (1,), dtype, b"A" * 8),  # numbers of the file, read as addresses
         lambda dtype: NewArray(copyreg.__newobj__, np.ndarray, (1,), dtype, b"A" * 8),
         lambda dtype: Call(np.zeros(0).__reduce__()[0], np.ndarray, (1,), dtype),
     ],
     ids=["array", "new array", "reconstruct"],
 )
-def test_no_way_makes_an_array_of_something_else(tmp_path, make, dtype):
+def test_no_call_makes_an_array_of_another_type(tmp_path, make, dtype):
     torch.save({"counts": make(dtype)}, tmp_path / "checkpoint.pt")
     counts = torch.load(tmp_path / "checkpoint.pt", weights_only=True)["counts"]
     assert (counts.dtype, counts.size) == (np.int64, 0)
@@ -150,7 +150,7 @@ def test_no_way_makes_an_array_of_something_else(tmp_path, make, dtype):
     "counts",
     [np.array([3, 2**40, 0, -1]), np.array(7), np.arange(6).reshape(2, 3), np.asfortranarray(np.eye(3, dtype=int))],
 )
-def test_counts_are_read_and_saved_as_they_were(tmp_path, counts):
+def test_counts_are_read_and_saved_unchanged(tmp_path, counts):
     for protocol in (2, 5):
         torch.save({"counts": counts}, tmp_path / "checkpoint.pt", pickle_protocol=2)
         read = torch.load(tmp_path / "checkpoint.pt", weights_only=True)["counts"]

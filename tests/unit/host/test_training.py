@@ -8,7 +8,7 @@ wean_fairseq.register()
 
 
 def test_an_epoch_writes_every_line_of_the_log_once(tmp_path, caplog):
-    """fairseq opens the log again for every epoch; validation, which names none, writes to that of training."""
+    """fairseq opens the log again for every epoch. Validation names no log file and writes to that of training."""
     caplog.set_level("INFO", logger=progress_bar.__name__)
     log = tmp_path / "train.log"
     for epoch in (1, 2, 3):
