@@ -119,7 +119,7 @@ def serve(args: argparse.Namespace) -> None:
         sys.stdout.write(f"http://{HOST}:{listener.getsockname()[1]}/\n")
         sys.stdout.flush()
         print_message("wean-inspect", "open this address in a browser; Ctrl-C ends it")
-        from .server import configure, create_app  # needs starlette, which only the extra [inspect] installs
+        from .server import configure, create_app  # noqa: PLC0415 - needs the extra [inspect]
 
         jobs = Jobs(worker(systems))
         config = configure(create_app(jobs, [system.describe() for system in systems]))
