@@ -42,5 +42,5 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-if "fairseq" in sys.modules:
+if sys.modules.get("fairseq") is not None:
     register()

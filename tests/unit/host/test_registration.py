@@ -81,6 +81,7 @@ def test_the_plugin_is_registered_once(small: Path, code: str) -> None:
         "import wean_fairseq, fairseq",
         "import torch, wean_fairseq",
         "import wean_fairseq.modules",
+        "import sys; sys.modules['fairseq'] = None; import wean_fairseq",
     ],
 )
 def test_nothing_is_registered_unless_it_is_asked_for(small: Path, code: str) -> None:

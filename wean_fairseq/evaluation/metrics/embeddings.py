@@ -76,7 +76,6 @@ class EmbeddingMetric(MeanMetric):
             "transformers": version,
         }
         super().__init__(label, "none", False, items)
-        self._torch = torch
         self._limit = min(max_length, int(getattr(self._model.config, "max_position_embeddings", _MAX_POSITIONS)))
         self._embedded: dict[str, Any] = {}
 
@@ -108,7 +107,7 @@ class EmbeddingMetric(MeanMetric):
                 return_tensors="pt",
             )
             special = inputs.pop("special_tokens_mask").bool()
-            with self._torch.inference_mode():
+            with torch.inference_mode():
                 hidden = self._model(**inputs, output_hidden_states=True).hidden_states
             used = inputs["attention_mask"].bool()
             for text, embedding in zip(batch, self.embeddings(hidden, used, special), strict=True):
