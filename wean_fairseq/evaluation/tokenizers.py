@@ -70,9 +70,9 @@ def _nltk_words() -> TokenizeFunction:
     """Return NLTK's words, within NLTK's sentences: only the last period of a sentence is a token of its own."""
     try:
         sentences = nltk_tokenize.PunktTokenizer("english")
-    except (ImportError, LookupError, OSError):  # no NLTK, no such data, data where NLTK refuses to read
+    except (LookupError, OSError):  # no such data, or NLTK refuses to read it
         raise UserError(
-            "the tokenisation nltk needs NLTK and its sentence splitter; run `python -m nltk.downloader punkt_tab`, "
+            "the tokenisation nltk needs the sentence splitter of NLTK; run `python -m nltk.downloader punkt_tab`, "
             "or set NLTK_DATA to a folder that has it."
         ) from None
     words = nltk_tokenize.TreebankWordTokenizer()
