@@ -101,7 +101,7 @@ setup(
             "wean-evaluate = wean_fairseq.evaluation.cli:main",
             "wean-average = wean_fairseq.checkpoints.cli:main_average",
             "wean-export = wean_fairseq.checkpoints.cli:main_export",
-            "wean-checksum = wean_fairseq.checkpoints.cli:main_checksum",
+            "wean-checksum = wean_fairseq.storage.cli:main_checksum",
             "wean-report = wean_fairseq.reporting.report_cli:main",
             "wean-plot = wean_fairseq.reporting.plot_cli:main",
             "wean-inspect = wean_fairseq.inspection.cli:main",

@@ -93,7 +93,8 @@ class EssayStep(TrainingStep):
 
     def setup_task(self, cfg: Any) -> FairseqTask:
         """As the base class, with a BERT."""
-        from wean_fairseq.data import TopicFeatures, topic_ids
+        from wean_fairseq.data.topic_features import TopicFeatures
+        from wean_fairseq.data.topics import topic_ids
 
         task = super().setup_task(cfg)
         if self.reads_bert:

@@ -214,7 +214,7 @@ class DeviceStep(OnDevice, TrainingStep):
 
     def __call__(self, index: int) -> dict[str, float]:
         """Do it with batch ``index`` and wait for the end."""
-        from wean_fairseq.precision import set_tf32
+        from wean_fairseq.host.precision import set_tf32
 
         set_tf32(self.tf32)
         try:

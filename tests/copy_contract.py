@@ -21,7 +21,7 @@ from tests.model_contract import (
     token_log_probs,
     unpad,
 )
-from wean_fairseq.data import ExtendedDictionary
+from wean_fairseq.data.extended_vocabulary import ExtendedDictionary
 from wean_fairseq.modules import base_ids
 
 SLOTS = 3

@@ -20,10 +20,12 @@ from fairseq.models import MODEL_DATACLASS_REGISTRY
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
-import wean_fairseq  # noqa: F401 - registers what the options belong to
+import wean_fairseq
 from tests.integration.commands import BIN, ROOT, USER_DIR
 from tests.markdown import Command, simple_commands
 from wean_fairseq.errors import UserError
+
+wean_fairseq.register()
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 FAIRSEQ = {

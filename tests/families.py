@@ -6,7 +6,9 @@ from typing import Any
 
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
 
-import wean_fairseq  # noqa: F401 - registers the families
+import wean_fairseq
+
+wean_fairseq.register()
 
 # Needed by a family beside its sizes: a dictionary's word that separates chunks or pairs, no files of labels, no BERT.
 CHUNK = "w7"

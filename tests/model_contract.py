@@ -11,9 +11,11 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
 
-import wean_fairseq  # noqa: F401 - registers the archs
+import wean_fairseq
 from wean_fairseq.capabilities import capabilities_of
 from wean_fairseq.modules import Step
+
+wean_fairseq.register()
 
 PAD, EOS, UNK = 1, 2, 3
 

@@ -1,28 +1,46 @@
 """wean_fairseq: paraphrase-oriented text generation as a fairseq plugin.
 
-Importing it registers everything with fairseq, at once or as soon as fairseq is imported: see ``registration``.
+The plugin is registered with fairseq when fairseq imports this package (``--user-dir``), and by `register` and `load`.
+The subpackages that need fairseq call `register` themselves. Texts are scored and reports are written without it.
 """
 
-from pkgutil import resolve_name
+import logging
+import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from . import errors, registration
 
 if TYPE_CHECKING:
     from .generation import load
 
 __version__ = "0.1.0"
-__all__ = ["criterions", "load", "models", "optim", "scorers", "tasks"]
+__all__ = ["load", "register"]
 
-#: Names that are no modules of this folder -> where they are: a module, or ``module:name``.
-_PLACES = {"load": "generation:load", "scorers": "evaluation.scorers"}
+_failures: list[BaseException] = []  # the error that ended a registration
 
-errors.install_error_reports()
-registration.register_before_use()
+
+def register() -> None:
+    """Patch fairseq and register the criterions, models, optimisers, tasks and scorers. A second call does nothing.
+
+    Raises:
+        ImportError: if an earlier call failed, because fairseq accepts no name twice.
+    """
+    if _failures:
+        raise ImportError(f"wean_fairseq was not registered ({_failures[0]}): restart Python.") from _failures[0]
+    # fairseq reports here that tensorboardX, which nothing needs, is not installed.
+    logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
+    try:
+        import_module(f"{__name__}.plugin")
+    except BaseException as error:
+        _failures.append(error)
+        raise
 
 
 def __getattr__(name: str) -> Any:
-    """Import a part of the package when it is first asked for (PEP 562)."""
-    if name in __all__:
-        return resolve_name(f"{__name__}.{_PLACES.get(name, name)}")
+    """Import ``load`` when it is used, because it needs torch (PEP 562)."""
+    if name == "load":
+        return import_module(f"{__name__}.generation").load
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+if sys.modules.get("fairseq") is not None:
+    register()

@@ -133,7 +133,7 @@ def exit_status(program: str, work: Callable[[], str | None]) -> int:
                 print_text(text)
             except BrokenPipeError:
                 return BROKEN_PIPE
-    except (UserError, OSError) as error:
+    except Exception as error:
         sentence = sentence_of(error)
         if sentence is None and isinstance(error, OSError) and error.strerror:
             sentence = f"{error.filename or 'a file'} cannot be read or written ({error.strerror}): look at its disk."

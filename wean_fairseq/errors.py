@@ -1,30 +1,16 @@
-"""Errors that a user can cause and mend: one sentence saying what is wrong, what was expected and what to do."""
+"""Errors that users can cause and fix: one sentence that says what is wrong, what was expected and what to do."""
 
 import errno
-import os
 import re
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from traceback import walk_tb
-from types import TracebackType
-
-# Words of PyTorch where the process at the other end of a connection is gone, or silent for too long.
-_LOST = ("closed by peer", "reset by peer", "Broken pipe", "imed out", "Connection refused")
-# Words of an error that memory is at its end.
-_NO_MEMORY = re.compile(r"allocate memory|out of memory|unable to mmap|DefaultCPUAllocator", re.IGNORECASE)
-# Words of fairseq for options that it does not take. NumPy has the words for the seed that fairseq gives it.
-_REFUSING = {"fairseq", "fairseq_cli", "numpy"}
-_OF_OPTIONS = re.compile(
-    r"(?:^|[\s(])--[a-z]|Seed must be|min_len cannot|post_process option|Model file not found|Pass-through"
-)
-
 
 # Characters that end a line, move the cursor, start a terminal's commands or change the direction of text.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
 _LONGEST = 4000  # characters of a message, which may quote names of any length
+
+#: Functions that explain errors of libraries: they return a sentence, or ``None`` for an error that they do not know.
+explanations: list[Callable[[BaseException], str | None]] = []
 
 
 def printable(text: str) -> str:
@@ -33,7 +19,7 @@ def printable(text: str) -> str:
 
 
 class UserError(ValueError):
-    """Shown without a traceback on the command line (see ``install_error_reports``), on one line whatever it quotes."""
+    """An error whose message is shown on one line instead of a traceback."""
 
     def __str__(self) -> str:
         text = super().__str__()
@@ -43,14 +29,14 @@ class UserError(ValueError):
 
 
 def name_some(items: Sequence[object], limit: int = 5) -> str:
-    """Name the first few of many, so that nobody's terminal is flooded: ``3, 5, 8, 9, 11 and 40 more``."""
+    """Name the first items and the number of the others: ``3, 5, 8, 9, 11 and 40 more``."""
     named = ", ".join(map(str, items[:limit]))
     return named + (f" and {len(items) - limit} more" if len(items) > limit else "")
 
 
 @contextmanager
 def user_errors() -> Iterator[None]:
-    """Turn the ``ValueError`` of a building block that was given a user's option into a ``UserError``."""
+    """Turn a ``ValueError`` about a user's option into a ``UserError``."""
     try:
         yield
     except UserError:
@@ -59,58 +45,17 @@ def user_errors() -> Iterator[None]:
         raise UserError(str(error)) from error
 
 
-def install_error_reports() -> None:
-    """Show a ``UserError`` and a lost process as one sentence; WEAN_TRACEBACK=1 shows where it came from as well."""
-    previous = sys.excepthook
-
-    def report(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-        sentence = None if os.environ.get("WEAN_TRACEBACK") else sentence_of(error)
-        if sentence is None:
-            previous(kind, error, traceback)
-        else:
-            sys.stderr.write(f"wean_fairseq: error: {sentence}\n")
-
-    sys.excepthook = report
-
-
 def sentence_of(error: BaseException) -> str | None:
-    """The sentence to show instead of a traceback; ``None`` for an error that is not a user's, nor the network's."""
+    """Return the sentence to show instead of a traceback; ``None`` for an error that is not explained."""
     if type(error) is Exception and isinstance(error.__context__, UserError):
-        error = error.__context__  # the trainer wraps what goes wrong while it loads a checkpoint
+        error = error.__context__  # fairseq's trainer wraps errors that occur while it loads a checkpoint
     if isinstance(error, UserError):
         return str(error)
-    said = printable(" ".join(str(error).split()))
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return (
             f"the file name {printable(str(error.filename))[:60]}... is longer than the file system allows: shorten it."
         )
-    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _NO_MEMORY.search(said)):
-        return f"there is not enough memory ({said[:200] or 'none is left'}): make batches smaller, or allow more."
-    module, function = _raised_by(error)
-    if _refuses_options(error) and module in _REFUSING and _OF_OPTIONS.search(said):
-        return f"{said.rstrip('.!')}."
-    if isinstance(error, KeyError) and function in ("validate", "get_valid_stats"):
-        return f"--best-checkpoint-metric {error.args[0]} is not a value of the validation: see its line in the log."
-    torch = sys.modules.get("torch")  # a process that has not imported it is alone
-    among_others = torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized()
-    if among_others and isinstance(error, RuntimeError) and any(words in str(error) for words in _LOST):
-        reason = str(error).splitlines()[0].split(". ")[0]
-        return (
-            f"another process of this training has ended or cannot be reached ({reason}): its own output tells why; "
-            "start all of them again; training resumes from its last checkpoint."
-        )
-    return None
-
-
-def _refuses_options(error: BaseException) -> bool:
-    """Whether an error is of a kind that fairseq raises for options; those of the operating system have numbers."""
-    if isinstance(error, OSError):
-        return error.errno is None
-    return isinstance(error, AssertionError | ValueError | NotImplementedError)
-
-
-def _raised_by(error: BaseException) -> tuple[str, str]:
-    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
-    if not frames:
-        return "", ""
-    return frames[-1].f_globals.get("__name__", "").partition(".")[0], frames[-1].f_code.co_name
+    if isinstance(error, MemoryError):
+        message = printable(" ".join(str(error).split()))
+        return f"there is not enough memory ({message[:200] or 'none is left'}): make batches smaller, or allow more."
+    return next(filter(None, (explain(error) for explain in explanations)), None)

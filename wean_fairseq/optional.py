@@ -1,4 +1,4 @@
-"""Libraries that only some options need: imported when asked for, and named with their installation where missing."""
+"""Libraries that are slow to import or that only some options need. They are imported when they are used."""
 
 import sys
 from importlib import import_module
@@ -9,11 +9,22 @@ from .errors import UserError
 #: Arguments of transformers' ``from_pretrained``: fetch nothing, and neither run the code that a directory may bring
 #: along nor ask whether it shall be run, because lines of text on the standard input would answer.
 LOCAL_AND_NO_CODE = {"local_files_only": True, "trust_remote_code": False}
-_EXTRAS = {"jieba": "zh", "tokenizers": "bert", "ctranslate2": "ctranslate2"}
+_EXTRAS = {"jieba": "zh", "nltk": "meteor", "readability": "fkgl", "statsmodels": "stats", "ctranslate2": "ctranslate2"}
+_EXTRAS |= {"tokenizers": "bert", "transformers": "bert", "starlette": "inspect", "uvicorn": "inspect"}
+
+
+class LazyModule:
+    """A module of a library that is imported when one of its attributes is used; see ``import_optional``."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(import_optional(self._name), attribute)
 
 
 def import_optional(module: str) -> Any:
-    """Import a library; raises ``UserError``, saying how to get it, where it is missing."""
+    """Import a library. Raises ``UserError`` with the command that installs it if it is missing."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -21,21 +32,23 @@ def import_optional(module: str) -> Any:
 
 
 def missing_library(library: str) -> UserError:
-    """The error that says how to install a library."""
-    install = f"'wean-fairseq[{_EXTRAS[library]}]'" if library in _EXTRAS else library
-    return UserError(f"this option needs {library}, which is not installed: pip install {install}.")
+    """Return the error that says how to install a library."""
+    extra = _EXTRAS.get(library)
+    checkout = f", or in a checkout: pip install -c constraints.txt -e '.[{extra}]'"
+    install = f"'wean-fairseq[{extra}]'{checkout}" if extra else library
+    return UserError(f"this needs {library}, which is not installed: pip install {install}.")
 
 
 def hide_broken_torchaudio() -> None:
     """Make a torchaudio that cannot be loaded look like one that is not installed.
 
-    fairseq asks for torchaudio, and one that was built for another torch may stand beside this torch. transformers sees
-    that it is there and imports it even for text models, where nothing needs it; the text model then fails to load.
+    fairseq requires torchaudio, and the installed one may be built for another torch. transformers finds it and imports
+    it even for text models, which do not need it. Without this function, the text model fails to load.
     """
     try:
-        import torchaudio  # noqa: F401
+        import_module("torchaudio")
     except (ImportError, OSError, RuntimeError, AttributeError):
-        sys.modules["torchaudio"] = None  # type: ignore[assignment] # Python's own mark for "not to be found"
-        looked = sys.modules.get("transformers.utils.import_utils")
-        if looked is not None:  # transformers is imported already and remembers that it saw torchaudio
-            looked.is_torchaudio_available.cache_clear()
+        sys.modules["torchaudio"] = None  # type: ignore[assignment] # for Python it is not installed
+        checks = sys.modules.get("transformers.utils.import_utils")
+        if checks is not None:  # transformers is imported already and remembers that it found torchaudio
+            checks.is_torchaudio_available.cache_clear()

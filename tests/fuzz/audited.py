@@ -26,7 +26,7 @@ from fairseq_cli import eval_lm, generate, interactive, train, validate
 from omegaconf import DictConfig, OmegaConf
 from safetensors.torch import save_file
 
-import wean_fairseq  # noqa: F401 - the plugin is what is tested
+import wean_fairseq
 from tests.fuzz.hostile_options import ACTIONS, CONTAINERS, MARK, PLAIN, WITHOUT_CALLS, variants
 from tests.fuzz.wrong_types import wrong_members
 from wean_fairseq.checkpoints import cli as checkpoints_cli
@@ -35,6 +35,8 @@ from wean_fairseq.errors import UserError, sentence_of
 from wean_fairseq.generation import cli as generation_cli
 from wean_fairseq.inspection import cli as inspection_cli
 from wean_fairseq.reporting import plot_cli, report_cli
+
+wean_fairseq.register()
 
 LIMIT = 60  # seconds that one checkpoint may take one tool
 STARTED = {

@@ -7,8 +7,10 @@ from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
-import wean_fairseq  # noqa: F401 - registers the tasks and archs
+import wean_fairseq
 from tests.model_contract import make_dictionary
+
+wean_fairseq.register()
 
 
 def data_folder(folder: Path) -> Path:

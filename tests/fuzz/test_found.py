@@ -7,9 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -20,7 +18,7 @@ from rouge_score.rouge_scorer import _lcs_table
 from tests.fuzz.text import assert_one_sentence, call
 from wean_fairseq.console import print_text
 from wean_fairseq.data.pairs import check_text
-from wean_fairseq.data.typed_text import patch_interactive_reader, read_typed_lines
+from wean_fairseq.data.typed_text import read_typed_lines
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.cli import main
 from wean_fairseq.evaluation.granularity import read_dump
@@ -75,16 +73,6 @@ def test_a_closed_input_is_one_sentence(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(UserError, match="the input is closed"):
         next(read_typed_lines("-", 1))
-
-
-@pytest.mark.parametrize("name", ["__main__", "fairseq_cli.interactive"])  # the first where python -m runs it
-@pytest.mark.parametrize("origin", ["fairseq_cli.interactive", "somebody.s.script"])
-def test_fairseq_interactive_reads_so_and_no_other_script(monkeypatch, name, origin):
-    command = ModuleType(name)
-    command.__spec__, command.buffered_read = ModuleSpec(origin, None), None
-    monkeypatch.setitem(sys.modules, name, command)
-    patch_interactive_reader()
-    assert (command.buffered_read is read_typed_lines) == (origin == "fairseq_cli.interactive")
 
 
 # --- text that fairseq reads ----------------------------------------------------------------------------------------

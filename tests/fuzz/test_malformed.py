@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-import wean_fairseq.compat
 from tests.fuzz.text import attempt, budgets, call
 from tests.fuzz.wrong_types import places_of, spoil
 from tests.integration.commands import ADAM, TASK, TINY, Result, plugged, preprocess, random_sentences, write_pairs
 from tests.model_contract import make_dictionary
 from tests.reliability import Reliability
 from tests.unit.reporting.run_folder import make_run
-from wean_fairseq.checkpoints.cli import main_checksum
 from wean_fairseq.data.word_vectors import load_word_vectors
 from wean_fairseq.errors import UserError
+from wean_fairseq.host import settings
 from wean_fairseq.reporting.report_cli import main as report
+from wean_fairseq.storage.cli import main_checksum
 from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
 
 MODEL = ["--arch", "wean_lstm", "--criterion", "query_embedding", *TINY, *TASK, *ADAM]
@@ -271,7 +271,7 @@ def test_reports_of_other_content(
 def speak(encoding: str) -> None:
     """Give this process the standard output that it has where the locale has this encoding."""
     sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), encoding, line_buffering=True)
-    wean_fairseq.compat.make_output_printable()
+    settings.make_output_printable()
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "koi8-r"])

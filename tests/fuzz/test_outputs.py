@@ -26,7 +26,7 @@ from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.cli import main as evaluate
 from wean_fairseq.generation.growing import GrowingFile
 from wean_fairseq.reporting.style import write_figure
-from wean_fairseq.search import OutputWriter
+from wean_fairseq.search.output_writer import OutputWriter
 
 LOG = "S-{n}\tthe cat\nT-{n}\ta cat\nH-{n}\t-1\ta cat\nD-{n}\t-1\ta cat\nH-{n}\t-2\tcat\nD-{n}\t-2\tcat\n"
 

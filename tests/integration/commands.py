@@ -11,9 +11,11 @@ from pathlib import Path
 
 import torch
 
-import wean_fairseq  # noqa: F401 - its allow-list is what loads a checkpoint with --eval-bleu's arrays
+import wean_fairseq
 from tests.integration import warm
 from tests.integration.warm import ENVIRONMENT
+
+wean_fairseq.register()  # for the safe loader: checkpoints with --eval-bleu hold arrays
 
 ROOT = Path(__file__).resolve().parents[2]
 USER_DIR = str(ROOT / "wean_fairseq")

@@ -81,7 +81,7 @@ WAITS = "trap 'echo $n >>$2/told; exit 7' INT TERM; touch $2/ready; sleep 60 & w
             1,
             "starting the training again cannot mend this: no room",
         ),
-        ("echo 'wean_fairseq.divergence.Diverged: at 7' >&2; exit 1", 2, 1, "cannot mend this: .*Diverged: at 7"),
+        ("echo 'wean_fairseq.host.divergence.Diverged: at 7' >&2; exit 1", 2, 1, "cannot mend this: .*Diverged: at 7"),
         (
             "((n > 0)) && exit 0; echo 'wean_fairseq: error: another process of this training has ended' >&2; exit 1",
             *(0, 2, "done, after 1 restart(s)"),
@@ -92,7 +92,7 @@ def test_what_is_started_again_and_what_is_not(tmp_path: Path, line: str, status
     folder = tmp_path / "out"
     done = until_done(*pretend(folder, line), TRIES=3)
     assert (done.returncode, (folder / "starts").read_text()) == (status, f"{starts}\n"), done.stderr
-    assert said.replace(".*", "wean_fairseq.divergence.") in done.stderr
+    assert said.replace(".*", "wean_fairseq.host.divergence.") in done.stderr
 
 
 def test_processes_that_a_killed_training_leaves_are_ended_before_the_next(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_a_stock_arch_trains_and_writes(plain: Path, tmp_path: Path):
 
 def test_bert_is_no_part_of_the_checkpoint(pc_san: tuple[Path, Result], bert: Path):
     """Its digest and its path are; the sizes of its own weights are nowhere."""
-    from wean_fairseq.data import TopicBert
+    from wean_fairseq.data.bert_features import TopicBert
 
     state = torch.load(pc_san[0], weights_only=True)
     assert str(state["cfg"]["task"]["bert"]) == str(bert)

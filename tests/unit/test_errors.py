@@ -1,62 +1,18 @@
-"""Which errors are shown as one sentence, and which keep their traceback."""
+"""Messages of errors: on one line, without control characters, and not too long."""
 
 import pytest
-import torch
-from fairseq import search
-from fairseq.data import Dictionary, data_utils
 
-from tests.model_contract import make_dictionary
 from wean_fairseq.errors import UserError, printable, sentence_of
 
 
 def raised(call, *arguments) -> BaseException:
-    """The error of a call, with its traceback."""
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - each case has another one
+    """Return the error of a call, with its traceback."""
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - each case has a different type
         call(*arguments)
     return caught.value
 
 
-def ours(error: Exception) -> None:
-    """An error of this project's code, or of a user's."""
-    raise error
-
-
-@pytest.mark.parametrize(
-    ("call", "arguments", "says"),
-    [
-        (search.DiverseBeamSearch(make_dictionary(), 2, 0.5).step, (0, torch.ones(1, 3, 5), None), "requires --beam"),
-        (data_utils.post_process, ("a", "nope"), "Unknown post_process option: nope."),
-        (data_utils.numpy_seed(-1).__enter__, (), "Seed must be between 0 and"),
-    ],
-    ids=["option", "value", "seed"],
-)
-def test_fairseqs_own_words_about_options_are_a_sentence(call, arguments, says):
-    said = sentence_of(raised(call, *arguments))
-    assert said is not None and says in said and said.endswith(".")
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        ValueError("--beam was lost on the way"),
-        AssertionError("a table row: --x--"),
-        NotImplementedError("--yet"),
-        OSError("Model file not found: x"),
-        KeyError("--x"),
-    ],
-    ids=repr,
-)
-def test_what_looks_like_an_option_elsewhere_keeps_its_traceback(error):
-    assert sentence_of(raised(ours, error)) is None
-
-
-def test_the_operating_systems_errors_keep_their_traceback(tmp_path):
-    """Raised in fairseq's code, about a name that looks like an option."""
-    error = raised(Dictionary().add_from_file, str(tmp_path / " --x"))
-    assert isinstance(error, FileNotFoundError) and sentence_of(error) is None
-
-
-def test_a_users_error_is_its_sentence_where_the_trainer_has_wrapped_it():
+def test_a_wrapped_user_error_is_its_sentence():
     def load() -> None:
         try:
             raise UserError("mend it.")
@@ -66,7 +22,7 @@ def test_a_users_error_is_its_sentence_where_the_trainer_has_wrapped_it():
     assert sentence_of(raised(load)) == "mend it."
 
 
-def test_a_sentence_stays_on_one_line_whatever_it_quotes():
+def test_a_sentence_stays_on_one_line():
     assert str(UserError("a\r\nb is no name.")) == "a\\r\\nb is no name."
 
 
@@ -89,7 +45,7 @@ def test_a_name_that_is_too_long_is_a_sentence(tmp_path):
 
 
 def test_a_message_that_quotes_a_long_name_is_cut_in_its_middle():
-    """The beginning says what is wrong, the end what to do."""
+    """The beginning names the problem, and the end names the solution."""
     said = str(UserError(f"the parameter {'x' * 10**6} is unknown: delete the file."))
     assert len(said) < 5000
     assert said.startswith("the parameter xxx") and said.endswith("is unknown: delete the file.")

@@ -18,7 +18,7 @@ from tests.model_contract import EOS, UNK, build_model, collate, make_task, task
 from tests.simulated_gpu import SimulatedGpu
 from wean_fairseq.modules import gru_update, lstm_update
 from wean_fairseq.modules.output_matmul import OutputProducts
-from wean_fairseq.search import FastSequenceGenerator
+from wean_fairseq.search.fast_generator import FastSequenceGenerator
 from wean_fairseq.search.generator import PaperSequenceGenerator
 
 TABLE = Path(__file__).resolve().parents[2] / "benchmarks/results/gpu_counts.json"

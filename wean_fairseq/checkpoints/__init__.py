@@ -1,1 +1,5 @@
-"""Checkpoints: written whole, read safely, gone on from when intact, averaged, exported."""
+"""Checkpoints: written whole, read safely, resumed only if intact, averaged and exported."""
+
+from .. import register
+
+register()

@@ -1,7 +1,4 @@
-"""``wean-average``, ``wean-export`` and ``wean-checksum``.
-
-What reads checkpoints is imported where it is called: it needs fairseq, and checksums do not (see ``registration``).
-"""
+"""``wean-average`` and ``wean-export``."""
 
 import argparse
 from pathlib import Path
@@ -9,13 +6,13 @@ from typing import Any
 
 from ..console import exit_status
 from ..errors import UserError
-from ..storage.data_files import record
-from ..storage.files import is_special, sha256_of
-from ..storage.manifest import Manifest
+from .average import average, newest
+from .export import export
+from .search import add_search_options
 
 
 def main_average(arguments: list[str] | None = None) -> int:
-    """Run ``wean-average``; returns the exit status."""
+    """Run ``wean-average`` and return the exit status."""
     parser = argparse.ArgumentParser(prog="wean-average", description="Average the parameters of several checkpoints.")
     parser.add_argument("checkpoints", nargs="+", help="files, or with --last the folder of a training")
     parser.add_argument("--last", type=int, metavar="N", help="average the N newest checkpoints of the folder")
@@ -25,16 +22,14 @@ def main_average(arguments: list[str] | None = None) -> int:
 
 
 def main_export(arguments: list[str] | None = None) -> int:
-    """Run ``wean-export``; returns the exit status."""
-    from .search import add_search_options
-
+    """Run ``wean-export`` and return the exit status."""
     parser = argparse.ArgumentParser(
         prog="wean-export",
         description="Export a checkpoint to a self-contained model folder: safetensors, dictionaries and tokenisation. "
         "wean-generate, wean-inspect and wean_fairseq.load read it, and fairseq-generate --path.",
     )
     parser.add_argument("checkpoint", help="file of fairseq-train")
-    parser.add_argument("--output", required=True, metavar="FOLDER", help="folder to make")
+    parser.add_argument("--output", dest="folder", required=True, metavar="FOLDER", help="folder to make")
     parser.add_argument("--data", metavar="FOLDER", help="folder of the dictionaries (default: that of the training)")
     parser.add_argument(
         "--text", metavar="FOLDER", help="output folder of a preprocess/ script (default: recorded in the data)"
@@ -44,28 +39,16 @@ def main_export(arguments: list[str] | None = None) -> int:
         action="store_true",
         help="also write FOLDER/ctranslate2 for CTranslate2 (Transformers without copying only)",
     )
-    parser.add_argument("--no-example", action="store_true", help="leave out example.txt, a sentence of your data")
+    parser.add_argument(
+        "--no-example", dest="example", action="store_false", help="leave out example.txt, a sentence of your data"
+    )
     parser.add_argument("--note", default="", metavar="TEXT", help="text for FOLDER/note.txt, for users of the model")
     add_search_options(parser)
     args = parser.parse_args(arguments)
     return exit_status(parser.prog, lambda: _export(**vars(args)))
 
 
-def main_checksum(arguments: list[str] | None = None) -> int:
-    """Run ``wean-checksum``; returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="wean-checksum",
-        description="Record SHA-256 checksums of data folders or checkpoints. Later commands reject files that no "
-        "longer match.",
-    )
-    parser.add_argument("paths", nargs="+", help="folders of data, or checkpoints")
-    args = parser.parse_args(arguments)
-    return exit_status(parser.prog, lambda: "".join(_checksum(Path(path)) for path in args.paths))
-
-
 def _average(args: argparse.Namespace) -> str:
-    from .average import average, newest
-
     paths = [Path(path) for path in args.checkpoints]
     if args.last is not None:
         if len(paths) != 1 or not paths[0].is_dir():
@@ -75,34 +58,12 @@ def _average(args: argparse.Namespace) -> str:
     return f"{args.output} is the average of {', '.join(str(path) for path in paths)}\n"
 
 
-def _export(
-    checkpoint: str,
-    output: str,
-    data: str | None,
-    text: str | None,
-    ctranslate2: bool,
-    no_example: bool,
-    note: str,
-    **search: Any,
-) -> str:
-    from .export import export
-
-    said = f"{output} holds the model of {checkpoint}: wean-generate --model {output} --input FILE\n"
-    if not export(checkpoint, output, data, text, search, ctranslate2, not no_example, note):
-        said += (
+def _export(checkpoint: str, folder: str, **options: Any) -> str:
+    own = {name: options.pop(name) for name in ("data", "text", "ctranslate2", "example", "note")}
+    message = f"{folder} holds the model of {checkpoint}: wean-generate --model {folder} --input FILE\n"
+    if not export(checkpoint, folder, search=options, **own):
+        message += (
             "how text becomes its tokens is not known, so it takes words between spaces: give the directory that a "
             "script of preprocess/ wrote with --text, if there is one\n"
         )
-    return said
-
-
-def _checksum(path: Path) -> str:
-    try:
-        if path.is_dir():
-            return f"{path}: checksums of {record(path)} files\n"
-        if is_special(path):
-            raise UserError(f"{path} is not a file: name a folder of data or a checkpoint.")
-        Manifest(path.parent).confirm({path.name: sha256_of(path)})
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; name a folder of data or a checkpoint.") from error
-    return f"{path}: checksum written\n"
+    return message

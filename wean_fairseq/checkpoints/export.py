@@ -15,6 +15,8 @@ from typing import Any
 from fairseq import checkpoint_utils
 from fairseq.data import data_utils
 from fairseq.dataclass.configs import GenerationConfig
+from safetensors import SafetensorError
+from safetensors.torch import load, load_file, save
 
 from ..errors import UserError
 from ..storage.files import copy_into, read_json, read_regular, sha256_of, whole_folder, write_text, write_whole
@@ -22,6 +24,7 @@ from ..storage.manifest import NAME as CHECKSUMS
 from ..storage.manifest import Damaged, Manifest, check_file
 from ..text.settings import EXAMPLE, Text, prepared_text, settings_of
 from . import dictionaries, writing
+from .ctranslate2_format import convert
 from .reading import check_members, checked_options, read_checkpoint, same_tensors
 from .search import TASK_OPTIONS, kept_search
 
@@ -108,8 +111,6 @@ def export(
 
 
 def _write(state: dict[str, Any], files: list[Path], folder: Path) -> None:
-    from safetensors.torch import save
-
     same_as = same_tensors(state["model"])
     weights = {name: tensor.contiguous() for name, tensor in state["model"].items() if name not in same_as}
     write_whole(folder / WEIGHTS, lambda file: file.write(save(weights)))
@@ -139,8 +140,6 @@ def _record_checksums(folder: Path) -> None:
 
 
 def _convert(folder: Path) -> None:
-    from .ctranslate2_format import convert
-
     models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(folder)])
     convert(models[0].eval(), task, folder / "ctranslate2")
     _record_checksums(folder / "ctranslate2")
@@ -214,9 +213,6 @@ def read_export(path: str | Path) -> dict[str, Any]:
         Damaged: if something in the directory has changed, or is not what ``export`` writes.
         UserError: if it is not there.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load, load_file
-
     weights = Path(path) / WEIGHTS if Path(path).is_dir() else Path(path)
     config_file = weights.with_name(CONFIG)
     for file in (weights, config_file):

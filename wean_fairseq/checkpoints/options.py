@@ -7,7 +7,7 @@ resolved. Anything else is refused, so that every later check sees what is there
 from argparse import Namespace
 from typing import Any
 
-from ..literals import LONGEST, NoLiteral, read_literal
+from .literals import LONGEST, NoLiteral, read_literal
 
 DEEPEST = 20  # containers in containers
 MOST = 10_000  # values; a configuration of fairseq has about 300, and of an old arch five times as many

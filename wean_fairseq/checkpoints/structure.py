@@ -6,6 +6,10 @@ from types import NoneType
 from typing import Any
 
 import torch
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.models import MODEL_DATACLASS_REGISTRY
+from fairseq.registry import REGISTRIES
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
@@ -142,11 +146,6 @@ def wrong_option(cfg: dict[str, Any]) -> str | None:
 
 def _kinds(section: str, name: str | None) -> DictConfig:
     """The options of a section, which take values of their types only; none if nothing is known of them."""
-    from fairseq.dataclass.configs import FairseqConfig
-    from fairseq.models import MODEL_DATACLASS_REGISTRY
-    from fairseq.registry import REGISTRIES
-    from fairseq.tasks import TASK_DATACLASS_REGISTRY
-
     named = {"model": MODEL_DATACLASS_REGISTRY, "task": TASK_DATACLASS_REGISTRY}
     named |= {registry: found["dataclass_registry"] for registry, found in REGISTRIES.items()}
     if section in named:

@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from ..checkpoints.dictionaries import describe
 from ..errors import UserError
 from ..fields import check_values, option
+from ..host.precision import set_tf32
 from ..models.base import StepDecoder
 from ..modules.policy_gradient import given_words, mean_of_others, policy_loss
-from ..precision import set_tf32
 from .model_loss import ModelLossConfig, ModelLossCriterion
 from .rewards import AutoEncoder, LanguageModel, Sentences, simplicity
 

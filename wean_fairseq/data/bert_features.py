@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
 from ..errors import UserError
-from ..optional import LOCAL_AND_NO_CODE, hide_broken_torchaudio
+from ..optional import LOCAL_AND_NO_CODE, hide_broken_torchaudio, import_optional
 from ..storage import archive
 from ..storage.files import read_json, sha256_of
 
@@ -199,10 +199,7 @@ def _read_config(path: Path, size: int) -> dict[str, Any]:
 def _load_bert(path: str) -> tuple[Any, Any]:
     """Tokenizer and model of a directory, checked for consistency, without any download."""
     hide_broken_torchaudio()
-    try:
-        import transformers
-    except ImportError as error:
-        raise UserError("--bert needs transformers: install it with `pip install wean_fairseq[bert]`.") from error
+    transformers = import_optional("transformers")
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(path, **LOCAL_AND_NO_CODE)
         with _silence(transformers):

@@ -17,7 +17,6 @@ from ..storage.files import open_input
 
 _LONGEST = 1 << 24  # bytes of a line
 _MANY = 0.2  # share of all words
-_COMMAND = "fairseq_cli.interactive"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -78,14 +77,6 @@ def _decoded(raw_lines: Iterable[bytes], name: str) -> Iterator[str]:
             raise UserError(
                 f"line {number} of {name} is not UTF-8 ({error.reason}): convert the text to UTF-8 first."
             ) from error
-
-
-def patch_interactive_reader() -> None:
-    """Patch the reader of fairseq-interactive, if that command is running, because it has no hook for tasks."""
-    for name in ("__main__", _COMMAND):  # ``python -m`` runs it under the first name
-        module = sys.modules.get(name)
-        if module is not None and getattr(module.__spec__, "name", None) == _COMMAND:
-            module.buffered_read = read_typed_lines  # type: ignore[attr-defined]
 
 
 def are_known(tokens: Tensor, dictionary: Any) -> list[bool]:

@@ -2,6 +2,7 @@
 
 from torch import Tensor
 
+from ..checkpoints.export import read_model
 from ..errors import UserError
 from ..modules import mixture_weights
 
@@ -14,8 +15,6 @@ def load_mixture(checkpoint: str) -> Tensor:
     Raises:
         UserError: if the checkpoint cannot be read, or has no mixture.
     """
-    from ..checkpoints.export import read_model
-
     parameters: dict[str, Tensor] = read_model(checkpoint)["model"]
     if MIXTURE + "logits" in parameters:
         return mixture_weights(parameters[MIXTURE + "logits"].float())

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from ..checkpoints.export import read_model
 from ..errors import UserError
 from .text_files import read_lines
 
@@ -94,8 +95,6 @@ def load_embedding(checkpoint: str, dictionary: str, name: str | None = EMBEDDIN
     Raises:
         UserError: if a file cannot be read, there is no such embedding, or it has another number of words.
     """
-    from ..checkpoints.export import read_model
-
     words = load_words(dictionary)
     weights: dict[str, Tensor] = read_model(checkpoint)["model"]
     name = _embedding_of(weights, len(words) + SPECIALS) if name is None else name

@@ -35,7 +35,7 @@ ROWS = (
 
 def count_parameters(score: str, words: int, width: int, *, specials: int = SPECIALS) -> int:
     """Trainable numbers of the output layer alone; the embedding belongs to encoder and decoder anyway."""
-    from ..modules import QueryEmbedding
+    from ..modules import QueryEmbedding  # noqa: PLC0415 - needs torch
 
     layer = QueryEmbedding(score, width, width, words + specials, unk_index=UNK)
     return sum(parameter.numel() for parameter in layer.parameters())

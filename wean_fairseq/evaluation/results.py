@@ -23,10 +23,13 @@ from typing import Any
 
 from ..console import OneLineParser
 from ..errors import UserError
+from ..optional import LazyModule
 from .corpus import describe_file
 from .evaluate import Evaluation
 from .report import format_cell, markdown_row
 from .text_files import PathLike, check_outputs, parse_json, read_lines, read_text, write_atomically
+
+torch = LazyModule("torch")
 
 _BLOCK = re.compile(r"(<!-- results: ([\w.-]+)((?: [^\s>]+)*) -->\n).*?(<!-- /results -->)", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
@@ -80,8 +83,6 @@ def hardware() -> dict[str, Any]:
     result: dict[str, Any] = {"processor": processor, "cores": os.cpu_count()}
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         result["memory_gib"] = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    import torch
-
     if torch.cuda.is_available():
         result["gpus"] = [torch.cuda.get_device_name(place) for place in range(torch.cuda.device_count())]
     return result

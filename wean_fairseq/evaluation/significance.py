@@ -23,7 +23,10 @@ from functools import cached_property, reduce
 import numpy as np
 import numpy.typing as npt
 
+from ..optional import LazyModule
 from .metrics.base import EvaluationMetric, FloatArray
+
+special = LazyModule("scipy.special")
 
 #: sacreBLEU's default seed (environment variable SACREBLEU_SEED).
 DEFAULT_SEED = 12345
@@ -155,14 +158,10 @@ def run_error(systems: Sequence[tuple[Sequence[float], FloatArray]]) -> tuple[fl
 
 def runs_p(difference: float, error: float, freedom: float) -> float:
     """Two-sided t test of a difference of means over runs, with what `run_error` returns."""
-    from scipy.special import stdtr
-
-    return float(2 * stdtr(freedom, -abs(difference) / error)) if error > 0 else 1.0
+    return float(2 * special.stdtr(freedom, -abs(difference) / error)) if error > 0 else 1.0
 
 
 def runs_interval(mean: float, error: float, freedom: float) -> Interval:
     """The 95% t interval of a mean over runs, with what `run_error` returns."""
-    from scipy.special import stdtrit
-
-    half = float(stdtrit(freedom, 0.975)) * error
+    half = float(special.stdtrit(freedom, 0.975)) * error
     return mean - half, mean + half

@@ -18,6 +18,10 @@ from sacrebleu.tokenizers.tokenizer_char import TokenizerChar
 from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
 
 from ..errors import UserError
+from ..optional import LazyModule
+
+regex = LazyModule("regex")  # has a class for marks, which the standard library's re lacks
+nltk_tokenize = LazyModule("nltk.tokenize")
 
 TokenizeFunction = Callable[[str], str]
 #: Whether case is ignored: of every letter (True), or of A to Z alone, as mteval-v13a does ("ascii").
@@ -35,8 +39,6 @@ _CJK = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 
 @cache
 def _word_pattern() -> Any:
-    import regex  # the standard library's re has no class for marks; imported here, so that --help stays fast
-
     return regex.compile(_WORD)
 
 
@@ -67,15 +69,13 @@ def case_signature(lowercase: Lowercase) -> str:
 def _nltk_words() -> TokenizeFunction:
     """Return NLTK's words, within NLTK's sentences: only the last period of a sentence is a token of its own."""
     try:
-        from nltk.tokenize import PunktTokenizer, TreebankWordTokenizer
-
-        sentences = PunktTokenizer("english")
-    except (ImportError, LookupError, OSError):  # no NLTK, no such data, data where NLTK refuses to read
+        sentences = nltk_tokenize.PunktTokenizer("english")
+    except (LookupError, OSError):  # no such data, or NLTK refuses to read it
         raise UserError(
-            "the tokenisation nltk needs NLTK and its sentence splitter; run `python -m nltk.downloader punkt_tab`, "
+            "the tokenisation nltk needs the sentence splitter of NLTK; run `python -m nltk.downloader punkt_tab`, "
             "or set NLTK_DATA to a folder that has it."
         ) from None
-    words = TreebankWordTokenizer()
+    words = nltk_tokenize.TreebankWordTokenizer()
     return lambda text: " ".join(word for part in sentences.tokenize(text) for word in words.tokenize(part))
 
 

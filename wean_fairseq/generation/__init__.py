@@ -1,5 +1,9 @@
 """A trained model for running text, shared by ``wean-generate``, ``wean-inspect`` and ``load``."""
 
+from .. import register
+
+register()
+
 from .loading import load
 from .model import TextModel
 from .outputs import Generated, Output

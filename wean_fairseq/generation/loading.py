@@ -4,10 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from fairseq import checkpoint_utils
+from fairseq.dataclass.configs import GenerationConfig
+from omegaconf import OmegaConf
 
 from ..checkpoints.export import is_export, read_exported_text
 from ..checkpoints.search import TASK_OPTIONS, kept_search
 from ..errors import UserError
+from ..tasks.paraphrase import ParaphraseTask
 from ..text import TOKENS, Text, TextSettings, prepared_text
 from .model import TextModel, quiet
 
@@ -39,12 +43,6 @@ def load(
     Raises:
         UserError: if a file is missing or the files do not match.
     """
-    from fairseq import checkpoint_utils
-    from fairseq.dataclass.configs import GenerationConfig
-    from omegaconf import OmegaConf
-
-    from ..tasks.paraphrase import ParaphraseTask
-
     path = str(path)
     if is_export(path):
         data = None  # the folder has its own dictionaries

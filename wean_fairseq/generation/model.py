@@ -19,12 +19,13 @@ from typing import Any, NamedTuple, overload
 
 import torch
 from fairseq.data.data_utils import batch_by_size
+from fairseq.models import MODEL_REGISTRY
 from fairseq.utils import move_to_cuda, resolve_max_positions
 from torch import Tensor
 
 from ..capabilities import capabilities_of
 from ..checkpoints.search import GENERATION
-from ..data import SEPARATOR
+from ..data.topics import SEPARATOR
 from ..errors import UserError
 from ..text import Text
 from .outputs import Generated, describe
@@ -123,8 +124,6 @@ class TextModel:
     @property
     def arch(self) -> str:
         """The name of the model's family."""
-        from fairseq.models import MODEL_REGISTRY
-
         kind = type(self.model)
         return next((name for name, model in MODEL_REGISTRY.items() if model is kind), kind.__name__)
 

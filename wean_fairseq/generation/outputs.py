@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..data import SlotMap
+from ..data.extended_vocabulary import SlotMap
 from ..data.typed_text import are_known, unknown_words_sentence
-from ..search import granularities, origins
+from ..search.output_writer import granularities, origins
 
 if TYPE_CHECKING:
     from .model import TextModel

@@ -1,7 +1,6 @@
 """``wean-inspect``: serves the page for some checkpoints to this computer only."""
 
 import argparse
-import importlib.util
 import os
 import socket
 import sys
@@ -12,10 +11,13 @@ from ..checkpoints.search import PRESETS
 from ..console import command_parser, configure_logging, exit_status, print_message, split_name
 from ..errors import UserError
 from ..generation import load
+from ..optional import LazyModule, import_optional
+from .decoding import decode
 from .jobs import Jobs
 from .question import Question
 from .systems import System
 
+uvicorn = LazyModule("uvicorn")
 HOST = "127.0.0.1"
 _EXTRA = ("starlette", "uvicorn")
 _EPILOG = """examples:
@@ -50,16 +52,6 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def require_extra() -> None:
-    """Check that the libraries of the server are installed. Raises ``UserError`` with the missing ones."""
-    missing = [name for name in _EXTRA if importlib.util.find_spec(name) is None]
-    if missing:
-        raise UserError(
-            f"the page needs {' and '.join(missing)}, not found here: pip install 'wean-fairseq[inspect]', or in a "
-            "checkout: pip install -c constraints.txt -e '.[inspect]'."
-        )
-
-
 def load_systems(args: argparse.Namespace) -> list[System]:
     """Load all checkpoints. Raises ``UserError`` if one cannot be loaded, or if the arguments contradict each other."""
     named = [split_name(argument, "", "MODEL") for argument in args.checkpoints]
@@ -90,8 +82,6 @@ def _broadcast(values: list[str], number: int, option: str) -> list[str | None]:
 
 def worker(systems: Sequence[System]) -> Callable[[Question, Callable[[int], None]], list[dict[str, Any]]]:
     """A function that decodes a question with its systems, and reports the number of finished ones."""
-    from .decoding import decode
-
     systems_by_name = {system.name: system for system in systems}
 
     def work(question: Question, count: Callable[[int], None]) -> list[dict[str, Any]]:
@@ -122,15 +112,14 @@ def serve(args: argparse.Namespace) -> None:
         UserError: if the server is not installed, the port is in use, a checkpoint cannot be loaded, or the arguments
             contradict each other.
     """
-    require_extra()
+    for library in _EXTRA:
+        import_optional(library)
     with open_port(args.port) as listener:
         systems = load_systems(args)
         sys.stdout.write(f"http://{HOST}:{listener.getsockname()[1]}/\n")
         sys.stdout.flush()
         print_message("wean-inspect", "open this address in a browser; Ctrl-C ends it")
-        import uvicorn
-
-        from .server import configure, create_app
+        from .server import configure, create_app  # noqa: PLC0415 - needs the extra [inspect]
 
         jobs = Jobs(worker(systems))
         config = configure(create_app(jobs, [system.describe() for system in systems]))

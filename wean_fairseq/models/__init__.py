@@ -1,5 +1,9 @@
 """Model families, one file or folder each. Importing a module registers its archs."""
 
+from .. import register
+
+register()
+
 from . import (
     copy_transformer,
     copynet,

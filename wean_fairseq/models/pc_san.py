@@ -20,7 +20,7 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ..capabilities import Capabilities
-from ..data import TopicBert
+from ..data.bert_features import TopicBert
 from ..data.topics import topic_positions
 from ..errors import UserError
 from ..fields import option

@@ -14,7 +14,7 @@ from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from torch import nn
 
-from ..data import load_word_vectors
+from ..data.word_vectors import load_word_vectors
 from ..errors import UserError
 from ..fields import option
 from ..modules import QueryEmbedding

@@ -123,14 +123,14 @@ class FusedAdam(FairseqOptimizer):
         """Arguments of the optimiser. A resumed training uses those of its checkpoint."""
         return {
             "lr": self.cfg.lr[0],
-            "betas": _betas(self.cfg.adam_betas),
+            "betas": read_betas(self.cfg.adam_betas),
             "eps": self.cfg.adam_eps,
             "weight_decay": self.cfg.weight_decay,
         }
 
 
-def _betas(text: str) -> tuple[float, float]:
-    """The two numbers of ``--adam-betas``, which fairseq's users write as '(0.9, 0.98)'."""
+def read_betas(text: str) -> tuple[float, float]:
+    """Return the two numbers of ``--adam-betas``, such as '(0.9, 0.98)'. Raises ``UserError`` for other values."""
     try:
         beta1, beta2 = (float(value) for value in ast.literal_eval(text))
     except (ValueError, TypeError, SyntaxError):

@@ -23,7 +23,7 @@ def output_layer(checkpoint: Path | None) -> int | None:
     """Parameters that the output layer of a trained system has for itself; ``None`` where nobody can tell."""
     if checkpoint is None:
         return None
-    from ..checkpoints.export import read_model
+    from ..checkpoints.export import read_model  # noqa: PLC0415 - needs torch
 
     try:
         parameters = read_model(checkpoint)["model"]

@@ -80,7 +80,7 @@ def from_checkpoints(run: Run, seed: str, write: Write) -> Iterator[Block]:
 
 def _mixture(checkpoint: str) -> list[list[float]]:
     """The weights of BERT's layers in a checkpoint; none where it has no such mixture or cannot be read."""
-    from ..evaluation.layer_mixture import load_mixture
+    from ..evaluation.layer_mixture import load_mixture  # noqa: PLC0415 - needs torch
 
     try:
         weights: list[list[float]] = load_mixture(checkpoint).tolist()
@@ -113,7 +113,7 @@ def find_example(run: Run) -> tuple[Path, str] | None:
 def _attention(
     checkpoints: dict[str, Path], data: Path, line: str, write: Write, missing: list[str]
 ) -> Iterator[Block]:
-    from . import trace
+    from . import trace  # noqa: PLC0415 - needs torch
 
     for name, file in checkpoints.items():
         try:
@@ -133,7 +133,7 @@ def _attention(
 def _neighbours(
     run: Run, checkpoints: dict[str, Path], dictionary: Path, seed: str, missing: list[str]
 ) -> Iterator[TableBlock]:
-    from ..evaluation.neighbours import load_embedding
+    from ..evaluation.neighbours import load_embedding  # noqa: PLC0415 - needs torch
 
     columns: dict[str, list[str]] = {}
     asked: list[str] = []

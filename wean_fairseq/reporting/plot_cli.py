@@ -120,16 +120,16 @@ def _curves(args: argparse.Namespace) -> Drawing:
 
 
 def _layers(args: argparse.Namespace) -> Drawing:
-    from ..evaluation import layer_mixture
+    from ..evaluation import layer_mixture  # noqa: PLC0415 - needs torch
 
     weights = layer_mixture.load_mixture(args.checkpoint)
     return Drawing(partial(figures.layer_weights, weights.tolist()), layer_mixture.table(weights))
 
 
 def _neighbours(args: argparse.Namespace) -> Drawing:
-    from ..evaluation.neighbours import EMBEDDING, chance_baseline, load_embedding
+    from ..evaluation import neighbours  # noqa: PLC0415 - needs torch
 
-    near = load_embedding(args.checkpoint, args.dictionary, args.embedding or EMBEDDING)
+    near = neighbours.load_embedding(args.checkpoint, args.dictionary, args.embedding or neighbours.EMBEDDING)
     found = near.look_up(args.words, args.number)
     table = [["word", "neighbour", "cosine"]]
     table += [[word, other, f"{cosine:.4f}"] for word, others in found for other, cosine in others]
@@ -138,7 +138,7 @@ def _neighbours(args: argparse.Namespace) -> Drawing:
     if args.synonyms:
         sets = [set(line.split()) for line in read_lines(args.synonyms)]
         hits, asked = near.synonyms_found(sets, args.number)
-        chance, _ = chance_baseline(near.words, sets, args.number)
+        chance, _ = neighbours.chance_baseline(near.words, sets, args.number)
         notes.append(
             f"{hits} of {asked} words with synonyms have one of them among their {args.number} nearest neighbours "
             f"({chance} in a random embedding)"
@@ -170,8 +170,8 @@ def _trace(args: argparse.Namespace) -> list[Any]:
     Raises:
         UserError: if an option is missing, a line cannot be read, or the model has no such figure.
     """
-    from ..checkpoints.export import is_export
-    from . import trace
+    from ..checkpoints.export import is_export  # noqa: PLC0415 - needs torch
+    from . import trace  # noqa: PLC0415 - needs torch
 
     if not (args.checkpoint and args.text and (args.data or is_export(args.checkpoint))):
         raise UserError(f"{args.figure} needs --checkpoint FILE, --data DIR and --text FILE.")

@@ -15,6 +15,12 @@ from typing import Any
 from ..errors import UserError
 from ..evaluation.text_files import read_table, write_atomically
 from ..evaluation.tokenizers import has_chinese
+from ..optional import LazyModule
+
+matplotlib = LazyModule("matplotlib")
+font_manager = LazyModule("matplotlib.font_manager")
+mpl_figure = LazyModule("matplotlib.figure")
+mpl_text = LazyModule("matplotlib.text")
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +76,6 @@ def limited(text: str) -> str:
 @lru_cache(maxsize=1)
 def chinese_font() -> str | None:
     """The name of a font on this machine that has Chinese characters; ``None`` if there is none."""
-    from matplotlib import font_manager
 
     def known() -> str | None:
         names = {entry.name for entry in font_manager.fontManager.ttflist}
@@ -106,9 +111,7 @@ def new_figure(rows: int, columns: int, size: tuple[float, float], **options: An
     Returns:
         The figure, and the axes of its panels by row and column.
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(size, layout="constrained")
+    figure = mpl_figure.Figure(size, layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
@@ -121,18 +124,15 @@ def write_figure(draw: Callable[[], Any], stem: Path) -> list[Path]:
     Raises:
         UserError: if it is too large, or they cannot be written.
     """
-    import matplotlib as mpl
-    from matplotlib.text import Text
-
     paths = [Path(f"{stem}.{suffix}") for suffix in ("png", "svg")]
     font = chinese_font()
     settings: Any = {**_SETTINGS, "font.family": ["DejaVu Sans", *([font] if font else [])]}
-    with mpl.rc_context(settings), warnings.catch_warnings():
+    with matplotlib.rc_context(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # said once, in words
         figure = draw()
         if max(figure.get_size_inches()) > _LARGEST:
             raise UserError("the sentences are too long or too many to draw; choose fewer and shorter ones.")
-        if any(has_chinese(label.get_text()) for label in figure.findobj(Text)):
+        if any(has_chinese(label.get_text()) for label in figure.findobj(mpl_text.Text)):
             _name_font(font)
         for path in paths:
             # Without a date the same figure is the same file, whenever it is drawn.

@@ -15,7 +15,7 @@ from typing import IO, Any
 import torch
 from torch import Tensor
 
-from ..data import ExtendedDictionary, SlotMap
+from ..data.extended_vocabulary import ExtendedDictionary, SlotMap
 from ..errors import UserError
 
 # Returns the fields of an output's line from the model, the slots, the sentence's row in the batch, and the output (T,)

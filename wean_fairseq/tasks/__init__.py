@@ -1,3 +1,7 @@
 """Tasks. Importing a module registers its task."""
 
+from .. import register
+
+register()
+
 from . import paraphrase, topic_essay

@@ -15,12 +15,12 @@ from fairseq.logging import metrics
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.utils import split_paths
 
-from .. import precision
-from ..checkpoints import dictionaries, stopping
+from ..checkpoints import dictionaries
 from ..data.integrity import check_binary, check_data, checksum_of, record_once
 from ..data.pairs import dictionary_file
-from ..divergence import check_loss
 from ..fields import option
+from ..host import precision, stopping
+from ..host.divergence import check_loss
 from ..modules.output_matmul import exact_products
 from .epoch_batches import EpochBatches
 

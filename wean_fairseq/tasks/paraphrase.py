@@ -14,25 +14,15 @@ from fairseq.tasks import register_task
 from omegaconf import II
 
 from ..capabilities import capabilities_of
-from ..data import (
-    DEFAULT_SLOTS,
-    LENGTH_POLICIES,
-    ExtendedDictionary,
-    PairLimits,
-    SlotMap,
-    check_data_dir,
-    check_pairs,
-    fill_missing_labels,
-    is_raw_text,
-    label_pairs,
-    limit_pairs,
-)
-from ..data.typed_text import are_known, patch_interactive_reader, unknown_words_sentence
+from ..data.extended_vocabulary import DEFAULT_SLOTS, ExtendedDictionary, SlotMap
+from ..data.pairs import LENGTH_POLICIES, PairLimits, check_data_dir, check_pairs, is_raw_text, limit_pairs
+from ..data.typed_text import are_known, unknown_words_sentence
+from ..data.weak_labels import fill_missing_labels, label_pairs
 from ..errors import UserError
 from ..fields import check_values, option, start_files
+from ..host.options import check_batches, check_model
 from ..modules import base_ids
-from ..options import check_batches, check_model
-from ..search import OutputWriter, describe_granularity, describe_provenance
+from ..search.output_writer import OutputWriter, describe_granularity, describe_provenance
 from .epoch_batches import AnnouncedBatches
 from .searching import SearchingConfig, SearchingTask
 
@@ -120,7 +110,6 @@ class ParaphraseTask(SearchingTask):
         Raises:
             UserError: if the data directory or a dictionary is missing, or options contradict each other.
         """
-        patch_interactive_reader()
         check_data_dir(cfg.data, cfg.source_lang, cfg.target_lang)
         check_values(ParaphraseConfig, cfg)
         if str(cfg.length_policy) == "truncate" and not cfg.max_pair_length:

@@ -14,8 +14,9 @@ from ..capabilities import capabilities_of
 from ..checkpoints.search import PRESETS
 from ..errors import UserError
 from ..fields import option
-from ..options import check_generation
-from ..search import FastSequenceGenerator, PaperSequenceGenerator
+from ..host.options import check_generation
+from ..search.fast_generator import FastSequenceGenerator
+from ..search.generator import PaperSequenceGenerator
 from ..search.vocabulary_scores import BF16, EXACT, INT8
 from .guarded import GuardedConfig, GuardedTask
 

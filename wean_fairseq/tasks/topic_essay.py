@@ -17,15 +17,9 @@ from fairseq.utils import split_paths
 from torch import Tensor
 
 from ..capabilities import capabilities_of
-from ..data import (
-    SEPARATOR,
-    TopicBert,
-    TopicFeatures,
-    check_essays,
-    check_known,
-    check_topics,
-    topic_ids,
-)
+from ..data.bert_features import TopicBert
+from ..data.topic_features import TopicFeatures
+from ..data.topics import SEPARATOR, check_essays, check_known, check_topics, topic_ids
 from ..errors import UserError
 from ..fields import check_values, option
 from .paraphrase import ParaphraseConfig, ParaphraseTask

@@ -10,11 +10,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from fairseq import checkpoint_utils
 from fairseq_cli.train import should_stop_early
 from omegaconf import OmegaConf
 
-from wean_fairseq.checkpoints import host, stopping, writing
+from wean_fairseq.checkpoints import writing
 from wean_fairseq.errors import UserError
+from wean_fairseq.host import checkpoints as host
+from wean_fairseq.host import stopping
 from wean_fairseq.storage import files
 from wean_fairseq.storage.files import remove_partial, whole_folder, write_whole
 from wean_fairseq.tasks import guarded
@@ -151,8 +154,8 @@ def test_a_folder_is_there_whole_or_not_at_all(tmp_path):
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"--save-dir .*/file/folder cannot be written \(Not a directory\)"):
-        host.verify_checkpoint_directory(str(tmp_path / "file" / "folder"))
-    host.verify_checkpoint_directory(str(tmp_path / "folder"))
+        checkpoint_utils.verify_checkpoint_directory(str(tmp_path / "file" / "folder"))
+    checkpoint_utils.verify_checkpoint_directory(str(tmp_path / "folder"))
     assert names(tmp_path) == ["file", "folder"]
 
 
@@ -232,12 +235,11 @@ def load(tmp_path, monkeypatch):
         checkpoint = OmegaConf.create(values | {"no_save": False, "no_last_checkpoints": False} | options)
         state = {"best": 1.0, "num_runs": 2}
         monkeypatch.setattr(host, "_agree_on_checkpoint", lambda *_: (str(tmp_path / "checkpoint_best.pt"), is_older))
-        monkeypatch.setattr(host, "_load_checkpoint", lambda *_, **__: stopping.restore_patience(state))
         cfg = settings(max_update=10, patience=2)
         trainer = SimpleNamespace(cfg=cfg, get_num_updates=lambda: 10, checkpoint_suffix="")
         trainer.should_save_checkpoint_on_current_rank = True
         trainer.optimizer = SimpleNamespace(optimizer=SimpleNamespace(param_groups=[], state={}))
-        host.load_checkpoint(checkpoint, trainer)
+        host.load_checkpoint(lambda *_: stopping.restore_patience(state), checkpoint, trainer)
         return cfg.optimization.max_epoch, stopping.patience()["num_runs"]
 
     return load
@@ -251,7 +253,7 @@ def test_what_a_finished_training_was_the_end_of_does_not_end_one_that_begins_wi
 
 
 @pytest.mark.usefixtures("forgetful")
-def test_a_training_that_is_done_gets_the_last_checkpoint_that_it_lacks(load, tmp_path):
+def test_a_finished_training_gets_a_last_checkpoint(load, tmp_path):
     """Killed when only its best one was written: nothing else would ever write the last one."""
     load(is_older=True, no_last_checkpoints=True)
     load(is_older=False)

@@ -4,16 +4,18 @@ import json
 
 import pytest
 import torch
+from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
 
 from tests.fuzz.wrong_types import GONE, places_of, spoil
 from tests.model_contract import make_dictionary
-from wean_fairseq.checkpoints import cli, dictionaries, host
+from wean_fairseq.checkpoints import cli, dictionaries
 from wean_fairseq.checkpoints.average import average, newest
 from wean_fairseq.checkpoints.export import export, read_export, read_exported_text
 from wean_fairseq.checkpoints.reading import Hostile, read_checkpoint, same_tensors
 from wean_fairseq.checkpoints.search import NAME, kept_search
 from wean_fairseq.errors import UserError
+from wean_fairseq.storage.cli import main_checksum
 from wean_fairseq.storage.manifest import Damaged, check_file
 
 WORDS = make_dictionary(6)
@@ -128,7 +130,7 @@ def test_an_export_loads_back_identically(exported, tmp_path):
     names = {"model.safetensors", "config.json", "dict.src.txt", "dict.tgt.txt", "checksums.sha256"}
     assert {path.name for path in exported.iterdir()} == names
     before = read_checkpoint(tmp_path / "a.pt")
-    after = host.load_checkpoint_to_cpu(str(exported / "model.safetensors"), {"embed_dim": 8})
+    after = checkpoint_utils.load_checkpoint_to_cpu(str(exported / "model.safetensors"), {"embed_dim": 8})
     assert after["model"].keys() == before["model"].keys()
     assert all(torch.equal(after["model"][name], tensor) for name, tensor in before["model"].items())
     assert same_tensors(after["model"]) == {"decoder.embed": "encoder.embed"}
@@ -287,7 +289,7 @@ def test_dictionaries_are_always_there(tmp_path, data, source_lang):
     torch.save(content, tmp_path / "a.pt")
     export(tmp_path / "a.pt", tmp_path / "export", data)
     assert {path.name for path in (tmp_path / "export").glob("dict.*")} == {"dict.src.txt", "dict.tgt.txt"}
-    loaded = host.load_checkpoint_to_cpu(str(tmp_path / "export"))  # the folder, where a checkpoint is taken
+    loaded = checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "export"))  # a folder instead of a file
     assert (loaded["cfg"].task.source_lang, loaded["cfg"].task.target_lang) == ("src", "tgt")
     (data / "train.src-tgt.src.bin").unlink()
     with pytest.raises(UserError, match=r"neither the checkpoint nor the files in .* tell the two sides"):
@@ -457,7 +459,7 @@ def test_another_dictionary_is_refused_by_name(now, message):
 
 
 def test_counts_and_slots_make_no_other_dictionary():
-    from wean_fairseq.data import ExtendedDictionary
+    from wean_fairseq.data.extended_vocabulary import ExtendedDictionary
 
     trained = {"tgt": dictionaries.describe(words("a", "b", "c"))}
     now = ExtendedDictionary(words("a", "b", "c", count=5))
@@ -483,7 +485,7 @@ def test_the_commands_do_it(tmp_path, data, capsys):
 def test_the_commands_refuse_in_one_sentence(tmp_path, capsys):
     assert cli.main_average([str(tmp_path / "a.pt"), "--last", "2", "--output", "x"]) == 2
     assert cli.main_export([str(tmp_path / "a.pt"), "--output", str(tmp_path / "e")]) == 2
-    assert cli.main_checksum([str(tmp_path / "a.pt")]) == 2
+    assert main_checksum([str(tmp_path / "a.pt")]) == 2
     said = capsys.readouterr().err.splitlines()
     assert [line.split(":")[0] for line in said] == ["wean-average", "wean-export", "wean-checksum"]
 
@@ -496,7 +498,7 @@ def test_a_checkpoint_put_in_the_place_of_another_is_accepted_once_it_is_said_so
     saved(path, value=2.0)
     with pytest.raises(Damaged, match="run wean-checksum on it"):
         read_checkpoint(path)
-    assert cli.main_checksum([str(path)]) == 0
+    assert main_checksum([str(path)]) == 0
     assert torch.equal(read_checkpoint(path)["model"]["encoder.embed"], torch.full((4, 3), 2.0))
 
 

@@ -13,9 +13,9 @@ from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
 from tests.unit.checkpoints.test_reading_checkpoints import READERS, state
+from wean_fairseq.checkpoints.literals import LONGEST
 from wean_fairseq.checkpoints.options import DEEPEST, EVALUATED, MOST, MOST_IN_LIST, Refused, plain
 from wean_fairseq.checkpoints.reading import Hostile, read_checkpoint
-from wean_fairseq.literals import LONGEST
 
 CODE = "__import__('os').system('exit 1')"
 WITHOUT_A_CALL = "[x['exit 1'] for x.__class__.__getitem__ in [__import__]]"

@@ -12,10 +12,10 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: F401
 from fairseq_cli import preprocess
 
 from tests.model_contract import EOS, make_dictionary
-from wean_fairseq.checkpoints import cli
 from wean_fairseq.data import integrity
 from wean_fairseq.data.integrity import check_binary, check_data, record, record_once
 from wean_fairseq.errors import UserError
+from wean_fairseq.storage.cli import main_checksum
 from wean_fairseq.storage.manifest import NAME, Manifest
 from wean_fairseq.tasks import guarded
 from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
@@ -91,7 +91,7 @@ def test_one_changed_bit_in_the_data_is_refused_by_name(data, name):
 def test_two_files_that_have_changed_places_are_refused(data):
     begin_training(data)
     write_side(data, "valid", "src", [[4, 5]])
-    assert cli.main_checksum([str(data)]) == 0
+    assert main_checksum([str(data)]) == 0
     for end in ("bin", "idx"):
         source, target = (data / f"valid.src-tgt.{side}.{end}" for side in ("src", "tgt"))
         before = source.read_bytes()
@@ -163,7 +163,7 @@ def test_data_that_fairseq_preprocess_made_anew_is_accepted_and_has_new_checksum
 def test_wean_checksum_accepts_what_is_there(data, capsys):
     begin_training(data)
     flip(data / "train.src-tgt.src.bin", 0)  # another word
-    assert cli.main_checksum([str(data)]) == 0
+    assert main_checksum([str(data)]) == 0
     begin_training(data)
     assert "checksums of 11 files" in capsys.readouterr().out
 
@@ -253,7 +253,7 @@ def preprocessed(folder, source, target):
 def test_lone_carriage_returns_that_shift_pairs_are_refused(tmp_path, capsys):
     """Both sides have four lines for fairseq; "b" is paired with "2" and "b c" with "3 4"."""
     made = preprocessed(tmp_path, b"a\rb\nb c\nd\n", b"1\n2\n3\r4\n")
-    assert cli.main_checksum([str(made)]) == 2
+    assert main_checksum([str(made)]) == 2
     said = capsys.readouterr().err
     assert f"{tmp_path}/train.src, which has 3 lines: line 1 has a carriage return in it" in said
     assert not (made / NAME).exists()
@@ -264,7 +264,7 @@ def test_lone_carriage_returns_that_shift_pairs_are_refused(tmp_path, capsys):
 def test_lone_carriage_returns_in_text_data_are_refused(tmp_path, capsys):
     (tmp_path / "train.src-tgt.src").write_bytes(b"a\rb\nb c\nd\n")
     (tmp_path / "train.src-tgt.tgt").write_bytes(b"1\n2\n3\r4\n")
-    assert cli.main_checksum([str(tmp_path)]) == 2
+    assert main_checksum([str(tmp_path)]) == 2
     assert f"line 1 of {tmp_path}/train.src-tgt.src has a carriage return in it" in capsys.readouterr().err
     assert not (tmp_path / NAME).exists()
 

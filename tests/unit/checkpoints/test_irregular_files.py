@@ -13,12 +13,12 @@ from matplotlib.figure import Figure
 
 from tests.unit.checkpoints.test_reading_checkpoints import READERS, state
 from tests.unit.reporting.run_folder import make_run
-from wean_fairseq.checkpoints import cli
 from wean_fairseq.checkpoints.reading import read_checkpoint
 from wean_fairseq.data.integrity import check_data
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.cli import main as evaluate
 from wean_fairseq.reporting import report_cli
+from wean_fairseq.storage.cli import main_checksum
 from wean_fairseq.storage.files import open_regular, read_regular
 from wean_fairseq.storage.manifest import NAME, Manifest
 from wean_fairseq.text import prepared_text
@@ -103,7 +103,7 @@ def test_data_that_is_no_file(tmp_path, put, capsys):
     if (tmp_path / "dict.tgt.txt").exists():
         with pytest.raises(UserError, match=r"dict\.tgt\.txt is not a regular file"):
             check_data([tmp_path / "dict.src.txt", tmp_path / "dict.tgt.txt"])
-    assert cli.main_checksum([str(tmp_path / "dict.tgt.txt")]) == 2
+    assert main_checksum([str(tmp_path / "dict.tgt.txt")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 

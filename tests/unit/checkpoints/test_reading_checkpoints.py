@@ -14,12 +14,12 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 
-from wean_fairseq import compat
 from wean_fairseq.checkpoints.average import average
 from wean_fairseq.checkpoints.export import export
 from wean_fairseq.checkpoints.reading import Hostile, read_checkpoint, same_tensors
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.layer_mixture import load_mixture
+from wean_fairseq.host import safe_globals
 from wean_fairseq.storage.archive import LARGEST_PICKLE, MOST_MEMBERS
 from wean_fairseq.storage.files import sha256_of
 from wean_fairseq.storage.manifest import Damaged, Manifest
@@ -178,7 +178,7 @@ def test_the_environment_cannot_turn_the_safe_loader_off(tmp_path, monkeypatch):
     path, mark = tmp_path / "hostile.pt", tmp_path / "ran"
     torch.save(state(model={"weight": Attack(mark)}), path)
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
-    compat.install()  # as the import does
+    safe_globals.use_safe_loader()  # as the registration does
     with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
         torch.load(path)
     assert not mark.exists()

@@ -8,15 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from fairseq import checkpoint_utils
 
-from wean_fairseq.checkpoints import host, training_lock
+from wean_fairseq.checkpoints import training_lock
 from wean_fairseq.errors import UserError
 
 HOLDER = """
 import os, sys, time, types
-package = types.ModuleType("wean_fairseq")  # not all of the plugin
-package.__path__ = [sys.argv[1] + "/wean_fairseq"]
-sys.modules["wean_fairseq"] = package
+for name in ("wean_fairseq", "wean_fairseq.checkpoints"):  # packages that do not register the plugin
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__path__ = [os.path.join(sys.argv[1], *name.split("."))]
 from pathlib import Path
 from wean_fairseq.checkpoints import training_lock
 training_lock.acquire(Path(sys.argv[2]))
@@ -40,23 +41,23 @@ def holder(tmp_path):
                 os.kill(number, signal.SIGKILL)
 
 
-def test_a_second_training_is_one_sentence_that_names_the_first(tmp_path, holder, monkeypatch):
+def test_a_second_training_is_refused_by_name(tmp_path, holder, monkeypatch):
     monkeypatch.setattr(training_lock, "_WAIT", 0.2)
     (tmp_path / "checkpoint_last.pt").write_bytes(b"of the first")
     with pytest.raises(UserError, match=rf"another training \(process {holder.pid} on .+\) is writing into --save-dir"):
-        host.verify_checkpoint_directory(str(tmp_path))
+        checkpoint_utils.verify_checkpoint_directory(str(tmp_path))
     (tmp_path.parent / "link").symlink_to(tmp_path)
     with pytest.raises(UserError, match="another training"):  # by whatever name
-        host.verify_checkpoint_directory(str(tmp_path.parent / "link"))
+        checkpoint_utils.verify_checkpoint_directory(str(tmp_path.parent / "link"))
     assert sorted(path.name for path in tmp_path.iterdir()) == [training_lock.NAME, "checkpoint_last.pt"]
 
 
 def test_a_killed_training_keeps_nobody_out_though_its_workers_live(tmp_path, holder, monkeypatch):
     holder.send_signal(signal.SIGKILL)
     holder.wait()
-    host.verify_checkpoint_directory(str(tmp_path))
+    checkpoint_utils.verify_checkpoint_directory(str(tmp_path))
     assert (tmp_path / training_lock.NAME).read_text().startswith(f"{os.getpid()} on ")
-    host.verify_checkpoint_directory(str(tmp_path))  # it has it already
+    checkpoint_utils.verify_checkpoint_directory(str(tmp_path))  # it has it already
     monkeypatch.setattr(training_lock, "_held", {})
 
 
@@ -65,7 +66,7 @@ def test_where_the_file_system_has_no_locks_the_training_begins(tmp_path, monkey
         raise OSError(95, "Operation not supported")
 
     monkeypatch.setattr(training_lock.fcntl, "lockf", lockf)
-    host.verify_checkpoint_directory(str(tmp_path / "new"))
+    checkpoint_utils.verify_checkpoint_directory(str(tmp_path / "new"))
 
 
 def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path):
@@ -74,5 +75,5 @@ def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / training_lock.NAME).symlink_to(victim)
     with pytest.raises(UserError, match="cannot be written"):
-        host.verify_checkpoint_directory(str(tmp_path / "out"))
+        checkpoint_utils.verify_checkpoint_directory(str(tmp_path / "out"))
     assert victim.read_text() == "precious"

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from fairseq import checkpoint_utils
 
-from wean_fairseq.checkpoints import host, writing
+from wean_fairseq.checkpoints import writing
 from wean_fairseq.checkpoints.reading import read_checkpoint
 from wean_fairseq.errors import UserError
 from wean_fairseq.storage.files import HashedFile, is_whole_archive, write_text, write_whole
@@ -63,15 +64,22 @@ def test_a_writer_that_fails_half_way_leaves_the_old_file_and_nothing_else(tmp_p
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-@pytest.mark.parametrize("write", ["save", "copy"])
-def test_a_full_disk_is_one_sentence_and_the_old_checkpoint_stays(tmp_path, monkeypatch, write):
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path, source: checkpoint_utils.torch_persistent_save(checkpoint(2.0), str(path)),
+        lambda path, source: checkpoint_utils.PathManager.copy(str(source), str(path), overwrite=True),
+    ],
+    ids=["save", "copy"],
+)
+def test_a_full_disk_leaves_the_old_checkpoint(tmp_path, monkeypatch, write):
     path, source = tmp_path / "checkpoint_last.pt", tmp_path / "checkpoint1.pt"
     writing.save(checkpoint(1.0), path)
     writing.save(checkpoint(2.0), source)
     before = path.read_bytes()
     monkeypatch.setattr(HashedFile, "write", write_to_full_disk)
     with pytest.raises(UserError, match=r"checkpoint_last\.pt cannot be written \(No space left on device\)"):
-        writing.save(checkpoint(2.0), path) if write == "save" else writing.copy(source, path)
+        write(path, source)
     monkeypatch.undo()
     assert path.read_bytes() == before
     assert {path.name for path in tmp_path.iterdir()} == {path.name, source.name, NAME}
@@ -138,11 +146,11 @@ def test_what_another_process_writes_meanwhile_is_kept(tmp_path):
     assert Manifest(tmp_path).digests == {"b": ["2" * 64]}
 
 
-def test_a_checkpoint_that_fairseq_writes_asynchronously_has_no_checksum_any_more(tmp_path, monkeypatch):
+def test_a_checkpoint_that_fairseq_writes_asynchronously_has_no_checksum_any_more(tmp_path):
     path = tmp_path / "checkpoint_last.pt"
     writing.save(checkpoint(1.0), path)
-    monkeypatch.setattr(host, "_torch_persistent_save", lambda state, name, _: torch.save(state, name))
-    host.torch_persistent_save(checkpoint(2.0), str(path), async_write=True)
+    save = checkpoint_utils.torch_persistent_save.patch.replacement
+    save(lambda state, name, _: torch.save(state, name), checkpoint(2.0), str(path), async_write=True)
     assert read_checkpoint(path)["model"]["weight"].eq(2.0).all()
 
 

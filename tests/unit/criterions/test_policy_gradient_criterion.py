@@ -26,10 +26,10 @@ from tests.model_contract import (
     unpad,
 )
 from tests.reference import sari
-from wean_fairseq import precision
 from wean_fairseq.criterions import policy_gradient, rewards
 from wean_fairseq.criterions.policy_gradient import PolicyGradientConfig, PolicyGradientCriterion, draw
 from wean_fairseq.errors import UserError
+from wean_fairseq.host import precision
 
 DICTIONARY = make_dictionary()
 SIZES = {"embed_dim": 6, "hidden_size": 8, "dropout": 0.0}

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from tests.bert_directory import LAYERS, WIDTH, write_bert
-from wean_fairseq.data import TopicBert, bert_features
+from wean_fairseq.data import bert_features
+from wean_fairseq.data.bert_features import TopicBert
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.metrics import embeddings
 
@@ -265,4 +266,4 @@ def test_code_in_a_directory_is_not_run_whatever_the_standard_input_says(copy, t
 
 def test_a_missing_library_is_named(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
-    assert_refused(folder, r"pip install wean_fairseq\[bert\]")
+    assert_refused(folder, r"this needs transformers, which is not installed: pip install 'wean-fairseq\[bert\]'")

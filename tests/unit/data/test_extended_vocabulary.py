@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.simulated_gpu import SimulatedGpu
-from wean_fairseq.data import ExtendedDictionary, SlotMap
+from wean_fairseq.data.extended_vocabulary import ExtendedDictionary, SlotMap
 from wean_fairseq.errors import UserError
 
 KNOWN = ["the", "a", "met", "The"]

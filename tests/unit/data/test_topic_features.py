@@ -11,7 +11,8 @@ import torch
 
 from tests.bert_directory import LAYERS, WIDTH, write_bert
 from tests.model_contract import EOS, PAD, make_dictionary
-from wean_fairseq.data import TopicBert, TopicFeatures
+from wean_fairseq.data.bert_features import TopicBert
+from wean_fairseq.data.topic_features import TopicFeatures
 from wean_fairseq.errors import UserError
 
 pytest.importorskip("transformers")

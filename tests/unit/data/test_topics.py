@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from tests.model_contract import EOS, PAD, UNK, make_dictionary
-from wean_fairseq.data import ExtendedDictionary, check_essays, check_known, check_topics, topic_ids
+from wean_fairseq.data.extended_vocabulary import ExtendedDictionary
+from wean_fairseq.data.topics import check_essays, check_known, check_topics, topic_ids
 from wean_fairseq.errors import UserError
 
 SEPARATOR_ID = 99

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.model_contract import PAD, UNK, make_dictionary
-from wean_fairseq.data import load_word_vectors
+from wean_fairseq.data.word_vectors import load_word_vectors
 from wean_fairseq.errors import UserError
 
 DICTIONARY = make_dictionary(4)  # w0 .. w3 are 4 .. 7

@@ -105,7 +105,7 @@ def _signature(metric: EvaluationMetric) -> str:
 
 def test_meteor_without_nltk_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nltk", None)
-    with pytest.raises(UserError, match=r"pip install wean_fairseq\[meteor\]"):
+    with pytest.raises(UserError, match=r"nltk, which is not installed: pip install 'wean-fairseq\[meteor\]'"):
         Meteor()
 
 

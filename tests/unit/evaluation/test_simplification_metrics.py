@@ -1,6 +1,6 @@
 """FKGL, EASSE's features, chrF and TER: counted by hand, with EASSE's own values, and against sacreBLEU."""
 
-import builtins
+import sys
 
 import pytest
 import sacrebleu
@@ -77,15 +77,8 @@ def test_fkgl_by_hand() -> None:
 
 
 def test_without_the_counter_of_syllables_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    importing = builtins.__import__
-
-    def without(name: str, *rest: object) -> object:
-        if name == "readability":
-            raise ImportError(name)
-        return importing(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(UserError, match=r"install it with `pip install wean_fairseq\[fkgl\]`"):
+    monkeypatch.setitem(sys.modules, "readability.langdata", None)
+    with pytest.raises(UserError, match=r"readability, which is not installed: pip install 'wean-fairseq\[fkgl\]'"):
         build_metric("fkgl", Settings())
 
 

@@ -8,7 +8,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import nn
 
-from wean_fairseq.data import ExtendedDictionary
+from wean_fairseq.data.extended_vocabulary import ExtendedDictionary
 from wean_fairseq.inspection.systems import neighbourhoods
 
 

@@ -8,7 +8,7 @@ import torch
 from tests.model_contract import EOS, ModelContract, build_model, make_batch, make_dictionary, unpad
 from tests.reference import rnn_distract as reference
 from wean_fairseq.errors import UserError
-from wean_fairseq.search import FastSequenceGenerator
+from wean_fairseq.search.fast_generator import FastSequenceGenerator
 
 TINY = {"embed_dim": 6, "hidden_size": 8, "attention_dim": 5}
 WEIGHTS = (0.7, 1.1, 0.4)

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from wean_fairseq.data import TopicBert
+from wean_fairseq.data.bert_features import TopicBert
 
 pytest.importorskip("transformers")
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 
-from wean_fairseq.data import load_word_vectors
+from wean_fairseq.data.word_vectors import load_word_vectors
 
 pytest.importorskip("gensim")
 

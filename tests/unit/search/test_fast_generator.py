@@ -19,14 +19,9 @@ from tests.model_contract import EOS, build_model, collate, make_dictionary, mak
 from tests.processors import needs_int8
 from wean_fairseq.errors import UserError
 from wean_fairseq.modules import QueryEmbedding, TiedOutput
-from wean_fairseq.search import (
-    FastSequenceGenerator,
-    PaperSequenceGenerator,
-    fast_generator,
-    laid_out,
-    packed_linear,
-    vocabulary_scores,
-)
+from wean_fairseq.search import fast_generator, laid_out, packed_linear, vocabulary_scores
+from wean_fairseq.search.fast_generator import FastSequenceGenerator
+from wean_fairseq.search.generator import PaperSequenceGenerator
 from wean_fairseq.search.vocabulary_scores import BF16, INT8
 
 TINY = {"embed_dim": 6, "hidden_size": 10}

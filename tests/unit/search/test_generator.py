@@ -12,7 +12,7 @@ from fairseq.sequence_generator import SequenceGenerator
 
 from tests.model_contract import EOS, make_dictionary
 from wean_fairseq.errors import UserError
-from wean_fairseq.search import PaperSequenceGenerator
+from wean_fairseq.search.generator import PaperSequenceGenerator
 
 WORDS = list(range(4, 16))  # what the model wants to write, twelve words
 BEAM = 5

@@ -10,7 +10,7 @@ from tests.copy_contract import BASE, SLOTS, copy_batch
 from tests.model_contract import EOS, make_dictionary
 from tests.unit.search.test_fast_generator import WORDS, assert_same, make_model, make_sample
 from wean_fairseq.errors import UserError
-from wean_fairseq.options import check_model
+from wean_fairseq.host.options import check_model
 from wean_fairseq.search import packed_linear
 from wean_fairseq.tasks.guarded import GuardedTask
 from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask

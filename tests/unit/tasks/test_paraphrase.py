@@ -13,7 +13,8 @@ from fairseq.token_generation_constraints import pack_constraints
 from tests.model_contract import EOS, build_model, make_dictionary
 from tests.processors import needs_int8
 from wean_fairseq.errors import UserError
-from wean_fairseq.search import FastSequenceGenerator, PaperSequenceGenerator
+from wean_fairseq.search.fast_generator import FastSequenceGenerator
+from wean_fairseq.search.generator import PaperSequenceGenerator
 from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
 
 DICTIONARY = make_dictionary()

@@ -13,7 +13,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from tests.bert_directory import LAYERS, WIDTH, write_bert
 from tests.model_contract import EOS, PAD, UNK, make_dictionary
 from wean_fairseq.capabilities import Capabilities
-from wean_fairseq.data import TopicBert
+from wean_fairseq.data.bert_features import TopicBert
 from wean_fairseq.errors import UserError
 from wean_fairseq.tasks.topic_essay import TopicEssayConfig, TopicEssayTask
 

@@ -14,8 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import UserError, name_some
+from ...optional import LazyModule
 from ..text_files import PathLike, decode_lines, read_bytes
 from .design import ANSWERS, LIKERT, Design
+
+inter_rater = LazyModule("statsmodels.stats.inter_rater")
+stats = LazyModule("scipy.stats")
 
 #: rater -> item -> criterion -> answer
 Ratings = dict[str, dict[str, dict[str, str]]]
@@ -107,10 +111,6 @@ def fleiss_kappa(design: Design, ratings: Ratings, criterion: str) -> float | No
     """Agreement of the raters beyond chance (Fleiss, 1971); None for one rater or where all answers are the same."""
     if len(ratings) < 2:
         return None
-    try:
-        from statsmodels.stats import inter_rater
-    except ImportError:
-        raise UserError("Fleiss' kappa needs statsmodels; install it with `pip install wean_fairseq[stats]`.") from None
     answers = [[given[item.name][criterion] for given in ratings.values()] for item in design.items]
     counts, different = inter_rater.aggregate_raters(answers)
     return float(inter_rater.fleiss_kappa(counts)) if len(different) > 1 else None
@@ -143,8 +143,6 @@ def likert_results(design: Design, ratings: Ratings) -> dict[str, Any]:
 
 def mean_and_interval(scores: npt.NDArray[np.float64]) -> dict[str, Any]:
     """Return the mean and its 95% t interval (None for a single value)."""
-    from scipy import stats
-
     mean = float(scores.mean())
     if len(scores) < 2:
         return {"mean": mean, "ci": None}
@@ -154,8 +152,6 @@ def mean_and_interval(scores: npt.NDArray[np.float64]) -> dict[str, Any]:
 
 def paired_t_test(baseline: npt.NDArray[np.float64], scores: npt.NDArray[np.float64]) -> dict[str, float]:
     """Two-sided paired t-test over sentences; p = 1 where no sentence differs."""
-    from scipy import stats
-
     difference = float((scores - baseline).mean())
     if np.ptp(scores - baseline) == 0:
         return {"difference": difference, "p": 1.0 if difference == 0 else 0.0}
@@ -164,8 +160,6 @@ def paired_t_test(baseline: npt.NDArray[np.float64], scores: npt.NDArray[np.floa
 
 def compare_results(design: Design, ratings: Ratings) -> dict[str, Any]:
     """Return win/tie/loss shares of the first system against every other, and sign tests (ties left out)."""
-    from scipy import stats
-
     first = design.systems[0]
     comparisons = []
     for other in design.systems[1:]:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import UserError
-from .embeddings import EmbeddingMetric, Vectors
+from .embeddings import EmbeddingMetric, Vectors, torch
 
 
 @dataclass
@@ -55,7 +55,7 @@ class BertScore(EmbeddingMetric):
         self.layer = layer
 
     def embeddings(self, hidden: Any, used: Any, special: Any) -> list[Tokens]:
-        unit = self._torch.nn.functional.normalize(hidden[self.layer].float(), dim=-1)
+        unit = torch.nn.functional.normalize(hidden[self.layer].float(), dim=-1)
         return [
             Tokens(vectors[present].numpy(), (~marks)[present].numpy())
             for vectors, present, marks in zip(unit, used, special, strict=True)

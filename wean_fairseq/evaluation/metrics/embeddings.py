@@ -14,10 +14,12 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from ...errors import UserError
-from ...optional import LOCAL_AND_NO_CODE, hide_broken_torchaudio
+from ...optional import LOCAL_AND_NO_CODE, LazyModule, hide_broken_torchaudio
 from ...storage.files import sha256_of
 from .base import MeanMetric, SignatureItems
 
+torch = LazyModule("torch")
+transformers = LazyModule("transformers")
 #: Unit vectors, shape (tokens, dimension) or (dimension,); single precision, because there are many.
 Vectors = npt.NDArray[np.floating[Any]]
 
@@ -33,8 +35,6 @@ def load_model(folder: str) -> tuple[Any, Any]:
     about 100, so a tokenizer that does not fit the model is refused.
     """
     hide_broken_torchaudio()
-    import transformers
-
     transformers.utils.logging.disable_progress_bar()  # its bar counts the weights of a model that loads in seconds
     pieces = transformers.AutoTokenizer.from_pretrained(folder, **LOCAL_AND_NO_CODE)
     model = transformers.AutoModel.from_pretrained(folder, **LOCAL_AND_NO_CODE).eval()
@@ -63,11 +63,7 @@ class EmbeddingMetric(MeanMetric):
     ) -> None:
         if model_folder is None or not Path(model_folder, "config.json").is_file():
             raise UserError(f"{label} needs a folder with a transformers model; give it with {option} FOLDER.")
-        try:
-            import torch
-            import transformers
-        except ImportError:
-            raise UserError(f"{label} needs transformers; install it with `pip install wean_fairseq[bert]`.") from None
+        version = transformers.__version__
         try:
             self._pieces, self._model = load_model(model_folder)
         except (ImportError, OSError, ValueError, RuntimeError) as error:  # a broken model or a broken installation
@@ -77,10 +73,9 @@ class EmbeddingMetric(MeanMetric):
             "model": Path(model_folder).name,
             "config": sha256_of(Path(model_folder, "config.json"))[:8],
             **(options or {}),
-            "transformers": transformers.__version__,
+            "transformers": version,
         }
         super().__init__(label, "none", False, items)
-        self._torch = torch
         self._limit = min(max_length, int(getattr(self._model.config, "max_position_embeddings", _MAX_POSITIONS)))
         self._embedded: dict[str, Any] = {}
 
@@ -112,7 +107,7 @@ class EmbeddingMetric(MeanMetric):
                 return_tensors="pt",
             )
             special = inputs.pop("special_tokens_mask").bool()
-            with self._torch.inference_mode():
+            with torch.inference_mode():
                 hidden = self._model(**inputs, output_hidden_states=True).hidden_states
             used = inputs["attention_mask"].bool()
             for text, embedding in zip(batch, self.embeddings(hidden, used, special), strict=True):

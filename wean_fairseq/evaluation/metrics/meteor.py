@@ -11,7 +11,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from ...errors import UserError
+from ...optional import LazyModule
 from .base import MeanMetric, SignatureItems
+
+nltk = LazyModule("nltk")
 
 _MOST_WORDS = 2**17  # that are remembered: NLTK stems and looks up every word of every pair anew
 
@@ -29,14 +32,6 @@ class Meteor(MeanMetric):
 
     def __init__(self, label: str = "METEOR-es", synonyms: bool = False, tokenize: str = "13a") -> None:
         """Load NLTK (and WordNet) now, so that a missing one is said before anything is computed."""
-        try:
-            import nltk
-            from nltk.stem.porter import PorterStemmer
-            from nltk.translate.meteor_score import meteor_score
-        except ImportError:
-            raise UserError(
-                f"{label} needs the package nltk; install it with `pip install wean_fairseq[meteor]`."
-            ) from None
         options: SignatureItems = {"modules": "exact+stem", "alpha": 0.9, "beta": 3, "gamma": 0.5}
         synsets = _no_synsets
         if synonyms:
@@ -44,8 +39,8 @@ class Meteor(MeanMetric):
             synsets = wordnet.synsets
             options |= {"modules": "exact+stem+wordnet", "wordnet": wordnet.get_version()}
         super().__init__(label, tokenize, True, {**options, "nltk": nltk.__version__})
-        self._score = meteor_score
-        self._stemmer = SimpleNamespace(stem=lru_cache(_MOST_WORDS)(PorterStemmer().stem))
+        self._score = nltk.translate.meteor_score.meteor_score
+        self._stemmer = SimpleNamespace(stem=lru_cache(_MOST_WORDS)(nltk.PorterStemmer().stem))
         self._wordnet = SimpleNamespace(synsets=lru_cache(_MOST_WORDS)(synsets))
 
     def segment_value(self, hypothesis: str, references: list[str]) -> float:
@@ -54,8 +49,7 @@ class Meteor(MeanMetric):
 
 
 def _load_wordnet(label: str) -> Any:
-    from nltk.corpus import wordnet
-
+    wordnet = nltk.corpus.wordnet
     try:
         wordnet.ensure_loaded()
     except LookupError:

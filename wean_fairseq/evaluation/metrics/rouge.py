@@ -15,7 +15,10 @@ The corpus score is the mean over sentences; with several references the best F 
 from collections.abc import Sequence
 from types import SimpleNamespace
 
+from ...optional import LazyModule
 from .base import MeanMetric
+
+rouge_scorer = LazyModule("rouge_score.rouge_scorer")  # it imports all of nltk, which takes half a second
 
 
 class Rouge(MeanMetric):
@@ -43,10 +46,8 @@ class Rouge(MeanMetric):
         super().__init__(label, tokenize, lowercase or tokenize == "words", options)
         if tokenize == "words":
             self.definition = 2  # in 1 combining marks separated words
-        from rouge_score.rouge_scorer import RougeScorer  # it imports the whole of nltk: half a second
-
         self._type = f"rouge{variant}"
-        self._scorer = RougeScorer([self._type], tokenizer=SimpleNamespace(tokenize=str.split))
+        self._scorer = rouge_scorer.RougeScorer([self._type], tokenizer=SimpleNamespace(tokenize=str.split))
         self.beta = beta
         self.max_tokens = max_tokens
 

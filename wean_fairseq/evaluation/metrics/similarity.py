@@ -10,7 +10,7 @@ from typing import Any
 from ...errors import UserError
 from ...storage.files import read_json
 from .base import SourceMixin
-from .embeddings import EmbeddingMetric, Vectors
+from .embeddings import EmbeddingMetric, Vectors, torch
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class Similarity(EmbeddingMetric):
     def embeddings(self, hidden: Any, used: Any, special: Any) -> list[Vectors | None]:
         weights = used.unsqueeze(-1).float()  # B x T x 1
         mean = (hidden[-1].float() * weights).sum(dim=1) / weights.sum(dim=1)
-        unit = self._torch.nn.functional.normalize(mean, dim=-1)
+        unit = torch.nn.functional.normalize(mean, dim=-1)
         empty = special.all(dim=1)
         return [None if nothing else vector.numpy() for vector, nothing in zip(unit, empty, strict=True)]
 

@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import UserError
+from ...optional import LazyModule
 from ..tokenizers import get_tokenizer
 from .base import FloatArray, MeanMetric, OwnMetric, SourceMixin, ratio
 from .rouge import common_length
+
+langdata = LazyModule("readability.langdata")
 
 #: The end of a sentence: a mark of its own, and a closing quotation mark or bracket after it.
 _END = re.compile(r"""(?<!\S)[.?!](?:[ ]["')\]}]+)?(?!\S)""")
@@ -55,12 +57,6 @@ def _syllable_counter(label: str) -> Callable[[str], int]:
     It is the rule of Lingua::EN::Syllable (Fast, 1999), which the package readability has too, but for three things:
     every final e is silent, letters with accents are no vowels, and "the" has one syllable (by the rule it has none).
     """
-    try:
-        from readability import langdata
-    except ImportError:
-        raise UserError(
-            f"{label} needs the package readability; install it with `pip install wean_fairseq[fkgl]`."
-        ) from None
     exceptions = {word: int(count) for word, count in map(str.split, langdata.specialsyllables_en.splitlines())}
     exceptions["the"] = 1
     consonant = str.maketrans({vowel: "ß" for vowel in langdata.VOWELS if not vowel.isascii()})

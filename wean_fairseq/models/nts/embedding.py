@@ -7,7 +7,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
-from ...data import load_word_vectors
+from ...data.word_vectors import load_word_vectors
 from .config import NtsConfig
 
 

@@ -6,65 +6,45 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from .errors import UserError
+from ..errors import UserError
+from ..optim.fused_adam import read_betas
 
-_OF_TRAINING = {  # section of the configuration, option: the least value
-    ("optimization", "update_freq"): 1,
-    ("optimization", "max_epoch"): 0,
-    ("optimization", "max_update"): 0,
-    ("optimization", "stop_time_hours"): 0,
-    ("optimizer", "weight_decay"): 0,
-    ("optimization", "clip_norm"): 0,
-    ("lr_scheduler", "warmup_updates"): 0,
-    ("lr_scheduler", "total_num_update"): 1,
-    ("common", "log_interval"): 1,
-    ("checkpoint", "save_interval"): 1,
-    ("checkpoint", "save_interval_updates"): 0,
-    ("dataset", "validate_interval"): 1,
-    ("dataset", "validate_interval_updates"): 0,
+# Least values of options, by the section of the configuration.
+_TRAINING = {
+    "optimization": {"update_freq": 1, "max_epoch": 0, "max_update": 0, "stop_time_hours": 0, "clip_norm": 0},
+    "optimizer": {"weight_decay": 0},
+    "lr_scheduler": {"warmup_updates": 0, "total_num_update": 1},
+    "common": {"log_interval": 1},
+    "checkpoint": {"save_interval": 1, "save_interval_updates": 0},
+    "dataset": {"validate_interval": 1, "validate_interval_updates": 0},
 }
-_SHARES_OF_TRAINING = {("criterion", "label_smoothing")}
 _SIZES = ("_dim", "_size", "_layers", "_heads")  # ends of the names of an arch's sizes
 _MOST_LAYERS = 1000
 _LARGEST_LENPEN = 100  # a length to this power is finite
 _SHARES = ("dropout", "layerdrop")  # ends of the names of an arch's shares
-_OF_BATCHES = {"max_sentences": ("batch-size", 1), "max_tokens": ("max-tokens", 1), "num_shards": ("num-shards", 1)}
-_OF_BATCHES |= {"num_workers": ("num-workers", 0), "shard_id": ("shard-id", 0), "data_buffer_size": ("buffer-size", 0)}
-_OF_GENERATION = {
-    "beam": 1,
-    "nbest": 1,
-    "max_len_a": 0,
-    "max_len_b": 0,
-    "min_len": 0,
-    "no_repeat_ngram_size": 0,
-    "prefix_size": 0,
-    "lenpen": -math.inf,
-    "unkpen": -math.inf,
-}
+# Arguments of ``get_batch_iterator``: the option, and its least value.
+_BATCHES = {"max_sentences": ("batch-size", 1), "max_tokens": ("max-tokens", 1), "num_shards": ("num-shards", 1)}
+_BATCHES |= {"num_workers": ("num-workers", 0), "shard_id": ("shard-id", 0), "data_buffer_size": ("buffer-size", 0)}
+_GENERATION = dict.fromkeys(("max_len_a", "max_len_b", "min_len", "no_repeat_ngram_size", "prefix_size"), 0.0)
+_GENERATION |= {"beam": 1, "nbest": 1, "lenpen": -math.inf, "unkpen": -math.inf}
 
 
 def check_training(cfg: Any) -> None:
-    """Refuse what no training can be done with; raises ``UserError``, naming the option."""
-    for (section, name), least in _OF_TRAINING.items():
-        _check(name.replace("_", "-"), _values(getattr(cfg.get(section), name, None)), least)
-    for section, name in _SHARES_OF_TRAINING:
-        _check_share(name, getattr(cfg.get(section), name, None))
+    """Check the options of a training. Raises ``UserError``, naming the option."""
+    for section, options in _TRAINING.items():
+        for name, least in options.items():
+            _check(name.replace("_", "-"), _values(getattr(cfg.get(section), name, None)), least)
+    _check_share("label_smoothing", getattr(cfg.get("criterion"), "label_smoothing", None))
     for rate in _values(getattr(cfg.get("optimization"), "lr", None)):
         if not 0 < rate < math.inf:
             raise UserError(f"--lr must be a finite number above 0, but is {rate}.")
     if getattr(cfg.get("dataset"), "num_shards", 1) != 1 or getattr(cfg.get("dataset"), "shard_id", 0) != 0:
         raise UserError("--num-shards and --shard-id are for fairseq-generate: a training divides its data by itself.")
-    betas = str(getattr(cfg.get("optimizer"), "adam_betas", "(0.9, 0.999)")).strip("([])").split(",")
-    try:
-        fine = len(betas) == 2 and all(0 <= float(beta) < 1 for beta in betas)
-    except ValueError:
-        fine = False
-    if not fine:
-        raise UserError(f"--adam-betas must be two numbers from 0 to below 1, but is {cfg.optimizer.adam_betas}.")
+    read_betas(str(getattr(cfg.get("optimizer"), "adam_betas", "(0.9, 0.999)")))
 
 
 def check_model(cfg: Any) -> None:
-    """Refuse negative sizes, and dropout of 1 or more; raises ``UserError``, naming the option."""
+    """Refuse negative sizes and a dropout of 1 or more. Raises ``UserError``, naming the option."""
     options = cfg if isinstance(cfg, DictConfig) else vars(cfg)
     for name in options:
         value = options[name]
@@ -76,19 +56,19 @@ def check_model(cfg: Any) -> None:
             _check_share(str(name), value)
 
 
-def check_batches(given: dict[str, Any]) -> None:
-    """Refuse arguments of ``get_batch_iterator`` that make no batches; raises ``UserError``, naming the option."""
-    for name, (option, least) in _OF_BATCHES.items():
-        _check(option, _values(given.get(name)), least)
-    shards, number = given.get("num_shards", 1), given.get("shard_id", 0)
+def check_batches(arguments: dict[str, Any]) -> None:
+    """Check the arguments of ``get_batch_iterator``. Raises ``UserError``, naming the option."""
+    for name, (option, least) in _BATCHES.items():
+        _check(option, _values(arguments.get(name)), least)
+    shards, number = arguments.get("num_shards", 1), arguments.get("shard_id", 0)
     if number >= shards:
         raise UserError(f"--shard-id counts from 0 and must be below --num-shards {shards}, but is {number}.")
 
 
 def check_generation(args: Any) -> None:
-    """Refuse what nothing can be searched with; raises ``UserError``, naming the option."""
-    for name, least in _OF_GENERATION.items():
-        _check(name.replace("_", "-"), _values(getattr(args, name, None)), least, finite=name not in ("unkpen",))
+    """Check the options of a search. Raises ``UserError``, naming the option."""
+    for name, least in _GENERATION.items():
+        _check(name.replace("_", "-"), _values(getattr(args, name, None)), least, finite=name != "unkpen")
     if not -_LARGEST_LENPEN <= getattr(args, "lenpen", 1) <= _LARGEST_LENPEN:
         raise UserError(f"--lenpen must be from -{_LARGEST_LENPEN} to {_LARGEST_LENPEN}, but is {args.lenpen}.")
     if getattr(args, "min_len", 1) > getattr(args, "max_len_b", 200) and not getattr(args, "max_len_a", 0):
@@ -118,7 +98,7 @@ def _check_sampling(sampling: bool, args: Any) -> None:
 
 
 def _values(value: Any) -> Iterable[Any]:
-    """The values of an option, which may be given several times or not at all."""
+    """Return the values of an option, which may be given several times or not at all."""
     if value is None:
         return ()
     return (value,) if isinstance(value, int | float) else value

@@ -1,33 +1,33 @@
-"""Literals of Python, read without running anything: what fairseq's ``eval`` becomes (see ``compat.py``).
+"""Read literals of Python without running code. ``host/patches.py`` replaces fairseq's ``eval`` by ``read_literal``.
 
-fairseq keeps some options as text and gives them to ``eval`` (``--adam-betas "(0.9, 0.98)"``, the layers of its
-convolutional archs as ``[(512, 10, 5)] + [(512, 3, 2)] * 4``), wherever the text comes from: a checkpoint may say what
-it is. Numbers, strings, True, False, None, lists, tuples and dictionaries are read here, with + and * between them;
-all else is refused, and so is what would be too large.
+fairseq evaluates the text of some options (``--adam-betas "(0.9, 0.98)"``, the layers of its convolutional archs as
+``[(512, 10, 5)] + [(512, 3, 2)] * 4``), also if a checkpoint contains the text. This module reads numbers, strings,
+True, False, None, lists, tuples and dictionaries, with + and * between them. It refuses other expressions and large
+values.
 """
 
 import ast
 from typing import Any
 
-from .errors import UserError
+from ..errors import UserError
 
 LONGEST = 100_000  # characters of a literal
-MOST = 10_000  # items of a list that + or * makes, and digits of a number
+MOST = 10_000  # items of a list after + or *, and digits of a number
 
 
 class NoLiteral(UserError):
-    """A text that is no literal; a ``ValueError``, so that argparse names the option it was given for."""
+    """A text that is not a literal. It is a ``ValueError``, so that argparse names the option."""
 
 
 def read_literal(text: Any, *_namespaces: Any) -> Any:
-    """The value of a literal.
+    """Return the value of a literal.
 
     Args:
-        _namespaces: the other arguments of ``eval``, which no literal looks at.
+        _namespaces: the other arguments of ``eval``, which are ignored.
 
     Raises:
-        NoLiteral: if the text is anything else, or too large.
-        TypeError: if it is no text, as of ``eval``.
+        NoLiteral: if the text is not a literal, or is too large.
+        TypeError: if it is not a text, as ``eval`` does.
     """
     if not isinstance(text, str):
         raise TypeError(f"a literal is a string, not {type(text).__name__}")
@@ -51,7 +51,7 @@ def _value(node: ast.expr | None) -> Any:
             return _check_items([_value(item) for item in items])
         case ast.Tuple(elts=items):
             return _check_items(tuple(_value(item) for item in items))
-        case ast.Dict(keys=keys, values=values) if None not in keys:  # which stands for **
+        case ast.Dict(keys=keys, values=values) if None not in keys:  # None means **
             return _check_items({_value(key): _value(value) for key, value in zip(keys, values, strict=True)})
         case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=operand):
             number = _number(_value(operand))
@@ -95,7 +95,7 @@ def _check_items(items: Any) -> Any:
 
 
 def _size(value: Any) -> int:
-    """Values in a value, containers in it included: a list of one long list again and again is long, too."""
+    """Return the number of values in a value, including nested ones: a list that repeats a long list is also long."""
     if isinstance(value, dict):
         return 1 + sum(_size(key) + _size(item) for key, item in value.items())
     return 1 + sum(map(_size, value)) if isinstance(value, list | tuple | set) else 1

@@ -1,4 +1,4 @@
-"""Options of half precision on a machine without a GPU: one sentence, or a training that starts.
+"""Options of half precision on a machine without a GPU: each is refused in one sentence, or training starts.
 
 That every family trains with ``--bf16`` is in ``tests/integration/test_distributed.py``.
 """
@@ -10,19 +10,19 @@ import torch
 from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import DictConfig, OmegaConf
 
-from wean_fairseq import precision
 from wean_fairseq.errors import UserError
+from wean_fairseq.host import interruption, precision
 
 
 def configuration(optimizer: str = "adam", **common: bool) -> DictConfig:
-    """A training on the CPU; ``parse_args_and_arch`` has set ``tpu`` where ``bf16`` is set."""
+    """The configuration of a training on the CPU. ``parse_args_and_arch`` sets ``tpu`` if ``bf16`` is set."""
     cfg = OmegaConf.structured(FairseqConfig())
     OmegaConf.update(cfg, "common", {"cpu": True, **common})
     cfg.optimizer = {"_name": optimizer}
     return cfg
 
 
-def test_bf16_is_for_cpus_and_gpus_too():
+def test_bf16_runs_on_cpus_and_gpus():
     cfg = configuration(bf16=True, tpu=True)
     precision.prepare(cfg)
     assert not cfg.common.tpu
@@ -50,22 +50,22 @@ def test_fp16_without_a_gpu_is_one_sentence():
 
 @pytest.mark.parametrize("kind", ["fp16", "bf16"])
 @pytest.mark.parametrize("optimizer", ["fused_adam", "adamw", "adagrad_accumulator"])
-def test_memory_efficient_training_names_an_optimiser_that_can(monkeypatch, kind, optimizer):
+def test_memory_efficient_training_names_a_possible_optimiser(monkeypatch, kind, optimizer):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     cfg = configuration(optimizer, cpu=False, **{kind: True, f"memory_efficient_{kind}": True})
-    with pytest.raises(UserError, match=f"--optimizer {optimizer} updates: take --{kind}, or --optimizer adam"):
+    with pytest.raises(UserError, match=f"--optimizer {optimizer} updates: use --{kind}, or --optimizer adam"):
         precision.prepare(cfg)
     cfg.optimizer._name = "adam"
     precision.prepare(cfg)
 
 
-def test_amp_on_a_cpu_says_that_it_does_nothing(caplog):
+def test_amp_on_a_cpu_warns_that_it_does_nothing(caplog):
     with caplog.at_level(logging.WARNING):
         precision.prepare(configuration(amp=True))
     assert "--amp does nothing without a GPU" in caplog.text
 
 
-def test_tf32_is_for_products_and_recurrent_networks_alike():
+def test_tf32_changes_products_and_recurrent_networks():
     libraries = (torch.backends.cuda.matmul, torch.backends.cudnn.rnn)
     before = [library.fp32_precision for library in libraries]
     try:
@@ -75,3 +75,11 @@ def test_tf32_is_for_products_and_recurrent_networks_alike():
     finally:
         for library, value in zip(libraries, before, strict=True):
             library.fp32_precision = value
+
+
+def test_a_command_starts_with_valid_half_precision():
+    """fairseq turns ``--bf16`` into ``tpu``."""
+    started = []
+    cfg = configuration(bf16=True, tpu=True)
+    interruption.run_command(lambda cfg, main, **_: started.append(cfg.common.tpu), cfg, print)
+    assert started == [False]

@@ -1,8 +1,4 @@
-"""Replacements of functions of ``fairseq.checkpoint_utils``; ``compat.install`` puts it there and says why.
-
-Each does its work before or after fairseq's own function, which it calls; only reading a file and writing one are
-wholly their own.
-"""
+"""Checkpoints of fairseq-train: written whole, read safely, and resumed only if they fit. See ``table``."""
 
 import copy
 import logging
@@ -14,45 +10,38 @@ from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.distributed import utils as distributed_utils
-from fairseq.file_io import PathManager
 from omegaconf import OmegaConf, open_dict
 
+from ..checkpoints import training_lock, writing
+from ..checkpoints.export import read_model
+from ..checkpoints.reading import options_of, read_checkpoint
+from ..checkpoints.resume import LAST, Choice, choose, is_named, others_of
+from ..checkpoints.structure import wrong_in_optimizer
 from ..errors import UserError, sentence_of
-from ..options import check_training
 from ..storage.files import remove_partial
 from ..storage.manifest import Damaged, Manifest
-from . import stopping, training_lock, writing
-from .export import read_model
-from .reading import options_of, read_checkpoint
-from .resume import LAST, Choice, choose, is_named, others_of
-from .structure import wrong_in_optimizer
+from . import stopping
+from .options import check_training
+from .patches import Original
 
 logger = logging.getLogger(__name__)
-# The functions that get what a checkpoint holds of the optimiser, the schedule, the meters, the batches and the task.
+# Functions that restore the optimiser, the schedule, the meters, the batches and the task from a checkpoint.
 _RESTORES = {"load_state_dict", "set_checkpoint_dict"}
 
-_load_checkpoint = checkpoint_utils.load_checkpoint
-_load_model_ensemble_and_task = checkpoint_utils.load_model_ensemble_and_task
-_torch_persistent_save = checkpoint_utils.torch_persistent_save
+
+def copy_checkpoint(_original: Original, src_path: str, dst_path: str, overwrite: bool = False) -> bool:
+    """Copy a checkpoint and its checksum, whole or not at all. Returns True if it was copied."""
+    if not overwrite and Path(dst_path).exists():
+        return False
+    writing.copy(Path(src_path), Path(dst_path))
+    return True
 
 
-class WholeFiles(PathManager):
-    """fairseq's file functions, for checkpoints."""
-
-    @staticmethod
-    def copy(src_path: str, dst_path: str, overwrite: bool = False) -> bool:
-        """Copy a checkpoint, whole or not at all, with its checksum; true, as fairseq asserts."""
-        if not overwrite and Path(dst_path).exists():
-            return False
-        writing.copy(Path(src_path), Path(dst_path))
-        return True
-
-
-def verify_checkpoint_directory(save_dir: str) -> None:
-    """Make the directory and be the only training there; of several processes the first one calls this.
+def verify_checkpoint_directory(_original: Original, save_dir: str) -> None:
+    """Create the directory and lock it for this training. fairseq calls this in the first process.
 
     Raises:
-        UserError: if files cannot be written there, or another training is writing them.
+        UserError: if files cannot be written there, or another training writes into it.
     """
     try:
         training_lock.acquire(Path(save_dir))
@@ -63,22 +52,22 @@ def verify_checkpoint_directory(save_dir: str) -> None:
         ) from error
 
 
-def torch_persistent_save(obj: Any, filename: str, async_write: bool = False) -> None:
-    """Write a checkpoint, whole or not at all, with its checksum; raises what ``writing.save`` does."""
-    if async_write:  # --write-checkpoints-asynchronously: the file is iopath's, which finishes it later
+def torch_persistent_save(original: Original, obj: Any, filename: str, async_write: bool = False) -> None:
+    """Write a checkpoint and its checksum, whole or not at all. Raises the errors of ``writing.save``."""
+    if async_write:  # --write-checkpoints-asynchronously: iopath finishes the file later
         Manifest(Path(filename).parent).forget(Path(filename).name)
-        _torch_persistent_save(obj, filename, async_write)
+        original(obj, filename, async_write)
     else:
         writing.save(obj, Path(filename))
 
 
 def load_checkpoint_to_cpu(
-    path: str, arg_overrides: dict[str, Any] | None = None, load_on_all_ranks: bool = False
+    _original: Original, path: str, arg_overrides: dict[str, Any] | None = None, load_on_all_ranks: bool = False
 ) -> dict[str, Any]:
-    """Read a checkpoint or a folder of ``wean-export`` as fairseq does, after checking it.
+    """Check a checkpoint or a folder of ``wean-export``, and read it.
 
     Raises:
-        UserError: if it is not there, damaged, hostile or no checkpoint.
+        UserError: if it is missing, damaged, hostile or not a checkpoint.
     """
     state = read_model(path)
     for option, value in (arg_overrides or {}).items() if state["args"] is not None else ():
@@ -94,15 +83,15 @@ def load_checkpoint_to_cpu(
     return state
 
 
-def load_checkpoint(cfg: CheckpointConfig, trainer: Any, **passthrough_args: Any) -> Any:
-    """Resume as fairseq does, from the checkpoint that ``resume.choose`` finds; all processes load the same one.
+def load_checkpoint(original: Original, cfg: CheckpointConfig, trainer: Any, **kwargs: Any) -> Any:
+    """Resume from the checkpoint that ``resume.choose`` selects. All processes load the same one.
 
     Raises:
-        UserError: if there is none to go on from, it does not fit this training, or an option is out of range.
+        UserError: if no checkpoint can be resumed, it does not fit this training, or an option is out of range.
     """
     check_training(trainer.cfg)
-    if trainer.checkpoint_suffix:  # parts of a model, one a process: fairseq's own way
-        return _load_checkpoint(cfg, trainer, **passthrough_args)
+    if trainer.checkpoint_suffix:  # each process has a part of the model, which fairseq loads
+        return original(cfg, trainer, **kwargs)
     path, is_older = _agree_on_checkpoint(cfg, trainer)
     names_one = is_named(cfg)
     if is_older:
@@ -110,7 +99,7 @@ def load_checkpoint(cfg: CheckpointConfig, trainer: Any, **passthrough_args: Any
         with open_dict(cfg):
             cfg.restore_file, cfg.finetune_from_model = path, None
     try:
-        loaded = _load_checkpoint(cfg, trainer, **passthrough_args)
+        loaded = original(cfg, trainer, **kwargs)
     except UserError:
         raise
     except AssertionError as error:
@@ -121,50 +110,50 @@ def load_checkpoint(cfg: CheckpointConfig, trainer: Any, **passthrough_args: Any
         if "Cannot load model parameters" in str(error) and not isinstance(error.__context__, UserError):
             raise _other_model(str(path), error.__context__ or error) from error
         if not _RESTORES.isdisjoint(frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__)):
-            raise _cannot_go_on(path, _in_short(error)) from error
+            raise _cannot_resume(path, _in_short(error)) from error
         raise
     wrong = wrong_in_optimizer(trainer.optimizer.optimizer) if path is not None else None
     if wrong is not None:
-        raise _cannot_go_on(path, f"{wrong} of the optimiser has the wrong type or size")
-    if names_one:  # what is begun with it is not done, whatever it was the end of
+        raise _cannot_resume(path, f"{wrong} of the optimiser has the wrong type or size")
+    if names_one:  # a run that starts from a named checkpoint is new, even if that checkpoint was the last of its run
         stopping.forget_patience()
     elif stopping.stop_if_done(trainer) and is_older:
         _make_last(Path(str(path)), cfg, trainer)
     return loaded
 
 
-def load_model_ensemble_and_task(filenames: list[str], *args: Any, **kwargs: Any) -> Any:
-    """Load models as fairseq does, and check their parameters.
+def load_model_ensemble_and_task(original: Original, filenames: list[str], *args: Any, **kwargs: Any) -> Any:
+    """Load models and check their parameters.
 
     Raises:
-        UserError: if a checkpoint has other parameters than its configuration, the data and the options call for, or
-            parameters that are not finite, or a configuration that no model can be made of.
+        UserError: if the parameters do not fit the configuration, the data and the options, if a parameter is not
+            finite, or if no model can be built from the configuration.
     """
     try:
-        models, cfg, task = _load_model_ensemble_and_task(filenames, *args, **kwargs)
-    except Exception as error:  # fairseq's tasks and archs raise anything
+        models, cfg, task = original(filenames, *args, **kwargs)
+    except Exception as error:  # fairseq's tasks and archs raise errors of any type
         if str(error).startswith("Error(s) in loading state_dict"):
             raise _other_model(", ".join(filenames), error) from error
         if sentence_of(error) is not None:
             raise
         raise UserError(
-            f"{', '.join(filenames)} cannot be made a model of ({_in_short(error)}): give the --user-dir that it was "
-            "trained with; if it is this one, the file is damaged."
+            f"cannot build a model from {', '.join(filenames)} ({_in_short(error)}): give the --user-dir of its "
+            "training; if it is this one, the file is damaged."
         ) from error
     for filename, model in zip(filenames, models, strict=True):
         for name, parameter in model.named_parameters():
             if not parameter.isfinite().all():
                 raise UserError(
-                    f"{filename} has a parameter that is not finite ({name}): its training diverged, and nothing it "
-                    "writes means anything; use an earlier checkpoint."
+                    f"{filename} has a parameter that is not finite ({name}): its training diverged, and its outputs "
+                    "mean nothing; use an earlier checkpoint."
                 )
     return models, cfg, task
 
 
 def _agree_on_checkpoint(cfg: CheckpointConfig, trainer: Any) -> tuple[str | None, bool]:
-    """The path that the first process chooses, and whether it is another than fairseq would take.
+    """Return the path that the first process chooses, and True if fairseq would choose another one.
 
-    It is the same in all processes, and an error is one in all of them.
+    All processes return the same path or raise the same error.
     """
     answer: dict[str, Any] = {"path": None, "is_older": False, "error": None}
     if trainer.data_parallel_rank == 0:
@@ -192,14 +181,14 @@ def _remove_partial(folder: Path) -> None:
 
 
 def _make_last(path: Path, cfg: CheckpointConfig, trainer: Any) -> None:
-    """Make the checkpoint at which a training was done its last one, which is not there or damaged."""
+    """Copy the checkpoint of a finished training to the last one, which is missing or damaged."""
     if trainer.should_save_checkpoint_on_current_rank and not (cfg.no_save or cfg.no_last_checkpoints):
         writing.copy(path, Path(cfg.save_dir) / LAST)
-        logger.info(f"{path} is now {LAST}, too")
+        logger.info(f"Copied {path} to {LAST}")
 
 
 def _check_fits(choice: Choice | None, trainer: Any) -> None:
-    """Refuse dictionaries whose words have other numbers, and a schedule that cannot take over another one's state."""
+    """Refuse dictionaries with a different order of words, and a schedule that cannot use the saved state."""
     if choice is None:
         return
     if hasattr(trainer.task, "check_dictionaries"):
@@ -211,27 +200,27 @@ def _check_fits(choice: Choice | None, trainer: Any) -> None:
     now = trainer.cfg.lr_scheduler._name
     if before not in (None, now) and not (reset or trainer.cfg.checkpoint.finetune_from_model):
         raise UserError(
-            f"{choice.path} was trained with --lr-scheduler {before}, and this is {now}: give that one, or add "
-            "--reset-lr-scheduler to begin a new schedule."
+            f"{choice.path} was trained with --lr-scheduler {before}, and this is {now}: give {before}, or add "
+            "--reset-lr-scheduler to start a new schedule."
         )
 
 
-def _cannot_go_on(path: str | None, why: str) -> UserError:
+def _cannot_resume(path: str | None, why: str) -> UserError:
     return UserError(
-        f"cannot resume from {path} ({why}): give the options that it was trained with; if they are the same, the file "
-        "is damaged, and you need another checkpoint."
+        f"cannot resume from {path} ({why}): give the options of its training; if they are the same, the file is "
+        "damaged, and you need another checkpoint."
     )
 
 
 def _other_model(path: str, error: BaseException) -> UserError:
     return UserError(
-        f"{path}{_arch_of(path)} has other parameters than the model that the options ask for ({_in_short(error)}): "
-        "give the options and the dictionary that it was trained with, or choose another checkpoint or --save-dir."
+        f"{path}{_arch_of(path)} has other parameters than the model of these options ({_in_short(error)}): "
+        "give the options and the dictionary of its training, or choose another checkpoint or --save-dir."
     )
 
 
 def _in_short(error: BaseException) -> str:
-    """The line of an error that says most, cut to a readable length; torch's first one is a title."""
+    """Return the most informative line of an error, cut to a readable length. torch's first line is a title."""
     lines = [line.strip() for line in str(error).splitlines()] or [type(error).__name__]
     said = lines[1] if len(lines) > 1 else lines[0]
     return said.rstrip(".") if len(said) < 240 else said[:240] + "..."
@@ -240,6 +229,6 @@ def _in_short(error: BaseException) -> str:
 def _arch_of(path: str) -> str:
     try:
         name = options_of(read_checkpoint(path, lazily=True), "model").get("_name")
-    except UserError:  # several files
+    except UserError:  # the path names several files
         return ""
     return "" if name is None else f" is of --arch {name} and"

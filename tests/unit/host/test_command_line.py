@@ -1,4 +1,4 @@
-"""fairseq's command lines: one sentence for a wrong or a missing name, and help about an arch's own options."""
+"""fairseq's command lines: one sentence for a wrong or missing name, and help for the options of an arch."""
 
 from argparse import Namespace
 from pathlib import Path
@@ -8,10 +8,12 @@ import torch
 from fairseq import options
 from fairseq.models import ARCH_MODEL_REGISTRY
 
-import wean_fairseq  # noqa: F401 - the names are registered
+import wean_fairseq
 from tests.families import families
-from wean_fairseq.command_line import check_pairing
 from wean_fairseq.errors import UserError
+from wean_fairseq.host.command_line import check_pairing
+
+wean_fairseq.register()
 
 TRAIN = ["data", "--task", "paraphrase", "--arch", "wean_lstm", "--criterion", "query_embedding"]
 
@@ -39,7 +41,7 @@ def changed(name: str, value: str) -> list[str]:
         ("criterion", "modelloss", "model_loss"),
     ],
 )
-def test_a_misspelt_name_is_asked_after(option: str, typed: str, meant: str):
+def test_a_misspelt_name_is_corrected(option: str, typed: str, meant: str):
     with pytest.raises(UserError) as refused:
         parse("train", *changed(option, typed))
     assert str(refused.value) == f"there is no --{option} {typed}: did you mean {meant}?"
@@ -51,45 +53,47 @@ def test_only_names_of_this_package_are_offered():
     offered = str(refused.value).rstrip(".").rpartition(" are ")[2].split(", ")
     assert {"wean_lstm", "seq2seq_lstm", "copynet", "dnpg"} <= set(offered)
     assert not {"transformer", "lstm", "transformer_iwslt_de_en"} & set(offered)
-    assert parse("train", "data", "--arch", "transformer").arch == "transformer"  # which is fairseq's, and taken
+    assert parse("train", "data", "--arch", "transformer").arch == "transformer"  # an arch of fairseq
 
 
-def test_a_missing_arch_is_said():
+def test_a_missing_arch_is_reported():
     with pytest.raises(UserError, match=r"^fairseq-train needs --arch: those of wean_fairseq are .*wean_lstm"):
         parse("train", "data", "--task", "paraphrase")
 
 
-def test_a_missing_task_is_that_of_the_model(tmp_path: Path):
-    """fairseq would take ``translation``, which leaves the sentences of the last batch out, or end with a KeyError."""
+def test_the_task_of_the_model_is_required(tmp_path: Path):
+    """fairseq would use ``translation``, which drops the sentences of the last batch, or raise a KeyError."""
     path = tmp_path / "checkpoint_best.pt"
     torch.save({"model": {}, "cfg": {"task": {"_name": "paraphrase"}, "model": {"_name": "wean_lstm"}}}, path)
     for command in ("generate", "validate"):
         with pytest.raises(UserError) as refused:
             parse(command, "data", "--path", str(path))
-        expected = f"{path} was trained with --task paraphrase: give fairseq-{command} that, too."
+        expected = f"{path} was trained with --task paraphrase: give fairseq-{command} the same option."
         assert str(refused.value) == expected
         assert parse(command, "data", "--path", str(path), "--task", "paraphrase").task == "paraphrase"
         assert parse(command, "data", "--path", str(path), "--task", "translation").task == "translation"
     with pytest.raises(UserError, match=r"^fairseq-validate needs --task: that of the training"):
         parse("validate", "data", "--path", str(tmp_path / "none.pt"))
-    assert parse("generate", "data", "--path", str(tmp_path / "none.pt")).task == "translation"  # said when it is read
+    assert (
+        parse("generate", "data", "--path", str(tmp_path / "none.pt")).task == "translation"
+    )  # reported when the file is read
 
 
 @pytest.mark.parametrize("arch", families())
-def test_every_arch_goes_with_the_losses_of_this_package_and_with_no_foreign_one(arch: str):
+def test_every_arch_accepts_the_losses_of_this_package_only(arch: str):
     for criterion in ("model_loss", "query_embedding"):
         check_pairing(arch, criterion)
-    with pytest.raises(UserError, match=rf"^--arch {arch} cannot .* ctc: take --criterion model_loss\.$"):
+    with pytest.raises(UserError, match=rf"^--arch {arch} cannot .* ctc: use --criterion model_loss\.$"):
         check_pairing(arch, "ctc")
 
 
-def test_losses_of_an_arch_are_not_left_out_in_silence():
+def test_additional_losses_are_not_dropped_silently():
     for arch in ("dnpg", "ppg", "mta_lstm", "sc_lstm", "srb", "drgd", "pointer_generator_coverage"):
         with pytest.raises(UserError, match=f"^--arch {arch} has additional losses, which --criterion cross_entropy"):
             check_pairing(arch, "cross_entropy")
     for arch in ("wean_lstm", "copynet", "transformer"):
         check_pairing(arch, "cross_entropy")
-    with pytest.raises(UserError, match="has additional losses"):  # the criterion of who names none
+    with pytest.raises(UserError, match="has additional losses"):  # the default criterion
         parse("train", "data", "--task", "paraphrase", "--arch", "dnpg")
 
 
@@ -99,12 +103,12 @@ def test_help_with_an_arch_has_its_options_and_defaults(capsys: pytest.CaptureFi
     assert ended.value.code == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "--arch seq2seq_lstm_lcsts:" in said
-    # The preset's values, not the family's (256 and general); one of the family that the preset leaves as it is.
+    # Two values of the preset instead of the family's (256 and general), and one that the preset does not change.
     for text in ("output (sec. 2.1) (default: 512)", "baseline (default: linear)", "(default: 2)"):
         assert text in said
     assert "--label-smoothing" in said
     assert "${" not in said
-    assert "--max-epoch" not in said  # of all archs
+    assert "--max-epoch" not in said  # an option of all archs
 
 
 def test_help_without_an_arch_is_that_of_fairseq(capsys: pytest.CaptureFixture[str]):

@@ -1,4 +1,4 @@
-"""Literals are read as Python reads them, everything else is refused at once, and fairseq has no other ``eval``."""
+"""Literals have the values of Python, other expressions are refused, and fairseq has no other ``eval``."""
 
 import builtins
 import importlib
@@ -11,9 +11,9 @@ from fairseq import options
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.utils import eval_bool, eval_str_dict, eval_str_list
 
+from wean_fairseq.checkpoints.literals import LONGEST, MOST, read_literal
 from wean_fairseq.checkpoints.options import EVALUATED
 from wean_fairseq.errors import UserError
-from wean_fairseq.literals import LONGEST, MOST, read_literal
 
 LITERALS = [
     "True", "None", "0.1", "-1e-3", "+2", "10000,50000,200000", "(0.9, 0.98)", " [1, 'two', (3.5, None)] ", "()",
@@ -24,18 +24,18 @@ LITERALS = [
 
 
 @pytest.mark.parametrize("text", LITERALS)
-def test_a_literal_is_what_python_makes_of_it(text):
+def test_a_literal_has_the_value_of_python(text):
     found, expected = read_literal(text), builtins.eval(text.strip())  # noqa: S307
     assert found == expected and type(found) is type(expected)
 
 
-def test_the_defaults_of_all_archs_of_fairseq_are_what_python_makes_of_them():
+def test_defaults_of_all_archs_of_fairseq_have_the_values_of_python():
     compared = 0
     for complete in ARCH_CONFIG_REGISTRY.values():
         arch = Namespace()
         try:
             complete(arch)
-        except AttributeError:  # it needs options that have no default
+        except AttributeError:  # it needs options without a default
             continue
         for name, value in vars(arch).items():
             if name in EVALUATED and isinstance(value, str):
@@ -70,18 +70,18 @@ def test_anything_else_is_refused_at_once(text):
 @pytest.mark.parametrize(
     "value", [True, 3, None, ["1"], b"1", bytearray(b"1"), memoryview(b"1"), compile("1", "", "eval")]
 )
-def test_what_is_no_text_is_what_eval_says_it_is(value):
+def test_other_types_than_text_are_a_type_error(value):
     """``eval_bool`` of fairseq relies on it."""
     with pytest.raises(TypeError):
         read_literal(value)
     assert eval_bool(value, default=7) == 7
 
 
-def test_every_module_of_fairseq_reads_literals_also_one_that_is_imported_later(monkeypatch):
+def test_every_module_of_fairseq_reads_literals(monkeypatch):
     monkeypatch.delitem(sys.modules, "fairseq_cli.validate", raising=False)
     assert vars(importlib.import_module("fairseq_cli.validate"))["eval"] is read_literal
     hosts = {name: module for name, module in sys.modules.items() if name.split(".")[0] in ("fairseq", "fairseq_cli")}
-    # The compiled ones, some of which are imported later, evaluate nothing.
+    # Compiled modules, some of which are imported later, evaluate nothing.
     modules = {name: module for name, module in hosts.items() if str(module.__file__).endswith(".py")}
     assert len(modules) > 300
     assert [name for name, module in modules.items() if vars(module).get("eval") is not read_literal] == []

@@ -1,4 +1,4 @@
-"""Options of half precision: made right for the machine at hand, or refused in one sentence."""
+"""Options of half precision and TF32, adapted to the machine or refused in one sentence."""
 
 import importlib.util
 import logging
@@ -7,18 +7,18 @@ from typing import Any
 import torch
 from omegaconf import DictConfig, open_dict
 
-from .errors import UserError
+from ..errors import UserError
 
 logger = logging.getLogger(__name__)
-# Ours keep their parameters in float32; fairseq's `adam` converts half-precision ones at each update.
+# These optimisers keep their parameters in float32; fairseq's `adam` converts them at each update.
 _FLOAT32_OPTIMIZERS = ("adagrad_accumulator", "adamw", "fused_adam")
 
 
 def prepare(cfg: DictConfig) -> None:
-    """Make ``--bf16`` start on GPUs and CPUs, and refuse what cannot run.
+    """Let ``--bf16`` run on GPUs and CPUs, and refuse options that cannot run.
 
     Args:
-        cfg: of a training; ``common`` is changed in place.
+        cfg: the configuration of a training; its section ``common`` is changed in place.
 
     Raises:
         UserError: for ``--fp16`` without a GPU, or memory-efficient half precision with an optimiser in float32.
@@ -27,7 +27,7 @@ def prepare(cfg: DictConfig) -> None:
     on_gpu = torch.cuda.is_available() and not common.cpu
     if common.fp16 and not on_gpu:
         raise UserError(
-            "--fp16 needs a GPU, but there is none or --cpu is given: leave it out, or take --bf16, which runs on CPUs."
+            "--fp16 needs a GPU, but there is none or --cpu is given: leave it out, or use --bf16, which runs on CPUs."
         )
     if common.amp and not on_gpu:
         logger.warning("--amp does nothing without a GPU: this training computes in float32 (--bf16 runs on CPUs)")
@@ -35,20 +35,20 @@ def prepare(cfg: DictConfig) -> None:
     if (common.memory_efficient_fp16 or common.memory_efficient_bf16) and optimizer in _FLOAT32_OPTIMIZERS:
         kind = "fp16" if common.memory_efficient_fp16 else "bf16"
         raise UserError(
-            f"--memory-efficient-{kind} keeps no parameters in float32, which --optimizer {optimizer} updates: take "
+            f"--memory-efficient-{kind} keeps no parameters in float32, which --optimizer {optimizer} updates: use "
             f"--{kind}, or --optimizer adam."
         )
     if common.tpu and common.bf16 and importlib.util.find_spec("torch_xla") is None:
         with open_dict(common):
-            common.tpu = False  # "--bf16 implies --tpu" is from the time when only TPUs had bfloat16
-            # fairseq lays the parameters of a device out as one vector by the number of a GPU.
+            common.tpu = False  # fairseq sets it with --bf16, because once only TPUs had bfloat16
+            # fairseq makes one vector of the parameters per GPU, which fails without a GPU.
             common.fp16_no_flatten_grads = common.fp16_no_flatten_grads or not on_gpu
 
 
 def set_tf32(enabled: bool) -> None:
-    """Let a GPU round the factors of float32 products to TF32, in all of them or in none.
+    """Turn on or off that a GPU rounds the factors of float32 products to TF32.
 
-    PyTorch's defaults differ: cuDNN's recurrent networks round, products do not.
+    PyTorch's defaults differ: cuDNN's recurrent networks round, and matrix products do not.
     """
     chosen = "tf32" if enabled else "ieee"
     backends: Any = torch.backends  # whose stubs do not know ``cudnn.conv``

@@ -1,27 +1,27 @@
-"""Stops a training that has lost its way before anything of it is kept, and names the batch."""
+"""Stop a training that diverges before a checkpoint is saved, and name the batch."""
 
 import math
 from typing import Any
 
 import torch
 
-from .errors import UserError, name_some
+from ..errors import UserError, name_some
 
-_SHOWN = 8  # sentences of a batch that are named
+_SHOWN = 8  # sentences of a batch that a message names
 
 
 class Diverged(UserError):
-    """The loss is not a number, infinite, or far beyond what any model starts from."""
+    """The loss is NaN, infinite, or far above the loss of an untrained model."""
 
 
 def check_loss(loss: Any, sample: dict[str, Any], limit: float, where: str) -> None:
-    """Refuse a loss that no update may be made with.
+    """Refuse a loss with which the parameters must not be updated.
 
     Args:
         loss: sum over the batch, in nats.
         sample: fairseq's batch, with ``id`` and ``ntokens``.
-        limit: the most nats a token; 0 = none. A model that knows nothing has ln(dictionary size), about 10.
-        where: such as "update 12".
+        limit: largest loss in nats per token; 0 = no limit. An untrained model has ln(dictionary size), about 10.
+        where: place for the message, such as "update 12".
 
     Raises:
         Diverged: naming the batch.
@@ -35,9 +35,9 @@ def check_loss(loss: Any, sample: dict[str, Any], limit: float, where: str) -> N
 
 
 def describe(samples: list[dict[str, Any]], where: str, what: str) -> str:
-    """One sentence about what has happened, with the sentences of the batches."""
-    found = [sample["id"].flatten() for sample in samples if sample and sample.get("id") is not None]
-    numbers = sorted(torch.cat(found).tolist()) if found else []
+    """Return the message, which names the sentences of the batches."""
+    ids = [sample["id"].flatten() for sample in samples if sample and sample.get("id") is not None]
+    numbers = sorted(torch.cat(ids).tolist()) if ids else []
     shown = name_some(numbers, _SHOWN) or "of unknown numbers"
     return (
         f"training diverged at {where}: {what}, for the batch with the sentences {shown} (counted "

@@ -1,8 +1,4 @@
-"""fairseq's command lines: a sentence for a name that is misspelt or missing, and help that knows an arch's options.
-
-fairseq answers a wrong name with pages of choices, a missing one with a traceback, and ``--help`` before it has looked
-at ``--arch``. ``compat`` puts ``parse_args_and_arch`` in the place of fairseq's.
-"""
+"""fairseq's command lines: one sentence for a wrong or missing name, and help for the options of an arch."""
 
 import argparse
 import difflib
@@ -11,24 +7,24 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fairseq import options
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
-from .capabilities import capabilities_of
-from .checkpoints.export import read_model
-from .errors import UserError
+from ..capabilities import capabilities_of
+from ..checkpoints.export import read_model
+from ..errors import UserError
+from .patches import Original
 
 _PACKAGE = __name__.partition(".")[0]
-_STOCK_CRITERIONS = ("cross_entropy", "label_smoothed_cross_entropy")  # fairseq's, that can train any model here
-_OUR_CRITERIONS = ("model_loss", "policy_gradient", "query_embedding")
-_parse = options.parse_args_and_arch
+_STOCK_CRITERIONS = ("cross_entropy", "label_smoothed_cross_entropy")  # of fairseq; they can train any model here
 
 
-def parse_args_and_arch(parser: ArgumentParser, input_args: list[str] | None = None, *args: Any, **kwargs: Any) -> Any:
-    """Parse a command line as fairseq does; ``--arch NAME --help`` lists the options of that arch.
+def parse_args_and_arch(
+    original: Original, parser: ArgumentParser, input_args: list[str] | None = None, *args: Any, **kwargs: Any
+) -> Any:
+    """Parse a command line. ``--arch NAME --help`` lists the options of that arch.
 
     Raises:
         UserError: if a name is wrong or missing, or a learning rate schedule lacks its length.
@@ -39,7 +35,7 @@ def parse_args_and_arch(parser: ArgumentParser, input_args: list[str] | None = N
         parser.exit()
     if not named.help:
         _check(parser, named)
-    parsed = _parse(parser, input_args, *args, **kwargs)
+    parsed = original(parser, input_args, *args, **kwargs)
     values = parsed[0] if isinstance(parsed, tuple) else parsed
     if getattr(values, "total_num_update", 0) is None:  # fairseq has no default for it
         raise UserError(f"--lr-scheduler {values.lr_scheduler} needs --total-num-update, the updates of its schedule.")
@@ -47,7 +43,7 @@ def parse_args_and_arch(parser: ArgumentParser, input_args: list[str] | None = N
 
 
 def _names(arguments: Iterable[str]) -> Namespace:
-    """The names on a command line, before anything is known about its options; ``None`` where they are not given."""
+    """Return the names on a command line, before fairseq's parser knows its options; ``None`` for missing ones."""
     reader = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for option in ("--task", "--criterion", "--path"):
         reader.add_argument(option)
@@ -55,7 +51,7 @@ def _names(arguments: Iterable[str]) -> Namespace:
     reader.add_argument("-h", "--help", action="store_true")
     try:
         return reader.parse_known_args(list(arguments))[0]
-    except argparse.ArgumentError:  # a name without its value, which fairseq's parser says
+    except argparse.ArgumentError:  # a name without its value, which fairseq's parser reports
         return reader.parse_args([])
 
 
@@ -85,31 +81,31 @@ def _check(parser: ArgumentParser, named: Namespace) -> None:
 
 
 def _check_task(command: str, path: str | None, default: str | None) -> None:
-    """Refuse a model of a task of this package without it: fairseq would take another, which leaves sentences out."""
+    """Refuse to use a model of a task of this package without that task: fairseq's own task drops sentences."""
     task = default
     if path is not None:
         try:
             cfg = read_model(path.partition(":")[0])["cfg"] or {}
             task = (cfg.get("task") or {}).get("_name")
-        except UserError:  # which is said in its time
+        except UserError:  # reported when the model is loaded
             task = default
     if task in _ours(TASK_REGISTRY):
-        raise UserError(f"{path} was trained with --task {task}: give {command} that, too.")
+        raise UserError(f"{path} was trained with --task {task}: give {command} the same option.")
     if task is None or default is None:
         raise UserError(f"{command} needs --task: that of the training, such as --task paraphrase.")
 
 
 def check_pairing(arch: str, criterion: str) -> None:
-    """Refuse a criterion that an arch of this package cannot be trained by, or by which it would not be what it is.
+    """Refuse a criterion that cannot train an arch of this package, or that would drop its additional losses.
 
     Raises:
-        UserError: naming the one that belongs to it.
+        UserError: naming the criterion to use.
     """
     model = ARCH_MODEL_REGISTRY.get(arch)
-    if not capabilities_of(model).computes_loss or criterion in _OUR_CRITERIONS:
+    if not capabilities_of(model).computes_loss or criterion in _ours(REGISTRIES["criterion"]["registry"]):
         return
     if criterion not in _STOCK_CRITERIONS:
-        raise UserError(f"--arch {arch} cannot be trained by --criterion {criterion}: take --criterion model_loss.")
+        raise UserError(f"--arch {arch} cannot be trained by --criterion {criterion}: use --criterion model_loss.")
     if capabilities_of(model).adds_losses:
         raise UserError(
             f"--arch {arch} has additional losses, which --criterion {criterion} omits: use --criterion model_loss."
@@ -125,7 +121,7 @@ def _list(registry: Mapping[str, Any]) -> str:
 
 
 def _print_help(command: str, named: Namespace) -> None:
-    """The options of an arch, and those of a task and a criterion that are given, with their defaults."""
+    """Print the options of an arch, and of the given task and criterion, with their defaults."""
     parser = ArgumentParser(
         prog=command,
         usage=f"{command} DATA --user-dir {_PACKAGE} --arch {named.arch} ...",
@@ -142,12 +138,12 @@ def _print_help(command: str, named: Namespace) -> None:
         f"--task {named.task}": TASK_DATACLASS_REGISTRY.get(named.task),
         f"--criterion {named.criterion}": criterions.get(named.criterion),
     }
-    for title, found in chosen.items():
-        if found is not None:
+    for title, options in chosen.items():
+        if options is not None:
             group = parser.add_argument_group(title)
-            gen_parser_from_dataclass(group, found() if isinstance(found, type) else found)
+            gen_parser_from_dataclass(group, options() if isinstance(options, type) else options)
             for action in group._group_actions:
-                if str(action.default).startswith("${") or not action.option_strings:  # fairseq's own option
+                if str(action.default).startswith("${") or not action.option_strings:  # an option of fairseq
                     action.help = argparse.SUPPRESS
     parser.print_help()
 

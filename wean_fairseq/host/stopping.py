@@ -1,7 +1,7 @@
-"""When a training has come to its end, so that starting it again adds nothing to it.
+"""Detect a finished training, so that starting it again adds no updates.
 
-fairseq forgets ``--patience``'s count when it is started again, and looks at ``--max-update`` only after an update: a
-training that is restarted until it is done would go further than one that was left alone.
+fairseq forgets the count of ``--patience`` when it is restarted, and checks ``--max-update`` only after an update. A
+training that is restarted until it is complete would make more updates than one that runs without interruption.
 """
 
 import logging
@@ -15,13 +15,13 @@ logger = logging.getLogger(__name__)
 
 
 def patience() -> dict[str, Any]:
-    """For how many validations the model has not become better, and how good it was; empty where nobody counts."""
+    """Return the number of validations without improvement and the best score; empty outside of a training."""
     counter = _counter()
     return {name: getattr(counter, name) for name in _COUNTED if hasattr(counter, name)}
 
 
 def restore_patience(state: dict[str, Any]) -> None:
-    """Go on counting from what ``patience`` gave."""
+    """Continue to count from a state that ``patience`` returned."""
     counter = _counter()
     if counter is not None:
         for name in state.keys() & _COUNTED:
@@ -29,14 +29,14 @@ def restore_patience(state: dict[str, Any]) -> None:
 
 
 def forget_patience() -> None:
-    """Begin to count anew."""
+    """Start to count again."""
     restore_patience({"best": None, "num_runs": 0})
 
 
 def stop_if_done(trainer: Any) -> bool:
-    """Whether ``--max-update`` or ``--patience`` has ended a training, which is then let end at once."""
+    """Stop a training that ``--max-update`` or ``--patience`` has ended. Returns True if it is stopped."""
     cfg, updates = trainer.cfg, trainer.get_num_updates()
-    if cfg.checkpoint.reset_meters or cfg.checkpoint.reset_optimizer:  # fairseq forgets the best one, too
+    if cfg.checkpoint.reset_meters or cfg.checkpoint.reset_optimizer:  # fairseq also forgets the best score
         forget_patience()
     waited = patience().get("num_runs", 0)
     if 0 < cfg.optimization.max_update <= updates:
@@ -47,12 +47,12 @@ def stop_if_done(trainer: Any) -> bool:
         return False
     logger.info(f"this training is complete: {why}")
     with open_dict(cfg):
-        cfg.optimization.max_epoch = -1  # what fairseq's loop over epochs looks at before it begins one
+        cfg.optimization.max_epoch = -1  # fairseq's loop over epochs checks it before each epoch
     return True
 
 
 def _counter() -> Any:
-    """fairseq's function that keeps the count: ``fairseq_cli.train`` is the command itself, or imported by it."""
+    """Return fairseq's function that counts. ``fairseq_cli.train`` may be the program itself or an imported module."""
     modules = (sys.modules.get(name) for name in ("__main__", "fairseq_cli.train"))
-    found = (getattr(module, "should_stop_early", None) for module in modules)
-    return next((function for function in found if function is not None), None)
+    functions = (getattr(module, "should_stop_early", None) for module in modules)
+    return next((function for function in functions if function is not None), None)

@@ -1,0 +1,101 @@
+"""Which errors of fairseq are shown as one sentence, and which keep their traceback."""
+
+import sys
+
+import pytest
+import torch
+from fairseq import search
+from fairseq.data import Dictionary, data_utils
+
+from tests.model_contract import make_dictionary
+from wean_fairseq.errors import UserError, sentence_of
+from wean_fairseq.host import errors
+
+
+def raised(call, *arguments) -> BaseException:
+    """Return the error of a call, with its traceback."""
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - each case has a different type
+        call(*arguments)
+    return caught.value
+
+
+def ours(error: Exception) -> None:
+    """Raise an error in code that is not fairseq's."""
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments", "says"),
+    [
+        (search.DiverseBeamSearch(make_dictionary(), 2, 0.5).step, (0, torch.ones(1, 3, 5), None), "requires --beam"),
+        (data_utils.post_process, ("a", "nope"), "Unknown post_process option: nope."),
+        (data_utils.numpy_seed(-1).__enter__, (), "Seed must be between 0 and"),
+    ],
+    ids=["option", "value", "seed"],
+)
+def test_messages_of_fairseq_about_options_are_a_sentence(call, arguments, says):
+    said = sentence_of(raised(call, *arguments))
+    assert said is not None and says in said and said.endswith(".")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("--beam was lost on the way"),
+        AssertionError("a table row: --x--"),
+        NotImplementedError("--yet"),
+        OSError("Model file not found: x"),
+        KeyError("--x"),
+    ],
+    ids=repr,
+)
+def test_similar_messages_of_other_code_keep_their_traceback(error):
+    assert sentence_of(raised(ours, error)) is None
+
+
+def test_errors_of_the_operating_system_keep_their_traceback(tmp_path):
+    """The error is raised in fairseq and quotes a name that looks like an option."""
+    error = raised(Dictionary().add_from_file, str(tmp_path / " --x"))
+    assert isinstance(error, FileNotFoundError) and sentence_of(error) is None
+
+
+@pytest.fixture
+def shown(monkeypatch, capsys):
+    """Return what Python prints for an error that nothing handles."""
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    monkeypatch.delenv("WEAN_TRACEBACK", raising=False)
+    errors.show_errors_as_sentences()
+    errors.show_errors_as_sentences()
+
+    def shown(error: BaseException) -> str:
+        sys.excepthook(type(error), error, error.__traceback__)
+        return capsys.readouterr().err
+
+    return shown
+
+
+def test_a_user_error_is_one_sentence_unless_a_traceback_is_wanted(shown, monkeypatch):
+    error = raised(ours, UserError("too long"))
+    assert shown(error) == "wean_fairseq: error: too long\n"
+    monkeypatch.setenv("WEAN_TRACEBACK", "1")
+    text = shown(error)
+    assert text.startswith("Traceback") and text.endswith("UserError: too long\n")
+
+
+def wrapped(kind: type[Exception]) -> None:
+    """Raise an error while a user's error is handled, as fairseq's trainer does."""
+    try:
+        raise UserError("another BERT")
+    except UserError:
+        raise kind("please ensure that the architectures match")  # noqa: B904
+
+
+def test_a_user_error_that_the_trainer_wraps_is_one_sentence(shown):
+    assert shown(raised(wrapped, Exception)) == "wean_fairseq: error: another BERT\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"), [(ours, ValueError("a bug")), (wrapped, KeyError)], ids=["bug", "wrapped"]
+)
+def test_other_errors_keep_their_traceback(shown, call, argument):
+    assert shown(raised(call, argument)).startswith("Traceback")

@@ -1,0 +1,81 @@
+"""Processes of torchrun and Slurm, with and without GPUs."""
+
+import subprocess
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq.distributed import utils as distributed_utils
+
+from wean_fairseq.host import launchers
+
+
+def test_torchrun_without_a_gpu_sets_up_the_process(monkeypatch):
+    """fairseq's function divides by the number of GPUs."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    cfg = Namespace()
+    distributed_utils._infer_torch_distributed_launch_init(cfg)
+    assert vars(cfg) == {
+        "distributed_init_method": "env://",
+        "distributed_world_size": 2,
+        "distributed_rank": 1,
+        "device_id": 0,
+        "distributed_no_spawn": True,
+    }
+
+
+LAUNCHERS = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "SLURM_NTASKS", "SLURM_NNODES")
+TORCHRUN = {"MASTER_ADDR": "localhost", "MASTER_PORT": "1", "WORLD_SIZE": "4", "RANK": "3"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "port", "expected"),
+    [
+        ({}, -1, 1),
+        (TORCHRUN, -1, 4),
+        ({"SLURM_NTASKS": "32", "SLURM_NNODES": "4"}, 29500, 32),
+        ({"SLURM_NTASKS": "32", "SLURM_NNODES": "4"}, -1, 1),  # no port, so only this process is used
+        ({"SLURM_NTASKS": "4", "SLURM_NNODES": "4"}, 29500, 4),  # fairseq counts the GPUs if nodes have one task each
+    ],
+)
+def test_the_launcher_sets_the_number_of_processes(monkeypatch, environment, port, expected):
+    """With fairseq's function, each process trains alone if it sees one GPU or none."""
+    for name in LAUNCHERS:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    seen = []
+    cfg = Namespace(distributed_world_size=1, distributed_port=port)
+    launchers.infer_init_method(lambda cfg, force: seen.append(cfg.distributed_world_size), cfg)
+    assert seen == [expected]
+
+
+@pytest.mark.parametrize(("gpus", "expected"), [(0, 0), (1, 0), (8, 3)], ids=["none", "its own", "all of the node"])
+def test_a_task_of_slurm_uses_a_gpu_that_it_sees(monkeypatch, gpus, expected):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setenv("SLURM_NTASKS", "4")
+    monkeypatch.setenv("SLURM_PROCID", "3")
+    cfg = Namespace(device_id=3)
+    assert launchers.init_from_slurm(lambda cfg, pipelines: True, cfg, None)
+    assert cfg.device_id == expected
+
+
+@pytest.mark.parametrize("tasks", [2, 4])
+def test_tasks_of_slurm_without_a_gpu_are_the_processes(monkeypatch, tasks):
+    """On two machines. With fairseq's function, a single task of a machine trains alone, or no process starts."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    monkeypatch.setattr(subprocess, "check_output", lambda line: b"one\ntwo\n")
+    monkeypatch.delenv("SLURM_NTASKS_PER_NODE", raising=False)
+    rank = tasks - 1
+    variables = {"STEP_NODELIST": "one,two", "NNODES": 2, "NTASKS": tasks, "PROCID": rank, "NODEID": 1}
+    for name, value in {**variables, "LOCALID": tasks // 2 - 1}.items():
+        monkeypatch.setenv(f"SLURM_{name}", str(value))
+    for name in TORCHRUN:
+        monkeypatch.delenv(name, raising=False)
+    cfg = Namespace(distributed_world_size=1, distributed_port=29500, distributed_no_spawn=False, device_id=0)
+    cfg.distributed_init_method, cfg.tpu, cfg.pipeline_model_parallel = None, False, False
+    distributed_utils.infer_init_method(cfg)
+    assert (cfg.distributed_world_size, cfg.distributed_rank, cfg.device_id) == (tasks, rank, 0)
+    assert cfg.distributed_init_method == "tcp://one:29500" and cfg.distributed_no_spawn

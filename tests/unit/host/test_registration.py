@@ -1,0 +1,195 @@
+"""When the plugin is registered, and that texts are scored without it.
+
+Most tests use a small package: the real ``wean_fairseq/__init__.py`` with parts, fairseq and torch of one line each.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PACKAGE = ROOT / "wean_fairseq"
+NEED_TORCH = {
+    "wean_fairseq.evaluation.layer_mixture",
+    "wean_fairseq.evaluation.neighbours",
+    "wean_fairseq.evaluation.scorers",
+    "wean_fairseq.reporting.trace",
+}
+
+
+def run(code: str, folder: Path) -> str:
+    """Return the output of a fresh interpreter, which finds packages in `folder`."""
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(command, cwd=folder, env={"PYTHONPATH": str(folder)}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(name="small")
+def small_package(tmp_path: Path) -> Path:
+    """A package whose modules print their names when their code runs."""
+    register = "from .. import register\nregister()\n"
+    files = {
+        "fairseq/__init__": "import torch",
+        "torch/__init__": "",
+        "wean_fairseq/plugin": "import fairseq\nfrom . import models, tasks",
+        "wean_fairseq/models/__init__": f"{register}from . import family",
+        "wean_fairseq/models/family": "import fairseq",
+        "wean_fairseq/modules/__init__": "import torch",
+        "wean_fairseq/tasks/__init__": f"{register}from ..data.pairs import pairs",
+        "wean_fairseq/data/__init__": f"{register}from .pairs import pairs",
+        "wean_fairseq/data/pairs": "import fairseq\npairs = 1",
+        "wean_fairseq/generation/__init__": f"{register}load = str",
+        "wean_fairseq/evaluation/__init__": "",
+    }
+    for name, code in files.items():
+        path = tmp_path / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{code}\nprint(__name__)\n", encoding="utf-8")
+    (tmp_path / "wean_fairseq" / "__init__.py").write_bytes((PACKAGE / "__init__.py").read_bytes())
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import fairseq, wean_fairseq",  # as --user-dir does
+        "import wean_fairseq; wean_fairseq.register()",
+        "import wean_fairseq; wean_fairseq.register(); wean_fairseq.register()",
+        "import wean_fairseq, fairseq; wean_fairseq.register()",
+        "import wean_fairseq; wean_fairseq.load('model')",
+        "from wean_fairseq import load",
+        "from wean_fairseq import models",
+        "import wean_fairseq.data.pairs",
+        "from wean_fairseq.models.family import fairseq",
+        "import fairseq, wean_fairseq.evaluation",
+    ],
+)
+def test_the_plugin_is_registered_once(small: Path, code: str) -> None:
+    modules = run(code, small).split()
+    assert {f"wean_fairseq.{name}" for name in ("plugin", "models", "models.family", "tasks", "data")} <= set(modules)
+    assert len(modules) == len(set(modules))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import wean_fairseq",
+        "import wean_fairseq.evaluation",
+        "import wean_fairseq, fairseq",
+        "import torch, wean_fairseq",
+        "import wean_fairseq.modules",
+        "import sys; sys.modules['fairseq'] = None; import wean_fairseq",
+    ],
+)
+def test_nothing_is_registered_unless_it_is_asked_for(small: Path, code: str) -> None:
+    assert "wean_fairseq.plugin" not in run(f"{code}\nassert not hasattr(wean_fairseq, 'no_such_part')", small).split()
+
+
+ATTEMPT = "try:\n    {}\nexcept Exception as error:\n    print(repr(error))\n"
+
+
+def test_a_missing_fairseq_is_reported_every_time(small: Path) -> None:
+    (small / "fairseq" / "__init__.py").write_text("raise ImportError('broken')", encoding="utf-8")
+    attempt = ATTEMPT.format("wean_fairseq.register()")
+    assert run(f"import wean_fairseq\n{attempt}{attempt}", small).count("broken") == 2
+
+
+def test_a_failed_registration_is_not_tried_again(small: Path) -> None:
+    """fairseq accepts no name twice. The first error is repeated instead of an error about duplicates."""
+    registering = "import fairseq\nassert not hasattr(fairseq, 'tag'), 'Cannot register duplicate'\nfairseq.tag = 1\n"
+    (small / "wean_fairseq" / "models" / "family.py").write_text(f"{registering}1 / 0", encoding="utf-8")
+    attempts = ATTEMPT.format("wean_fairseq.register()") + ATTEMPT.format("import wean_fairseq.models")
+    output = run(f"import wean_fairseq\n{attempts}", small)
+    assert "ZeroDivisionError('division by zero')" in output and "duplicate" not in output
+    assert "ImportError('wean_fairseq was not registered (division by zero): restart Python.')" in output
+
+
+def test_threads_register_once(small: Path) -> None:
+    """All modules take time, so that each thread meets the others. All threads import the same part."""
+    for path in small.rglob("*.py"):
+        if path.parent.name != "wean_fairseq":
+            path.write_text(f"import time\ntime.sleep(0.05)\n{path.read_text(encoding='utf-8')}", encoding="utf-8")
+    code = (
+        "import threading\nfrom importlib import import_module\nimport wean_fairseq\n"
+        "failed = []\nthreading.excepthook = lambda args: failed.append(args.exc_value)\n"
+        "work = [lambda: import_module('wean_fairseq.tasks'), wean_fairseq.register] * 6\n"
+        "threads = [threading.Thread(target=one, daemon=True) for one in work]\n"
+        "for thread in threads: thread.start()\n"
+        "for thread in threads: thread.join(20)\n"
+        "assert not failed and not any(thread.is_alive() for thread in threads), failed"
+    )
+    modules = run(code, small).split()
+    assert {"wean_fairseq.plugin", "wean_fairseq.models.family", "wean_fairseq.tasks"} <= set(modules)
+    assert len(modules) == len(set(modules))
+
+
+def test_text_is_scored_and_reported_without_torch_and_fairseq() -> None:
+    """Import all modules of evaluation and reporting, except those that read checkpoints."""
+    names = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for folder in ("evaluation", "reporting")
+        for path in sorted((PACKAGE / folder).rglob("*.py"))
+    ]
+    assert set(names) > NEED_TORCH
+    imports = "\n".join(f"import {name}" for name in names if name not in NEED_TORCH)
+    check = "import sys\nprint(sorted({'torch', 'fairseq', 'transformers', 'scipy', 'matplotlib'} & set(sys.modules)))"
+    assert run(f"{imports}\n{check}", ROOT).strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        ("evaluation.cli", ["--help"]),
+        ("evaluation.cli", ["--hyp", "A=hyp", "--ref", "ref", "--src", "ref", "--quiet"]),
+        ("reporting.plot_cli", ["curves", "A=log", "--metric", "loss", "--output", "curves"]),
+    ],
+)
+def test_the_command_imports_neither_torch_nor_fairseq(tmp_path: Path, module: str, arguments: list[str]) -> None:
+    for name in ("hyp", "ref"):
+        (tmp_path / name).write_text("a line of text\n", encoding="utf-8")
+    (tmp_path / "log").write_text("epoch 001 | valid on 'valid' subset | loss 8.0 | num_updates 2\n", encoding="utf-8")
+    code = (
+        f"import os, sys\nfrom wean_fairseq.{module} import main\nos.chdir({str(tmp_path)!r})\n"
+        f"try:\n    status = main({arguments!r})\nexcept SystemExit as stopped:\n    status = stopped.code\n"
+        "print(status, [n for n in ('torch', 'fairseq') if n in sys.modules])"
+    )
+    assert run(code, ROOT).splitlines()[-1] == "0 []"
+
+
+def test_checksums_of_data_are_written_without_torch_and_fairseq(tmp_path: Path) -> None:
+    """Every recipe waits for them."""
+    (tmp_path / "dict.src.txt").write_text("word 1\n", encoding="utf-8")
+    code = (
+        "import sys\nfrom wean_fairseq.storage.cli import main_checksum\n"
+        f"print(main_checksum([{str(tmp_path)!r}]), [n for n in ('torch', 'fairseq') if n in sys.modules])"
+    )
+    assert run(code, ROOT).splitlines()[-1] == "0 []"
+    assert (tmp_path / "checksums.sha256").is_file()
+
+
+def test_every_part_that_needs_fairseq_registers_whichever_is_imported_first() -> None:
+    """Each is imported in a fork of a process that has imported fairseq, but not when it imported ``wean_fairseq``."""
+    parts = {path.parent.name for path in PACKAGE.glob("*/__init__.py") if "register()" in path.read_text("utf-8")}
+    assert parts == set("checkpoints criterions data generation host models optim search tasks".split())
+    first = sorted(f"wean_fairseq.{part}" for part in parts)
+    first.append("wean_fairseq.plugin")
+    code = f"""
+import os, sys
+from importlib import import_module
+import fairseq.models, fairseq.tasks, fairseq.criterions
+host = sys.modules.pop("fairseq")
+import wean_fairseq
+sys.modules["fairseq"] = host
+for name in {first!r}:
+    child = os.fork()
+    if not child:
+        import_module(name)
+        assert "wean_lstm" in host.models.ARCH_MODEL_REGISTRY
+        assert hasattr(host.checkpoint_utils.load_checkpoint, "patch")
+        os._exit(0)
+    print(name, os.waitpid(child, 0)[1])
+"""
+    assert run(code, ROOT).splitlines() == [f"{name} 0" for name in first]

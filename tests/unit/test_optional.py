@@ -1,0 +1,21 @@
+"""Libraries that only some options need."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from wean_fairseq.optional import hide_broken_torchaudio
+
+
+def test_torchaudio_that_cannot_be_loaded_is_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """transformers asks `find_spec`, which then finds no torchaudio. A working torchaudio stays."""
+    monkeypatch.setitem(sys.modules, "torchaudio", None)  # the real module is restored after the test
+    for folder, code in (("good", ""), ("broken", "raise OSError('undefined symbol')")):
+        del sys.modules["torchaudio"]
+        (tmp_path / folder / "torchaudio").mkdir(parents=True)
+        (tmp_path / folder / "torchaudio" / "__init__.py").write_text(code, encoding="utf-8")
+        monkeypatch.syspath_prepend(tmp_path / folder)
+        hide_broken_torchaudio()
+        assert (importlib.util.find_spec("torchaudio") is None) == (folder == "broken")

@@ -1,0 +1,74 @@
+"""Recognise errors of fairseq, NumPy and torch that users can fix, and show them as one sentence.
+
+The libraries have no types for these errors, so they are recognised by their texts and by the functions that raise
+them.
+"""
+
+import functools
+import os
+import re
+import sys
+from traceback import walk_tb
+from types import TracebackType
+from typing import Any
+
+import torch
+
+from ..errors import explanations, printable, sentence_of
+
+# torch's words for a process at the other end of a connection that has ended or does not answer.
+_LOST = ("closed by peer", "reset by peer", "Broken pipe", "imed out", "Connection refused")
+_NO_MEMORY = re.compile(r"allocate memory|out of memory|unable to mmap|DefaultCPUAllocator", re.IGNORECASE)
+# fairseq's words for options that it does not accept, and NumPy's for the seed that fairseq gives it.
+_REFUSING = {"fairseq", "fairseq_cli", "numpy"}
+_OF_OPTIONS = re.compile(
+    r"(?:^|[\s(])--[a-z]|Seed must be|min_len cannot|post_process option|Model file not found|Pass-through"
+)
+
+
+def show_errors_as_sentences() -> None:
+    """Show errors that ``sentence_of`` explains as one sentence. ``WEAN_TRACEBACK=1`` shows the traceback instead."""
+    if explain not in explanations:
+        explanations.append(explain)
+    if getattr(sys.excepthook, "func", None) is not _report:
+        sys.excepthook = functools.partial(_report, sys.excepthook)
+
+
+def _report(
+    previous: Any, kind: type[BaseException], error: BaseException, traceback: TracebackType | None = None
+) -> None:
+    sentence = None if os.environ.get("WEAN_TRACEBACK") else sentence_of(error)
+    if sentence is None:
+        previous(kind, error, traceback)
+    else:
+        sys.stderr.write(f"wean_fairseq: error: {sentence}\n")
+
+
+def explain(error: BaseException) -> str | None:
+    """Return the sentence that is shown instead of a traceback, or ``None`` for an unknown error."""
+    message = printable(" ".join(str(error).split()))
+    if isinstance(error, RuntimeError) and _NO_MEMORY.search(message):
+        return f"there is not enough memory ({message[:200]}): make batches smaller, or allow more."
+    module, function = _raised_by(error)
+    # fairseq raises errors of these types for options; those of the operating system have a number.
+    refuses = isinstance(error, AssertionError | ValueError | NotImplementedError | OSError)
+    if refuses and getattr(error, "errno", None) is None and module in _REFUSING and _OF_OPTIONS.search(message):
+        return f"{message.rstrip('.!')}."
+    if isinstance(error, KeyError) and function in ("validate", "get_valid_stats"):
+        return f"--best-checkpoint-metric {error.args[0]} is not a value of the validation: see its line in the log."
+    has_others = torch.distributed.is_available() and torch.distributed.is_initialized()
+    if has_others and isinstance(error, RuntimeError) and any(words in str(error) for words in _LOST):
+        reason = str(error).splitlines()[0].split(". ")[0]
+        return (
+            f"another process of this training has ended or cannot be reached ({reason}): see its own output for the "
+            "reason, and start all of them again; training resumes from its last checkpoint."
+        )
+    return None
+
+
+def _raised_by(error: BaseException) -> tuple[str, str]:
+    """Return the names of the package and of the function that raised an error."""
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    if not frames:
+        return "", ""
+    return frames[-1].f_globals.get("__name__", "").partition(".")[0], frames[-1].f_code.co_name

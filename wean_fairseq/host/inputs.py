@@ -1,0 +1,23 @@
+"""Files and lines that fairseq reads in its own way."""
+
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from ..data.typed_text import read_typed_lines
+from ..errors import UserError
+from .patches import Original
+
+
+def alignment_words(original: Original, path: str | None) -> Any:
+    """Read the file of ``--replace-unk [FILE]``. fairseq hands over "@@ " if no file is given."""
+    return original("" if path == "@@ " else path)
+
+
+def refuse_fasta(_original: Original, _dataset: Any, path: str) -> NoReturn:
+    """Refuse a FASTA file, because fairseq puts its name into a shell command."""
+    raise UserError(f"{path}.fasta cannot be read: fairseq would run its name in a shell; prepare the data as text.")
+
+
+def read_buffers(_original: Original, file: str, buffer_size: int) -> Iterator[list[str]]:
+    """Read the lines of fairseq-interactive as ``read_typed_lines`` does."""
+    return read_typed_lines(file, buffer_size)

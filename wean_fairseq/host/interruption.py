@@ -1,0 +1,97 @@
+"""Ctrl-C during a training: the update is finished, a checkpoint is written, and the command ends with one sentence."""
+
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from fairseq import checkpoint_utils
+
+from ..checkpoints.resume import LAST
+from ..console import print_message
+from . import precision
+from .patches import Original
+
+_STATUS = 128 + signal.SIGINT
+
+
+class _Watch:
+    """Waits for Ctrl-C in a training of one process."""
+
+    def __init__(self) -> None:
+        self.active = False
+        self.asked = False
+
+    def start(self) -> None:
+        """Handle the next Ctrl-C, unless SIGINT has a handler already or is ignored, as in the background."""
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._ask)
+
+    def _ask(self, _number: int, _frame: FrameType | None) -> None:
+        self.stop()
+        self.asked = True
+        print_message("wean_fairseq", "stopping after this update; Ctrl-C again stops at once.")
+
+    def stop(self) -> None:
+        """Restore Python's handler of SIGINT."""
+        if signal.getsignal(signal.SIGINT) == self._ask:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+_watch = _Watch()  # of the training that runs
+
+
+def run_command(original: Original, cfg: Any, main: Callable[..., Any], **kwargs: Any) -> None:
+    """Run a command of fairseq with valid options of half precision. Ctrl-C ends it with one sentence."""
+    global _watch  # noqa: PLW0603 - fairseq hands nothing from here to its loop
+    precision.prepare(cfg)
+    trains = "validate_and_save" in getattr(main, "__globals__", {})
+    _watch = _Watch()
+    _watch.active = trains and cfg.distributed_training.distributed_world_size == 1
+    try:
+        original(cfg, main, **kwargs)
+    except (KeyboardInterrupt, Exception) as error:
+        if not _is_interrupt(error):
+            raise
+        hint = "; the same command resumes from the last checkpoint, if there is one" if trains else ""
+        print_message("wean_fairseq", f"stopped at once{hint}.")
+        sys.exit(_STATUS)
+    finally:
+        _watch.stop()
+        _watch.active = False
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Return True if an error is a Ctrl-C or was caused by one."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def validate_and_save(
+    original: Original, cfg: Any, trainer: Any, task: Any, epoch_itr: Any, valid_subsets: Any, end_of_epoch: bool
+) -> Any:
+    """Call fairseq's function, which follows every update. After Ctrl-C, save a checkpoint and exit."""
+    watch = _watch
+    if watch.active and not watch.asked:
+        watch.start()
+    if end_of_epoch or not watch.asked:
+        result = original(cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch)
+    if not watch.asked:
+        return result
+    if not end_of_epoch:
+        checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
+    print_message(
+        "wean_fairseq", f"stopped after update {trainer.get_num_updates()}; {_saved_checkpoint(cfg.checkpoint)}."
+    )
+    sys.exit(_STATUS)
+
+
+def _saved_checkpoint(cfg: Any) -> str:
+    if cfg.no_save or cfg.no_last_checkpoints:
+        return f"no checkpoint is saved because of {'--no-save' if cfg.no_save else '--no-last-checkpoints'}"
+    return f"the same command resumes from {Path(cfg.save_dir) / LAST}"

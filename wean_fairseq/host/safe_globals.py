@@ -1,0 +1,74 @@
+"""The types that torch's safe loader accepts from checkpoints of fairseq. The loader always stays on.
+
+NumPy's own types are not accepted. Their pickled state may say that the numbers of an array are addresses of Python
+objects, and code would run when such an array is read. ``Counts`` replaces them and holds int64 only.
+"""
+
+import argparse
+import collections
+import os
+import typing
+
+import numpy as np
+import omegaconf
+import torch
+from fairseq.distributed import utils as distributed_utils
+
+
+def use_safe_loader() -> None:
+    """Accept ``safe_globals`` in the safe loader, which the environment cannot turn off."""
+    if torch.__version__ < "2.10":  # compared as versions
+        raise ImportError(
+            f"wean_fairseq needs torch 2.10 or newer, but this is {torch.__version__}: older versions can be attacked "
+            "through a checkpoint even with the safe loader (CVE-2026-24747)."
+        )
+    os.environ.pop("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", None)
+    torch.serialization.add_safe_globals(safe_globals())
+
+
+def safe_globals() -> list[typing.Any]:
+    """Return the types, besides tensors and plain containers, that checkpoints of fairseq hold.
+
+    Each one is needed: argparse.Namespace by checkpoints of archs without a dataclass, the numpy group by
+    ``--eval-bleu``, whose counts are arrays, and the rest to resume with several processes, where rank 0 sends its
+    state.
+    """
+    arrays: list[typing.Any] = [(Counts, "numpy.ndarray"), (_int64, "numpy.dtype"), np.dtypes.Int64DType]
+    # NumPy 2 and NumPy 1 write this function under different names.
+    arrays += [(_empty_counts, f"numpy.{core}.multiarray._reconstruct") for core in ("_core", "core")]
+    options = [omegaconf.DictConfig, omegaconf.ListConfig, omegaconf.base.ContainerMetadata, omegaconf.base.Metadata]
+    values = [omegaconf.nodes.AnyNode, (typing.Any, "typing.Any"), collections.defaultdict, dict, list, int]
+    return [argparse.Namespace, *arrays, *options, *values, distributed_utils._TensorPlaceholder]
+
+
+class Counts(np.ndarray):
+    """An int64 array of a checkpoint. It is saved as an array of NumPy."""
+
+    def __new__(cls, *_: typing.Any) -> "Counts":
+        return super().__new__(cls, (0,), np.int64)
+
+    def __setstate__(self, state: typing.Any) -> None:
+        _, shape, dtype, in_columns, numbers = state
+        if dtype is not np.dtype(np.int64) or not isinstance(numbers, bytes):
+            raise ValueError(f"counts are int64, not {dtype!r}")
+        counts = np.frombuffer(numbers, np.int64).reshape(shape, order="F" if in_columns else "C")
+        self.resize(counts.shape, refcheck=False)
+        self[...] = counts
+
+    def __reduce_ex__(self, protocol: typing.Any) -> typing.Any:
+        return self.view(np.ndarray).__reduce_ex__(protocol)
+
+
+def _empty_counts(*_: typing.Any) -> Counts:
+    """Replace NumPy's function, which makes an array of any type."""
+    return Counts()
+
+
+def _int64(code: str, *_: typing.Any) -> np.dtype[np.int64]:
+    """Replace NumPy's dtype, to which a file can add fields of objects. The state of the returned one cannot change.
+
+    Raises ``ValueError`` if it is another dtype.
+    """
+    if code != "i8":
+        raise ValueError(f"counts are int64, not {code!r}")
+    return np.dtype(np.int64)
