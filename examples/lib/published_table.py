@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from wean_fairseq.evaluation.published import TABLES, Table
+from wean_fairseq.evaluation.published import TABLES, PublishedTable
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -45,7 +45,7 @@ def scores_of(folder: Path, data: str) -> list[dict[str, Any]]:
     return [json.loads(path.read_text(encoding="utf-8"))["systems"] for path in paths]
 
 
-def data_set(published: Table, data: str, seeds: list[dict[str, Any]]) -> Iterator[str]:
+def data_set(published: PublishedTable, data: str, seeds: list[dict[str, Any]]) -> Iterator[str]:
     """The lines of one data set: a row a system, each cell published | ours, mean and deviation over seeds."""
     if not seeds:
         return

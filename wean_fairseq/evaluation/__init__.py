@@ -8,6 +8,7 @@ The command line is ``wean-evaluate``; from Python use `evaluate` with `columns_
 """
 
 from .corpus import COPY_ROW, Corpus, read_corpus
-from .evaluate import Evaluation, Resampling, evaluate
+from .evaluate import Resampling, evaluate
 from .output_reader import SystemOutput, read_generated, read_plain
 from .presets import PRESETS, columns_for
+from .score_file import Evaluation

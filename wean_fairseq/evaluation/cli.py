@@ -2,18 +2,20 @@
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pkgutil import resolve_name
 
 from .. import __version__
 from ..console import OneLineParser, exit_status, whole_number
 from ..errors import UserError
 from .corpus import read_corpus
-from .evaluate import Evaluation, Resampling, evaluate
+from .evaluate import Resampling, evaluate
 from .leads import lead_rows
 from .metrics.registry import METRICS, Settings
 from .presets import PRESETS, STANDARD, columns_for
-from .report import as_json, render_csv, render_json, render_latex, render_markdown, render_text
+from .report import render_all
+from .score_file import Evaluation
 from .system_arguments import SEVERAL, add_system_arguments, paths_of, read_systems
 from .text_files import check_outputs, write_atomically
 from .tokenizers import TEXT_TOKENIZERS, guess_tokenization
@@ -150,7 +152,7 @@ def score(args: argparse.Namespace) -> Evaluation:
     leads = lead_rows(corpus.sources, args.lead, by_characters=tokenize in ("zh", "char"))
     evaluation = evaluate(systems, corpus, columns, resampling, quiet=args.quiet, leads=leads)
     if args.tokenize is None and tokenize != "13a":
-        evaluation.warnings.append(
+        evaluation.data.warnings.append(
             f"the references are Chinese: standard metrics use --tokenize {tokenize}; choose another if it is wrong."
         )
     return evaluation
@@ -200,27 +202,11 @@ def score_command(arguments: list[str]) -> str:
             evaluations[name] = score(args)
         except UserError as error:
             raise UserError(f"--set {name}: {error}" if name else str(error)) from None
-    if shared.json:
-        write_atomically(shared.json, render("json", evaluations, shared))
-    if shared.markdown:
-        write_atomically(shared.markdown, render("markdown", evaluations, shared))
-    return render(shared.format, evaluations, shared)
-
-
-def render(form: str, evaluations: Mapping[str, Evaluation], args: argparse.Namespace) -> str:
-    """Return the evaluations of all test sets in one form."""
-    if form == "csv":
-        return render_csv(evaluations)
-    if form == "json":
-        contents = {name: as_json(evaluation, args.sentences) for name, evaluation in evaluations.items()}
-        return render_json(contents.get("", {"sets": contents}))
-    draw = {"text": render_text, "markdown": render_markdown, "latex": render_latex}[form]
-    heading = {"text": "== {} ==\n", "markdown": "### {}\n\n", "latex": "% {}\n"}[form]
-    parts = [
-        (heading.format(name) if name else "") + draw(evaluation, args.intervals)
-        for name, evaluation in evaluations.items()
-    ]
-    return "\n".join(parts)
+    write = partial(render_all, evaluations=evaluations, intervals=shared.intervals, sentences=shared.sentences)
+    for form, path in (("json", shared.json), ("markdown", shared.markdown)):
+        if path:
+            write_atomically(path, write(form))
+    return write(shared.format)
 
 
 #: Where the commands are; they are imported when they are called. Scoring needs no name.

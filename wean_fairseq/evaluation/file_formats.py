@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import UserError
-from .text_files import PathLike, parse_json
+from ..storage.files import parse_json
+from .text_files import PathLike
 
 #: A number as programs print scores and line numbers.
 NUMBER = re.compile(r"[-+]?(?:\d+(?:[.,]\d+)?(?:e[-+]?\d+)?|inf|nan)", re.IGNORECASE)

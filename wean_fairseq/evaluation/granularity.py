@@ -11,7 +11,10 @@ from math import sqrt
 from statistics import mean, variance
 from typing import NamedTuple, TypeVar
 
+from msgspec import Struct
+
 from ..errors import UserError
+from .tables import Table
 from .text_files import read_described, read_table
 
 #: English words that mean little by themselves.
@@ -32,18 +35,29 @@ class Sentence(NamedTuple):
     number: int = 0
 
 
+class _Granularity(Struct):
+    """A line of a dump."""
+
+    source: list[str]
+    source_granularity: dict[str, list[float]]
+
+    def __post_init__(self) -> None:
+        for layer, values in self.source_granularity.items():
+            if not layer.isdecimal() or len(values) < len(self.source):
+                raise ValueError(f"layer {layer!r} has {len(values)} numbers for {len(self.source)} words")
+
+
 def read_dump(path: str) -> list[Sentence]:
     """The sources of a dump, in the order of the test set.
 
     Raises:
         UserError: if the file is no dump.
     """
-    found = read_described(
-        path,
-        lambda entry: sentence_of(entry["source"], entry["source_granularity"]),
-        "has no granularities: give a file that --granularity-dump wrote",
-    )
-    sentences = [sentence._replace(number=place + 1) for place, sentence in found.items()]
+    described = read_described(path, _Granularity, "has no granularities: give a file that --granularity-dump wrote")
+    sentences = [
+        sentence_of(line.source, line.source_granularity)._replace(number=place + 1)
+        for place, line in described.items()
+    ]
     if not any(sentence.words and sentence.granularity for sentence in sentences):
         raise UserError(f"{path} has no words with granularities: was it dumped by another model?")
     return sentences
@@ -72,15 +86,15 @@ def sentence_of(pieces: list[str], granularity: dict[str, list[float]]) -> Sente
     return Sentence(words, joined)
 
 
-def layer_table(sentences: Sequence[Sentence]) -> list[list[str]]:
-    """A row of heads, and one for every layer, from the bottom; empty cells where a layer has no such words.
+def layer_table(sentences: Sequence[Sentence]) -> Table:
+    """Return one row per layer, from the bottom. Cells are empty if a layer has no such words.
 
     The standard error is that of the difference of the two means, words taken as independent.
     """
     head = (
         "layer function_words content_words difference standard_error number_of_function_words number_of_content_words"
     )
-    rows = [head.split()]
+    rows = []
     for layer in sorted({layer for sentence in sentences for layer in sentence.granularity}, key=int):
         function: list[float] = []
         content: list[float] = []
@@ -95,7 +109,7 @@ def layer_table(sentences: Sequence[Sentence]) -> list[list[str]]:
         numbers = [*means, difference, standard_error(function, content)]
         cells = ["" if number is None else f"{number:.4f}" for number in numbers]
         rows.append([layer, *cells, str(len(function)), str(len(content))])
-    return rows
+    return Table(head.split(), rows)
 
 
 def standard_error(*groups: Sequence[float]) -> float | None:

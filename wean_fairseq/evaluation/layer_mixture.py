@@ -4,6 +4,7 @@ from torch import Tensor
 
 from ..errors import UserError
 from ..modules import mixture_weights
+from .tables import Table
 
 MIXTURE = "encoder.bert_states.mixture."
 
@@ -26,10 +27,10 @@ def load_mixture(checkpoint: str) -> Tensor:
     )
 
 
-def table(weights: Tensor) -> list[list[str]]:
-    """A row for each mixture (N, L) below the heads: a layer of the decoder, or all where they share one."""
-    rows = [["decoder_layer", *(f"bert_{layer}" for layer in range(1, weights.size(1) + 1))]]
+def mixture_table(weights: Tensor) -> Table:
+    """Return one row per mixture, shape (N, L): one layer of the decoder, or all layers if they share one mixture."""
+    rows = []
     for number, row in enumerate(weights.tolist(), start=1):
         name = "all" if weights.size(0) == 1 else str(number)
         rows.append([name, *(f"{value:.6f}" for value in row)])
-    return rows
+    return Table(["decoder_layer", *(f"bert_{layer}" for layer in range(1, weights.size(1) + 1))], rows)

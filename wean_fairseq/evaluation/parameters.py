@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ..console import OneLineParser
 from .published import TABLES
+from .tables import Table
 
 #: fairseq's special symbols come on top of the n most frequent words.
 SPECIALS = 4
@@ -56,9 +57,8 @@ def parameters(argv: list[str]) -> str:
         prog="wean-evaluate parameters",
         description="Count the output layer's parameters at the sizes of the WEAN paper (its Table 5).",
     ).parse_args(argv)
-    rows = [HEADS]
-    for label, cells in count_rows():
-        rows.append([label, *(counted + (f" (paper: {printed})" if printed else "") for counted, printed in cells)])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([*lines, NOTE]) + "\n"
+    rows = [
+        [label, *(counted + (f" (paper: {printed})" if printed else "") for counted, printed in cells)]
+        for label, cells in count_rows()
+    ]
+    return f"{Table(HEADS, rows, align='l' * len(HEADS)).as_text()}\n{NOTE}\n"

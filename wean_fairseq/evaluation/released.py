@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ..console import split_name
 from ..errors import UserError
@@ -11,18 +10,19 @@ from .evaluate import Resampling, evaluate
 from .metrics.registry import Settings
 from .output_reader import read_plain
 from .presets import columns_for
-from .published import TABLES, Table
+from .published import TABLES, PublishedTable
+from .results import Result
 
 #: What the releases call references and source: DRESS, then TurkCorpus.
 REFERENCES = ("Reference*", "test*.turk.*")
 SOURCES = ("Complex*", "test*.norm")
 
 
-def read_released(arguments: Sequence[str]) -> dict[str, dict[str, Any]]:
+def read_released(arguments: Sequence[str]) -> dict[str, Result]:
     """Score the outputs of every ``SET=FOLDER``.
 
     Returns:
-        Data set -> what a result file holds, as ``paper_tables.Results``, with ``where`` in the place of its name.
+        Data set -> result.
 
     Raises:
         UserError: if a set has no released outputs, or a folder has no output, no reference or no source.
@@ -42,7 +42,7 @@ def read_released(arguments: Sequence[str]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def score_released(data: str, folder: Path, table: Table) -> dict[str, Any]:
+def score_released(data: str, folder: Path, table: PublishedTable) -> Result:
     """Score all outputs of a folder that the table has rows of."""
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder with the released outputs of {data}; give one.")
@@ -54,13 +54,15 @@ def score_released(data: str, folder: Path, table: Table) -> dict[str, Any]:
     keys = {key for column in (*table.columns, *table.beside) for key in column.keys}
     columns = [column for column in columns_for([table.preset], [], Settings()) if column.key in keys]
     evaluation = evaluate(systems, corpus, columns, Resampling(0, 0))
-    files = [file for role in evaluation.data["files"].values() for file in role]
-    return {
-        "where": f"released outputs of {data} scored now",
-        "command": f"wean-evaluate paper-tables --released {data}=...",
-        "evaluation": evaluation,
-        "note": "Files: " + ", ".join(f"{file['name']} {file['sha256'][:8]}" for file in files) + ".",
-    }
+    files = [file for role in evaluation.data.files.values() for file in role]
+    return Result(
+        experiment="",
+        command=f"wean-evaluate paper-tables --released {data}=...",
+        seed=0,
+        evaluation=evaluation,
+        note="Files: " + ", ".join(f"{file.name} {file.sha256[:8]}" for file in files) + ".",
+        where=f"released outputs of {data} scored now",
+    )
 
 
 def _corpus(data: str, folder: Path, number: int) -> Corpus:

@@ -17,8 +17,9 @@ from .corpus import Corpus, check_systems, describe_file, read_corpus
 from .metrics.base import EvaluationMetric
 from .metrics.registry import Settings, build_metric
 from .output_reader import SystemOutput
-from .report import format_score
+from .score_file import format_score
 from .system_arguments import SEVERAL, add_reading_arguments, paths_of, read_log
+from .tables import Table
 from .text_files import check_outputs, read_lines, write_atomically
 from .tokenizers import TEXT_TOKENIZERS, guess_tokenization
 
@@ -133,7 +134,7 @@ def rerank(argv: list[str]) -> str:
     choice = max(candidates, key=lambda candidate: candidate.score)  # of equal ones the first
     signature = metric.get_signature().format()
     lines = [f"tuning set: {len(corpus)} sentences, {len(corpus.references)} reference(s)", ""]
-    lines += [*table(candidates, choice, metric.label), "", f"{args.metric}: {signature}"]
+    lines += [candidate_table(candidates, choice, metric.label).as_text(), "", f"{args.metric}: {signature}"]
     for system in (system for system in test if system.name == choice.search):
         write_atomically(args.output, "".join(f"{text}\n" for text in hypotheses_at_rank(system, choice.rank)))
         lines.append(f"{args.output}: {len(system.nbest)} lines, hypothesis {choice.rank} of {system.path}")
@@ -203,13 +204,12 @@ def check_same_searches(tuning: Sequence[SystemOutput], test: Sequence[SystemOut
             )
 
 
-def table(candidates: Sequence[Candidate], choice: Candidate, label: str) -> list[str]:
-    """Return the scores as lines, the choice marked."""
-    names = [f"{item.search}, hypothesis {item.rank}" for item in candidates]
-    width = max(len(name) for name in ("search", *names))
-    lines = [f"{'search':{width}}  {label:>7}"]
-    for name, item in zip(names, candidates, strict=True):
-        mark = "  <- chosen" if item is choice else ""
-        short = f"  ({item.short} sentences have fewer and keep their last)" if item.short else ""
-        lines.append(f"{name:{width}}  {format_score(item.score):>7}{mark}{short}")
-    return lines
+def candidate_table(candidates: Sequence[Candidate], choice: Candidate, label: str) -> Table:
+    """Return a table of the candidates in which the choice is marked."""
+    rows = []
+    for candidate in candidates:
+        short = f"({candidate.short} sentences have fewer and keep their last)" if candidate.short else ""
+        notes = ["<- chosen"] * (candidate is choice) + [short] * bool(short)
+        name = f"{candidate.search}, hypothesis {candidate.rank}"
+        rows.append([name, format_score(candidate.score), "  ".join(notes)])
+    return Table(["search", f"{label:>7}", ""], rows, align="lrl")

@@ -21,43 +21,48 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from ..console import OneLineParser
 from ..errors import UserError
 from .corpus import describe_file
-from .evaluate import Evaluation
-from .report import format_cell, markdown_row
-from .text_files import PathLike, check_outputs, parse_json, read_lines, read_text, write_atomically
+from .score_file import Evaluation
+from .tables import Table
+from .text_files import PathLike, check_outputs, read_json, read_lines, read_text, write_atomically
 
 _BLOCK = re.compile(r"(<!-- results: ([\w.-]+)((?: [^\s>]+)*) -->\n).*?(<!-- /results -->)", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
-_NO_RESULT = "{} holds no evaluation; give a file of wean-evaluate record."
+_NO_TRAININGS = "give trainings.json of a recipe's run"
 _PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "rouge-score", "numpy")
 
 
-def read_json(path: PathLike, keys: tuple[str, ...]) -> dict[str, Any]:
-    """Read a JSON object that must have certain keys."""
-    text = read_text(path)
-    try:
-        content = parse_json(text)
-    except ValueError:
-        raise UserError(f"{path} is not JSON; give a file written by wean-evaluate.") from None
-    missing = [key for key in keys if not isinstance(content, dict) or key not in content]
-    if missing:
-        raise UserError(f"{path} has no {', '.join(missing)}; give a file written by wean-evaluate.")
-    return dict(content)
+class Result(Struct):
+    """A file of ``wean-evaluate record``.
+
+    Attributes:
+        seeds: of the trainings, if there are several.
+        commit: of the working tree, with ``-dirty`` if it was changed, or ``unknown``.
+        where: description of the origin, if the scores were computed now instead of read from ``results/``.
+    """
+
+    experiment: str
+    command: str
+    seed: int
+    evaluation: Evaluation
+    seeds: list[int] = []
+    note: str = ""
+    commit: str | None = "unknown"
+    hardware: Any = None
+    where: str = ""
 
 
-def read_result(path: PathLike) -> dict[str, Any]:
-    """Read what ``wean-evaluate record`` keeps; its ``evaluation`` is an `Evaluation`.
+def read_result(path: PathLike) -> Result:
+    """Read a file of ``wean-evaluate record``.
 
     Raises:
         UserError: if the file is something else.
     """
-    result = read_json(path, ("experiment", "command", "seed", "evaluation"))
-    try:
-        return result | {"evaluation": Evaluation.from_json(result["evaluation"])}
-    except ValueError as error:
-        raise UserError(_NO_RESULT.format(path)) from error
+    return read_json(path, Result, "give a file of wean-evaluate record")
 
 
 def commit(folder: PathLike = ".") -> str:
@@ -133,7 +138,8 @@ def record(argv: list[str]) -> str:
     for option in ("trainings", "curves"):
         if (number := len(getattr(args, option))) not in (0, len(args.seed)):
             raise UserError(f"--{option}: {number} files for {len(args.seed)} seeds; give one file for each seed.")
-    evaluation = read_json(args.evaluation, ("systems", "data"))
+    read_json(args.evaluation, Evaluation)
+    evaluation = read_json(args.evaluation, dict[str, Any])
     trainings, trained_on = merge_trainings(args.trainings)
     curves = merge_curves(args.curves, args.seed)
     result = {
@@ -162,7 +168,7 @@ def merge_trainings(paths: Sequence[PathLike]) -> tuple[dict[str, Any], list[dic
     A system of several seeds has its trainings under ``runs``. The data are moved out of the
     trainings, which share them.
     """
-    files = [read_json(path, ()) for path in paths]
+    files = [read_json(path, dict[str, dict[str, Any]], _NO_TRAININGS) for path in paths]
     data: dict[str, dict[str, Any]] = {}
     for path, trainings in zip(paths, files, strict=True):
         if set(trainings) != set(files[0]):
@@ -171,8 +177,6 @@ def merge_trainings(paths: Sequence[PathLike]) -> tuple[dict[str, Any], list[dic
                 "give trainings.json of runs with the same systems."
             )
         for training in trainings.values():
-            if not isinstance(training, dict):
-                raise UserError(f"{path} holds no trainings; give trainings.json of a recipe's run.")
             data |= {f"{entry['name']} {entry['sha256']}": entry for entry in training.pop("data", [])}
     if len(files) < 2:
         return (files[0] if files else {}), list(data.values())
@@ -216,41 +220,41 @@ def tables(argv: list[str]) -> str:
 
 
 def fill(text: str, folder: PathLike, document: PathLike) -> str:
-    """Return a document with all its tables generated anew."""
+    """Return a document with all its tables generated again."""
     if text.count("<!-- results: ") != len(_BLOCK.findall(text)):
         raise UserError(f"{document}: a results marker has no <!-- /results --> after it; add it.")
 
-    def table(match: re.Match[str]) -> str:
-        path = Path(folder, f"{match.group(2)}.json")
-        result = read_result(path)
-        try:
-            return match.group(1) + render(result, match.group(3).split(), document) + match.group(4)
-        except (LookupError, TypeError, AttributeError) as error:
-            raise UserError(_NO_RESULT.format(path)) from error
+    def fill_block(block: re.Match[str]) -> str:
+        path = Path(folder, f"{block[2]}.json")
+        return block[1] + result_table(read_result(path), block[3].split(), path, document) + block[4]
 
-    return _BLOCK.sub(table, text)
+    return _BLOCK.sub(fill_block, text)
 
 
-def render(result: dict[str, Any], metrics: list[str], document: PathLike) -> str:
+def result_table(result: Result, metrics: list[str], path: PathLike, document: PathLike) -> str:
     """Return the Markdown of one result, with these metrics of its evaluation or all."""
-    evaluation: Evaluation = result["evaluation"]
-    unknown = [name for name in metrics if name not in evaluation.signatures]
-    if unknown:
-        raise UserError(
-            f"{document}: {result['experiment']} has no metric {', '.join(unknown)}; "
-            f"choose from {', '.join(evaluation.signatures)}."
-        )
-    shown = metrics or list(evaluation.signatures)
-    lines = [markdown_row(["system", *shown]), f"|---|{'--:|' * len(shown)}"]
-    for name, cells in evaluation.cells.items():
-        lines.append(markdown_row([name, *(format_cell(cells[metric], intervals=True) for metric in shown)]))
-    data = evaluation.data
-    seeds = ", ".join(map(str, result.get("seeds", [result["seed"]])))
-    facts = [f"{data['sentences']} sentences, {data['references']} reference(s)", f"seed {seeds}"]
-    if result.get("commit", "unknown") != "unknown":
-        commit, changes, _ = result["commit"].partition("-dirty")
+    columns, data = result.evaluation.columns, result.evaluation.data
+    for metric in metrics:
+        if metric not in columns:
+            raise UserError(
+                f"{document}: {result.experiment} has no metric {metric}; choose from {', '.join(columns)}."
+            )
+    shown = metrics or list(columns)
+    incomplete = [name for name, scores in result.evaluation.scores.items() if not scores.keys() >= set(shown)]
+    if incomplete or not data.references:
+        lacking = f"no scores of {incomplete[0]}" if incomplete else "no number of references"
+        raise UserError(f"{path} has {lacking}; give a file of wean-evaluate record.")
+    rows = [
+        [name, *(scores[metric].format(intervals=True) for metric in shown)]
+        for name, scores in result.evaluation.scores.items()
+    ]
+    facts = [f"{data.sentences} sentences, {data.references} reference(s)"]
+    facts.append(f"seed {', '.join(map(str, result.seeds or [result.seed]))}")
+    if result.commit not in (None, "unknown"):
+        commit, changes, _ = str(result.commit).partition("-dirty")
         facts.append(f"commit {commit[:12]}" + (" with changes" if changes else ""))
-    lines += ["", f"{', '.join(facts)}; with 95% bootstrap intervals. Command: `{result['command']}`."]
-    lines += [result["note"]] if result.get("note") else []
-    lines += ["Signatures: " + "; ".join(f"{metric} `{evaluation.signatures[metric]}`" for metric in shown) + "."]
+    lines = [Table(["system", *shown], rows).as_markdown(), ""]
+    lines += [f"{', '.join(facts)}; with 95% bootstrap intervals. Command: `{result.command}`."]
+    lines += [result.note] if result.note else []
+    lines += ["Signatures: " + "; ".join(f"{metric} `{columns[metric].signature}`" for metric in shown) + "."]
     return "\n".join(lines) + "\n"

@@ -5,16 +5,17 @@ sentences, which would shift every following line.
 """
 
 import hashlib
-import json
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from operator import methodcaller
 from pathlib import Path
 from typing import Any, TypeVar, Union
 
+from msgspec import Struct, ValidationError, convert
+
 from ..errors import UserError
-from ..storage.files import open_input, write_text, write_whole
+from ..storage.files import open_input, parse_json, write_text, write_whole
 
 PathLike = Union[str, "os.PathLike[str]"]
 Item = TypeVar("Item")
@@ -80,32 +81,43 @@ def _not_utf8(where: str, error: UnicodeDecodeError) -> UserError:
     return UserError(f"{where}: {byte} is not UTF-8; convert the file to UTF-8 first.")
 
 
-def parse_json(text: str) -> Any:
-    """Parse JSON.
+def read_json(path: PathLike, kind: type[Item], remedy: str = "give a file written by wean-evaluate") -> Item:
+    """Read a JSON file whose content must have a certain type.
 
     Raises:
-        ValueError: if it is none, or nobody can read it: nested too deeply, or with a number of thousands of digits.
+        UserError: if it is not JSON or something else, with the place and the expected type.
     """
+    text = read_text(path)
     try:
-        return json.loads(text)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        content = parse_json(text)
+    except ValueError as error:
+        raise UserError(f"{path} is not JSON ({error}); {remedy}.") from None
+    try:
+        return convert(content, kind)
+    except (ValidationError, UnicodeEncodeError) as error:
+        raise UserError(f"{path}: {error}; {remedy}.") from None
 
 
-def read_described(path: PathLike, read: Callable[[Any], Item], fault: str) -> dict[int, Item]:
-    """Read the JSON lines in which fairseq-generate described sentences: number, from 0 -> what ``read`` makes of one.
+def read_described(path: PathLike, kind: type[Item], fault: str) -> dict[int, Item]:
+    """Read the JSON lines in which fairseq-generate described sentences: number, from 0 -> content of the line.
 
     Raises:
-        UserError: naming the first line of which it makes nothing, and the ``fault`` of it.
+        UserError: naming the first line that has another content, and its ``fault``.
     """
-    found = {}
+    described = {}
     for number, line in enumerate(read_lines(path), start=1):
         try:
-            entry = parse_json(line)
-            found[int(entry["id"])] = read(entry)
-        except (ValueError, LookupError, TypeError, AttributeError):
-            raise UserError(f"line {number} of {path} {fault}.") from None
-    return {number: found[number] for number in sorted(found)}
+            content = parse_json(line)
+            described[convert(content, _Numbered).id] = convert(content, kind, str_keys=True)
+        except (ValueError, ValidationError) as error:
+            raise UserError(f"line {number} of {path} {fault} ({error}).") from None
+    return dict(sorted(described.items()))
+
+
+class _Numbered(Struct):
+    """A line of JSON with the number of a sentence."""
+
+    id: int
 
 
 def read_table(name: str, folder: Path = Path(__file__).parent) -> dict[str, Any]:

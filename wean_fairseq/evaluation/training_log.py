@@ -11,7 +11,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Any, NamedTuple
 
-from .text_files import PathLike, decode_lines, parse_json, read_bytes
+from ..storage.files import parse_json
+from .text_files import PathLike, decode_lines, read_bytes
 
 LOWER_IS_BETTER = ("loss", "nll_loss", "ppl")
 NEAR_BEST = 0.95

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import UserError
 from ..evaluation.corpus import COPY_ROW
-from ..evaluation.evaluate import SIGNIFICANT, Evaluation
+from ..evaluation.score_file import SIGNIFICANT, Evaluation
 from ..evaluation.training_log import LOWER_IS_BETTER, TrainingLog
 from . import comparison, context, costs, figures, inside, overview, scores
 from .curves import plot, summarise
@@ -59,10 +59,10 @@ class Report:
 
     def _overview(self, entries: Sequence[Entry]) -> Section:
         """Experiments that were scored on the same sentences, side by side and beside the published tables."""
-        title = f"All systems on the same {entries[0].evaluation.data['sentences']:,} sentences"
+        title = f"All systems on the same {entries[0].evaluation.data.sentences:,} sentences"
         copied = overview.copy_warning(entries)
         blocks: list[Block] = [copied] if copied is not None else []
-        blocks += [overview.reading(entries), overview.table(entries)]
+        blocks += [overview.reading_notes(entries), overview.overview_table(entries)]
         panels = overview.panels(entries)
         if panels:
             blocks.append(self._write_figure(partial(figures.scores, panels), title, f"{title}: some scores"))
@@ -108,10 +108,10 @@ class Report:
             yield self._write_figure(partial(figures.scores, panels), title, f"Scores on {entry.name}, {spans}")
         yield from scores.score_tables(entry)
         yield from scores.significance_table(evaluation)
-        signatures = [f"{key}: {signature}" for key, signature in evaluation.signatures.items()]
+        signatures = [f"{key}: {column.signature}" for key, column in entry.columns.items()]
         yield ListBlock("Signatures", signatures, folded=True)
-        if evaluation.warnings:
-            yield ListBlock("Warnings of the scorer, in full", evaluation.warnings, "warning", folded=True)
+        if evaluation.data.warnings:
+            yield ListBlock("Warnings of the scorer, in full", evaluation.data.warnings, "warning", folded=True)
 
     def _curves(self, experiment: Experiment) -> Iterator[Block]:
         for run in experiment.runs:
@@ -151,7 +151,7 @@ class Report:
 
 
 def _has_intervals(evaluation: Evaluation) -> bool:
-    return any(cell.interval for cells in evaluation.cells.values() for cell in cells.values())
+    return any(score.interval for scores in evaluation.scores.values() for score in scores.values())
 
 
 def _seed_suffix(experiment: Experiment, run: Run) -> str:
@@ -175,7 +175,7 @@ def _reading_notes(entry: Entry) -> Iterator[str]:
     if entry.evaluation.comparisons:
         seeds = ", the same way with every seed" if entry.seeds > 1 else ""
         yield f"* = differs from {entry.baseline} in both paired tests (p < {SIGNIFICANT}){seeds}."
-    if COPY_ROW in entry.evaluation.cells:
+    if COPY_ROW in entry.evaluation.scores:
         copied = f"{COPY_ROW} is the source, scored as if a system had written it."
         yield f"{copied} ▽ = less than that, where more is better."
     if entry.seeds > 1:

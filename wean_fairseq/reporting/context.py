@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from .document import Cell, ListBlock, TableBlock
+from ..evaluation.tables import Table
+from .document import ListBlock
 from .runs import Run
 from .scores import Experiment
 
@@ -43,7 +44,7 @@ def warnings(experiment: Experiment) -> Iterator[ListBlock]:
     items = []
     for run in experiment.runs:
         prefix = f"Seed {run.seed}: " if len(experiment.runs) > 1 else ""
-        tested = {name for test in run.sets.values() for name in test.evaluation.cells}
+        tested = {name for test in run.sets.values() for name in test.evaluation.scores}
         idle = [name for name in run.systems if name not in tested]
         if idle and run.sets:
             items.append(f"{prefix}No scores of {', '.join(idle)}: not decoded, or not scored with the others.")
@@ -90,21 +91,21 @@ def _number(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def data_table(experiment: Experiment) -> TableBlock:
+def data_table(experiment: Experiment) -> Table:
     """The files that scores were computed on, and how large the training data was."""
     rows = []
     for run in experiment.runs[:1]:
         splits = _part(run.manifest, "splits")
         for split in splits:
-            rows.append([Cell(f"{split} split"), Cell(_number(_part(splits, split).get("kept", "–"))), Cell("–")])
+            rows.append([f"{split} split", _number(_part(splits, split).get("kept", "–")), "–"])
     for name, scored in experiment.sets.items():
-        for role, entries in scored.evaluation.data.get("files", {}).items():
-            for entry in entries if role in ("source", "references") else []:
-                label = f"{name}: {role}, {Path(str(entry['name'])).name}"
-                rows.append([Cell(label), Cell(_number(entry.get("lines", "–"))), Cell(entry["sha256"][:16])])
+        for role, files in scored.evaluation.data.files.items():
+            for file in files if role in ("source", "references") else []:
+                label = f"{name}: {role}, {Path(file.name).name}"
+                rows.append([label, f"{file.lines:,}" if file.lines else "–", file.sha256[:16]])
     script = experiment.runs[0].manifest.get("script")
     notes = [f"Prepared by preprocess/{script}.py."] if script else []
-    return TableBlock("Data", ["what", "lines", "SHA-256"], rows, notes)
+    return Table(["what", "lines", "SHA-256"], rows, caption="Data", notes=notes)
 
 
 def settings(experiment: Experiment) -> Iterator[ListBlock]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import UserError
+from ..evaluation.tables import Table
 from ..evaluation.training_log import LOWER_IS_BETTER, NEAR_BEST, LogLine, TrainingLog, read_log
 from .style import STYLES, new_figure
 
@@ -47,14 +48,14 @@ def summarise(history: TrainingLog, metric: str) -> str:
     return f"{text}, {NEAR_BEST:.0%} of it by epoch {history.near_best(metric).epoch:.2f}"
 
 
-def table(histories: list[TrainingLog], metrics: Sequence[str]) -> list[list[str]]:
-    """All validations, a row each below the heads."""
-    rows = [["system", "epoch", "updates", *metrics]]
+def validation_table(histories: list[TrainingLog], metrics: Sequence[str]) -> Table:
+    """Return one row per validation."""
+    rows = []
     for history in histories:
         for point in history.valid:
             values = [f"{point.values[metric]:g}" if metric in point.values else "" for metric in metrics]
             rows.append([history.name, f"{point.epoch:.3f}", str(point.updates), *values])
-    return rows
+    return Table(["system", "epoch", "updates", *metrics], rows)
 
 
 def plot(histories: list[TrainingLog], metrics: Sequence[str], *, training: bool = False) -> Any:

@@ -9,32 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import ClassVar
 
-
-@dataclass(frozen=True)
-class Cell:
-    """A cell of a table.
-
-    Attributes:
-        text: what it says.
-        detail: said in small below it, e.g. an interval.
-        mark: ``copy`` = the copy row, ``beaten`` = less than the copy row has, ``published`` = not ours, or nothing.
-    """
-
-    text: str
-    detail: str = ""
-    mark: str = ""
-
-
-@dataclass
-class TableBlock:
-    """A table: the first column names its rows."""
-
-    caption: str
-    head: list[str]
-    rows: list[list[Cell]]
-    notes: list[str] = field(default_factory=list)
-    numbers: bool = True
-    kind: ClassVar[str] = "table"
+from ..evaluation.tables import Table
 
 
 @dataclass
@@ -100,7 +75,7 @@ class ListBlock:
     kind: ClassVar[str] = "list"
 
 
-Block = TableBlock | FigureBlock | SamplesBlock | ListBlock
+Block = Table | FigureBlock | SamplesBlock | ListBlock
 
 
 @dataclass

@@ -11,12 +11,13 @@ from typing import Any
 
 from ..errors import UserError
 from ..evaluation import granularity
+from ..evaluation.tables import Table
 from ..evaluation.text_files import read_lines
 from ..evaluation.tokenizers import has_chinese
 from . import figures
-from .document import Block, Cell, FigureBlock, ListBlock, TableBlock
+from .document import Block, FigureBlock, ListBlock
 from .dumps import Attention, read_provenance
-from .runs import Run, System
+from .runs import Run, TrainedSystem
 
 #: Draws a figure, and writes it under a name: (draw, name, caption).
 Write = Callable[[Callable[[], Any], str, str], FigureBlock]
@@ -30,7 +31,7 @@ _FREQUENT = 300  # the most frequent words, of which those are
 _DICTIONARY = "dict.src.txt"
 
 
-def from_dumps(system: System, write: Write) -> Iterator[Block]:
+def from_dumps(system: TrainedSystem, write: Write) -> Iterator[Block]:
     """Figures of the dumps of a system's decoding.
 
     Raises:
@@ -43,9 +44,10 @@ def from_dumps(system: System, write: Write) -> Iterator[Block]:
         caption = f"{system.name}: granularity z of source words by layer"
         if shown:
             yield write(partial(figures.granularity, shown), f"{system.name} granularity", caption)
-        head, *lines = ([text.replace("_", " ") for text in line] for line in granularity.layer_table(sentences))
-        rows = [[Cell(text or "–") for text in line] for line in lines]
-        yield TableBlock(f"{system.name}: mean z of function and content words", head, rows)
+        table = granularity.layer_table(sentences)
+        head = [name.replace("_", " ") for name in table.head]
+        caption = f"{system.name}: mean z of function and content words"
+        yield Table(head, [[text or "–" for text in row] for row in table.rows], caption=caption)
     if "provenance" in system.dumps:
         written = [item for item in read_provenance(system.dumps["provenance"]).values() if item.words]
         small = [item for item in written if max(len(item.source), len(item.output)) <= _LONGEST]
@@ -132,7 +134,7 @@ def _attention(
 
 def _neighbours(
     run: Run, checkpoints: dict[str, Path], dictionary: Path, seed: str, missing: list[str]
-) -> Iterator[TableBlock]:
+) -> Iterator[Table]:
     from ..evaluation.neighbours import load_embedding
 
     columns: dict[str, list[str]] = {}
@@ -147,9 +149,9 @@ def _neighbours(
         found = near.look_up(asked, _NEIGHBOURS)
         columns[name] = [", ".join(f"{other} {cosine:.2f}" for other, cosine in others) for _, others in found]
     if asked:
-        rows = [[Cell(word), *(Cell(column[row]) for column in columns.values())] for row, word in enumerate(asked)]
+        rows = [[word, *(column[row] for column in columns.values())] for row, word in enumerate(asked)]
         caption = f"Nearest neighbours of some frequent words in the embedding, with their cosines{seed}"
-        yield TableBlock(caption, ["word", *columns], rows, numbers=False)
+        yield Table(["word", *columns], rows, align="l" * (len(columns) + 1), caption=caption)
 
 
 def _hide_path(error: Exception, file: Path) -> str:

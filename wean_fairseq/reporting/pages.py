@@ -62,6 +62,7 @@ def render_markdown(document: Document, folder: Path) -> str:
         folder="templates",
         finalize=lambda value: value if isinstance(value, Markup) else Markup(escape(str(value))),
         document=document,
+        escape=escape,
         code=_code,
         words=_words,
         link=lambda path: Markup(Path(os.path.relpath(path, folder)).as_posix().replace(" ", "%20")),

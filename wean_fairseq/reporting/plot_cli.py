@@ -11,6 +11,7 @@ from ..console import command_parser, configure_logging, exit_status, split_name
 from ..errors import UserError
 from ..evaluation import granularity as granularities
 from ..evaluation.system_arguments import paths_of
+from ..evaluation.tables import Table
 from ..evaluation.text_files import check_outputs, decode_lines, read_lines, write_atomically
 from . import curves, figures
 from .dumps import kind_of_dump, read_provenance
@@ -40,12 +41,12 @@ class Drawing(NamedTuple):
 
     Attributes:
         draw: returns a matplotlib figure.
-        table: its numbers, a row each below the heads; empty = they are not kept.
+        table: its numbers, if they are written.
         notes: lines to print.
     """
 
     draw: Callable[[], Any]
-    table: Sequence[Sequence[str]] = ()
+    table: Table | None = None
     notes: Sequence[str] = ()
 
 
@@ -116,14 +117,14 @@ def _curves(args: argparse.Namespace) -> Drawing:
     curves.check_metrics(histories, args.metric)
     notes = [curves.summarise(history, metric) for metric in args.metric for history in histories]
     draw = partial(curves.plot, histories, args.metric, training=args.training)
-    return Drawing(draw, curves.table(histories, args.metric), notes)
+    return Drawing(draw, curves.validation_table(histories, args.metric), notes)
 
 
 def _layers(args: argparse.Namespace) -> Drawing:
     from ..evaluation import layer_mixture
 
     weights = layer_mixture.load_mixture(args.checkpoint)
-    return Drawing(partial(figures.layer_weights, weights.tolist()), layer_mixture.table(weights))
+    return Drawing(partial(figures.layer_weights, weights.tolist()), layer_mixture.mixture_table(weights))
 
 
 def _neighbours(args: argparse.Namespace) -> Drawing:
@@ -131,8 +132,8 @@ def _neighbours(args: argparse.Namespace) -> Drawing:
 
     near = load_embedding(args.checkpoint, args.dictionary, args.embedding or EMBEDDING)
     found = near.look_up(args.words, args.number)
-    table = [["word", "neighbour", "cosine"]]
-    table += [[word, other, f"{cosine:.4f}"] for word, others in found for other, cosine in others]
+    rows = [[word, other, f"{cosine:.4f}"] for word, others in found for other, cosine in others]
+    table = Table(["word", "neighbour", "cosine"], rows)
     width = max(map(len, args.words))
     notes = ["  ".join([f"{word:<{width}}", *(f"{n} {cosine:.2f}" for n, cosine in others)]) for word, others in found]
     if args.synonyms:
@@ -150,7 +151,7 @@ def _sentences(args: argparse.Namespace) -> Drawing:
     """Figures of sentences that fairseq-generate described, or that the checkpoint writes now."""
     found = _read_dump(args) if args.dump else _trace(args)
     shown = _select_lines(args, found) if args.dump else found
-    table = granularities.layer_table(found) if args.figure == "granularity" else ()
+    table = granularities.layer_table(found) if args.figure == "granularity" else None
     return Drawing(partial(getattr(figures, args.figure), shown), table)
 
 
@@ -212,7 +213,7 @@ def plot(args: argparse.Namespace) -> str:
     paths = write_figure(figure.draw, stem)
     if figure.table:
         paths.append(Path(f"{stem}.tsv"))
-        write_atomically(paths[-1], "".join("\t".join(row) + "\n" for row in figure.table))
+        write_atomically(paths[-1], figure.table.as_tsv())
     return "".join(f"{line}\n" for line in [*figure.notes, *paths])
 
 

@@ -14,23 +14,22 @@ from typing import Any
 
 from ..errors import UserError
 from ..evaluation.corpus import is_baseline
-from ..evaluation.evaluate import Evaluation
 from ..evaluation.output_reader import read_generated, read_plain
-from ..evaluation.results import read_json, read_result
-from ..evaluation.text_files import read_bytes, read_lines
+from ..evaluation.results import read_result
+from ..evaluation.score_file import DataFile, Evaluation
+from ..evaluation.text_files import read_bytes, read_json, read_lines
 from ..evaluation.training_log import TrainingLog, read_log
-from ..storage.files import read_json as read_json_file
 from ..storage.files import sha256_of
 from .dumps import kind_of_dump
 
 _DEPTH = 4  # directories below the one that was named, in which runs are looked for
 _SEED_FOLDER = re.compile(r"seed[-_]?(\d+)")
-_FACTS = ("command", "commit", "hardware")  # of recorded scores
+_SCORES = {"systems", "data"}  # keys of a file with scores
 _TRANSLATED = re.compile(r"Translated [\d,]+ sentences .* in [\d.]+s \(([\d.,]+) sentences/s")
 
 
 @dataclass
-class System:
+class TrainedSystem:
     """One trained system of a run.
 
     Attributes:
@@ -93,7 +92,7 @@ class Run:
     seed: str = ""
     date: str = ""
     manifest: dict[str, Any] = field(default_factory=dict)
-    systems: dict[str, System] = field(default_factory=dict)
+    systems: dict[str, TrainedSystem] = field(default_factory=dict)
     sets: dict[str, ScoredSet] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
@@ -138,7 +137,7 @@ def _find_runs_below(folder: Path, depth: int) -> list[Path]:
 
 def _is_evaluation(path: Path) -> bool:
     with suppress(UserError):
-        return bool(read_json(path, ("systems", "data")))
+        return read_json(path, dict[str, Any]).keys() >= _SCORES
     return False
 
 
@@ -155,7 +154,7 @@ def read_run(path: Path) -> Run:
         _read_scores(run, file)
     written = [file.stat().st_mtime for file in [*logs, *scores] if file.is_file()]
     run.date = date.fromtimestamp(max(written)).isoformat() if written else ""
-    scored = [name for test in run.sets.values() for name in test.evaluation.cells]  # in the recipe's order
+    scored = [name for test in run.sets.values() for name in test.evaluation.scores]  # in the recipe's order
     run.systems = {name: run.systems[name] for name in [*scored, *run.systems] if name in run.systems}
     if not run.seed:
         run.seed = next((system.log.seed for system in run.systems.values() if system.log.seed), "")
@@ -177,24 +176,22 @@ def _read_settings(run: Run) -> None:
 def _training_notes(file: Path) -> list[str]:
     """Return one sentence for each training with a note of the recipe, such as that it had not converged."""
     try:
-        trainings = read_json(file, ()) if file.is_file() else {}
-    except (UserError, TypeError, ValueError):
+        trainings = read_json(file, dict[str, dict[str, Any]]) if file.is_file() else {}
+    except UserError:
         return []  # _read_scores reports it
-    notes = {name: training.get("note") for name, training in trainings.items() if isinstance(training, dict)}
+    notes = {name: training.get("note") for name, training in trainings.items()}
     return [f"The training of {name} {note}" for name, note in notes.items() if isinstance(note, str)]
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a prepared text; nothing where none can be read."""
-    try:
-        content = read_json_file(folder / "manifest.json")
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
+    """Return the manifest of a prepared text. It is empty if it cannot be read."""
+    with suppress(UserError):
+        return read_json(folder / "manifest.json", dict[str, Any])
+    return {}
 
 
-def _read_system(run: Run, folder: Path) -> System:
-    system = System(folder.name, folder)
+def _read_system(run: Run, folder: Path) -> TrainedSystem:
+    system = TrainedSystem(folder.name, folder)
     with suppress(UserError):
         system.log = read_log(folder / "train.log", folder.name)
     if not system.log.valid:
@@ -224,62 +221,63 @@ def decoding_speed(path: Path) -> float | None:
 
 def _read_scores(run: Run, file: Path) -> None:
     try:
-        content = read_json(file, ())
-    except (UserError, TypeError, ValueError):
+        content = read_json(file, dict[str, Any])
+    except UserError:
         run.problems.append(f"{file.name} cannot be read as JSON: score again if it should hold scores.")
         return
-    if not {"systems", "data"} <= content.keys():
+    if not content.keys() >= _SCORES:
         return
     try:
-        evaluation = Evaluation.from_json(content)
-    except ValueError:
-        run.problems.append(f"{file.name} is not what wean-evaluate --json writes: score again.")
+        evaluation = read_json(file, Evaluation)
+    except UserError as error:
+        run.problems.append(f"{file.name} is not what wean-evaluate --json writes ({error}): score again.")
         return
-    name = file.stem
-    manifest = _manifest(run.path / f"text-{name}") or run.manifest
-    test = ScoredSet(name, evaluation, manifest)
-    run.sets[name] = test
-    if len(evaluation.comparisons) < len(content.get("pairwise", [])):
+    test = ScoredSet(file.stem, evaluation, _manifest(run.path / f"text-{file.stem}") or run.manifest)
+    run.sets[test.name] = test
+    if evaluation.outdated_tests:
         run.problems.append(f"{file.name} has paired tests of an older definition, which are left out: score again.")
     _find_texts(run, test)
 
 
 def _find_texts(run: Run, test: ScoredSet) -> None:
-    files = test.evaluation.data.get("files", {})
-    for role in ("source", "references"):
-        for entry in files.get(role, [])[:1]:
-            path = _locate(run.path, entry, [f"plain-{test.name}", f"text-{test.name}", "text"])
-            if path is not None:
-                setattr(test, "sources" if role == "source" else "references", read_lines(path))
+    files = test.evaluation.data.files
+    places = [f"plain-{test.name}", f"text-{test.name}", "text"]
+    texts = {
+        role: read_lines(path)
+        for role in ("source", "references")
+        for file in files.get(role, [])[:1]
+        if (path := _locate(run.path, file, places)) is not None
+    }
+    test.sources, test.references = texts.get("source", []), texts.get("references", [])
     lost = []
-    for entry in files.get("systems", []):
-        name = str(entry.get("system", ""))
-        path = _locate(run.path, entry, [name])
+    for file in files.get("systems", []):
+        name = file.system or ""
+        path = _locate(run.path, file, [name])
         if path is None:
             lost.append(name)
             continue
         if name not in run.systems:
             twin = run.systems.pop(path.parent.name, None)
-            system = run.systems[name] = twin or System(name, path.parent)
-            system.name = system.log.name = name  # as its scores call it
+            system = run.systems[name] = twin or TrainedSystem(name, path.parent)
+            system.name = system.log.name = name  # the name in its scores
         _read_outputs(run, test, name, path)
     if lost:
         run.problems.append(
             f"{test.name}: the outputs that were scored for {', '.join(lost)} are not there any more, or have changed "
             "since: their samples are left out; score again."
         )
-    for name in test.evaluation.cells:
+    for name in test.evaluation.scores:
         if name not in run.systems and not is_baseline(name):
-            run.systems[name] = System(name)
+            run.systems[name] = TrainedSystem(name)
 
 
-def _locate(folder: Path, entry: dict[str, Any], likely: list[str]) -> Path | None:
-    """The file of a run that has the name and the hash of ``entry``."""
-    name = Path(str(entry["name"])).name
+def _locate(folder: Path, file: DataFile, likely: list[str]) -> Path | None:
+    """Return the file of a run that has the name and the hash of ``file``, or None."""
+    name = Path(file.name).name
     places = sorted(place for place in folder.iterdir() if place.is_dir())
     for place in sorted(places, key=lambda place: place.name not in likely):
         try:
-            if (place / name).is_file() and sha256_of(place / name) == entry["sha256"]:
+            if (place / name).is_file() and sha256_of(place / name) == file.sha256:
                 return place / name
         except OSError:  # a name that no file can have, or a file that cannot be read
             continue
@@ -302,22 +300,22 @@ def read_recorded(path: Path) -> Run:
     """Read a file of ``wean-evaluate record``.
 
     Raises:
-        UserError: if it is no such file.
+        UserError: if the file is something else.
     """
     try:
-        content = read_result(path)
+        result = read_result(path)
     except UserError as error:
         raise UserError(f"{error} Or give the run directory of a recipe.") from None
-    evaluation: Evaluation = content["evaluation"]
-    run = Run(path.with_suffix(""), seed=str(content["seed"]))
-    run.settings = {name: _in_one_line(content[name]) for name in _FACTS if name in content}
-    references = evaluation.data.get("files", {}).get("references", [])
-    name = Path(str(references[0]["name"])).stem if references else str(content["experiment"])
+    evaluation = result.evaluation
+    run = Run(path.with_suffix(""), seed=str(result.seed))
+    facts = {"command": result.command, "commit": result.commit, "hardware": result.hardware}
+    run.settings = {name: _in_one_line(fact) for name, fact in facts.items() if fact not in (None, "unknown")}
+    references = evaluation.data.files.get("references", [])
+    name = Path(references[0].name).stem if references else result.experiment
     run.sets[name] = ScoredSet(name, evaluation)
-    run.systems = {system: System(system) for system in evaluation.cells if not is_baseline(system)}
+    run.systems = {system: TrainedSystem(system) for system in evaluation.scores if not is_baseline(system)}
     run.problems.append("Recorded scores: the run itself was not given, so there are no curves, costs and outputs.")
-    if content.get("note"):
-        run.problems.append(str(content["note"]))
+    run.problems += [result.note] if result.note else []
     return run
 
 

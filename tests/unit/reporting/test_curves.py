@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from wean_fairseq.errors import UserError
-from wean_fairseq.reporting.curves import check_metrics, read_history, summarise, table
+from wean_fairseq.reporting.curves import check_metrics, read_history, summarise, validation_table
 from wean_fairseq.reporting.plot_cli import main
 
 # 4 updates an epoch, validated every 2; lines as fairseq 0.12 writes them to --log-file (without the time in front).
@@ -106,8 +106,9 @@ def test_summary_knows_which_way_is_better(log):
 
 
 def test_table(log):
-    rows = table([read_history("WEAN", log(SIMPLE))], ["bleu", "loss"])
-    assert rows[:2] == [["system", "epoch", "updates", "bleu", "loss"], ["WEAN", "0.500", "2", "10.5", "8"]]
+    table = validation_table([read_history("WEAN", log(SIMPLE))], ["bleu", "loss"])
+    assert table.head == ["system", "epoch", "updates", "bleu", "loss"]
+    assert table.rows[0] == ["WEAN", "0.500", "2", "10.5", "8"]
 
 
 def test_command_line_writes_picture_and_numbers(log, tmp_path, capsys):

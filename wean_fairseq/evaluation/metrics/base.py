@@ -7,7 +7,7 @@ confidence interval and significance tests all come from the same rows, so they 
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,15 @@ from ..tokenizers import Lowercase, case_signature, fold_case, get_tokenizer
 
 FloatArray = npt.NDArray[np.float64]
 SignatureItems = dict[str, str | int | float]
+#: Which scores are better. None = neither, the number only describes.
+Direction = Literal["higher", "lower"] | None
+
+
+def direction_of(metric: "EvaluationMetric | type[EvaluationMetric]") -> Direction:
+    """Return the direction of a metric, or of a class of metrics."""
+    if metric.higher_is_better is None:
+        return None
+    return "higher" if metric.higher_is_better else "lower"
 
 
 def drop_holes(references: Sequence[Sequence[str | None]]) -> list[list[str | None]]:
@@ -45,8 +54,8 @@ class EvaluationMetric(Metric):
         needs_source: whether `sources` must be set before scoring.
         wants_nbest: how many entries of the n-best list it looks at; if any, a hypothesis is the whole list, one entry
             a line, best first.
-        higher_is_better: True for quality measures (they enter the copy-the-source warning), None for descriptive
-            numbers.
+        higher_is_better: True for quality measures (they enter the copy-the-source warning), False for errors, None
+            for descriptive numbers.
         sources: source sentences, aligned with the references; only metrics with `needs_source` read them.
         additive: False if rows cannot be added up, so that resampling them is meaningless.
         signature_items: what its signature says beside, or in place of, what sacreBLEU's does.

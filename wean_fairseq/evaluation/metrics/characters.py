@@ -13,7 +13,7 @@ class Chrf(EvaluationMetric, CHRF):
 class Ter(EvaluationMetric, TER):
     """sacreBLEU's TER: edits and shifts of words in percent of the reference's length; less is better.
 
-    Words stand between spaces, case is ignored.
+    Words are separated by spaces, and case is ignored.
     """
 
-    higher_is_better = None
+    higher_is_better = False

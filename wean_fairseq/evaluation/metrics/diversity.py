@@ -5,13 +5,14 @@ from typing import Any
 import numpy as np
 
 from ...text.ngrams import count_ngrams
+from ..tokenizers import Lowercase
 from .base import FloatArray, MeanMetric, OwnMetric
 
 
 class Diversity(MeanMetric):
     """PC-SAN eq. 14: |set(tokens)| / |tokens| of every essay, mean over essays, as a percentage."""
 
-    def __init__(self, label: str = "Diver", tokenize: str = "none", lowercase: bool = False) -> None:
+    def __init__(self, label: str = "Diver", tokenize: str = "none", lowercase: Lowercase = False) -> None:
         super().__init__(label, tokenize, lowercase, {"avg": "sentence"})
 
     higher_is_better = None

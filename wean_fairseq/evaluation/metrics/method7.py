@@ -28,6 +28,7 @@ import numpy as np
 
 from ...errors import UserError
 from ...text.ngrams import Ngrams, count_ngrams
+from ..tokenizers import Lowercase
 from .base import FloatArray, MeanMetric, SourceMixin
 
 _K = 5
@@ -96,7 +97,7 @@ class Method7Bleu(MeanMetric):
         order: int = 4,
         version: str = "legacy",
         tokenize: str = "none",
-        lowercase: bool = False,
+        lowercase: Lowercase = False,
     ) -> None:
         if version not in VERSIONS:
             raise UserError(f"unknown version {version!r} of method 7; choose {' or '.join(VERSIONS)}.")

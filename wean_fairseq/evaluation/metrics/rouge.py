@@ -15,6 +15,7 @@ The corpus score is the mean over sentences; with several references the best F 
 from collections.abc import Sequence
 from types import SimpleNamespace
 
+from ..tokenizers import Lowercase
 from .base import MeanMetric
 
 
@@ -33,7 +34,7 @@ class Rouge(MeanMetric):
         label: str = "ROUGE-L",
         variant: str = "L",
         tokenize: str = "words",
-        lowercase: bool = False,
+        lowercase: Lowercase = False,
         beta: float = 1.0,
         max_tokens: int | None = None,
     ) -> None:
