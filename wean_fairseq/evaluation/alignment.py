@@ -28,7 +28,7 @@ _SHIFTED, _SHUFFLED, _FEWEST = 0.05, 0.5, 3
 _SIGNIFICANT, _TELLING, _COMMON = 2.0, 30, 0.002
 
 
-def words_of(line: str) -> frozenset[str]:
+def word_set(line: str) -> frozenset[str]:
     """Return the different words of a line, or its pairs of characters in a script without spaces."""
     text = line.lower()
     if SPACELESS.search(text):
@@ -97,7 +97,7 @@ class Anchors:
     @cached_property
     def words(self) -> list[frozenset[str]]:
         """The words of every line."""
-        return [words_of(line) for line in self._lines]
+        return [word_set(line) for line in self._lines]
 
     @cached_property
     def _places(self) -> dict[str, list[int]]:
@@ -118,7 +118,7 @@ class Anchors:
         step = max(1, len(lines) // _LOOKED_AT)
         moved, shares, others = {}, [], []
         for place in range(0, len(lines), step):
-            words = words_of(lines[place])
+            words = word_set(lines[place])
             if not words:
                 continue
             own = self._share(words, place)

@@ -212,13 +212,13 @@ def score_command(arguments: list[str]) -> str:
 #: Where the commands are; they are imported when they are called. Scoring needs no name.
 COMMANDS = {
     "score": "cli:score_command",
-    "sheet": "human.cli:sheet",
-    "ratings": "human.cli:ratings",
-    "record": "results:record",
-    "tables": "results:tables",
-    "rerank": "rerank:rerank",
-    "paper-tables": "paper_tables:paper_tables",
-    "parameters": "parameters:parameters",
+    "sheet": "human.cli:sheet_command",
+    "ratings": "human.cli:ratings_command",
+    "record": "results:record_command",
+    "tables": "results:tables_command",
+    "rerank": "rerank:rerank_command",
+    "paper-tables": "paper_tables:paper_tables_command",
+    "parameters": "parameters:parameters_command",
 }
 
 

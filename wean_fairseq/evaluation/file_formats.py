@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct, ValidationError, convert
+
 from ..errors import UserError
 from ..storage.files import parse_json
 from .text_files import PathLike
@@ -161,28 +163,40 @@ def _text_paths(item: Any, path: str = "", rank: int = len(_TEXT_KEYS)) -> Itera
         yield from _text_paths(item[0], f"{path}[0]", rank)
 
 
+class _Text(Struct):
+    text: str
+
+
+class _Line(Struct):
+    """A line of ``wean-generate --jsonl``."""
+
+    line: int
+    source: Any
+    outputs: list[_Text]
+
+
 def read_json_lines(lines: Sequence[str], path: PathLike) -> list[list[str]] | None:
-    """Return the n-best lists of the JSON lines of ``wean-generate --jsonl``; None if the file is something else.
+    """Return the n-best lists of the JSON lines of ``wean-generate --jsonl``, or None if the file is something else.
 
     Raises:
         UserError: if a line is damaged, missing or repeated.
     """
     first = _parsed(lines[0])
-    if not isinstance(first, dict) or not {"line", "source", "outputs"} <= first.keys():
+    if not isinstance(first, dict) or not first.keys() >= {"line", "source", "outputs"}:
         return None
     nbest = []
     for number, line in enumerate(lines, start=1):
         try:
-            entry = parse_json(line)
-            found, texts = entry["line"], [str(output["text"]) for output in entry["outputs"]]
-        except (ValueError, LookupError, TypeError):
+            content = convert(parse_json(line), _Line)
+        except (ValueError, ValidationError) as error:
             raise UserError(
-                f"{path}, line {number}: this is not a line of wean-generate --jsonl, or it is cut off; "
+                f"{path}, line {number}: this is not a line of wean-generate --jsonl, or it is cut off ({error}); "
                 "run wean-generate again."
             ) from None
-        if found != number:
+        if content.line != number:
             raise UserError(
-                f'{path}, line {number}: its "line" is {found}; keep the output of one run, unsorted and complete.'
+                f'{path}, line {number}: its "line" is {content.line}; keep the output of one run, unsorted and '
+                "complete."
             )
-        nbest.append(texts or [""])
+        nbest.append([output.text for output in content.outputs] or [""])
     return nbest

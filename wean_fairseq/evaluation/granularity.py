@@ -55,15 +55,14 @@ def read_dump(path: str) -> list[Sentence]:
     """
     described = read_described(path, _Granularity, "has no granularities: give a file that --granularity-dump wrote")
     sentences = [
-        sentence_of(line.source, line.source_granularity)._replace(number=place + 1)
-        for place, line in described.items()
+        join_words(line.source, line.source_granularity)._replace(number=place + 1) for place, line in described.items()
     ]
     if not any(sentence.words and sentence.granularity for sentence in sentences):
         raise UserError(f"{path} has no words with granularities: was it dumped by another model?")
     return sentences
 
 
-def sentence_of(pieces: list[str], granularity: dict[str, list[float]]) -> Sentence:
+def join_words(pieces: list[str], granularity: dict[str, list[float]]) -> Sentence:
     """Whole words with the mean z of their pieces, special symbols left out."""
     words: list[str] = []
     members: list[list[int]] = []

@@ -37,7 +37,7 @@ _SUSPICIOUS = 10
 
 
 @dataclass
-class Generated:
+class LoggedSentence:
     """The lines of a ``fairseq-generate`` log for one sentence id.
 
     Attributes:
@@ -74,18 +74,13 @@ class SystemOutput:
         return [number for number, text in enumerate(self.hypotheses, start=1) if not text.strip()]
 
 
-def undo_bpe(text: str, pieces: str | None = PIECES[0]) -> str:
+def join_pieces(text: str, pieces: str | None = PIECES[0]) -> str:
     """Join pieces of words, ``hy@@ po@@ thesis`` (subword-nmt) or ``\u2581hy po thesis`` (sentencepiece)."""
     if pieces is None:
         return text
     if pieces == "sentencepiece":
         return text.replace(" ", "").replace(_SENTENCEPIECE_SPACE, " ").strip(" ")
     return f"{text} ".replace("@@ ", "").rstrip(" ")
-
-
-def holds_pieces(text: str) -> bool:
-    """Return whether a text is cut into pieces of words that `undo_bpe` joins."""
-    return any((token.endswith("@@") and token != "@@") or _SENTENCEPIECE_SPACE in token for token in text.split())
 
 
 def read_plain(name: str, path: PathLike, *, remove_bpe: str | None = None) -> SystemOutput:
@@ -102,7 +97,7 @@ def read_plain(name: str, path: PathLike, *, remove_bpe: str | None = None) -> S
     if nbest is not None:
         depth = max(map(len, nbest))
         note = f"{Path(path).name} was read as JSON lines of wean-generate, with up to {depth} output(s) of a sentence."
-        joined = [[undo_bpe(text, remove_bpe) for text in texts] for texts in nbest]
+        joined = [[join_pieces(text, remove_bpe) for text in texts] for texts in nbest]
         return SystemOutput(name, joined, str(path), [note])
     if sum(bool(_TAGGED_LINE.match(line)) for line in lines) > 1:
         raise UserError(
@@ -110,7 +105,7 @@ def read_plain(name: str, path: PathLike, *, remove_bpe: str | None = None) -> S
             f"pass it as --generated {name}={path}."
         )
     check_format(lines, path)
-    return SystemOutput(name, [[undo_bpe(line, remove_bpe)] for line in lines], str(path))
+    return SystemOutput(name, [[join_pieces(line, remove_bpe)] for line in lines], str(path))
 
 
 def read_generated(
@@ -138,11 +133,11 @@ def read_generated(
         found = generated[index].texts
         texts = found["D"] if detokenised and found["D"] else found["H"]
         texts = [restore_slots(text, found["S"], oov_source, index, path) for text in texts]
-        nbest.append([undo_bpe(text, remove_bpe) for text in texts])
+        nbest.append([join_pieces(text, remove_bpe) for text in texts])
     return SystemOutput(name, nbest, str(path), [*_notes(generated, nbest)])
 
 
-def _notes(generated: dict[int, Generated], nbest: list[list[str]]) -> Iterator[str]:
+def _notes(generated: dict[int, LoggedSentence], nbest: list[list[str]]) -> Iterator[str]:
     """Say how many lists are shorter than others, and where the outputs look like the targets."""
     longest = max(map(len, nbest))
     short = [index for index, texts in enumerate(nbest) if len(texts) < longest]
@@ -154,13 +149,13 @@ def _notes(generated: dict[int, Generated], nbest: list[list[str]]) -> Iterator[
         yield f"all {len(found)} outputs are their T- lines; if the log is one of --score-reference it holds no output."
 
 
-def parse_log(path: PathLike) -> dict[int, Generated]:
+def parse_log(path: PathLike) -> dict[int, LoggedSentence]:
     """Collect the tagged lines of a log by sentence id and check that ids 0 .. n-1 are all there, once each."""
     content = read_bytes(path)
     lines = decode_lines(content, path)
     if lines and _TAGGED_LINE.match(lines[-1]) and not content.endswith(b"\n"):
         raise UserError(f"{path}: the last line ({lines[-1][:20]!r}...) is cut off; run fairseq-generate again.")
-    found: dict[int, Generated] = {}
+    found: dict[int, LoggedSentence] = {}
     previous_id: dict[str, int] = {}
     for number, line in enumerate(lines, start=1):
         where = f"{path}, line {number}"
@@ -169,7 +164,7 @@ def parse_log(path: PathLike) -> dict[int, Generated]:
         if match is None:
             continue
         tag, sentence_id = match.group(1), int(match.group(2))
-        entry = found.setdefault(sentence_id, Generated())
+        entry = found.setdefault(sentence_id, LoggedSentence())
         if previous_id.get(tag) != sentence_id and entry.texts[tag]:
             raise UserError(f"{where}: id {sentence_id} is generated twice; keep the log of one single run.")
         _store(entry, tag, match.group(3), where)
@@ -193,7 +188,7 @@ def _check_line(line: str, tagged: bool, where: str) -> None:
         )
 
 
-def _store(entry: Generated, tag: str, rest: str, where: str) -> None:
+def _store(entry: LoggedSentence, tag: str, rest: str, where: str) -> None:
     texts = entry.texts[tag]
     if tag in "ST" and texts:
         raise UserError(f"{where}: a second {tag}- line for the same id; keep the log of one single run.")
@@ -205,7 +200,7 @@ def _store(entry: Generated, tag: str, rest: str, where: str) -> None:
     texts.append(rest)
 
 
-def _check_order(entry: Generated, tag: str, score: str, same: bool, where: str) -> None:
+def _check_order(entry: LoggedSentence, tag: str, score: str, same: bool, where: str) -> None:
     """Refuse a list that is not best first, or has an entry twice: it was sorted, or comes from two runs."""
     try:
         value = float(score)
@@ -220,7 +215,7 @@ def _check_order(entry: Generated, tag: str, score: str, same: bool, where: str)
     entry.worst[tag] = value
 
 
-def _check_ids(found: dict[int, Generated], path: PathLike) -> None:
+def _check_ids(found: dict[int, LoggedSentence], path: PathLike) -> None:
     """Refuse a log with missing ids or ids without a hypothesis; the message names them."""
     if not found:
         raise UserError(f"{path} holds no H- lines of fairseq-generate; pass plain sentences as --hyp NAME={path}.")

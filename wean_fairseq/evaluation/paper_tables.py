@@ -88,7 +88,7 @@ def read_results(folder: PathLike) -> Results:
     return {path.stem: read_result(path) for path in sorted(Path(folder).glob("*.json"))}
 
 
-def lines_of(
+def table_lines(
     table: PublishedTable, data: str, results: Results, legend: Legend, counted: bool = False
 ) -> Iterator[Line]:
     """Yield the lines of one data set: a copy of the source first, then the paper's rows in its order."""
@@ -181,7 +181,7 @@ def render_table(key: str, results: Results, released: Results) -> tuple[str, li
         known = dict(results)
         if table.preset and data in released:
             known[table.experiments[data][0]] = released[data]  # a pattern fits itself
-        lines = list(lines_of(table, data, known, legend, counted=key == COUNTED))
+        lines = list(table_lines(table, data, known, legend, counted=key == COUNTED))
         blocks += [f"### {data}", ""] if len(table.rows) > 1 else []
         blocks += [_line_table(table, lines).as_markdown(), "", *legend.lines(), ""]
         overview.append([table.source, data, *_overview(lines)])
@@ -233,7 +233,7 @@ def render_document(keys: Sequence[str], results: Results, released: Results) ->
     return f"{_HEAD}{overview}\n\n" + "\n".join([*tables, *left_out]), overview
 
 
-def paper_tables(argv: list[str]) -> str:
+def paper_tables_command(argv: list[str]) -> str:
     """Run ``wean-evaluate paper-tables``."""
     parser = OneLineParser(
         prog="wean-evaluate paper-tables",

@@ -51,7 +51,7 @@ def count_rows() -> Iterator[tuple[str, list[tuple[str, str]]]]:
         yield label, list(zip(counted, printed, strict=True))
 
 
-def parameters(argv: list[str]) -> str:
+def parameters_command(argv: list[str]) -> str:
     """Run ``wean-evaluate parameters``: the table, counted beside published."""
     OneLineParser(
         prog="wean-evaluate parameters",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..errors import UserError, name_some
-from .alignment import SPACELESS, Anchors, words_of
+from .alignment import SPACELESS, Anchors, word_set
 from .corpus import Corpus
 from .file_formats import NUMBER
 from .marks import MARKS, SOME, Mark
@@ -277,7 +277,7 @@ def check_exchange(texts: Texts) -> Iterator[str]:
     if not _COMPARABLE[0] * lengths[1] <= lengths[0] <= _COMPARABLE[1] * lengths[1]:
         return
     for side in texts.rewriting:
-        words = [words_of(line) for line in side.lines]
+        words = [word_set(line) for line in side.lines]
         total = max(1, sum(map(len, words)))
         in_source, in_reference = (
             sum(len(own & other) for own, other in zip(words, anchors.words, strict=True)) / total

@@ -28,7 +28,7 @@ from ..errors import UserError
 from .corpus import describe_file
 from .score_file import Evaluation
 from .tables import Table
-from .text_files import PathLike, check_outputs, read_json, read_lines, read_text, write_atomically
+from .text_files import PathLike, check_outputs, read_lines, read_text, read_typed_json, write_atomically
 
 _BLOCK = re.compile(r"(<!-- results: ([\w.-]+)((?: [^\s>]+)*) -->\n).*?(<!-- /results -->)", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
@@ -62,7 +62,7 @@ def read_result(path: PathLike) -> Result:
     Raises:
         UserError: if the file is something else.
     """
-    return read_json(path, Result, "give a file of wean-evaluate record")
+    return read_typed_json(path, Result, "give a file of wean-evaluate record")
 
 
 def commit(folder: PathLike = ".") -> str:
@@ -103,7 +103,7 @@ def software() -> dict[str, str]:
     return versions
 
 
-def record(argv: list[str]) -> str:
+def record_command(argv: list[str]) -> str:
     """Run ``wean-evaluate record``."""
     parser = OneLineParser(
         prog="wean-evaluate record", description="Keep a measured evaluation with all that is needed to repeat it."
@@ -138,8 +138,8 @@ def record(argv: list[str]) -> str:
     for option in ("trainings", "curves"):
         if (number := len(getattr(args, option))) not in (0, len(args.seed)):
             raise UserError(f"--{option}: {number} files for {len(args.seed)} seeds; give one file for each seed.")
-    read_json(args.evaluation, Evaluation)
-    evaluation = read_json(args.evaluation, dict[str, Any])
+    read_typed_json(args.evaluation, Evaluation)
+    evaluation = read_typed_json(args.evaluation, dict[str, Any])
     trainings, trained_on = merge_trainings(args.trainings)
     curves = merge_curves(args.curves, args.seed)
     result = {
@@ -168,7 +168,7 @@ def merge_trainings(paths: Sequence[PathLike]) -> tuple[dict[str, Any], list[dic
     A system of several seeds has its trainings under ``runs``. The data are moved out of the
     trainings, which share them.
     """
-    files = [read_json(path, dict[str, dict[str, Any]], _NO_TRAININGS) for path in paths]
+    files = [read_typed_json(path, dict[str, dict[str, Any]], _NO_TRAININGS) for path in paths]
     data: dict[str, dict[str, Any]] = {}
     for path, trainings in zip(paths, files, strict=True):
         if set(trainings) != set(files[0]):
@@ -197,7 +197,7 @@ def merge_curves(paths: Sequence[PathLike], seeds: Sequence[int]) -> str:
     return "".join(f"{row}\n" for row in rows)
 
 
-def tables(argv: list[str]) -> str:
+def tables_command(argv: list[str]) -> str:
     """Run ``wean-evaluate tables``."""
     parser = OneLineParser(
         prog="wean-evaluate tables", description="Write the tables between result markers in Markdown documents."

@@ -43,7 +43,7 @@ def paths_of(named: Sequence[str]) -> list[str]:
     return [argument.partition("=")[2] or argument for argument in named]
 
 
-def read_log(args: argparse.Namespace, name: str, path: str, oov_source: list[str] | None) -> SystemOutput:
+def read_output_log(args: argparse.Namespace, name: str, path: str, oov_source: list[str] | None) -> SystemOutput:
     """Read a log of fairseq-generate as ``add_reading_arguments`` says."""
     return read_generated(name, path, remove_bpe=args.remove_bpe, detokenised=not args.tokens, oov_source=oov_source)
 
@@ -58,5 +58,5 @@ def read_systems(args: argparse.Namespace, sources: list[str] | None) -> list[Sy
     for argument in args.generated:
         named = "=" in argument
         name, path = split_name(argument, "--generated") if named else (Path(argument).stem, argument)
-        systems.append(read_log(args, name, path, oov_source))
+        systems.append(read_output_log(args, name, path, oov_source))
     return systems

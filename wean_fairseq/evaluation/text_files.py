@@ -81,7 +81,7 @@ def _not_utf8(where: str, error: UnicodeDecodeError) -> UserError:
     return UserError(f"{where}: {byte} is not UTF-8; convert the file to UTF-8 first.")
 
 
-def read_json(path: PathLike, kind: type[Item], remedy: str = "give a file written by wean-evaluate") -> Item:
+def read_typed_json(path: PathLike, kind: type[Item], remedy: str = "give a file written by wean-evaluate") -> Item:
     """Read a JSON file whose content must have a certain type.
 
     Raises:

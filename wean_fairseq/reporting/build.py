@@ -10,7 +10,7 @@ from ..evaluation.corpus import COPY_ROW
 from ..evaluation.score_file import SIGNIFICANT, Evaluation
 from ..evaluation.training_log import LOWER_IS_BETTER, TrainingLog
 from . import comparison, context, costs, figures, inside, overview, scores
-from .curves import plot, summarise
+from .curves import draw_curves, summarise
 from .document import Block, Document, FigureBlock, ListBlock, Section, slug
 from .runs import Run
 from .samples import samples_block
@@ -94,7 +94,7 @@ class Report:
 
     def _scores(self, entry: Entry) -> Iterator[Block]:
         evaluation = entry.evaluation
-        copied = scores.copy_warnings(entry)
+        copied = scores.copy_wins(entry)
         if copied:
             yield ListBlock(scores.COPY_WINS, copied, "warning")
         yield ListBlock("How to read the tables", [*_reading_notes(entry)])
@@ -121,7 +121,7 @@ class Report:
             if not having:
                 continue
             block = self._write_figure(
-                partial(plot, having, [metric]),
+                partial(draw_curves, having, [metric]),
                 f"{experiment.title} {run.seed} curves {metric}",
                 f"Validation {metric}{_seed_suffix(experiment, run)}",
             )

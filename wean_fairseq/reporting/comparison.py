@@ -32,7 +32,7 @@ def _experiment_names(entry: Entry) -> list[str]:
     """Return names of the experiment and its data that a pattern of a published table may match."""
     run = entry.experiment.runs[0]
     path = run.path.resolve()
-    script = str(entry.manifest.get("script", ""))
+    script = entry.manifest.script
     kind = script.split("_", maxsplit=1)[0]
     names = [script, entry.name, entry.experiment.title, f"{path.parent.name}_{path.name}", f"{kind}_{entry.name}"]
     return [_pattern_name(name) for name in names]
@@ -93,7 +93,7 @@ def _comparison_table(table: PublishedTable, data: str, entries: Sequence[Entry]
 
 
 def _our_data(entry: Entry) -> str:
-    script = entry.manifest.get("script")
+    script = entry.manifest.script
     size = f"{entry.evaluation.data.sentences:,} sentences of {entry.name}"
     return f"{size}, prepared by preprocess/{script}.py" if script else size
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from ..evaluation.tables import Table
 from .document import ListBlock
-from .runs import Run
+from .runs import Leak, Run
 from .scores import Experiment
 
 _NAMED = 4  # systems that a title names
@@ -61,49 +60,38 @@ def warnings(experiment: Experiment) -> Iterator[ListBlock]:
 
 def _data_warnings(run: Run) -> Iterator[str]:
     for manifest in [run.manifest, *(test.manifest for test in run.sets.values())]:
-        if manifest.get("remark"):
-            yield f"Stand-in data: {manifest['remark']}"
-    trained = run.manifest.get("script")
+        if manifest.remark:
+            yield f"Stand-in data: {manifest.remark}"
+    trained = run.manifest.script
     for test in run.sets.values():
-        script = test.manifest.get("script")
+        script = test.manifest.script
         if trained and script and script != trained:
             yield (
                 f"{test.name} was prepared by {script} and the training data by {trained}: the training set is not the "
                 "one that published numbers on this test set were trained with, unless the recipe says so."
             )
-    leaks = _part(_part(run.manifest, "leaks"), "train / test")
-    if leaks.get("pairs"):
-        yield f"{_number(leaks['pairs'])} pairs of the training data are in the test data too."
-    elif leaks.get("any"):
+    leak = run.manifest.leaks.get("train / test", Leak())
+    if leak.pairs:
+        yield f"{leak.pairs:,} pairs of the training data are in the test data too."
+    elif leak.any:
         yield (
-            f"No pair of the training data is in the test data, but {_number(leaks['any'])} training lines share a "
+            f"No pair of the training data is in the test data, but {leak.any:,} training lines share a "
             "source or a target with it."
         )
-
-
-def _part(content: dict[str, Any], name: str) -> dict[str, Any]:
-    """A part of a manifest, which anybody may have written."""
-    part = content.get(name)
-    return part if isinstance(part, dict) else {}
-
-
-def _number(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def data_table(experiment: Experiment) -> Table:
     """The files that scores were computed on, and how large the training data was."""
     rows = []
     for run in experiment.runs[:1]:
-        splits = _part(run.manifest, "splits")
-        for split in splits:
-            rows.append([f"{split} split", _number(_part(splits, split).get("kept", "–")), "–"])
+        for name, split in run.manifest.splits.items():
+            rows.append([f"{name} split", "–" if split.kept is None else f"{split.kept:,}", "–"])
     for name, scored in experiment.sets.items():
         for role, files in scored.evaluation.data.files.items():
             for file in files if role in ("source", "references") else []:
                 label = f"{name}: {role}, {Path(file.name).name}"
                 rows.append([label, f"{file.lines:,}" if file.lines else "–", file.sha256[:16]])
-    script = experiment.runs[0].manifest.get("script")
+    script = experiment.runs[0].manifest.script
     notes = [f"Prepared by preprocess/{script}.py."] if script else []
     return Table(["what", "lines", "SHA-256"], rows, caption="Data", notes=notes)
 

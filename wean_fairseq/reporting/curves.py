@@ -58,7 +58,7 @@ def validation_table(histories: list[TrainingLog], metrics: Sequence[str]) -> Ta
     return Table(["system", "epoch", "updates", *metrics], rows)
 
 
-def plot(histories: list[TrainingLog], metrics: Sequence[str], *, training: bool = False) -> Any:
+def draw_curves(histories: list[TrainingLog], metrics: Sequence[str], *, training: bool = False) -> Any:
     """A matplotlib figure with a panel a metric; with ``training`` the training's own values too, in a thin line."""
     figure, axes = new_figure(1, len(metrics), (6.4 * len(metrics), 4.4))
     for panel, metric in zip(axes[0], metrics, strict=True):

@@ -1,7 +1,7 @@
 """The figures of the papers, drawn: attention, granularities, copying, topics, layers of BERT, neighbours.
 
 Each function returns a matplotlib figure; `style.write_figure` calls it within the project's style.
-Learning curves are drawn by `curves.plot`.
+Learning curves are drawn by `curves.draw_curves`.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ..errors import UserError
 from ..evaluation.granularity import Sentence
 from .dumps import END, Attention, Coverage, Provenance
-from .style import COLOURS, SHADES, new_figure, printable
+from .style import COLOURS, SHADES, displayable, new_figure
 
 _WORD = 0.34  # inches that a word takes
 _LONGEST = 24  # characters of a label
@@ -19,7 +19,7 @@ _MARKERS = "os^Dv*P"
 
 def labels(words: Sequence[str], longest: int = _LONGEST) -> list[str]:
     """Words as labels: without control characters, long ones cut."""
-    return [shown if len(shown) <= longest else shown[: longest - 1] + "…" for shown in map(printable, words)]
+    return [shown if len(shown) <= longest else shown[: longest - 1] + "…" for shown in map(displayable, words)]
 
 
 def _heat_map(

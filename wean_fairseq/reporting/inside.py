@@ -119,7 +119,7 @@ def _attention(
 
     for name, file in checkpoints.items():
         try:
-            (found,) = trace.attention(trace.load(str(file), str(data)), [line])
+            (found,) = trace.trace_attention(trace.open_model(str(file), str(data)), [line])
         except UserError as error:
             missing.append(f"attention of {name}: {_hide_path(error, file)}")
         except Exception as error:  # noqa: BLE001 - a checkpoint of another version may fail anywhere in the host

@@ -16,27 +16,27 @@ from markupsafe import Markup
 
 from ..templates import render_template
 from .document import Document, FigureBlock, Piece
-from .style import limited, printable
+from .style import displayable, limited
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$!&])")
 _STARTS_A_BLOCK = re.compile(r"^(\s*)([-+=]|\d+[.)](?=\s|$))")
 
 
-def render_page(document: Document) -> str:
+def html_page(document: Document) -> str:
     """Return the HTML of a report."""
     return render_template(
         "wean_fairseq.reporting",
         "report.html.j2",
         folder="templates",
-        finalize=_make_printable,
+        finalize=_make_displayable,
         document=document,
         embedded=embedded,
     )
 
 
-def _make_printable(value: object) -> object:
+def _make_displayable(value: object) -> object:
     """A value as the page shows it: nothing endless, no control characters, which HTML forbids even as references."""
-    return printable(limited(value)) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return displayable(limited(value)) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def embedded(figure: FigureBlock) -> Markup:
@@ -50,7 +50,7 @@ def escape(text: str) -> str:
     return _STARTS_A_BLOCK.sub(lambda match: f"{match[1]}{match[2][:-1]}\\{match[2][-1]}", line)
 
 
-def render_markdown(document: Document, folder: Path) -> str:
+def markdown_page(document: Document, folder: Path) -> str:
     """Return the Markdown of a report.
 
     Args:
@@ -73,13 +73,13 @@ def _code(sentence: str) -> Markup:
     """Escape a sentence, but for the parts between backticks."""
     parts = enumerate(sentence.split("`"))
     return Markup(
-        "".join(f"`{printable(limited(part))}`" if place % 2 else escape_inline(part) for place, part in parts)
+        "".join(f"`{displayable(limited(part))}`" if place % 2 else escape_inline(part) for place, part in parts)
     )
 
 
 def escape_inline(text: str) -> str:
     """Escape a part of a line, whose outer spaces count."""
-    return _SPECIAL.sub(r"\\\1", printable(limited(text)))
+    return _SPECIAL.sub(r"\\\1", displayable(limited(text)))
 
 
 def _words(pieces: Sequence[Piece], glue: str) -> Markup:

@@ -116,7 +116,7 @@ def _curves(args: argparse.Namespace) -> Drawing:
     histories = [curves.read_history(name, path, args.subset) for name, path in logs]
     curves.check_metrics(histories, args.metric)
     notes = [curves.summarise(history, metric) for metric in args.metric for history in histories]
-    draw = partial(curves.plot, histories, args.metric, training=args.training)
+    draw = partial(curves.draw_curves, histories, args.metric, training=args.training)
     return Drawing(draw, curves.validation_table(histories, args.metric), notes)
 
 
@@ -179,10 +179,10 @@ def _trace(args: argparse.Namespace) -> list[Any]:
     lines = decode_lines(sys.stdin.buffer.read(), "standard input") if args.text == "-" else read_lines(args.text)
     numbered = _select_lines(args, list(enumerate(lines, start=1)))
     lines = [line for _, line in numbered]
-    model = trace.load(args.checkpoint, args.data, **({"bert": args.bert} if args.bert else {}))
+    model = trace.open_model(args.checkpoint, args.data, **({"bert": args.bert} if args.bert else {}))
     if args.figure == "coverage":
-        return trace.coverage(model, lines, args.beam, args.essay_length)
-    found: list[Any] = getattr(trace, args.figure)(model, lines, args.beam)
+        return trace.trace_coverage(model, lines, args.beam, args.essay_length)
+    found: list[Any] = getattr(trace, f"trace_{args.figure}")(model, lines, args.beam)
     if args.figure == "granularity":
         return [sentence._replace(number=number) for (number, _), sentence in zip(numbered, found, strict=True)]
     return found

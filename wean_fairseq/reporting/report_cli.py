@@ -9,7 +9,7 @@ from .. import __version__
 from ..console import command_parser, configure_logging, exit_status, whole_number
 from ..evaluation.text_files import write_atomically
 from .build import Report
-from .pages import render_markdown, render_page
+from .pages import html_page, markdown_page
 from .runs import Run, find_runs, read_recorded, read_run
 
 _EXAMPLES = """examples:
@@ -69,8 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report = Report(folder / "figures", args.samples, checkpoints=not args.no_checkpoints)
         runs = read_all(args.runs)
         document = report.document(runs, shlex.join(["wean-report", *map(_relative_argument, given)]), __version__)
-        write_atomically(folder / "report.md", render_markdown(document, folder))
-        write_atomically(folder / "report.html", render_page(document))
+        write_atomically(folder / "report.md", markdown_page(document, folder))
+        write_atomically(folder / "report.html", html_page(document))
         return f"{folder / 'report.html'}\n{folder / 'report.md'}\n"
 
     return exit_status("wean-report", work)

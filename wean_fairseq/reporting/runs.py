@@ -12,12 +12,14 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from ..errors import UserError
 from ..evaluation.corpus import is_baseline
 from ..evaluation.output_reader import read_generated, read_plain
 from ..evaluation.results import read_result
 from ..evaluation.score_file import DataFile, Evaluation
-from ..evaluation.text_files import read_bytes, read_json, read_lines
+from ..evaluation.text_files import read_bytes, read_lines, read_typed_json
 from ..evaluation.training_log import TrainingLog, read_log
 from ..storage.files import sha256_of
 from .dumps import kind_of_dump
@@ -26,6 +28,34 @@ _DEPTH = 4  # directories below the one that was named, in which runs are looked
 _SEED_FOLDER = re.compile(r"seed[-_]?(\d+)")
 _SCORES = {"systems", "data"}  # keys of a file with scores
 _TRANSLATED = re.compile(r"Translated [\d,]+ sentences .* in [\d.]+s \(([\d.,]+) sentences/s")
+
+
+class Split(Struct):
+    """Number of pairs of a split of the data."""
+
+    kept: int | None = None
+
+
+class Leak(Struct):
+    """Numbers of pairs that two splits share, and of lines of which they share the source or the target."""
+
+    pairs: int = 0
+    any: int = 0
+
+
+class Manifest(Struct):
+    """Description of a prepared text, from ``manifest.json``.
+
+    Attributes:
+        script: name of the script in ``preprocess/``.
+        remark: sentence about data that stands in for the paper's.
+        leaks: by the names of two splits, such as ``train / test``.
+    """
+
+    script: str = ""
+    remark: str = ""
+    splits: dict[str, Split] = {}
+    leaks: dict[str, Leak] = {}
 
 
 @dataclass
@@ -68,7 +98,7 @@ class ScoredSet:
 
     name: str
     evaluation: Evaluation
-    manifest: dict[str, Any] = field(default_factory=dict)
+    manifest: Manifest = field(default_factory=Manifest)
     sources: list[str] = field(default_factory=list)
     references: list[str] = field(default_factory=list)
     outputs: dict[str, list[str]] = field(default_factory=dict)
@@ -91,7 +121,7 @@ class Run:
     settings: dict[str, str] = field(default_factory=dict)
     seed: str = ""
     date: str = ""
-    manifest: dict[str, Any] = field(default_factory=dict)
+    manifest: Manifest = field(default_factory=Manifest)
     systems: dict[str, TrainedSystem] = field(default_factory=dict)
     sets: dict[str, ScoredSet] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -99,7 +129,7 @@ class Run:
     @property
     def is_own_data(self) -> bool:
         """Whether the data is somebody's own pairs, which no published number is about, whatever their file's name."""
-        return self.manifest.get("script") == "own_pairs"
+        return self.manifest.script == "own_pairs"
 
 
 def is_seed_folder(path: Path) -> bool:
@@ -137,7 +167,7 @@ def _find_runs_below(folder: Path, depth: int) -> list[Path]:
 
 def _is_evaluation(path: Path) -> bool:
     with suppress(UserError):
-        return read_json(path, dict[str, Any]).keys() >= _SCORES
+        return read_typed_json(path, dict[str, Any]).keys() >= _SCORES
     return False
 
 
@@ -146,7 +176,7 @@ def read_run(path: Path) -> Run:
     run = Run(path)
     _read_settings(run)
     run.problems += _training_notes(path / "trainings.json")
-    run.manifest = _manifest(path / "text")
+    run.manifest = _read_manifest(run, path / "text")
     logs, scores = sorted(path.glob("*/train.log")), sorted(path.glob("*.json"))
     for log in logs:
         run.systems[log.parent.name] = _read_system(run, log.parent)
@@ -176,18 +206,21 @@ def _read_settings(run: Run) -> None:
 def _training_notes(file: Path) -> list[str]:
     """Return one sentence for each training with a note of the recipe, such as that it had not converged."""
     try:
-        trainings = read_json(file, dict[str, dict[str, Any]]) if file.is_file() else {}
+        trainings = read_typed_json(file, dict[str, dict[str, Any]]) if file.is_file() else {}
     except UserError:
         return []  # _read_scores reports it
     notes = {name: training.get("note") for name, training in trainings.items()}
     return [f"The training of {name} {note}" for name, note in notes.items() if isinstance(note, str)]
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a prepared text. It is empty if it cannot be read."""
-    with suppress(UserError):
-        return read_json(folder / "manifest.json", dict[str, Any])
-    return {}
+def _read_manifest(run: Run, folder: Path) -> Manifest:
+    """Return the manifest of a prepared text. It is empty if there is none or it cannot be read."""
+    path = folder / "manifest.json"
+    try:
+        return read_typed_json(path, Manifest, "prepare the text again") if path.is_file() else Manifest()
+    except UserError as error:
+        run.problems.append(f"The description of the data is left out ({error})")
+        return Manifest()
 
 
 def _read_system(run: Run, folder: Path) -> TrainedSystem:
@@ -221,18 +254,20 @@ def decoding_speed(path: Path) -> float | None:
 
 def _read_scores(run: Run, file: Path) -> None:
     try:
-        content = read_json(file, dict[str, Any])
+        content = read_typed_json(file, dict[str, Any])
     except UserError:
         run.problems.append(f"{file.name} cannot be read as JSON: score again if it should hold scores.")
         return
     if not content.keys() >= _SCORES:
         return
     try:
-        evaluation = read_json(file, Evaluation)
+        evaluation = read_typed_json(file, Evaluation)
     except UserError as error:
         run.problems.append(f"{file.name} is not what wean-evaluate --json writes ({error}): score again.")
         return
-    test = ScoredSet(file.stem, evaluation, _manifest(run.path / f"text-{file.stem}") or run.manifest)
+    prepared = run.path / f"text-{file.stem}"
+    manifest = _read_manifest(run, prepared) if (prepared / "manifest.json").is_file() else run.manifest
+    test = ScoredSet(file.stem, evaluation, manifest)
     run.sets[test.name] = test
     if evaluation.outdated_tests:
         run.problems.append(f"{file.name} has paired tests of an older definition, which are left out: score again.")

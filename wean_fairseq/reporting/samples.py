@@ -11,7 +11,7 @@ from ..evaluation.tokenizers import has_chinese
 from .document import Piece, Sample, SamplesBlock
 from .dumps import Provenance, read_provenance
 from .runs import Run, ScoredSet
-from .style import printable
+from .style import displayable
 
 LONGEST = 400  # words of a text that are shown
 # Brackets and quotes before a word, and what ends a clause behind it; an abbreviation's full stop is one of these too.
@@ -28,7 +28,7 @@ LEGEND = [
 ]
 
 
-def words_of(text: str, characters: bool) -> list[Piece]:
+def split_words(text: str, characters: bool) -> list[Piece]:
     """The words of a text and the signs that are attached to them, or its characters where it has no spaces."""
     if characters:
         return [Piece(character) for character in text.replace(" ", "")]
@@ -77,17 +77,17 @@ def samples_block(run: Run, test: ScoredSet, number: int) -> SamplesBlock | None
     dumps = _dumps(run, test)
     samples = []
     for index in spread(range(len(test.sources)), number):
-        source = words_of(test.sources[index], characters)
+        source = split_words(test.sources[index], characters)
         lines = [("source", _plain_pieces(source))]
         if test.references:
-            reference = words_of(test.references[index], characters)
+            reference = split_words(test.references[index], characters)
             compared = [piece for piece in compare(source, reference) if piece.kind != "dropped"]
             lines.append(("reference", compared))
         for name, outputs in test.outputs.items():
-            lines.append((name, compare(source, words_of(outputs[index], characters))))
+            lines.append((name, compare(source, split_words(outputs[index], characters))))
             if index in dumps.get(name, {}):
                 lines.append((f"{name}, by its own account", provenance_pieces(dumps[name][index])))
-        samples.append(Sample(index + 1, tuple((label, _printable_pieces(pieces)) for label, pieces in lines)))
+        samples.append(Sample(index + 1, tuple((label, _displayable_pieces(pieces)) for label, pieces in lines)))
     if not samples:
         return None
     notes = [_OWN_ACCOUNT] if dumps else []
@@ -114,6 +114,6 @@ def _plain_pieces(words: Sequence[Piece]) -> list[Piece]:
     return [*words[:LONGEST], *more]
 
 
-def _printable_pieces(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+def _displayable_pieces(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
     """Pieces that every page can show, and none of them endless."""
-    return tuple(replace(piece, text=printable(piece.text)[:2000]) for piece in pieces)
+    return tuple(replace(piece, text=displayable(piece.text)[:2000]) for piece in pieces)

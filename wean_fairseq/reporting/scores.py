@@ -15,9 +15,9 @@ from ..evaluation.corpus import COPY_ROW, is_baseline
 from ..evaluation.presets import PRESETS, STANDARD
 from ..evaluation.score_file import SIGNIFICANT, Column, Evaluation, Score, format_score
 from ..evaluation.tables import Cell, Table
-from .runs import Run, ScoredSet, is_seed_folder
+from .runs import Manifest, Run, ScoredSet, is_seed_folder
 
-#: Heading of the list of metrics that `copy_warnings` returns.
+#: Heading of the list of metrics that `copy_wins` returns.
 COPY_WINS = "The copy row wins: on these metrics, a copy of the source beats every system"
 #: Shown instead of a score that was not computed like the scores beside it.
 OTHERWISE = "scored otherwise"
@@ -65,7 +65,7 @@ class Entry:
 
     experiment: Experiment
     name: str
-    manifest: dict[str, Any]
+    manifest: Manifest
     evaluation: Evaluation
     seeds: int
 
@@ -289,7 +289,7 @@ def copy_win(entries: Sequence[Entry], key: str) -> str:
     return f"{entries[0].columns[key].heading} {format_score(copied)} against {format_score(best)}"
 
 
-def copy_warnings(entry: Entry) -> list[str]:
+def copy_wins(entry: Entry) -> list[str]:
     """Return one sentence per preset on the metrics on which the copied source beats every system."""
     wins = {key: win for key in entry.columns if (win := copy_win([entry], key))}
     if not wins:

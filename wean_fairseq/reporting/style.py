@@ -52,7 +52,7 @@ _RESOLUTION = 200
 _LARGEST = 150  # inches; a picture of more takes gigabytes to draw
 
 
-def printable(text: str) -> str:
+def displayable(text: str) -> str:
     """The text in one line, with a visible sign for every control character: no font and no page can show it.
 
     Those that turn the direction of what comes after them count as such: they would turn the page's own words too.

@@ -7,7 +7,7 @@ import torch
 
 from ..checkpoints.export import is_export
 from ..errors import UserError
-from ..evaluation.granularity import Sentence, sentence_of
+from ..evaluation.granularity import Sentence, join_words
 from ..generation import TextModel
 from ..generation import load as load_model
 from ..search.output_writer import SMALLEST_SHARE, read_words
@@ -15,7 +15,7 @@ from ..text import TOKENS
 from .dumps import Attention, CopiedWord, Coverage, Provenance
 
 
-def load(checkpoint: str, data: str | None, **options: Any) -> TextModel:
+def open_model(checkpoint: str, data: str | None, **options: Any) -> TextModel:
     """Load a model; a checkpoint takes tokens as its training text has them, a folder of ``wean-export`` running text.
 
     Args:
@@ -35,7 +35,7 @@ def _check_no_empty(lines: Sequence[str]) -> Sequence[str]:
     return lines
 
 
-def attention(model: TextModel, lines: Sequence[str], beam: int | None = None) -> list[Attention]:
+def trace_attention(model: TextModel, lines: Sequence[str], beam: int | None = None) -> list[Attention]:
     """Attention of the best output of every line.
 
     Raises:
@@ -51,7 +51,7 @@ def attention(model: TextModel, lines: Sequence[str], beam: int | None = None) -
 
 
 @torch.no_grad()
-def coverage(
+def trace_coverage(
     model: TextModel, lines: Sequence[str], beam: int | None = None, essay_length: int | None = None
 ) -> list[Coverage]:
     """The rest of each topic after each word of the best text.
@@ -82,7 +82,7 @@ def coverage(
     return [found[line] for line in sorted(found)]
 
 
-def provenance(model: TextModel, lines: Sequence[str], beam: int | None = None) -> list[Provenance]:
+def trace_provenance(model: TextModel, lines: Sequence[str], beam: int | None = None) -> list[Provenance]:
     """The origin of the words of the best output of every line.
 
     Raises:
@@ -105,7 +105,7 @@ def provenance(model: TextModel, lines: Sequence[str], beam: int | None = None) 
     return found
 
 
-def granularity(model: TextModel, lines: Sequence[str], beam: int | None = None) -> list[Sentence]:
+def trace_granularity(model: TextModel, lines: Sequence[str], beam: int | None = None) -> list[Sentence]:
     """The granularities of the words of every line.
 
     Raises:
@@ -116,4 +116,4 @@ def granularity(model: TextModel, lines: Sequence[str], beam: int | None = None)
             f"the words of {model.arch} have no granularity, so there is none to draw; give another checkpoint."
         )
     found = model.explain(_check_no_empty(lines), beam=beam)
-    return [sentence_of(item.source, {str(k): z.tolist() for k, z in item.granularity.items()}) for item in found]
+    return [join_words(item.source, {str(k): z.tolist() for k, z in item.granularity.items()}) for item in found]

@@ -31,8 +31,8 @@ def run_with_checkpoints(tmp_path):
 
 def blocks(folder, monkeypatch, attention=None):
     """The blocks that a report shows of a run, without the host."""
-    monkeypatch.setattr(trace, "load", lambda checkpoint, data: checkpoint)
-    monkeypatch.setattr(trace, "attention", attention or (lambda loaded, lines: 1 / 0))
+    monkeypatch.setattr(trace, "open_model", lambda checkpoint, data: checkpoint)
+    monkeypatch.setattr(trace, "trace_attention", attention or (lambda loaded, lines: 1 / 0))
     drawn = []
 
     def write(draw, name, caption):

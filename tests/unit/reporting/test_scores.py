@@ -87,12 +87,12 @@ def test_a_star_needs_both_tests_with_every_seed():
 def test_what_the_copy_row_beats_is_marked_where_more_is_better():
     tests = entry_of(scored({"copy-source": 5.0, "a": 4.0, "b": 6.0}))
     assert [scores.score_cell(tests, name, "bleu").mark for name in ("copy-source", "a", "b")] == ["copy", "beaten", ""]
-    assert scores.copy_warnings(tests) == []
+    assert scores.copy_wins(tests) == []
     lost = entry_of(scored({"copy-source": 5.0, "a": 4.0, "b": 3.0}))
-    assert scores.copy_warnings(lost)[0] == "standard: BLEU 5.00 against 4.00 of the best system."
+    assert scores.copy_wins(lost)[0] == "standard: BLEU 5.00 against 4.00 of the best system."
     copying = entry_of(scored({"copy-source": 100.0, "a": 4.0}, key="copy-rate"))
     assert scores.score_cell(copying, "a", "copy-rate").mark == ""
-    assert scores.copy_warnings(copying) == []
+    assert scores.copy_wins(copying) == []
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_one_script_prepares_both_sets_of_essays(tmp_path, recipe, data):
     """The published numbers are those of the set that was given, whatever the recipe is called."""
     key = "paper:pc-san/BLEU-2"
     test = scored({"mta_lstm": 1.5}, key=key)
-    test.manifest["script"] = "essay"
+    test.manifest.script = "essay"
     run = Run(tmp_path / recipe, sets={"test": test}, settings={"DATA": f"some/{data}"})
     captions = [table.caption for table in comparison.published_tables([scores.Experiment(recipe, [run]).sets["test"]])]
     assert captions

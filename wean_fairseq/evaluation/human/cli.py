@@ -13,7 +13,7 @@ from .ratings import analyse, read_ratings
 from .sheets import write_sheets
 
 
-def sheet(argv: list[str]) -> str:
+def sheet_command(argv: list[str]) -> str:
     """Write the sheets of a study."""
     parser = OneLineParser(
         prog="wean-evaluate sheet", description="Write blinded, seeded rating sheets (CSV and HTML) and their key."
@@ -50,7 +50,7 @@ def sheet(argv: list[str]) -> str:
     )
 
 
-def ratings(argv: list[str]) -> str:
+def ratings_command(argv: list[str]) -> str:
     """Analyse the sheets of a study."""
     parser = OneLineParser(
         prog="wean-evaluate ratings", description="Read filled-in sheets: means, intervals, agreement, tests."
@@ -64,10 +64,10 @@ def ratings(argv: list[str]) -> str:
     result = analyse(design, read_ratings(design, args.sheets))
     if args.json:
         write_atomically(args.json, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-    return render(result)
+    return format_results(result)
 
 
-def render(result: dict[str, Any]) -> str:
+def format_results(result: dict[str, Any]) -> str:
     """Return the results as text."""
     lines = [f"{result['items']} items, {result['raters']} raters"]
     for system, criteria in result.get("systems", {}).items():

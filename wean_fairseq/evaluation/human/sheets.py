@@ -36,13 +36,13 @@ def write_sheets(design: Design, folder: PathLike) -> list[Path]:
     items = {item.name: item for item in design.items}
     for rater, (table, page) in sheets.items():
         ordered = [items[name] for name in design.orders[rater]]
-        write_atomically(table, render_csv(design, rater, ordered))
-        write_atomically(page, render_html(design, rater, ordered))
+        write_atomically(table, csv_sheet(design, rater, ordered))
+        write_atomically(page, html_sheet(design, rater, ordered))
     write_atomically(key, design.to_json())
     return [*written, key]
 
 
-def render_csv(design: Design, rater: str, items: list[Item]) -> str:
+def csv_sheet(design: Design, rater: str, items: list[Item]) -> str:
     """Return a sheet with empty cells to fill in."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
@@ -58,7 +58,7 @@ def _harmless(text: str) -> str:
     return f"'{text}" if starts_formula(text) else text
 
 
-def render_html(design: Design, rater: str, items: list[Item]) -> str:
+def html_sheet(design: Design, rater: str, items: list[Item]) -> str:
     """Return the form; every text is escaped."""
     return render_template(
         "wean_fairseq.evaluation.human",
