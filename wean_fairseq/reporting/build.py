@@ -1,4 +1,4 @@
-"""Puts a report together: what was read of the runs -> a `Document`, with its figures in files."""
+"""Build a report: turn the runs into a `Document`, and write its figures to files."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -22,20 +22,22 @@ _TITLES = 3  # experiments that the page's title names
 
 
 class Report:
-    """Builds a document, experiment by experiment.
+    """Builder of a document, experiment by experiment.
 
     Args:
-        folder: where figures go.
-        number: sample sentences of each test set.
-        checkpoints: whether figures that need a checkpoint are drawn.
+        folder: directory of the figures.
+        number: number of sample sentences of each test set.
+        checkpoints: draw figures that need a checkpoint.
     """
 
     def __init__(self, folder: Path, number: int, *, checkpoints: bool = True) -> None:
         self.folder = folder
         self.number = number
         self.checkpoints = checkpoints
-        self._drawn: set[str] = set()  # names of figures: those of two systems may differ in signs that no file has
-        self._compared: set[tuple[str, str]] = set()  # experiments and test sets that stand side by side at the top
+        self._drawn: set[str] = (
+            set()
+        )  # names of figures, because names of systems may differ only in characters that are not in file names
+        self._compared: set[tuple[str, str]] = set()  # experiments and test sets in the overview
 
     def document(self, runs: Sequence[Run], command: str, version: str) -> Document:
         experiments = scores.group_runs(runs)
@@ -46,7 +48,7 @@ class Report:
             # The headings of a single experiment do not need its name.
             prefix = f"{experiment.title}: " if len(experiments) > 1 else ""
             sections += self._experiment(experiment, prefix)
-        anchors = {"content"}  # the page's own
+        anchors = {"content"}  # an anchor of the template
         for section in sections:
             section.anchor = slug(section.title, anchors)
         summary = [context.summary(experiment) for experiment in experiments]
@@ -58,7 +60,7 @@ class Report:
         return Document(f"Report: {title}", summary, sections, origin)
 
     def _overview(self, entries: Sequence[Entry]) -> Section:
-        """Experiments that were scored on the same sentences, side by side and beside the published tables."""
+        """Return the section of experiments that were scored on the same sentences, with the published tables."""
         title = f"All systems on the same {entries[0].evaluation.data.sentences:,} sentences"
         copied = overview.copy_warning(entries)
         blocks: list[Block] = [copied] if copied is not None else []
@@ -73,7 +75,7 @@ class Report:
         opening = Section(experiment.title, [])
         yield opening
         for name in experiment.sets:
-            # Of the first run that has the set: other seeds have other outputs for the same sentences.
+            # The first run that has the set is shown. Other seeds have other outputs for the same sentences.
             run = next(run for run in experiment.runs if name in run.sets)
             block = samples_block(run, run.sets[name], self.number)
             if block is not None:
@@ -90,7 +92,7 @@ class Report:
                 yield Section(f"{prefix}{title}", blocks, level=3)
         details: list[Block] = [context.data_table(experiment), *context.settings(experiment)]
         yield Section(f"{prefix}Data and settings", details, level=3)
-        opening.blocks += context.warnings(experiment)  # last, because all parts above may report problems
+        opening.blocks += context.warnings(experiment)  # last, because every section above may report problems
 
     def _scores(self, entry: Entry) -> Iterator[Block]:
         evaluation = entry.evaluation
@@ -130,7 +132,7 @@ class Report:
             yield block
 
     def _inside_blocks(self, experiment: Experiment) -> Iterator[Block]:
-        """Dumps and checkpoints of the first run's systems."""
+        """Yield figures of the dumps and checkpoints of the first run's systems."""
         run = experiment.runs[0]
         seed = _seed_suffix(experiment, run)
 

@@ -1,4 +1,4 @@
-"""Facts that a reader must know before any number: which data, which settings, what is missing or stands in."""
+"""Facts that a reader must know before any number: data, settings, missing parts and stand-in data."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -8,11 +8,11 @@ from .document import ListBlock
 from .runs import Leak, Run
 from .scores import Experiment
 
-_NAMED = 4  # systems that a title names
+_NAMED = 4  # largest number of systems that a title names
 
 
 def title(experiment: Experiment) -> str:
-    """The systems of an experiment and their data."""
+    """Return the title of an experiment: its systems and their data."""
     systems = _systems(experiment)
     named = ", ".join(systems) if len(systems) <= _NAMED else f"{len(systems)} systems"
     data = [Path(part).name for part in experiment.runs[0].settings.get("DATA", "").split()]
@@ -20,7 +20,7 @@ def title(experiment: Experiment) -> str:
 
 
 def dates(experiments: Sequence[Experiment]) -> str:
-    """The first and the last day of all runs; empty where none has one."""
+    """Return the first and the last day of all runs, or an empty string if no run has a date."""
     days = sorted({run.date for experiment in experiments for run in experiment.runs if run.date})
     return f"{days[0]} to {days[-1]}" if len(days) > 1 else "".join(days)
 
@@ -30,7 +30,7 @@ def _systems(experiment: Experiment) -> list[str]:
 
 
 def summary(experiment: Experiment) -> str:
-    """One sentence on an experiment."""
+    """Return one sentence on an experiment."""
     systems = _systems(experiment)
     seeds = f"seed {', '.join(experiment.seeds)}" if experiment.seeds else "seed unknown"
     sets = f"scores on {', '.join(experiment.sets)}" if experiment.sets else "no scores yet"
@@ -39,7 +39,7 @@ def summary(experiment: Experiment) -> str:
 
 
 def warnings(experiment: Experiment) -> Iterator[ListBlock]:
-    """Warnings that a reader must know before any number."""
+    """Yield the warnings that a reader must know before any number, as one list if there are any."""
     items = []
     for run in experiment.runs:
         prefix = f"Seed {run.seed}: " if len(experiment.runs) > 1 else ""
@@ -81,7 +81,7 @@ def _data_warnings(run: Run) -> Iterator[str]:
 
 
 def data_table(experiment: Experiment) -> Table:
-    """The files that scores were computed on, and how large the training data was."""
+    """Return a table of the scored files and of the size of the training data."""
     rows = []
     for run in experiment.runs[:1]:
         for name, split in run.manifest.splits.items():
@@ -97,7 +97,7 @@ def data_table(experiment: Experiment) -> Table:
 
 
 def settings(experiment: Experiment) -> Iterator[ListBlock]:
-    """The settings of the recipe; of paths only the end, since a report goes to others."""
+    """Yield the settings of the recipe. Absolute paths are shortened, because other people read a report."""
     settings = experiment.runs[0].settings
     items = [f"{name}={_shorten(value)}" for name, value in settings.items()]
     items += [f"seeds: {', '.join(experiment.seeds)}"] if experiment.seeds else []

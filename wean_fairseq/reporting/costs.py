@@ -1,4 +1,4 @@
-"""Tables of sizes and costs: parameters (WEAN's Table 5), time of a training (C-DNPG's Table 5), speed of decoding."""
+"""Tables of sizes and costs: parameters (WEAN's Table 5), training time (C-DNPG's Table 5), speed of decoding."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ _CONDITIONS = (
 
 
 def output_layer(checkpoint: Path | None) -> int | None:
-    """Parameters that the output layer of a trained system has for itself; ``None`` where nobody can tell."""
+    """Return the number of parameters of the output layer alone, or None if it is unknown."""
     if checkpoint is None:
         return None
     from ..checkpoints.export import read_model
@@ -34,18 +34,20 @@ def output_layer(checkpoint: Path | None) -> int | None:
 
 
 def published_hours(system: str) -> float | None:
-    """Hours of training that C-DNPG's Table 5 prints for a system; all its own variants have one row."""
+    """Return the hours of training of a system in C-DNPG's Table 5, whose variants share one row, or None."""
     name = "cdnpg_rs" if system.startswith("cdnpg_") else system
     rows = next(iter(_HOURS.rows.values())).values()
     return next((row.scores[0] for row in rows if name in row.runs), None)
 
 
 def cost_table(run: Run) -> Iterator[Table]:
-    """Size, training and decoding of every system of a run, if a log says anything."""
+    """Yield a table of size, training and decoding of every system of a run, if there are logs."""
     systems = [system for system in run.systems.values() if system.log.parameters]
     if not systems:
         return
-    first = next((system for system in systems if system.name == "transformer"), systems[0])  # others relative to it
+    first = next(
+        (system for system in systems if system.name == "transformer"), systems[0]
+    )  # the other systems are compared with it
     yardstick = first.log.seconds_per_update
     timed = [system for system in systems if published_hours(system.name) is not None]
     with_hours = first in timed and len(timed) > 1 and not run.is_own_data
@@ -82,7 +84,7 @@ def cost_table(run: Run) -> Iterator[Table]:
 
 
 def output_layer_table() -> Table:
-    """WEAN's Table 5: parameters of the output layer, counted in layers that are really built."""
+    """Return WEAN's Table 5: parameters of the output layer, counted in layers that are built here."""
     rows: list[list[Cell | str]] = []
     for label, cells in count_rows():
         rows.append([label, *(Cell(count, f"published: {number}" if number else "") for count, number in cells)])

@@ -1,6 +1,6 @@
-"""Attention, coverage and copying of some sentences, as figures need them; copy provenance is read back from its dump.
+"""Types for the attention, coverage and copying of sentences, and the reader of copy provenance.
 
-A dump of granularities is read by `wean_fairseq.evaluation.granularity.read_dump`.
+Dumps of granularities are read by `wean_fairseq.evaluation.granularity.read_dump`.
 """
 
 from contextlib import suppress
@@ -27,7 +27,7 @@ class Coverage(NamedTuple):
 
     Attributes:
         left: MTA-LSTM's coverage C_t, which starts at 1, or SC-LSTM's keyword vector d_t.
-        label: what the number is.
+        label: name of the number.
     """
 
     topics: list[str]

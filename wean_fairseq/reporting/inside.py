@@ -1,6 +1,6 @@
-"""Inside the models of a run: granularities, copying, layers of BERT, attention, and neighbours of words.
+"""Figures of the insides of models: granularities, copying, layers of BERT, attention, and neighbours of words.
 
-The first two were dumped when the test set was decoded; the others are read from checkpoints, or written by them now.
+The first two are read from dumps of the decoding, the others are computed from checkpoints.
 """
 
 from collections import Counter
@@ -19,20 +19,20 @@ from .document import Block, FigureBlock, ListBlock
 from .dumps import Attention, read_provenance
 from .runs import Run, TrainedSystem
 
-#: Draws a figure, and writes it under a name: (draw, name, caption).
+#: Function that draws a figure and writes it to a file: (draw, name, caption).
 Write = Callable[[Callable[[], Any], str, str], FigureBlock]
 
-_SENTENCES = 6  # of a dump that are drawn
-_LONGEST = 60  # words of one that is
-_ATTENDING = 30  # words of an output whose attention is drawn
-_WORDS = 8  # whose neighbours are listed
-_NEIGHBOURS = 4  # of each
-_FREQUENT = 300  # the most frequent words, of which those are
+_SENTENCES = 6  # largest number of drawn sentences of a dump
+_LONGEST = 60  # largest number of words of a drawn sentence
+_ATTENDING = 30  # largest number of output words in the figure of attention
+_WORDS = 8  # number of words with neighbours
+_NEIGHBOURS = 4  # neighbours of each word
+_FREQUENT = 300  # number of frequent words from which they are chosen
 _DICTIONARY = "dict.src.txt"
 
 
 def from_dumps(system: TrainedSystem, write: Write) -> Iterator[Block]:
-    """Figures of the dumps of a system's decoding.
+    """Yield figures of the dumps of a system's decoding.
 
     Raises:
         UserError: if a dump is broken.
@@ -58,7 +58,7 @@ def from_dumps(system: TrainedSystem, write: Write) -> Iterator[Block]:
 
 
 def from_checkpoints(run: Run, seed: str, write: Write) -> Iterator[Block]:
-    """Figures of the checkpoints of a run: layers of BERT, attention on one sentence, neighbours of some words."""
+    """Yield figures of checkpoints: layers of BERT, attention on one sentence, neighbours of some words."""
     checkpoints = {system.name: file for system in run.systems.values() if (file := system.checkpoint) is not None}
     for name, file in checkpoints.items():
         weights = _mixture(str(file))
@@ -81,7 +81,7 @@ def from_checkpoints(run: Run, seed: str, write: Write) -> Iterator[Block]:
 
 
 def _mixture(checkpoint: str) -> list[list[float]]:
-    """The weights of BERT's layers in a checkpoint; none where it has no such mixture or cannot be read."""
+    """Return the weights of BERT's layers in a checkpoint, or an empty list if it has none or cannot be read."""
     from ..evaluation.layer_mixture import load_mixture
 
     try:
@@ -92,10 +92,10 @@ def _mixture(checkpoint: str) -> list[list[float]]:
 
 
 def find_example(run: Run) -> tuple[Path, str] | None:
-    """The data directory of a run, and a short sentence of its first test set; ``None`` without dictionaries.
+    """Return the data directory of a run, and a short sentence of its first test set, or None without dictionaries.
 
-    Recipes keep what they decoded in ``bin-SET``, in the pieces of words that the models read. The sentence is empty
-    where no text was found.
+    Recipes store the decoded data in ``bin-SET``, in the word pieces that the models read. The sentence is empty if
+    there is no text.
     """
     likely = [run.path / f"bin-{name}" for name in run.sets]
     folders = [*likely, *sorted(run.path.glob("bin*")), *sorted(run.path.parent.glob("bin*"))]
@@ -155,14 +155,15 @@ def _neighbours(
 
 
 def _hide_path(error: Exception, file: Path) -> str:
-    """An error's message without the directory: a report goes to others, who have other ones."""
+    """Return the message of an error without the directory, because other people read a report."""
     return str(error).replace(str(file), file.name).replace(f"{file.parent}/", "")
 
 
 def _content_words(run: Run, words: Sequence[str]) -> list[str]:
-    """Frequent words that are neither function words, numbers nor signs.
+    """Return frequent words that are not function words, numbers or signs.
 
-    Those of the test text that the dictionary has, as some of its own entries may be pieces; without a text, those.
+    They are words of the test text that are in the dictionary, because entries of the dictionary may be word pieces.
+    Without a text they are entries of the dictionary.
     """
     text = next((test.sources for test in run.sets.values() if test.sources), [])
     counts = Counter(word for line in text for word in line.split())

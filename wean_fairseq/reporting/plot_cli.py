@@ -1,4 +1,4 @@
-"""``wean-plot``: the papers' figures, from a checkpoint and text, the dumps of ``fairseq-generate`` or logs."""
+"""``wean-plot``: draw the papers' figures from a checkpoint and text, dumps of ``fairseq-generate`` or logs."""
 
 import argparse
 import sys
@@ -30,18 +30,18 @@ Every figure is written as OUTPUT.png and OUTPUT.svg, and the numbers of curves,
 content words, over the whole dump or the sentences drawn), layers and neighbours as OUTPUT.tsv. Text is what a
 checkpoint was trained on: tokenised, in its pieces. For a folder of wean-export it is running text.
 """
-#: Figures of what fairseq-generate can dump -> the option for it.
+#: Figures of the dumps of fairseq-generate -> the option that writes the dump.
 _DUMPS = {"granularity": "--granularity-dump", "provenance": "--copy-provenance"}
 _WITH_TABLE = ("curves", "granularity", "layers", "neighbours")
 _CHECKPOINT = "checkpoint of fairseq-train, or folder of wean-export"
 
 
 class Drawing(NamedTuple):
-    """A figure, and what is told beside it.
+    """A figure, its numbers and its notes.
 
     Attributes:
         draw: returns a matplotlib figure.
-        table: its numbers, if they are written.
+        table: numbers that are written to a file, or None.
         notes: lines to print.
     """
 
@@ -51,7 +51,7 @@ class Drawing(NamedTuple):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the command line."""
+    """Return the parser of the command line."""
     description = (
         "Draw curves, attention, granularities, copying, topic coverage, BERT's layers or neighbours of words."
     )
@@ -148,7 +148,7 @@ def _neighbours(args: argparse.Namespace) -> Drawing:
 
 
 def _sentences(args: argparse.Namespace) -> Drawing:
-    """Figures of sentences that fairseq-generate described, or that the checkpoint writes now."""
+    """Draw sentences of a dump of fairseq-generate, or of the output of a checkpoint."""
     found = _read_dump(args) if args.dump else _trace(args)
     shown = _select_lines(args, found) if args.dump else found
     table = granularities.layer_table(found) if args.figure == "granularity" else None
@@ -166,7 +166,7 @@ def _read_dump(args: argparse.Namespace) -> list[Any]:
 
 
 def _trace(args: argparse.Namespace) -> list[Any]:
-    """Trace the checkpoint on the chosen lines; the function of ``trace`` has the name of the figure.
+    """Trace the checkpoint on the chosen lines with the function of ``trace`` for the figure.
 
     Raises:
         UserError: if an option is missing, a line cannot be read, or the model has no such figure.
@@ -189,7 +189,7 @@ def _trace(args: argparse.Namespace) -> list[Any]:
 
 
 def _select_lines(args: argparse.Namespace, items: Sequence[Any]) -> list[Any]:
-    """The items that ``--lines`` names, or some of all."""
+    """Return the items whose numbers ``--lines`` gives, or some that are spread over all."""
     if not args.lines:
         return granularities.spread(items, args.number)
     beyond = [number for number in args.lines if number > len(items)]
@@ -199,7 +199,7 @@ def _select_lines(args: argparse.Namespace, items: Sequence[Any]) -> list[Any]:
 
 
 def plot(args: argparse.Namespace) -> str:
-    """Draw a figure; the notes on it, and the files that were written, a line each.
+    """Draw a figure, and return its notes and the written files, one per line.
 
     Raises:
         UserError: if something cannot be read, drawn or written.

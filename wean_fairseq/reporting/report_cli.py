@@ -1,4 +1,4 @@
-"""``wean-report``: run directories in, one HTML page, the same as Markdown, and every figure as PNG and SVG out."""
+"""``wean-report``: write a report on run directories as an HTML page and as Markdown, with figures as PNG and SVG."""
 
 import shlex
 import sys
@@ -24,7 +24,7 @@ deterministic and use only files in the run directories.
 
 
 def _relative_argument(argument: str) -> str:
-    """An argument of the command as it can be typed here: of a path below this directory only the rest."""
+    """Return an argument of the command, with a path relative to the working directory if it is below it."""
     path = Path(argument)
     return str(path.relative_to(Path.cwd())) if path.is_absolute() and path.is_relative_to(Path.cwd()) else argument
 

@@ -1,8 +1,8 @@
-"""Reads run directories as the recipes leave them: scores, outputs, training logs, settings, what the data is.
+"""Read the run directories of recipes: scores, outputs, training logs, settings, description of the data.
 
-A run is a directory with the JSON of ``wean-evaluate --json`` in it, or with a ``SYSTEM/train.log``. What belongs to a
-score is found by the hash that the JSON keeps of it, so a report never shows outputs that its scores are not of. Of a
-run of which nothing else is left, the scores that ``wean-evaluate record`` kept are read.
+A run is a directory that contains the JSON of ``wean-evaluate --json`` or a ``SYSTEM/train.log``. The texts of a score
+are found by their hashes in the JSON, so a report never shows outputs of other scores. If the run is gone, the scores
+of ``wean-evaluate record`` can be read.
 """
 
 import re
@@ -24,7 +24,7 @@ from ..evaluation.training_log import TrainingLog, read_log
 from ..storage.files import sha256_of
 from .dumps import kind_of_dump
 
-_DEPTH = 4  # directories below the one that was named, in which runs are looked for
+_DEPTH = 4  # levels of directories below the given one that are searched for runs
 _SEED_FOLDER = re.compile(r"seed[-_]?(\d+)")
 _SCORES = {"systems", "data"}  # keys of a file with scores
 _TRANSLATED = re.compile(r"Translated [\d,]+ sentences .* in [\d.]+s \(([\d.,]+) sentences/s")
@@ -48,7 +48,7 @@ class Manifest(Struct):
 
     Attributes:
         script: name of the script in ``preprocess/``.
-        remark: sentence about data that stands in for the paper's.
+        remark: sentence about data that replaces the paper's.
         leaks: by the names of two splits, such as ``train / test``.
     """
 
@@ -63,10 +63,10 @@ class TrainedSystem:
     """One trained system of a run.
 
     Attributes:
-        name: as in the scores.
-        folder: its directory, ``None`` where nothing but a score is left of it.
-        log: of its training, empty where there is none.
-        speed: sentences decoded in a second, by test set.
+        name: name in the scores.
+        folder: its directory, or None if only its score is left.
+        log: log of its training, empty if there is none.
+        speed: decoded sentences per second by test set.
         dumps: ``granularity`` or ``provenance`` -> file.
     """
 
@@ -78,22 +78,21 @@ class TrainedSystem:
 
     @property
     def checkpoint(self) -> Path | None:
-        """The checkpoint that it decoded with; ``None`` where it is not there."""
+        """The checkpoint that the system decoded with, or None if it is missing."""
         file = self.folder / "checkpoint_best.pt" if self.folder else None
         return file if file is not None and file.is_file() else None
 
 
 @dataclass
 class ScoredSet:
-    """The scores on one test set, and the text that they are of.
+    """The scores on one test set, and the scored texts.
 
     Attributes:
-        name: of the JSON file.
-        evaluation: the scores, the copy row first, and the paired tests.
-        manifest: what is known of the data.
-        sources: sentences; empty where they were not found.
-        references: of the first reference file; empty where they were not found.
-        outputs: system -> best outputs, of those that were found.
+        name: name of the JSON file.
+        manifest: description of the data.
+        sources: source sentences, empty if they were not found.
+        references: sentences of the first reference file, empty if they were not found.
+        outputs: system -> best outputs, for the systems whose outputs were found.
     """
 
     name: str
@@ -106,15 +105,15 @@ class ScoredSet:
 
 @dataclass
 class Run:
-    """Everything that was found in a run directory.
+    """The contents of a run directory.
 
     Attributes:
-        settings: of the recipe, the seed left out.
-        seed: of the training, as text; empty where nobody says.
-        date: of the newest score or training log, by the clock of who made it; empty where there is neither.
-        manifest: what is known of the training data.
-        sets: the scores, by test set.
-        problems: sentences about what could not be read.
+        settings: settings of the recipe without the seed.
+        seed: seed of the training as text, empty if it is unknown.
+        date: date of the newest score or training log, empty if there is neither.
+        manifest: description of the training data.
+        sets: scores by test set.
+        problems: sentences about files that could not be read.
     """
 
     path: Path
@@ -128,17 +127,17 @@ class Run:
 
     @property
     def is_own_data(self) -> bool:
-        """Whether the data is somebody's own pairs, which no published number is about, whatever their file's name."""
+        """Whether the data is the user's own pairs, for which there are no published numbers."""
         return self.manifest.script == "own_pairs"
 
 
 def is_seed_folder(path: Path) -> bool:
-    """Whether a directory is one of several seeds of an experiment, by its name."""
+    """Return whether the name of a directory is that of one of several seeds."""
     return _SEED_FOLDER.fullmatch(path.name) is not None
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """The run directories at or below ``folder``, in the order of their names; a file is taken for recorded scores.
+    """Return the run directories at or below ``folder``, sorted by name. A file is assumed to be recorded scores.
 
     Raises:
         UserError: if there is no such directory, or no run in it.
@@ -172,7 +171,7 @@ def _is_evaluation(path: Path) -> bool:
 
 
 def read_run(path: Path) -> Run:
-    """Read a run directory; what is broken in it becomes one of its ``problems``."""
+    """Read a run directory, and describe its broken files in ``problems``."""
     run = Run(path)
     _read_settings(run)
     run.problems += _training_notes(path / "trainings.json")
@@ -192,7 +191,7 @@ def read_run(path: Path) -> Run:
 
 
 def _read_settings(run: Run) -> None:
-    """The settings that the recipe remembered, here or in the directory above (a recipe with several parts)."""
+    """Read the settings of the recipe from the run or, for a recipe with several parts, the directory above."""
     for file in (run.path / "settings", run.path.parent / "settings"):
         if file.is_file():
             pairs = (line.partition("=") for line in read_lines(file))
@@ -200,7 +199,7 @@ def _read_settings(run: Run) -> None:
             break
     named = _SEED_FOLDER.fullmatch(run.path.name)
     seed = run.settings.pop("SEED", "")
-    run.seed = named[1] if named else seed  # the settings above may be of all seeds
+    run.seed = named[1] if named else seed  # the settings in the directory above may be those of all seeds
 
 
 def _training_notes(file: Path) -> list[str]:
@@ -244,7 +243,7 @@ def _read_system(run: Run, folder: Path) -> TrainedSystem:
 
 
 def decoding_speed(path: Path) -> float | None:
-    """Sentences a second, as fairseq-generate reports them on its standard error; ``None`` where it did not."""
+    """Return the sentences per second that fairseq-generate reported on standard error, or None."""
     try:
         found = _TRANSLATED.findall(read_bytes(path).decode(errors="replace"))
     except UserError:
@@ -314,7 +313,7 @@ def _locate(folder: Path, file: DataFile, likely: list[str]) -> Path | None:
         try:
             if (place / name).is_file() and sha256_of(place / name) == file.sha256:
                 return place / name
-        except OSError:  # a name that no file can have, or a file that cannot be read
+        except OSError:  # an impossible name, or a file that cannot be read
             continue
     return None
 

@@ -1,4 +1,4 @@
-"""Outputs beside their source: which words a system copied, which are new, and which of the source it left out."""
+"""Samples of outputs with their sources: copied words, new words, and words of the source that were left out."""
 
 import re
 from collections import Counter
@@ -13,8 +13,8 @@ from .dumps import Provenance, read_provenance
 from .runs import Run, ScoredSet
 from .style import displayable
 
-LONGEST = 400  # words of a text that are shown
-# Brackets and quotes before a word, and what ends a clause behind it; an abbreviation's full stop is one of these too.
+LONGEST = 400  # largest number of words of a text that are shown
+# Brackets and quotes before a word, and punctuation after it, which includes the full stop of an abbreviation.
 _ATTACHED = re.compile(r"^([\"“”„«(\[¿¡]*)(.*?\w.*?)([.,;:!?\"“”»)\]…]*)$")
 _COPIED = 0.5  # from this probability on, a word counts as copied
 _OWN_ACCOUNT = (
@@ -29,7 +29,7 @@ LEGEND = [
 
 
 def split_words(text: str, characters: bool) -> list[Piece]:
-    """The words of a text and the signs that are attached to them, or its characters where it has no spaces."""
+    """Split a text into words and the signs that are attached to them, or into characters."""
     if characters:
         return [Piece(character) for character in text.replace(" ", "")]
     found = []
@@ -41,9 +41,9 @@ def split_words(text: str, characters: bool) -> list[Piece]:
 
 
 def compare(source: Sequence[Piece], output: Sequence[Piece]) -> list[Piece]:
-    """The words of an output, marked by whether the source has them, and then the source's words that are missing.
+    """Mark the words of an output that are in the source, and append the words of the source that are missing.
 
-    A word counts as often as it occurs: the second "the" of an output is new where the source has only one.
+    Repetitions are counted: the second "the" of an output is new if the source has only one.
     """
     left = Counter(word.text.lower() for word in source)
     pieces = []
@@ -62,7 +62,7 @@ def compare(source: Sequence[Piece], output: Sequence[Piece]) -> list[Piece]:
 
 
 def provenance_pieces(dumped: Provenance) -> list[Piece]:
-    """The words of an output, marked by whether the model says that it copied them."""
+    """Mark the words of an output that were copied according to the model."""
     return [
         Piece(word.word, "copied" if word.copied >= _COPIED else "new", f"copied with probability {word.copied:.2f}")
         for word in dumped.words[:LONGEST]
@@ -70,7 +70,7 @@ def provenance_pieces(dumped: Provenance) -> list[Piece]:
 
 
 def samples_block(run: Run, test: ScoredSet, number: int) -> SamplesBlock | None:
-    """Some sentences of a test set, spread evenly over it; ``None`` where their text was not found."""
+    """Return some sentences that are spread evenly over a test set, or None if its text was not found."""
     if not (test.sources and test.outputs):
         return None
     characters = has_chinese("".join(test.sources[:50])) and not any(" " in line.strip() for line in test.sources[:50])
@@ -102,7 +102,7 @@ def _dumps(run: Run, test: ScoredSet) -> Mapping[str, Mapping[int, Provenance]]:
         if path is not None:
             try:
                 dumped = read_provenance(path)
-                if len(dumped) == len(test.sources):  # else it is of another test set
+                if len(dumped) == len(test.sources):  # else it belongs to another test set
                     found[name] = dumped
             except UserError as error:
                 run.problems.append(str(error))
@@ -115,5 +115,5 @@ def _plain_pieces(words: Sequence[Piece]) -> list[Piece]:
 
 
 def _displayable_pieces(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
-    """Pieces that every page can show, and none of them endless."""
+    """Return pieces of bounded length without control characters."""
     return tuple(replace(piece, text=displayable(piece.text)[:2000]) for piece in pieces)

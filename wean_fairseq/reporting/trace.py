@@ -1,4 +1,4 @@
-"""Lets a model write, and keeps what figures show of it: attention, copying, granularities, coverage of topics."""
+"""Decode texts with a model, and return the data of figures: attention, copying, granularities, coverage of topics."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,11 +16,11 @@ from .dumps import Attention, CopiedWord, Coverage, Provenance
 
 
 def open_model(checkpoint: str, data: str | None, **options: Any) -> TextModel:
-    """Load a model; a checkpoint takes tokens as its training text has them, a folder of ``wean-export`` running text.
+    """Load a model. A checkpoint takes tokens as in its training text, a folder of ``wean-export`` takes running text.
 
     Args:
-        data: for a checkpoint, the directory with the dictionaries of that training.
-        options: of the task, in place of those it was trained with.
+        data: directory with the dictionaries of a checkpoint.
+        options: options of the task that replace those of the training.
 
     Raises:
         UserError: if there is no such file or directory, or an option does not fit the model.
@@ -36,7 +36,7 @@ def _check_no_empty(lines: Sequence[str]) -> Sequence[str]:
 
 
 def trace_attention(model: TextModel, lines: Sequence[str], beam: int | None = None) -> list[Attention]:
-    """Attention of the best output of every line.
+    """Return the attention of the best output of every line.
 
     Raises:
         UserError: if the model has none, or a line is empty.
@@ -54,12 +54,12 @@ def trace_attention(model: TextModel, lines: Sequence[str], beam: int | None = N
 def trace_coverage(
     model: TextModel, lines: Sequence[str], beam: int | None = None, essay_length: int | None = None
 ) -> list[Coverage]:
-    """The rest of each topic after each word of the best text.
+    """Return the rest of each topic after each word of the best output of every line.
 
     C_t = 1 - sum_{i<=t} alpha_i / phi of MTA-LSTM (Feng et al., IJCAI 2018), or d_t of SC-LSTM.
 
     Raises:
-        UserError: if the model keeps no count of its topics.
+        UserError: if the model has no coverage of topics.
     """
     found: dict[int, Coverage] = {}
     for sentence in model.search(_check_no_empty(lines), beam=beam, essay_length=essay_length, batch_size=1):
@@ -83,7 +83,7 @@ def trace_coverage(
 
 
 def trace_provenance(model: TextModel, lines: Sequence[str], beam: int | None = None) -> list[Provenance]:
-    """The origin of the words of the best output of every line.
+    """Return the origin of the words of the best output of every line.
 
     Raises:
         UserError: if the model does not copy, or a line is empty.
@@ -106,10 +106,10 @@ def trace_provenance(model: TextModel, lines: Sequence[str], beam: int | None = 
 
 
 def trace_granularity(model: TextModel, lines: Sequence[str], beam: int | None = None) -> list[Sentence]:
-    """The granularities of the words of every line.
+    """Return the granularities of the words of every line.
 
     Raises:
-        UserError: if the model's words have none, or a line is empty.
+        UserError: if the model has no granularities, or a line is empty.
     """
     if not model.has_granularity:
         raise UserError(

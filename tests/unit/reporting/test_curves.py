@@ -145,4 +145,4 @@ def test_errors_are_one_sentence(arguments, message, tmp_path, capsys):
 def test_an_output_that_cannot_be_written(log, capsys):
     file = Path(log(SIMPLE))
     assert main(["curves", f"WEAN={file}", "--output", str(file / "x")]) == 2
-    assert f"{file / 'x.png'} cannot be written (train.log is no folder)" in capsys.readouterr().err
+    assert f"{file / 'x.png'} cannot be written (train.log is not a folder)" in capsys.readouterr().err
