@@ -1,6 +1,6 @@
-"""Scores that can be trusted: output reader, metrics with signatures, presets, paired tests, tables, human evaluation.
+"""Evaluation: output reader, metrics with signatures, presets, paired tests, tables, human evaluation.
 
-The command line is ``wean-evaluate``; from Python use `evaluate` with `columns_for`, or any metric on its own::
+The command line is ``wean-evaluate``. From Python, use `evaluate` with `columns_for`, or a single metric::
 
     metric = Sari()
     metric.sources = sources

@@ -1,4 +1,4 @@
-"""``wean-evaluate``: scores that can be trusted, from files that any system wrote."""
+"""``wean-evaluate``: score the output files of any system."""
 
 import argparse
 import sys
@@ -93,7 +93,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add_metric_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say what is computed."""
+    """Add the options for metrics."""
     what = parser.add_argument_group("what to compute")
     what.add_argument("--preset", metavar="P", help=f"{STANDARD} (default), {', '.join(PRESETS)}", **SEVERAL)
     what.add_argument("--metric", metavar="M", help="single metrics, see below", **SEVERAL)
@@ -159,7 +159,7 @@ def score(args: argparse.Namespace) -> Evaluation:
 
 
 def split_sets(arguments: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """Split a command line at ``--set NAME``: what stands before the first, and what belongs to every set."""
+    """Split a command line at ``--set NAME`` into common arguments and the arguments of each set."""
     common: list[str] = []
     sets: dict[str, list[str]] = {}
     own, rest = common, iter(arguments)
@@ -190,7 +190,7 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, argpa
 
 
 def score_command(arguments: list[str]) -> str:
-    """Score, write the files that were asked for, return what is to be printed."""
+    """Score, write the requested files, and return the text to print."""
     shared, sets = parse(arguments)
     inputs = []
     for args in sets.values():
@@ -209,7 +209,7 @@ def score_command(arguments: list[str]) -> str:
     return write(shared.format)
 
 
-#: Where the commands are; they are imported when they are called. Scoring needs no name.
+#: Functions of the commands, which are imported when they are called. Scoring needs no name.
 COMMANDS = {
     "score": "cli:score_command",
     "sheet": "human.cli:sheet_command",

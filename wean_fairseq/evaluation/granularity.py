@@ -1,7 +1,7 @@
-"""The granularities that a trained C-DNPG gives to words: those of a dump, and their means in every layer.
+"""Granularities of words in a trained C-DNPG: reader of dumps, and means in every layer.
 
-``fairseq-generate --granularity-dump z.jsonl`` writes them down, ``wean-plot granularity`` draws them (the paper's
-figure 2) and keeps the means. Pieces of a word (``@@`` or ``##``) are joined, and the word has their mean. A function
+``fairseq-generate --granularity-dump z.jsonl`` writes them, ``wean-plot granularity`` draws them (the paper's figure 2)
+and writes the means. Pieces of a word (``@@`` or ``##``) are joined, and the word has their mean. A function
 word is one of a fixed list of English articles, prepositions, pronouns, auxiliaries, conjunctions and question words;
 numbers and punctuation are neither.
 """
@@ -17,17 +17,17 @@ from ..errors import UserError
 from .tables import Table
 from .text_files import read_described, read_table
 
-#: English words that mean little by themselves.
+#: English function words.
 FUNCTION_WORDS = frozenset(" ".join(read_table("function_words.toml").values()).split())
 Item = TypeVar("Item")
 SPECIAL = ("<s>", "</s>", "<pad>", "<unk>")
 
 
 class Sentence(NamedTuple):
-    """Words, and their z in each layer: ``granularity[layer][word]``.
+    """Words and their z in each layer: ``granularity[layer][word]``.
 
     Attributes:
-        number: of the sentence in its test set, from 1; 0 = unknown.
+        number: number of the sentence in its test set, from 1. 0 = unknown.
     """
 
     words: list[str]
@@ -48,10 +48,10 @@ class _Granularity(Struct):
 
 
 def read_dump(path: str) -> list[Sentence]:
-    """The sources of a dump, in the order of the test set.
+    """Return the sources of a dump in the order of the test set.
 
     Raises:
-        UserError: if the file is no dump.
+        UserError: if the file is not a dump.
     """
     described = read_described(path, _Granularity, "has no granularities: give a file that --granularity-dump wrote")
     sentences = [
@@ -63,7 +63,7 @@ def read_dump(path: str) -> list[Sentence]:
 
 
 def join_words(pieces: list[str], granularity: dict[str, list[float]]) -> Sentence:
-    """Whole words with the mean z of their pieces, special symbols left out."""
+    """Join pieces to words with the mean z of their pieces. Special symbols are left out."""
     words: list[str] = []
     members: list[list[int]] = []
     goes_on = False
@@ -88,7 +88,7 @@ def join_words(pieces: list[str], granularity: dict[str, list[float]]) -> Senten
 def layer_table(sentences: Sequence[Sentence]) -> Table:
     """Return one row per layer, from the bottom. Cells are empty if a layer has no such words.
 
-    The standard error is that of the difference of the two means, words taken as independent.
+    The standard error is that of the difference of the two means, if words are independent.
     """
     head = (
         "layer function_words content_words difference standard_error number_of_function_words number_of_content_words"
@@ -112,13 +112,13 @@ def layer_table(sentences: Sequence[Sentence]) -> Table:
 
 
 def standard_error(*groups: Sequence[float]) -> float | None:
-    """Standard error of the difference of two means; ``None`` where a group has fewer than two numbers."""
+    """Return the standard error of the difference of two means, or None if a group has fewer than two numbers."""
     if min(map(len, groups)) < 2:
         return None
     return sqrt(sum(variance(group) / len(group) for group in groups))
 
 
 def spread(items: Sequence[Item], number: int) -> list[Item]:
-    """At most ``number`` of the items, spread evenly."""
+    """Return at most ``number`` of the items, spread evenly."""
     number = min(number, len(items))
     return [items[index * len(items) // number] for index in range(number)]

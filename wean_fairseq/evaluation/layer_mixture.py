@@ -1,4 +1,4 @@
-"""The layers of BERT that a trained PC-SAN reads: the numbers of the paper's figure 3."""
+"""Weights of BERT's layers in a trained PC-SAN: the numbers of the paper's figure 3."""
 
 from torch import Tensor
 
@@ -10,7 +10,7 @@ MIXTURE = "encoder.bert_states.mixture."
 
 
 def load_mixture(checkpoint: str) -> Tensor:
-    """The weights of BERT's L layers in the N mixtures of a checkpoint: (N, L), float32.
+    """Return the weights of BERT's L layers in the N mixtures of a checkpoint: (N, L), float32.
 
     Raises:
         UserError: if the checkpoint cannot be read, or has no mixture.

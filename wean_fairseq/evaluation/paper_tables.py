@@ -1,14 +1,14 @@
-"""Every table of the papers in Markdown: published numbers beside ours, and for each where it comes from.
+"""Print the tables of the papers in Markdown, with published numbers beside ours and the origin of each number.
 
-A line of a table is one system seen one way, so that all its numbers have one origin, which its last column names:
+All numbers in a line of a table have one origin, which the last column names. The kinds of lines are:
 
-* *published*: printed by the paper, for a system that this project has too;
+* *published*: printed by the paper, for a system that is also implemented here;
 * *reported, not run*: the same, for a system that is not implemented here;
-* *released outputs*: texts that the system's authors gave out, scored here;
+* *released outputs*: texts released by the system's authors, scored here;
 * *ours*: measured here, from ``results/*.json``;
-* *not run*: what is missing, and the command that would measure it.
+* *not run*: missing numbers, with the command that measures them.
 
-Nothing is trained or decoded. The only scores computed on the way are those of released outputs that a user has.
+The command does not train or decode. It only scores released outputs that a user has.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,14 +39,14 @@ class Legend:
 
     Attributes:
         marks: text of an origin -> its mark.
-        missing: text of an origin with a ``{system}`` -> the systems that it stands for.
+        missing: text of an origin with a ``{system}`` -> the systems that replace it.
     """
 
     marks: dict[str, str] = field(default_factory=dict)
     missing: dict[str, list[str]] = field(default_factory=dict)
 
     def mark(self, kind: str, text: str) -> str:
-        """Return the mark of an origin: the one it has, or the next of its kind."""
+        """Return the mark of an origin, which is a new one of its kind if it has none."""
         if text not in self.marks:
             number = sum(mark.startswith(kind) for mark in self.marks.values()) + 1
             self.marks[text] = f"{kind}{number}"
@@ -66,8 +66,8 @@ class Line:
     """A line of a table.
 
     Attributes:
-        kind: one of the kinds that the module names.
-        cells: text, one a column.
+        kind: see the kinds of lines above.
+        cells: one text per column.
         origin: marks of the legend.
     """
 

@@ -1,6 +1,6 @@
-"""Checks for wrong files, whose scores would not be those of the system.
+"""Checks for wrong files, whose scores would not be the scores of the system.
 
-`CHECKS` is the table of all checks. Texts that cannot be right are refused, other oddities are reported with their
+`CHECKS` is the table of all checks. Texts that cannot be right raise UserError, other oddities are reported with their
 likely cause.
 """
 
@@ -19,19 +19,19 @@ from .output_reader import SystemOutput
 
 #: A feature is one-sided if one text has this many times the share of the other, at least `SOME`.
 _TIMES = 20
-#: Share of the references from which outputs without a feature of theirs are odd.
+#: Share of the references with a feature from which outputs without it are odd.
 _LACKING = 0.05
-#: Fewer lines than this prove nothing about a text as a whole.
+#: Texts with fewer lines are not judged.
 _FEWEST = 3
-#: Share of outputs that are one sentence, or equally long and the longest, from which that is odd.
+#: Shares of outputs that are the same sentence, or equally long and the longest, from which they are odd.
 _REPEATED, _CUT = 0.5, 0.1
 _FEWEST_CUT = 5
-#: Share of characters that have case from which the case of a text means something.
+#: Share of characters with case from which the case of a text is judged.
 _CASED = 0.3
 #: Shares of an output's words in the reference, in the source, and the distance that suggests an exchange of the two.
 _IN_REFERENCE, _IN_SOURCE, _FURTHER = 0.7, 0.3, 0.1
-#: Length of the source, in lengths of the reference, at which that means something. A longer one is a source, which the
-#: task shortens; a much shorter one is a list of topics.
+#: Lengths of the source, in lengths of the reference, at which it is judged. The task shortens a longer source, and a
+#: much shorter one is a list of topics.
 _COMPARABLE = (0.5, 1.05)
 
 _UNRELATED = "lines in their own place no better than other lines; they are in another order, or of different test sets"
@@ -60,17 +60,17 @@ class Side:
         return "\n".join(self.lines)
 
     def with_mark(self, mark: Mark) -> list[int]:
-        """Return the numbers of the lines that have a mark; most texts have none, which one look at the whole shows."""
+        """Return the numbers of the lines that have a mark. The whole text is searched first, as most have none."""
         if not mark.found_in(self.whole):
             return []
         return [number for number, line in enumerate(self.lines, start=1) if mark.found_in(line)]
 
 
 class Texts:
-    """All texts of an evaluation, as the checks look at them.
+    """All texts of an evaluation.
 
     Attributes:
-        systems: one text per run; runs that copy the source are left out where the source speaks for them.
+        systems: one text per run.
         references: the lines of all reference files, one file after the other.
     """
 
@@ -107,32 +107,32 @@ def check_outputs_are_text(texts: Texts) -> Iterator[str]:
         UserError: if outputs have a mark that makes their scores meaningless.
     """
     for mark in MARKS:
-        wanted = texts.references.with_mark(mark)
-        share = len(wanted) / texts.references.filled
+        marked = texts.references.with_mark(mark)
+        share = len(marked) / texts.references.filled
         sides = [*texts.rewriting, *([texts.source] if texts.source and mark.in_source else [])]
         lacking = []
         for side in sides:
-            marked = side.with_mark(mark)
-            own = len(marked) / side.filled
+            lines = side.with_mark(mark)
+            own = len(lines) / side.filled
             if own >= mark.least and own > _TIMES * share and mark.has_counterpart(texts.references.whole):
                 text = (
-                    f"{side.name}: {len(marked)} {'lines' if side is texts.source else 'outputs'} hold {mark.name} "
-                    f"(line {name_some(marked)}) but {len(wanted)} reference lines do; {mark.advice}."
+                    f"{side.name}: {len(lines)} {'lines' if side is texts.source else 'outputs'} hold {mark.name} "
+                    f"(line {name_some(lines)}) but {len(marked)} reference lines do; {mark.advice}."
                 )
                 if own >= mark.refused and side is not texts.source:
                     raise UserError(text)
                 yield text
             elif share >= max(mark.least, _LACKING) and share > _TIMES * own and mark.has_counterpart(side.whole):
-                lacking.append(f"{side.name} ({len(marked)})")
+                lacking.append(f"{side.name} ({len(lines)})")
         if lacking:
             yield (
-                f"{len(wanted)} reference lines hold {mark.name} (line {name_some(wanted)}) but hardly any of "
+                f"{len(marked)} reference lines hold {mark.name} (line {name_some(marked)}) but hardly any of "
                 f"{', '.join(dict.fromkeys(lacking))}; {mark.advice}."
             )
 
 
 def check_score_columns(texts: Texts) -> Iterator[str]:
-    """Refuse outputs with a number before or behind the text: a score, or the number of the line.
+    """Check for a number before or behind the outputs: a score, or the number of the line.
 
     Raises:
         UserError: if nearly all outputs have one, they differ, and the references have none.
@@ -170,7 +170,7 @@ def check_tokenisation(texts: Texts) -> Iterator[str]:
 
 
 def _spaced(side: Side) -> float:
-    """Return the share of full stops and commas that have a space before them; NaN if there are few."""
+    """Return the share of full stops and commas after a space, or NaN if there are few."""
     before = len(re.findall(r"\s[.,](?!\S)", side.sample))
     attached = len(re.findall(r"\w[.,](?!\S)", side.sample))
     few = before + attached < max(_FEWEST, len(side.sample.split("\n")) / _TIMES)
@@ -192,9 +192,9 @@ def check_repetition(texts: Texts) -> Iterator[str]:
 
 
 def check_cut_outputs(texts: Texts) -> Iterator[str]:
-    """Report outputs of which many are equally long and none is longer, as where a search or a program cuts them.
+    """Report outputs of which many are equally long and none is longer, so that they were probably cut.
 
-    In a text without cuts the number of outputs that are one word shorter is similar.
+    In a text without cuts, the number of outputs that are one word shorter is similar.
     """
     for side in texts.rewriting:
         for unit, measure, least in (("words", _word_count, 5), ("characters", len, 20)):
@@ -216,7 +216,7 @@ def _word_count(line: str) -> int:
 
 
 def check_equal_texts(texts: Texts) -> Iterator[str]:
-    """Report texts that are line for line another one."""
+    """Report texts that are equal line for line."""
     if len(texts.first.lines) < _FEWEST:
         return
     references = {f"reference {number}": text for number, text in enumerate(texts.corpus.references, start=1)}
@@ -269,7 +269,7 @@ def check_alignment(texts: Texts) -> Iterator[str]:
 
 
 def check_exchange(texts: Texts) -> Iterator[str]:
-    """Report systems that are nearer to the reference than to the source, as where the two are exchanged."""
+    """Report systems that are nearer to the reference than to the source, because the two may be exchanged."""
     if texts.source is None or len(texts.corpus.references) > 1 or len(texts.first.lines) < _FEWEST:
         return
     (_, source), (_, reference) = texts.anchors
@@ -308,7 +308,7 @@ def _is_many_times(one: float, other: float) -> bool:
 
 
 def _capitals(lines: Sequence[str]) -> float:
-    """Return the share of capitals among the letters that have case; NaN if few characters are such letters."""
+    """Return the share of capitals among the letters with case, or NaN if there are few."""
     upper = sum(character.isupper() for line in lines for character in line)
     lower = sum(character.islower() for line in lines for character in line)
     return upper / (upper + lower) if upper + lower > _CASED * sum(map(len, lines)) else float("nan")
@@ -330,11 +330,11 @@ def check_null(texts: Texts) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Check:
-    """Something to look for.
+    """A check of the texts.
 
     Attributes:
-        see: yields a sentence for everything found, or refuses the texts.
-        entry: entry of a signature without which it does not matter; empty = it always does.
+        see: yields one sentence per oddity, or raises UserError.
+        entry: entry of a signature for which the oddity matters. Empty = it always matters.
     """
 
     see: Callable[[Texts], Iterator[str]]
@@ -357,10 +357,10 @@ CHECKS = (
 
 
 def find_oddities(systems: Sequence[SystemOutput], corpus: Corpus) -> list[tuple[str, str]]:
-    """Return a sentence for everything that is odd about the texts, with the signature entry for which it matters.
+    """Return one sentence per oddity of the texts, with the signature entry for which it matters.
 
     Raises:
-        UserError: if outputs cannot be what they are taken for.
+        UserError: if outputs cannot be outputs.
     """
     texts = Texts(systems, corpus)
     notes = [*corpus.notes, *(f"{system.name}: {note}" for system in systems for note in system.notes)]
@@ -369,6 +369,6 @@ def find_oddities(systems: Sequence[SystemOutput], corpus: Corpus) -> list[tuple
 
 
 def plausibility_warnings(oddities: Iterable[tuple[str, str]], signatures: Iterable[str]) -> Iterator[str]:
-    """Yield each of the oddities that matters to one of the scores once."""
+    """Yield every oddity that matters to one of the scores."""
     entries = {"", *(entry for signature in signatures for entry in signature.split("|"))}
     yield from dict.fromkeys(sentence for entry, sentence in oddities if entry in entries)

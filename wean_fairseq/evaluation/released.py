@@ -1,4 +1,4 @@
-"""Scores again what systems' authors gave out: a folder of outputs becomes a result like those that are kept."""
+"""Score released outputs of published systems, as results like those in ``results/``."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from .presets import columns_for
 from .published import TABLES, PublishedTable
 from .results import Result
 
-#: What the releases call references and source: DRESS, then TurkCorpus.
+#: Patterns of references and sources in the releases: DRESS, then TurkCorpus.
 REFERENCES = ("Reference*", "test*.turk.*")
 SOURCES = ("Complex*", "test*.norm")
 
@@ -33,17 +33,17 @@ def read_released(arguments: Sequence[str]) -> dict[str, Result]:
         for data, rows in table.rows.items()
         if any(row.outputs for row in rows.values())
     }
-    found = {}
+    results = {}
     for argument in arguments:
         data, folder = split_name(argument, "--released")
         if data not in sets:
             raise UserError(f"no outputs are released for {data!r}; choose from {', '.join(sets)}.")
-        found[data] = score_released(data, Path(folder), sets[data])
-    return found
+        results[data] = score_released(data, Path(folder), sets[data])
+    return results
 
 
 def score_released(data: str, folder: Path, table: PublishedTable) -> Result:
-    """Score all outputs of a folder that the table has rows of."""
+    """Score the outputs in a folder that have rows in the table."""
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder with the released outputs of {data}; give one.")
     corpus = _corpus(data, folder, table.references)
@@ -66,7 +66,7 @@ def score_released(data: str, folder: Path, table: PublishedTable) -> Result:
 
 
 def _corpus(data: str, folder: Path, number: int) -> Corpus:
-    """Find references and source by the names of the releases; as many references as the published rows have."""
+    """Read references and source by their names in the releases. The number of references must be the published one."""
     choices = _find_files(folder, REFERENCES, "references")
     references = next((paths for paths in choices if len(paths) == number), choices[0])
     if len(references) != number:
@@ -78,8 +78,8 @@ def _corpus(data: str, folder: Path, number: int) -> Corpus:
 
 
 def _find_files(folder: Path, patterns: Sequence[str], what: str) -> list[list[Path]]:
-    """Return the files of every pattern that fits any."""
-    found = [sorted(path for path in folder.glob(pattern) if path.is_file()) for pattern in patterns]
-    if not any(found):
+    """Return the matching files of every pattern that matches any."""
+    matches = [sorted(path for path in folder.glob(pattern) if path.is_file()) for pattern in patterns]
+    if not any(matches):
         raise UserError(f"{folder} has no {what}; put them there, named {' or '.join(patterns)}.")
-    return [paths for paths in found if paths]
+    return [paths for paths in matches if paths]

@@ -1,14 +1,14 @@
-"""Measured results are kept: ``results/<experiment>.json``, and every table in README and docs is generated from them.
+"""Record measured results in ``results/<experiment>.json``, and generate the tables of README and docs from them.
 
-A result file holds the JSON of ``wean-evaluate --json``, which has the hashes of the test files, together with what is
-needed to measure it again: command, seed, hashes of other data, commit, hardware and software. In a document, a table
-stands between two markers and is never edited by hand::
+A result file contains the JSON of ``wean-evaluate --json``, which has the hashes of the test files, and the facts that
+are needed to repeat the measurement: command, seed, hashes of other data, commit, hardware and software. In a document,
+a table is between two markers and is never edited by hand::
 
     <!-- results: wean_pwkp -->
     <!-- /results -->
 
 ``<!-- results: wean_pwkp bleu sari -->`` shows only the named metrics. ``wean-evaluate tables README.md docs/*.md``
-fills them in, with ``--check`` it only says whether a document is out of date (for CI).
+writes them. With ``--check`` it only reports documents that are out of date (for CI).
 """
 
 import importlib.metadata
@@ -40,8 +40,8 @@ class Result(Struct):
     """A file of ``wean-evaluate record``.
 
     Attributes:
-        seeds: of the trainings, if there are several.
-        commit: of the working tree, with ``-dirty`` if it was changed, or ``unknown``.
+        seeds: seeds of the trainings, if there are several.
+        commit: commit of the working tree, with ``-dirty`` if it was changed, or ``unknown``.
         where: description of the origin, if the scores were computed now instead of read from ``results/``.
     """
 
@@ -76,7 +76,7 @@ def commit(folder: PathLike = ".") -> str:
 
 
 def hardware() -> dict[str, Any]:
-    """Return processor, cores, memory and, where there are any, GPUs of this machine."""
+    """Return processor, cores, memory and GPUs of this machine."""
     processor = platform.processor() or platform.machine()
     information = Path("/proc/cpuinfo")
     if information.exists():
@@ -93,7 +93,7 @@ def hardware() -> dict[str, Any]:
 
 
 def software() -> dict[str, str]:
-    """Return the versions that matter."""
+    """Return the versions of Python and the main libraries."""
     versions = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
@@ -165,8 +165,7 @@ def record_command(argv: list[str]) -> str:
 def merge_trainings(paths: Sequence[PathLike]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the trainings of all systems, and the data that they used.
 
-    A system of several seeds has its trainings under ``runs``. The data are moved out of the
-    trainings, which share them.
+    The trainings of several seeds of a system are in ``runs``. The data is moved out of the trainings, which share it.
     """
     files = [read_typed_json(path, dict[str, dict[str, Any]], _NO_TRAININGS) for path in paths]
     data: dict[str, dict[str, Any]] = {}
@@ -184,7 +183,7 @@ def merge_trainings(paths: Sequence[PathLike]) -> tuple[dict[str, Any], list[dic
 
 
 def merge_curves(paths: Sequence[PathLike], seeds: Sequence[int]) -> str:
-    """Return one table of validation curves, with the seed in the first column; empty without files."""
+    """Return one table of validation curves, with the seed in the first column, or an empty string without files."""
     rows: list[str] = []
     for path, seed in zip(paths, seeds, strict=False):
         head, *lines = read_lines(path)

@@ -1,7 +1,7 @@
-"""Scores and what they mean: the contents of the JSON of ``wean-evaluate --json``.
+"""Scores and their meaning: the contents of the JSON of ``wean-evaluate --json``.
 
 A file carries, for each column, its label, preset, group of sentences, direction and signature, so that a reader needs
-no metric to show or compare scores. Files of older versions have no columns: `Evaluation.from_json` derives them.
+no metric to show or compare scores. `Evaluation` derives the columns of files of older versions from their keys.
 """
 
 import math

@@ -137,7 +137,7 @@ def check_outputs(outputs: Mapping[str, PathLike | None], inputs: Iterable[PathL
 
     Args:
         outputs: option -> file to write, if any.
-        inputs: files that are read, if given.
+        inputs: files that are read.
     """
     taken = {_identity(path): str(path) for path in inputs if path}
     for option, path in outputs.items():

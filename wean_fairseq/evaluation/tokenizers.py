@@ -1,11 +1,11 @@
-"""Tokenisations a metric can be asked for; the name goes into the metric's signature.
+"""Tokenisations of metrics, whose names are in the metrics' signatures.
 
-``13a``, ``zh`` and ``char`` are sacreBLEU's own tokenisers; ``none`` splits at white space (text that is tokenised
-already). ``words`` is the ROUGE convention: lower-cased runs of letters and digits. The combining marks on a letter
-belong to it, such as the vowel signs of Hindi, the diacritics of Arabic and the points of Hebrew. On ASCII text it
-equals the default tokeniser of the rouge-score package, which however deletes every other letter (identical Chinese
-sentences would score 0, and "café" becomes "caf"). ``nltk`` is NLTK's ``word_tokenize`` of 2017, the scorer of the NTS
-paper: sentences by Punkt, words by the Penn Treebank's rules.
+``13a``, ``zh`` and ``char`` are sacreBLEU's own tokenisers. ``none`` splits tokenised text at white space. ``words`` is
+the ROUGE convention: lower-cased runs of letters and digits. The combining marks on a letter belong to it, such as the
+vowel signs of Hindi, the diacritics of Arabic and the points of Hebrew. On ASCII text it equals the default tokeniser
+of the rouge-score package, which deletes all other letters (identical Chinese sentences would score 0, and "café"
+becomes "caf"). ``nltk`` is NLTK's ``word_tokenize`` of 2017, the scorer of the NTS paper: sentences by Punkt, words by
+the Penn Treebank's rules.
 """
 
 import re
@@ -20,7 +20,7 @@ from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
 from ..errors import UserError
 
 TokenizeFunction = Callable[[str], str]
-#: Whether case is ignored: of every letter (True), or of A to Z alone, as mteval-v13a does ("ascii").
+#: Whether case is ignored: for every letter (True), or only for A to Z, as in mteval-v13a ("ascii").
 Lowercase = Union[bool, Literal["ascii"]]
 
 #: Tokenisations that BLEU and the n-gram metrics accept (names as in sacreBLEU).
@@ -35,7 +35,7 @@ _CJK = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 
 @cache
 def _word_pattern() -> Any:
-    import regex  # the standard library's re has no class for marks; imported here, so that --help stays fast
+    import regex  # `re` has no class for marks. Imported here to keep --help fast.
 
     return regex.compile(_WORD)
 
@@ -51,7 +51,7 @@ def _white_space(text: str) -> str:
 
 
 def fold_case(text: str, lowercase: Lowercase) -> str:
-    """Return a text without the case that is to be ignored."""
+    """Lower the case of the letters whose case is ignored."""
     if lowercase == "ascii":
         return text.translate(_ASCII_LOWER)
     return text.lower() if lowercase else text
@@ -65,12 +65,12 @@ def case_signature(lowercase: Lowercase) -> str:
 
 
 def _nltk_words() -> TokenizeFunction:
-    """Return NLTK's words, within NLTK's sentences: only the last period of a sentence is a token of its own."""
+    """Return NLTK's words within NLTK's sentences. Only the last period of a sentence is a separate token."""
     try:
         from nltk.tokenize import PunktTokenizer, TreebankWordTokenizer
 
         sentences = PunktTokenizer("english")
-    except (ImportError, LookupError, OSError):  # no NLTK, no such data, data where NLTK refuses to read
+    except (ImportError, LookupError, OSError):  # no NLTK, no data, or data in a folder that NLTK refuses to read
         raise UserError(
             "the tokenisation nltk needs NLTK and its sentence splitter; run `python -m nltk.downloader punkt_tab`, "
             "or set NLTK_DATA to a folder that has it."
@@ -100,10 +100,9 @@ def get_tokenizer(name: str) -> TokenizeFunction:
 
 
 def guess_tokenization(lines: list[str]) -> str:
-    """Choose a tokenisation from the look of the references: ``zh``, ``none`` (Chinese, already segmented) or ``13a``.
+    """Choose a tokenisation for the references: ``zh``, ``none`` (segmented Chinese) or ``13a``.
 
-    sacreBLEU's default 13a gives 0 on unsegmented Chinese, silently; so text whose letters are mostly Chinese is not
-    left to it.
+    sacreBLEU's default 13a silently gives 0 on unsegmented Chinese, so it is not used for text that is mostly Chinese.
     """
     sample = "\n".join(lines[:1000])
     chinese = len(_CJK.findall(sample))

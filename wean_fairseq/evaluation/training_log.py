@@ -93,7 +93,7 @@ class TrainingLog:
     def seconds_per_update(self) -> float | None:
         """Time of forward, backward and update, without validation and saving, or None if no epoch was finished.
 
-        This is the median over epochs, because an interrupted epoch counts only the updates after its continuation.
+        This is the median over epochs, because the time of a resumed epoch is only that of its last part.
         """
         rates = [
             seconds / (updates - self.ends[number - 1][0])

@@ -68,7 +68,7 @@ def ratings_command(argv: list[str]) -> str:
 
 
 def format_results(result: dict[str, Any]) -> str:
-    """Return the results as text."""
+    """Format the results as text."""
     lines = [f"{result['items']} items, {result['raters']} raters"]
     for system, criteria in result.get("systems", {}).items():
         lines.append(f"{system}: {', '.join(f'{name} {_mean(cell)}' for name, cell in criteria.items())}")

@@ -25,8 +25,8 @@ class Diversity(MeanMetric):
 class Distinct(OwnMetric):
     """distinct-n: different n-grams over n-grams of the whole output, as a percentage.
 
-    A set cannot be put together from parts by adding, so there is neither an interval nor a test: the number also
-    falls with the size of the test set, compare it on one set only. Sentence values are those of each sentence alone.
+    Sets of n-grams cannot be added up, so there is neither an interval nor a test. The number also falls with the size
+    of the test set, so compare it on one set only. Sentence values are those of each sentence alone.
     """
 
     higher_is_better = None

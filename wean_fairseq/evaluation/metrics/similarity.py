@@ -14,7 +14,7 @@ from .embeddings import EmbeddingMetric, Vectors
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """Read the settings of sentence-transformers beside a model: how it pools, and its longest text.
+    """Read the settings of sentence-transformers beside a model: kind of pooling and longest text.
 
     Raises:
         UserError: if the model pools in another way than by the mean.
@@ -34,7 +34,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 class Similarity(EmbeddingMetric):
-    """Mean cosine of output and reference, as a percentage; 0 if one of them is empty.
+    """Mean cosine of output and reference, as a percentage. It is 0 if one of them is empty.
 
     Args:
         model_folder: folder of a transformers model with mean pooling, as all-MiniLM-L6-v2.
