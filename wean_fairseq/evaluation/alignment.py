@@ -124,8 +124,8 @@ class Anchors:
             own = self._share(words, place)
             shares.append(own)
             others.append(self._share(words, (place + len(lines) // 2) % len(lines)))
-            found, best = self._best(words) if own < _LOST else (0.0, place)
-            if found >= _FOUND and found - own >= _CLOSER:
+            share, best = self._best(words) if own < _LOST else (0.0, place)
+            if share >= _FOUND and share - own >= _CLOSER:
                 moved[place + 1] = best + 1
         return Alignment(len(shares), moved, np.array(shares), np.array(others))
 

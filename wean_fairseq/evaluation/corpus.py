@@ -99,12 +99,12 @@ def check_systems(systems: Sequence[SystemOutput], corpus: Corpus, may_be_none: 
         _check_length(f"system {system.name} ({system.path})", len(system.nbest), "the reference", len(corpus))
 
 
-def _check_length(what: str, found: int, other: str, expected: int) -> None:
-    if found != expected:
-        shorter = "too short" if found < expected else "too long"
-        times, rest = divmod(found, expected)
+def _check_length(what: str, length: int, other: str, expected: int) -> None:
+    if length != expected:
+        shorter = "too short" if length < expected else "too long"
+        times, rest = divmod(length, expected)
         several = f" It has {times} lines for each: awk 'NR % {times} == 1' keeps the first." if rest == 0 else ""
         raise UserError(
-            f"{what} has {found} lines but {other} has {expected}: it is {shorter}; "
+            f"{what} has {length} lines but {other} has {expected}: it is {shorter}; "
             f"give aligned files of one test set.{several}"
         )

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import convert
 from tqdm import tqdm
 
@@ -18,6 +17,7 @@ from .output_reader import SystemOutput
 from .plausibility import find_oddities, plausibility_warnings
 from .presets import MetricColumn
 from .score_file import Column, Comparison, Evaluation, Score, ScoredData
+from .significance import Draws
 
 #: A test of two systems that differ in fewer sentences has a warning.
 FEW_DIFFERING = 10
@@ -69,17 +69,16 @@ def evaluate(
         outputs[COPY_ROW] = [SystemOutput(COPY_ROW, [[line] for line in corpus.sources], "")]
     for system in [*leads, *systems]:
         outputs.setdefault(system.name, []).append(system)
-    draws_of = cache(lambda size: significance.Draws(size, resampling.resamples, resampling.trials, resampling.seed))
+    scoring = _Scoring(outputs, corpus, resampling)
     described: dict[str, Column] = {}
-    scores: dict[str, dict[str, Score]] = {name: {} for name in outputs}
-    comparisons: list[Comparison] = []
     for column in tqdm(usable, "scoring", leave=False, disable=quiet or None):
         column.metric.quiet = quiet
-        members = np.flatnonzero([column.group in ("", name) for name in corpus.groups or [""] * len(corpus)])
-        comparisons += _score_column(column, outputs, corpus, members, draws_of(len(members)), resampling, scores)
-        described[column.key] = _describe_column(column)
+        scoring.add(column)
+        signature = column.metric.get_signature().format() + (f"|group:{column.group}" if column.group else "")
+        direction = direction_of(column.metric)
+        described[column.key] = Column(column.label, column.preset, column.group, direction, signature)
         column.metric.forget_references()
-    evaluation = Evaluation(scores, _describe_data(systems, corpus, resampling), described, comparisons)
+    evaluation = Evaluation(scoring.scores, _describe_data(systems, corpus, resampling), described, scoring.comparisons)
     evaluation.data.warnings = [
         *warnings,
         *plausibility_warnings(oddities, [column.signature for column in described.values()]),
@@ -116,80 +115,88 @@ def add_groups(columns: Sequence[MetricColumn], corpus: Corpus) -> list[MetricCo
     return expanded
 
 
-def _describe_column(column: MetricColumn) -> Column:
-    signature = column.metric.get_signature().format() + (f"|group:{column.group}" if column.group else "")
-    return Column(column.label, column.preset, column.group, direction_of(column.metric), signature)
+class _Scoring:
+    """Scores and paired tests of all systems, column by column.
 
+    Args:
+        outputs: the runs of every system, and the rows that are made from the source.
+    """
 
-def _score_column(
-    column: MetricColumn,
-    outputs: Mapping[str, Sequence[SystemOutput]],
-    corpus: Corpus,
-    members: npt.NDArray[np.intp],
-    draws: significance.Draws,
-    resampling: Resampling,
-    scores: Mapping[str, dict[str, Score]],
-) -> list[Comparison]:
-    """Add the scores of one column to ``scores``, and return its paired tests."""
-    metric = column.metric
-    if metric.needs_source:
-        metric.sources = corpus.sources
-    metric.prepare(corpus.references)
-    rows: dict[str, list[FloatArray]] = {}
-    for name, runs in outputs.items():
-        texts = [["\n".join(entry) for entry in run.nbest] if metric.wants_nbest else run.hypotheses for run in runs]
-        rows[name] = [metric.rows(text)[members] for text in texts]
-        run_scores = [metric.score_of(run_rows.sum(axis=0)) for run_rows in rows[name]]
-        score = scores[name][column.key] = Score(float(np.mean(run_scores)), runs=run_scores)
-        if not column.group:
-            score.sentences = np.mean([metric.sentence_scores(run_rows) for run_rows in rows[name]], axis=0)
-    if not metric.additive or draws.resamples < 1:
-        return []
-    totals = iter(draws.bootstrap([run_rows for runs in rows.values() for run_rows in runs]))
-    resampled = {name: np.array([metric.scores_of(next(totals)) for _ in runs]) for name, runs in rows.items()}
-    for name, drawn in resampled.items():
-        score = scores[name][column.key]
-        if len(drawn) == 1:
-            score.interval = significance.confidence_interval(drawn[0])
-        else:
-            score.interval = significance.runs_interval(score.score, *significance.run_error([(score.runs, drawn)]))
-    return _compare(column, rows, resampled, draws, resampling, scores) if draws.trials > 0 else []
+    def __init__(self, outputs: Mapping[str, Sequence[SystemOutput]], corpus: Corpus, resampling: Resampling) -> None:
+        self.outputs, self.corpus, self.resampling = outputs, corpus, resampling
+        self.scores: dict[str, dict[str, Score]] = {name: {} for name in outputs}
+        self.comparisons: list[Comparison] = []
+        # The resamples of a group of sentences are the same for all metrics.
+        self._draws = cache(lambda size: Draws(size, resampling.resamples, resampling.trials, resampling.seed))
 
+    def add(self, column: MetricColumn) -> None:
+        """Score all systems with one column, and test their differences."""
+        metric, groups = column.metric, self.corpus.groups or [""] * len(self.corpus)
+        members = np.flatnonzero([column.group in ("", name) for name in groups])
+        if metric.needs_source:
+            metric.sources = self.corpus.sources
+        metric.prepare(self.corpus.references)
+        rows: dict[str, list[FloatArray]] = {}
+        for name, runs in self.outputs.items():
+            texts = [
+                ["\n".join(texts) for texts in run.nbest] if metric.wants_nbest else run.hypotheses for run in runs
+            ]
+            rows[name] = [metric.rows(text)[members] for text in texts]
+            run_scores = [metric.score_of(run_rows.sum(axis=0)) for run_rows in rows[name]]
+            score = self.scores[name][column.key] = Score(float(np.mean(run_scores)), runs=run_scores)
+            if not column.group:
+                score.sentences = np.mean([metric.sentence_scores(run_rows) for run_rows in rows[name]], axis=0)
+        draws = self._draws(len(members))
+        if not metric.additive or draws.resamples < 1:
+            return
+        totals = iter(draws.bootstrap([run_rows for runs in rows.values() for run_rows in runs]))
+        resampled = {name: np.array([metric.scores_of(next(totals)) for _ in runs]) for name, runs in rows.items()}
+        for name, drawn in resampled.items():
+            score = self.scores[name][column.key]
+            if len(drawn) == 1:
+                score.interval = significance.confidence_interval(drawn[0])
+            else:
+                score.interval = significance.runs_interval(score.score, *significance.run_error([(score.runs, drawn)]))
+        if draws.trials > 0:
+            self.comparisons += self._compare(column, rows, resampled, draws)
 
-def _compare(
-    column: MetricColumn,
-    rows: Mapping[str, Sequence[FloatArray]],
-    resampled: Mapping[str, FloatArray],
-    draws: significance.Draws,
-    resampling: Resampling,
-    scores: Mapping[str, dict[str, Score]],
-) -> list[Comparison]:
-    """Run the tests of one column, for the first system (or all) against those after it."""
-    names = [name for name in rows if not is_baseline(name)]
-    baselines = names if resampling.all_pairs else names[:1]
-    pairs = [(first, second) for place, first in enumerate(baselines) for second in names[place + 1 :]]
-    single = [pair for pair in pairs if all(len(rows[name]) == 1 for name in pair)]
-    shuffled = draws.shuffle([(rows[first][0], rows[second][0]) for first, second in single]) if single else []
-    totals = dict(zip(single, shuffled, strict=True))
-    comparisons = []
-    for baseline, system in pairs:
-        first, second = (scores[name][column.key] for name in (baseline, system))
-        difference = second.score - first.score
-        if (baseline, system) in totals:
-            p_values = {
-                "bootstrap": significance.bootstrap_p(resampled[baseline][0], resampled[system][0], difference),
-                "randomization": significance.randomization_p(column.metric, totals[baseline, system], abs(difference)),
-            }
-        elif min(len(first.runs), len(second.runs)) > 1:
-            error = significance.run_error([(second.runs, resampled[system]), (first.runs, resampled[baseline])])
-            p_values = {"runs": significance.runs_p(difference, *error)}
-        else:
-            continue  # one run alone does not show how much its system varies: `run_warnings` says so
-        apart = np.any(sum(rows[baseline]) * len(rows[system]) != sum(rows[system]) * len(rows[baseline]), axis=1)
-        comparisons.append(Comparison(column.key, baseline, system, difference, int(apart.sum()), p_values))
-    if resampling.correction == "holm":
-        _correct_p_values(comparisons)
-    return comparisons
+    def _compare(
+        self,
+        column: MetricColumn,
+        rows: Mapping[str, Sequence[FloatArray]],
+        resampled: Mapping[str, FloatArray],
+        draws: Draws,
+    ) -> list[Comparison]:
+        """Run the tests of one column, for the first system (or all) against those after it."""
+        names = [name for name in rows if not is_baseline(name)]
+        baselines = names if self.resampling.all_pairs else names[:1]
+        pairs = [(first, second) for place, first in enumerate(baselines) for second in names[place + 1 :]]
+        single = [pair for pair in pairs if all(len(rows[name]) == 1 for name in pair)]
+        shuffled = draws.shuffle([(rows[first][0], rows[second][0]) for first, second in single]) if single else []
+        totals = dict(zip(single, shuffled, strict=True))
+        comparisons = []
+        for baseline, system in pairs:
+            first, second = (self.scores[name][column.key] for name in (baseline, system))
+            difference = second.score - first.score
+            if (baseline, system) in totals:
+                drawn = (resampled[baseline][0], resampled[system][0])
+                p_values = {
+                    "bootstrap": significance.bootstrap_p(*drawn, difference),
+                    "randomization": significance.randomization_p(
+                        column.metric, totals[baseline, system], abs(difference)
+                    ),
+                }
+            elif min(len(first.runs), len(second.runs)) > 1:
+                error = significance.run_error([(second.runs, resampled[system]), (first.runs, resampled[baseline])])
+                p_values = {"runs": significance.runs_p(difference, *error)}
+            else:
+                continue  # one run alone does not show how much its system varies: `run_warnings` says so
+            sums = [sum(rows[name]) for name in (baseline, system)]
+            apart = np.any(sums[0] * len(rows[system]) != sums[1] * len(rows[baseline]), axis=1)
+            comparisons.append(Comparison(column.key, baseline, system, difference, int(apart.sum()), p_values))
+        if self.resampling.correction == "holm":
+            _correct_p_values(comparisons)
+        return comparisons
 
 
 def _correct_p_values(comparisons: Sequence[Comparison]) -> None:
@@ -244,10 +251,10 @@ def empty_warnings(systems: Sequence[SystemOutput], corpus: Corpus) -> Iterator[
 
 def nbest_warnings(systems: Sequence[SystemOutput], columns: Sequence[MetricColumn]) -> Iterator[str]:
     """Say where a metric looks at more outputs of a sentence than there are."""
-    wanted = {column.key: column.metric.wants_nbest for column in columns if column.metric.wants_nbest > 1}
+    depths = {column.key: column.metric.wants_nbest for column in columns if column.metric.wants_nbest > 1}
     for system in systems:
         longest = max(len(entries) for entries in system.nbest)
-        short = [f"{key} looks at {number}" for key, number in wanted.items() if number > longest]
+        short = [f"{key} looks at {number}" for key, number in depths.items() if number > longest]
         if short:
             yield f"{system.name} has {longest} output(s) of a sentence but {', '.join(short)}."
 

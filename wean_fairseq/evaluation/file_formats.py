@@ -55,10 +55,10 @@ def check_format(lines: Sequence[str], path: PathLike) -> None:
         UserError: naming the format and a command that writes a plain file.
     """
     written = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
-    found = _json_items([line for _, line in written]) if written and written[0][1].lstrip()[0] in "[{" else None
+    content = _json_items([line for _, line in written]) if written and written[0][1].lstrip()[0] in "[{" else None
     file = shlex.quote(str(path))
-    if found is not None:
-        raise UserError(f"{path} holds JSON, not one sentence per line; {_json_remedy(*found, file)}.")
+    if content is not None:
+        raise UserError(f"{path} holds JSON, not one sentence per line; {_json_remedy(*content, file)}.")
     for form in FORMATS:
         matches = re.compile(form.line).match
         fitting = [(number, line) for number, line in written if matches(line)]
@@ -87,15 +87,15 @@ def _parsed(text: str) -> Any:
         item = parse_json(text)
     except ValueError:
         return None
-    is_list = isinstance(item, list) and item and all(isinstance(part, dict | str) for part in item)
+    is_list = isinstance(item, list) and item and all(isinstance(entry, dict | str) for entry in item)
     return item if isinstance(item, dict) or is_list else None
 
 
-def _json_remedy(items: Sequence[Any], read: str, file: str) -> str:
-    paths = sorted(_text_paths(items[0]), key=lambda found: found[0])
+def _json_remedy(items: Sequence[Any], reader: str, file: str) -> str:
+    paths = sorted(_text_paths(items[0]), key=lambda place: place[0])
     if not paths:
         return "write the sentences alone to a plain file"
-    program = _WRITE_JSON.format(path=paths[0][1], items=read)
+    program = _WRITE_JSON.format(path=paths[0][1], items=reader)
     return f"write the text alone to a plain file, for example: python -c '{program}' <{file}"
 
 

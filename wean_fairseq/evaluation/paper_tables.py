@@ -13,7 +13,9 @@ The command does not train or decode. It only scores released outputs that a use
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 from ..console import OneLineParser
 from ..errors import UserError
@@ -61,8 +63,7 @@ class Legend:
         return text.replace("{system}", f"'{systems}'" if " " in systems else systems)
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A line of a table.
 
     Attributes:
@@ -178,10 +179,10 @@ def render_table(key: str, results: Results, released: Results) -> tuple[str, li
     blocks, overview = [f"## {table.source}: {table.title}", ""], []
     for data in table.rows:
         legend = Legend()
-        known = dict(results)
+        available = dict(results)
         if table.preset and data in released:
-            known[table.experiments[data][0]] = released[data]  # a pattern fits itself
-        lines = list(table_lines(table, data, known, legend, counted=key == COUNTED))
+            available[table.experiments[data][0]] = released[data]  # a pattern fits itself
+        lines = list(table_lines(table, data, available, legend, counted=key == COUNTED))
         blocks += [f"### {data}", ""] if len(table.rows) > 1 else []
         blocks += [_line_table(table, lines).as_markdown(), "", *legend.lines(), ""]
         overview.append([table.source, data, *_overview(lines)])
@@ -194,9 +195,9 @@ def _line_table(table: PublishedTable, lines: Sequence[Line]) -> Table:
     heads = [column.head for column in table.columns]
     heads += [f"{column.label} (ours alone)" for column in table.beside]
     rows = []
-    for line, previous in zip(lines, [None, *lines], strict=False):
-        name = "" if previous is not None and line.system == previous.system else line.system
-        rows.append([name, line.kind, *line.cells, line.origin])
+    for system, members in groupby(lines, key=lambda line: line.system):
+        names = [system, *[""] * len(lines)]
+        rows += [[name, line.kind, *line.cells, line.origin] for name, line in zip(names, members, strict=False)]
     return Table(["system", "numbers", *heads, "from"], rows, align=f"ll{'r' * len(heads)}l")
 
 

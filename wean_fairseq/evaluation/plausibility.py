@@ -84,8 +84,8 @@ class Texts:
     @cached_property
     def anchors(self) -> list[tuple[str, Anchors]]:
         """The texts whose lines outputs belong to, the source first."""
-        found = [("reference", Anchors(self.corpus.references[0]))]
-        return found if self.source is None else [("source", Anchors(self.source.lines)), *found]
+        anchors = [("reference", Anchors(self.corpus.references[0]))]
+        return anchors if self.source is None else [("source", Anchors(self.source.lines)), *anchors]
 
     @property
     def other_lines(self) -> Iterator[Sequence[str]]:
@@ -145,12 +145,12 @@ def check_score_columns(texts: Texts) -> Iterator[str]:
         find = re.compile(pattern, re.IGNORECASE).match
         usual = sum(find(line) is not None for line in texts.references.lines) / texts.references.filled
         for side in texts.systems if usual < 0.5 else ():
-            found = [match[1] for line in side.lines if (match := find(line))]
+            numbers = [match[1] for line in side.lines if (match := find(line))]
             enough = max(_FEWEST, 0.9 * side.filled)
-            if len(found) >= enough and len(set(found)) >= min(_TIMES, len(found) / 2):
+            if len(numbers) >= enough and len(set(numbers)) >= min(_TIMES, len(numbers) / 2):
                 raise UserError(
-                    f"{side.name}: {len(found)} of {len(side.lines)} outputs {place} with a number such as "
-                    f"{found[0]}, but {usual:.0%} of the references do; if these are scores or line numbers, remove "
+                    f"{side.name}: {len(numbers)} of {len(side.lines)} outputs {place} with a number such as "
+                    f"{numbers[0]}, but {usual:.0%} of the references do; if these are scores or line numbers, remove "
                     f"them, for example with {remedy}."
                 )
     yield from ()
@@ -158,23 +158,23 @@ def check_score_columns(texts: Texts) -> Iterator[str]:
 
 def check_tokenisation(texts: Texts) -> Iterator[str]:
     """Report outputs with spaces before full stops and commas beside references without, and the reverse."""
-    wanted = _spaced(texts.references)
+    expected = _spaced(texts.references)
     for side in texts.rewriting:
         share = _spaced(side)
-        if max(share, wanted) > 0.9 and min(share, wanted) < 0.1:
-            ours, theirs = ("tokenised", "are raw text") if share > wanted else ("raw text", "are tokenised")
+        if max(share, expected) > 0.9 and min(share, expected) < 0.1:
+            ours, theirs = ("tokenised", "are raw text") if share > expected else ("raw text", "are tokenised")
             yield (
                 f"{side.name}: its outputs are {ours} but the references {theirs} (spaces before {share:.0%} and "
-                f"{wanted:.0%} of the full stops and commas); bring both into one form, references best as raw text."
+                f"{expected:.0%} of the full stops and commas); bring both into one form, references best as raw text."
             )
 
 
 def _spaced(side: Side) -> float:
     """Return the share of full stops and commas after a space, or NaN if there are few."""
-    before = len(re.findall(r"\s[.,](?!\S)", side.sample))
+    detached = len(re.findall(r"\s[.,](?!\S)", side.sample))
     attached = len(re.findall(r"\w[.,](?!\S)", side.sample))
-    few = before + attached < max(_FEWEST, len(side.sample.split("\n")) / _TIMES)
-    return float("nan") if few else before / (before + attached)
+    few = detached + attached < max(_FEWEST, len(side.sample.split("\n")) / _TIMES)
+    return float("nan") if few else detached / (detached + attached)
 
 
 def check_repetition(texts: Texts) -> Iterator[str]:
@@ -249,11 +249,11 @@ def check_alignment(texts: Texts) -> Iterator[str]:
     """Report outputs and references that belong to other lines."""
     for side in texts.rewriting:
         for role, anchors in texts.anchors:
-            found = anchors.align(side.lines)
-            if found.fault:
-                fault = found.fault.replace("belongs to line", f"belongs to {role} line")
+            alignment = anchors.align(side.lines)
+            if alignment.fault:
+                fault = alignment.fault.replace("belongs to line", f"belongs to {role} line")
                 yield f"{side.name}: the outputs are {fault}."
-            if found.fault or not found.is_unrelated:
+            if alignment.fault or not alignment.is_unrelated:
                 break
         else:
             if 2 * len(set(side.lines)) > len(side.lines):  # outputs that repeat one sentence are another fault
@@ -261,10 +261,10 @@ def check_alignment(texts: Texts) -> Iterator[str]:
                 yield f"{side.name}: the outputs fit {roles} {_UNRELATED}, or the model does not read its input."
     if texts.source is not None:
         for number, reference in enumerate(texts.corpus.references, start=1):
-            found = texts.anchors[0][1].align(reference)
-            if found.fault:
-                yield f"reference {number} is {found.fault.replace('belongs to line', 'belongs to source line')}."
-            elif found.is_unrelated:
+            alignment = texts.anchors[0][1].align(reference)
+            if alignment.fault:
+                yield f"reference {number} is {alignment.fault.replace('belongs to line', 'belongs to source line')}."
+            elif alignment.is_unrelated:
                 yield f"reference {number} fits source {_UNRELATED}."
 
 
@@ -303,8 +303,8 @@ def check_case(texts: Texts) -> Iterator[str]:
             )
 
 
-def _is_many_times(one: float, other: float) -> bool:
-    return max(one, other) > max(SOME, _TIMES * min(one, other))
+def _is_many_times(share: float, other: float) -> bool:
+    return max(share, other) > max(SOME, _TIMES * min(share, other))
 
 
 def _capitals(lines: Sequence[str]) -> float:
@@ -364,8 +364,8 @@ def find_oddities(systems: Sequence[SystemOutput], corpus: Corpus) -> list[tuple
     """
     texts = Texts(systems, corpus)
     notes = [*corpus.notes, *(f"{system.name}: {note}" for system in systems for note in system.notes)]
-    found = [("", note) for note in notes]
-    return [*found, *((check.entry, sentence) for check in CHECKS for sentence in check.see(texts))]
+    oddities = [("", note) for note in notes]
+    return [*oddities, *((check.entry, sentence) for check in CHECKS for sentence in check.see(texts))]
 
 
 def plausibility_warnings(oddities: Iterable[tuple[str, str]], signatures: Iterable[str]) -> Iterator[str]:

@@ -235,7 +235,7 @@ class Evaluation(Struct):
         }
         tests, columns = to_builtins(self.comparisons), to_builtins(self.columns)
         content = {"columns": columns, "systems": systems, "pairwise": tests, "data": to_builtins(self.data)}
-        return {name: finite(part) for name, part in content.items()}
+        return {name: finite(item) for name, item in content.items()}
 
 
 def finite(value: Any) -> Any:

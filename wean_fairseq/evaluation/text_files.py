@@ -139,7 +139,7 @@ def check_outputs(outputs: Mapping[str, PathLike | None], inputs: Iterable[PathL
         outputs: option -> file to write, if any.
         inputs: files that are read.
     """
-    taken = {_identity(path): str(path) for path in inputs if path}
+    used = {_identity(path): str(path) for path in inputs if path}
     for option, path in outputs.items():
         if path is None:
             continue
@@ -148,9 +148,9 @@ def check_outputs(outputs: Mapping[str, PathLike | None], inputs: Iterable[PathL
         if file.exists() and not file.is_file():
             continue  # a terminal or a pipe, which is not overwritten
         identity = _identity(path)
-        if identity in taken:
-            raise UserError(f"{option} {path} would overwrite {taken[identity]}; choose another name.")
-        taken[identity] = f"the output of {option}"
+        if identity in used:
+            raise UserError(f"{option} {path} would overwrite {used[identity]}; choose another name.")
+        used[identity] = f"the output of {option}"
 
 
 def _identity(path: PathLike) -> tuple[int, int] | Path:

@@ -76,7 +76,7 @@ def _nltk_words() -> TokenizeFunction:
             "or set NLTK_DATA to a folder that has it."
         ) from None
     words = TreebankWordTokenizer()
-    return lambda text: " ".join(word for part in sentences.tokenize(text) for word in words.tokenize(part))
+    return lambda text: " ".join(word for sentence in sentences.tokenize(text) for word in words.tokenize(sentence))
 
 
 def has_chinese(text: str) -> bool:

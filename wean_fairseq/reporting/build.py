@@ -83,12 +83,12 @@ class Report:
                 yield Section(f"{prefix}Outputs on {name}", [block], level=3)
         for entry in experiment.sets.values():
             yield Section(f"{prefix}Scores on {entry.name}", [*self._scores(entry)], level=3)
-        for title, found in (
+        for title, content in (
             ("Learning curves", self._curves(experiment)),
             ("Attention, granularities and neighbours", self._inside_blocks(experiment)),
             ("Size and speed", _costs(experiment)),
         ):
-            if blocks := [*found]:
+            if blocks := [*content]:
                 yield Section(f"{prefix}{title}", blocks, level=3)
         details: list[Block] = [context.data_table(experiment), *context.settings(experiment)]
         yield Section(f"{prefix}Data and settings", details, level=3)

@@ -77,14 +77,14 @@ def _comparison_table(table: PublishedTable, data: str, entries: Sequence[Entry]
     rows: list[list[Cell | str]] = []
     if any(COPY_ROW in entry.evaluation.scores for entry in entries):
         rows.append([COPY_ROW, "ours", *(copy_cell(column, _ABSENT) for column in keys)])
-    left = [(entry, system) for entry in entries for system in entry.systems]
+    unmatched = [(entry, system) for entry in entries for system in entry.systems]
     for label, row in table.rows[data].items():
         shown = (column.shown(score, "–") for score, column in zip(row.scores, table.columns, strict=True))
         rows.append([label, *(Cell(text, mark="published") for text in ("published", *shown))])
         ours = [(entry, system) for entry in entries for system in _runs_of(row, entry)]
         rows += [our_row(entry, system, "ours") for entry, system in ours]
-        left = [pair for pair in left if pair not in ours]
-    rows += [our_row(entry, system, "ours, not in the paper") for entry, system in left]
+        unmatched = [pair for pair in unmatched if pair not in ours]
+    rows += [our_row(entry, system, "ours, not in the paper") for entry, system in unmatched]
     notes = [table.note] if table.note else []
     scored = name_columns({key: entry.columns[key] for entry in entries for key in _keys(table, entry) if key})
     notes.append(f"Ours: {_our_data(entries[0])}, {scored}; a published number was computed by its own paper's scorer.")

@@ -15,7 +15,7 @@ def title(experiment: Experiment) -> str:
     """Return the title of an experiment: its systems and their data."""
     systems = _systems(experiment)
     named = ", ".join(systems) if len(systems) <= _NAMED else f"{len(systems)} systems"
-    data = [Path(part).name for part in experiment.runs[0].settings.get("DATA", "").split()]
+    data = [Path(path).name for path in experiment.runs[0].settings.get("DATA", "").split()]
     return f"{experiment.title}: {named}{' on ' if data else ''}{', '.join(data)}"
 
 

@@ -29,8 +29,8 @@ def output_layer(checkpoint: Path | None) -> int | None:
         parameters = read_model(checkpoint)["model"]
     except UserError:
         return None
-    found = [value.numel() for name, value in parameters.items() if name.startswith(_OUTPUT_LAYERS)]
-    return sum(found) if found else None
+    sizes = [value.numel() for name, value in parameters.items() if name.startswith(_OUTPUT_LAYERS)]
+    return sum(sizes) if sizes else None
 
 
 def published_hours(system: str) -> float | None:

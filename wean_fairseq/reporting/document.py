@@ -103,9 +103,9 @@ class Document:
     origin: list[str]
 
 
-def slug(text: str, taken: set[str]) -> str:
-    """Return a text as part of a file name or URL that differs from all in ``taken``, and add it there."""
+def slug(text: str, used: set[str]) -> str:
+    """Return a text as part of a file name or URL that differs from all in ``used``, and add it there."""
     plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:100] or "x"
-    name = next(name for number in count(1) if (name := plain if number == 1 else f"{plain}-{number}") not in taken)
-    taken.add(name)
+    name = next(name for number in count(1) if (name := plain if number == 1 else f"{plain}-{number}") not in used)
+    used.add(name)
     return name

@@ -120,8 +120,8 @@ def coverage(sentences: Sequence[Coverage]) -> Any:
     longest = max(len(sentence.output) for sentence in sentences)
     size = (min(16.0, max(6.4, 2.2 + 0.25 * longest)), 3.4 * len(sentences))
     figure, axes = new_figure(len(sentences), 1, size, sharey=True)
-    left = [value for sentence in sentences for step in sentence.left for value in step]
-    axes[0, 0].set_ylim(min([0.0, *left]) - 0.03, max([1.0, *left]) + 0.03)  # the curves start at 1
+    values = [value for sentence in sentences for step in sentence.left for value in step]
+    axes[0, 0].set_ylim(min([0.0, *values]) - 0.03, max([1.0, *values]) + 0.03)  # the curves start at 1
     for panel, sentence in zip(axes[:, 0], sentences, strict=True):
         steps = range(1, len(sentence.output) + 1)
         every = max(1, len(sentence.output) // 60)
@@ -179,11 +179,11 @@ def _grid(number: int, columns: int, width: float, height: float, legend: float 
     return figure, axes
 
 
-def neighbours(found: Sequence[tuple[str, Sequence[tuple[str, float]]]]) -> Any:
+def neighbours(neighbours_of: Sequence[tuple[str, Sequence[tuple[str, float]]]]) -> Any:
     """Draw the cosines of the nearest neighbours of words as bars, with one panel per word."""
-    most = max(len(others) for _, others in found)
-    figure, axes = _grid(len(found), 3, 3.3, 0.9 + 0.28 * most)
-    for panel, (word, others) in zip(axes.flat, found, strict=False):
+    most = max(len(others) for _, others in neighbours_of)
+    figure, axes = _grid(len(neighbours_of), 3, 3.3, 0.9 + 0.28 * most)
+    for panel, (word, others) in zip(axes.flat, neighbours_of, strict=False):
         cosines = [cosine for _, cosine in others]
         panel.barh(range(len(others)), cosines, color=COLOURS[0])
         panel.set_yticks(range(len(others)), labels([other for other, _ in others]))

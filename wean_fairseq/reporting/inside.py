@@ -119,15 +119,15 @@ def _attention(
 
     for name, file in checkpoints.items():
         try:
-            (found,) = trace.trace_attention(trace.open_model(str(file), str(data)), [line])
+            (traced,) = trace.trace_attention(trace.open_model(str(file), str(data)), [line])
         except UserError as error:
             missing.append(f"attention of {name}: {_hide_path(error, file)}")
         except Exception as error:  # noqa: BLE001 - a checkpoint of another version may fail anywhere in the host
             what = f"{type(error).__name__}: {_hide_path(error, file)}"
             missing.append(f"attention of {name}: its checkpoint does not load here ({what})")
         else:
-            first = Attention(found.source, found.output[:_ATTENDING], found.weights[:_ATTENDING])
-            cut = f" by the first {_ATTENDING} words" if len(found.output) > _ATTENDING else ""
+            first = Attention(traced.source, traced.output[:_ATTENDING], traced.weights[:_ATTENDING])
+            cut = f" by the first {_ATTENDING} words" if len(traced.output) > _ATTENDING else ""
             caption = f"{name}: attention on one sentence of the test set{cut}"
             yield write(partial(figures.attention, [first]), f"{name} attention", caption)
 
@@ -146,8 +146,8 @@ def _neighbours(
             missing.append(f"neighbours of {name}: {_hide_path(error, file)}")
             continue
         asked = asked or granularity.spread(_content_words(run, near.words), _WORDS)
-        found = near.look_up(asked, _NEIGHBOURS)
-        columns[name] = [", ".join(f"{other} {cosine:.2f}" for other, cosine in others) for _, others in found]
+        neighbours = near.look_up(asked, _NEIGHBOURS)
+        columns[name] = [", ".join(f"{other} {cosine:.2f}" for other, cosine in others) for _, others in neighbours]
     if asked:
         rows = [[word, *(column[row] for column in columns.values())] for row, word in enumerate(asked)]
         caption = f"Nearest neighbours of some frequent words in the embedding, with their cosines{seed}"
@@ -167,8 +167,8 @@ def _content_words(run: Run, words: Sequence[str]) -> list[str]:
     """
     text = next((test.sources for test in run.sets.values() if test.sources), [])
     counts = Counter(word for line in text for word in line.split())
-    known = set(words)
-    frequent = [word for word, _ in counts.most_common() if word in known] or list(words)
+    dictionary = set(words)
+    frequent = [word for word, _ in counts.most_common() if word in dictionary] or list(words)
     return [
         word
         for word in frequent[:_FREQUENT]

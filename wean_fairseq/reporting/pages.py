@@ -71,9 +71,9 @@ def markdown_page(document: Document, folder: Path) -> str:
 
 def _code(sentence: str) -> Markup:
     """Escape a sentence except for the code between backticks."""
-    parts = enumerate(sentence.split("`"))
+    pieces = enumerate(sentence.split("`"))
     return Markup(
-        "".join(f"`{displayable(limited(part))}`" if place % 2 else escape_inline(part) for place, part in parts)
+        "".join(f"`{displayable(limited(piece))}`" if place % 2 else escape_inline(piece) for place, piece in pieces)
     )
 
 
@@ -85,7 +85,7 @@ def escape_inline(text: str) -> str:
 def _words(pieces: Sequence[Piece], glue: str) -> Markup:
     """Return the words of a sample, with one tag around neighbouring words of one kind."""
     runs = groupby(pieces, key=lambda piece: piece.kind)
-    return Markup("".join(_render_run(kind, [*found], glue) for kind, found in runs).removeprefix(glue))
+    return Markup("".join(_render_run(kind, [*members], glue) for kind, members in runs).removeprefix(glue))
 
 
 def _render_run(kind: str, pieces: Sequence[Piece], glue: str) -> str:

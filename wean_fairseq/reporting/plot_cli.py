@@ -131,11 +131,13 @@ def _neighbours(args: argparse.Namespace) -> Drawing:
     from ..evaluation.neighbours import EMBEDDING, chance_baseline, load_embedding
 
     near = load_embedding(args.checkpoint, args.dictionary, args.embedding or EMBEDDING)
-    found = near.look_up(args.words, args.number)
-    rows = [[word, other, f"{cosine:.4f}"] for word, others in found for other, cosine in others]
+    neighbours = near.look_up(args.words, args.number)
+    rows = [[word, other, f"{cosine:.4f}"] for word, others in neighbours for other, cosine in others]
     table = Table(["word", "neighbour", "cosine"], rows)
     width = max(map(len, args.words))
-    notes = ["  ".join([f"{word:<{width}}", *(f"{n} {cosine:.2f}" for n, cosine in others)]) for word, others in found]
+    notes = [
+        "  ".join([f"{word:<{width}}", *(f"{n} {cosine:.2f}" for n, cosine in others)]) for word, others in neighbours
+    ]
     if args.synonyms:
         sets = [set(line.split()) for line in read_lines(args.synonyms)]
         hits, asked = near.synonyms_found(sets, args.number)
@@ -144,14 +146,14 @@ def _neighbours(args: argparse.Namespace) -> Drawing:
             f"{hits} of {asked} words with synonyms have one of them among their {args.number} nearest neighbours "
             f"({chance} in a random embedding)"
         )
-    return Drawing(partial(figures.neighbours, found), table, notes)
+    return Drawing(partial(figures.neighbours, neighbours), table, notes)
 
 
 def _sentences(args: argparse.Namespace) -> Drawing:
     """Draw sentences of a dump of fairseq-generate, or of the output of a checkpoint."""
-    found = _read_dump(args) if args.dump else _trace(args)
-    shown = _select_lines(args, found) if args.dump else found
-    table = granularities.layer_table(found) if args.figure == "granularity" else None
+    sentences = _read_dump(args) if args.dump else _trace(args)
+    shown = _select_lines(args, sentences) if args.dump else sentences
+    table = granularities.layer_table(sentences) if args.figure == "granularity" else None
     return Drawing(partial(getattr(figures, args.figure), shown), table)
 
 
@@ -182,10 +184,10 @@ def _trace(args: argparse.Namespace) -> list[Any]:
     model = trace.open_model(args.checkpoint, args.data, **({"bert": args.bert} if args.bert else {}))
     if args.figure == "coverage":
         return trace.trace_coverage(model, lines, args.beam, args.essay_length)
-    found: list[Any] = getattr(trace, f"trace_{args.figure}")(model, lines, args.beam)
+    sentences: list[Any] = getattr(trace, f"trace_{args.figure}")(model, lines, args.beam)
     if args.figure == "granularity":
-        return [sentence._replace(number=number) for (number, _), sentence in zip(numbered, found, strict=True)]
-    return found
+        return [sentence._replace(number=number) for (number, _), sentence in zip(numbered, sentences, strict=True)]
+    return sentences
 
 
 def _select_lines(args: argparse.Namespace, items: Sequence[Any]) -> list[Any]:

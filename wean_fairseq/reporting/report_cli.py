@@ -41,7 +41,7 @@ def read_all(folders: Sequence[str]) -> list[Run]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status (0 fine, 2 a request that cannot be fulfilled)."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    command = list(sys.argv[1:] if arguments is None else arguments)
     description = "Write a report on one or many experiments: report.html, report.md and figures/."
     parser = command_parser("wean-report", description, _EXAMPLES)
     parser.add_argument(
@@ -61,14 +61,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--no-checkpoints", action="store_true", help="leave out attention, neighbours and BERT's layers"
     )
-    args = parser.parse_args(given)
+    args = parser.parse_args(command)
     configure_logging("wean-report")
     folder = Path(args.output)
 
     def work() -> str:
         report = Report(folder / "figures", args.samples, checkpoints=not args.no_checkpoints)
         runs = read_all(args.runs)
-        document = report.document(runs, shlex.join(["wean-report", *map(_relative_argument, given)]), __version__)
+        document = report.document(runs, shlex.join(["wean-report", *map(_relative_argument, command)]), __version__)
         write_atomically(folder / "report.md", markdown_page(document, folder))
         write_atomically(folder / "report.html", html_page(document))
         return f"{folder / 'report.html'}\n{folder / 'report.md'}\n"

@@ -146,13 +146,13 @@ def find_runs(folder: Path) -> list[Path]:
         return [folder]
     if not folder.is_dir():
         raise UserError(f"there is no directory {folder}; give the run directory of a recipe.")
-    found = _find_runs_below(folder, _DEPTH)
-    if not found:
+    runs = _find_runs_below(folder, _DEPTH)
+    if not runs:
         raise UserError(
             f"{folder} has neither scores (of wean-evaluate --json) nor a SYSTEM/train.log; give the directory that a "
             "recipe wrote."
         )
-    return found
+    return runs
 
 
 def _find_runs_below(folder: Path, depth: int) -> list[Path]:
@@ -245,10 +245,10 @@ def _read_system(run: Run, folder: Path) -> TrainedSystem:
 def decoding_speed(path: Path) -> float | None:
     """Return the sentences per second that fairseq-generate reported on standard error, or None."""
     try:
-        found = _TRANSLATED.findall(read_bytes(path).decode(errors="replace"))
+        speeds = _TRANSLATED.findall(read_bytes(path).decode(errors="replace"))
     except UserError:
         return None
-    return float(found[-1].replace(",", "")) if found else None
+    return float(speeds[-1].replace(",", "")) if speeds else None
 
 
 def _read_scores(run: Run, file: Path) -> None:

@@ -32,12 +32,12 @@ def split_words(text: str, characters: bool) -> list[Piece]:
     """Split a text into words and the signs that are attached to them, or into characters."""
     if characters:
         return [Piece(character) for character in text.replace(" ", "")]
-    found = []
+    words = []
     for token in text.split():
         signs = _ATTACHED.match(token)
-        parts = [*signs[1], signs[2], *signs[3]] if signs else [token]
-        found += [Piece(part, attached=place > 0) for place, part in enumerate(parts)]
-    return found
+        texts = [*signs[1], signs[2], *signs[3]] if signs else [token]
+        words += [Piece(text, attached=place > 0) for place, text in enumerate(texts)]
+    return words
 
 
 def compare(source: Sequence[Piece], output: Sequence[Piece]) -> list[Piece]:
@@ -45,18 +45,18 @@ def compare(source: Sequence[Piece], output: Sequence[Piece]) -> list[Piece]:
 
     Repetitions are counted: the second "the" of an output is new if the source has only one.
     """
-    left = Counter(word.text.lower() for word in source)
+    remaining = Counter(word.text.lower() for word in source)
     pieces = []
     for word in output[:LONGEST]:
-        known = left[word.text.lower()] > 0
-        left[word.text.lower()] -= known
-        pieces.append(Piece(word.text, "copied" if known else "new", attached=word.attached))
+        copied = remaining[word.text.lower()] > 0
+        remaining[word.text.lower()] -= copied
+        pieces.append(Piece(word.text, "copied" if copied else "new", attached=word.attached))
     if len(output) > LONGEST:
         return [*pieces, Piece(f"… ({len(output) - LONGEST} words more)")]
     dropped = []
     for word in reversed(source):
-        if left[word.text.lower()] > 0:
-            left[word.text.lower()] -= 1
+        if remaining[word.text.lower()] > 0:
+            remaining[word.text.lower()] -= 1
             dropped.append(Piece(word.text, "dropped"))
     return [*pieces, *reversed(dropped[-LONGEST:])]
 
@@ -96,17 +96,17 @@ def samples_block(run: Run, test: ScoredSet, number: int) -> SamplesBlock | None
 
 
 def _dumps(run: Run, test: ScoredSet) -> Mapping[str, Mapping[int, Provenance]]:
-    found = {}
+    dumps = {}
     for name in test.outputs:
         path = run.systems[name].dumps.get("provenance") if name in run.systems else None
         if path is not None:
             try:
                 dumped = read_provenance(path)
                 if len(dumped) == len(test.sources):  # else it belongs to another test set
-                    found[name] = dumped
+                    dumps[name] = dumped
             except UserError as error:
                 run.problems.append(str(error))
-    return found
+    return dumps
 
 
 def _plain_pieces(words: Sequence[Piece]) -> list[Piece]:

@@ -243,9 +243,9 @@ def score_tables(entry: Entry) -> Iterator[Table]:
         rows: list[list[Cell | str]] = [
             [entry.columns[key].heading, *(score_cell(entry, system, key) for system in systems)] for key in keys
         ]
-        known = PRESETS.get(preset)
-        notes = [f"{known.note[0].upper()}{known.note[1:]}."] if known and known.note else []
-        source = known.source if known else "chosen metrics"
+        paper = PRESETS.get(preset)
+        notes = [f"{paper.note[0].upper()}{paper.note[1:]}."] if paper and paper.note else []
+        source = paper.source if paper else "chosen metrics"
         caption = "Standard metrics" if preset == STANDARD else f"{preset}, after {source}"
         yield Table(["metric", *systems], rows, caption=caption, notes=notes)
 

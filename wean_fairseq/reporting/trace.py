@@ -41,13 +41,13 @@ def trace_attention(model: TextModel, lines: Sequence[str], beam: int | None = N
     Raises:
         UserError: if the model has none, or a line is empty.
     """
-    found = []
+    traced = []
     for sentence in model.explain(_check_no_empty(lines), beam=beam, details=False):
         best = sentence.outputs[0]
         if best.attention is None:
             raise UserError("this model returns no attention, so there is none to draw; give another checkpoint.")
-        found.append(Attention(sentence.source, best.tokens, best.attention.tolist()))
-    return found
+        traced.append(Attention(sentence.source, best.tokens, best.attention.tolist()))
+    return traced
 
 
 @torch.no_grad()
@@ -61,7 +61,7 @@ def trace_coverage(
     Raises:
         UserError: if the model has no coverage of topics.
     """
-    found: dict[int, Coverage] = {}
+    traced: dict[int, Coverage] = {}
     for sentence in model.search(_check_no_empty(lines), beam=beam, essay_length=essay_length, batch_size=1):
         best = sentence.hypotheses[0][0]
         net_input = {key: value for key, value in sentence.sample["net_input"].items() if key != "prev_output_tokens"}
@@ -70,16 +70,16 @@ def trace_coverage(
         if hasattr(model.model.decoder, "extract_features"):
             _, extra = model.model.decoder.extract_features(read_words(best["tokens"]).unsqueeze(0), encoder_out)
         if "keywords" in extra:
-            left, label = extra["keywords"][0], "d: how much of it is left to say"
+            rest, label = extra["keywords"][0], "d: how much of it is left to say"
         elif "topic_weights" in extra and encoder_out.get("importance") is not None:
             spent = extra["topic_weights"][0].cumsum(dim=0) / encoder_out["importance"][0]
-            left, label = 1.0 - spent, "coverage C: how much is left"
+            rest, label = 1.0 - spent, "coverage C: how much is left"
         else:
             raise UserError("this model keeps no coverage of its topics: give a checkpoint of mta_lstm or sc_lstm.")
         topics = [model.task.source_dictionary[index] for index in sentence.spelt[0][:-1].tolist()]
         output = [model.task.target_dictionary[index] for index in best["tokens"].tolist()]
-        found[sentence.lines[0]] = Coverage(topics, output, left[:, : len(topics)].tolist(), label)
-    return [found[line] for line in sorted(found)]
+        traced[sentence.lines[0]] = Coverage(topics, output, rest[:, : len(topics)].tolist(), label)
+    return [traced[line] for line in sorted(traced)]
 
 
 def trace_provenance(model: TextModel, lines: Sequence[str], beam: int | None = None) -> list[Provenance]:
@@ -92,17 +92,17 @@ def trace_provenance(model: TextModel, lines: Sequence[str], beam: int | None = 
         raise UserError(
             f"{model.arch} does not copy words, so there is no provenance to draw; give another checkpoint."
         )
-    found = []
+    traced = []
     for sentence in model.explain(_check_no_empty(lines), beam=beam):
         best = sentence.outputs[0]
         assert best.copied is not None
         assert best.copied_from is not None
         words = [
-            CopiedWord(word, share, {place: part for place, part in enumerate(parts) if part >= SMALLEST_SHARE})
-            for word, share, parts in zip(best.tokens, best.copied.tolist(), best.copied_from.tolist(), strict=True)
+            CopiedWord(word, share, {place: origin for place, origin in enumerate(origins) if origin >= SMALLEST_SHARE})
+            for word, share, origins in zip(best.tokens, best.copied.tolist(), best.copied_from.tolist(), strict=True)
         ]
-        found.append(Provenance(sentence.source, words))
-    return found
+        traced.append(Provenance(sentence.source, words))
+    return traced
 
 
 def trace_granularity(model: TextModel, lines: Sequence[str], beam: int | None = None) -> list[Sentence]:
@@ -115,5 +115,5 @@ def trace_granularity(model: TextModel, lines: Sequence[str], beam: int | None =
         raise UserError(
             f"the words of {model.arch} have no granularity, so there is none to draw; give another checkpoint."
         )
-    found = model.explain(_check_no_empty(lines), beam=beam)
-    return [join_words(item.source, {str(k): z.tolist() for k, z in item.granularity.items()}) for item in found]
+    explained = model.explain(_check_no_empty(lines), beam=beam)
+    return [join_words(item.source, {str(k): z.tolist() for k, z in item.granularity.items()}) for item in explained]

@@ -21,8 +21,9 @@ from ...errors import UserError
 from ..output_reader import SystemOutput
 from ..text_files import PathLike, read_typed_json
 
-LIKERT = "likert"
-COMPARE = "compare"
+Kind = Literal["likert", "compare"]
+LIKERT: Kind = "likert"
+COMPARE: Kind = "compare"
 KINDS = (LIKERT, COMPARE)
 #: Answers that a rater may give, by kind of study.
 ANSWERS = {LIKERT: ("1", "2", "3", "4", "5"), COMPARE: ("A", "B", "tie")}
@@ -59,7 +60,7 @@ class Design(Struct, forbid_unknown_fields=True, tag_field="format", tag="wean-h
         orders: for every rater, the order of the items.
     """
 
-    kind: Literal["likert", "compare"]
+    kind: Kind
     criteria: list[str]
     systems: list[str]
     raters: list[str]
@@ -110,7 +111,7 @@ def make_design(
     sources: Sequence[str] | None,
     criteria: Sequence[str],
     *,
-    kind: str = LIKERT,
+    kind: Kind = LIKERT,
     num_sentences: int = 100,
     num_raters: int = 3,
     seed: int = 1,

@@ -115,9 +115,9 @@ class Sari(_SariMetric):
 
     def operation_scores(self, totals: FloatArray) -> FloatArray:
         """Return F1 of add, keep and delete averaged over n, shape (sums, 36) -> (sums, 3), as percentages."""
-        counts = totals.reshape(-1, MAX_ORDER, 3, 3)  # sums x orders x operations x (right, proposed, wanted)
-        right, proposed, wanted = counts[..., 0], counts[..., 1], counts[..., 2]
-        precision, recall = ratio(right, proposed), ratio(right, wanted)
+        counts = totals.reshape(-1, MAX_ORDER, 3, 3)  # sums x orders x operations x (right, proposed, expected)
+        right, proposed, expected = counts[..., 0], counts[..., 1], counts[..., 2]
+        precision, recall = ratio(right, proposed), ratio(right, expected)
         return np.asarray(100.0 * f1(precision, recall).mean(axis=1))
 
 
