@@ -1,5 +1,6 @@
 """Scores over seeds: means, significance, the copy row, and the papers' numbers beside ours."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,17 @@ def test_what_the_copy_row_beats_is_marked_where_more_is_better():
 def test_columns_of_older_files_are_described_by_their_keys(key, expected):
     column = Column.from_key(key, "s")
     assert (column.preset, column.heading, column.direction) == expected
+
+
+def test_a_missing_optional_library_changes_no_direction(monkeypatch):
+    """METEOR needs NLTK to be computed, but not to know that more is better, neither in older nor in newer files."""
+    monkeypatch.setitem(sys.modules, "nltk", None)
+    older = scored({"copy-source": 5.0, "a": 4.0}, key="meteor-exact-stem").evaluation
+    newer = convert(older.as_json(), Evaluation)
+    for evaluation in (older, newer):
+        entry = entry_of(ScoredSet("test", evaluation))
+        assert scores.copy_wins(entry)[0] == "standard: METEOR-es 5.00 against 4.00 of the best system."
+        assert scores.score_cell(entry, "a", "meteor-exact-stem").mark == "beaten"
 
 
 def test_runs_that_differ_in_their_seed_are_one_experiment(tmp_path):
