@@ -219,12 +219,12 @@ class Evaluation(Struct):
         scored = {key: score for scores in self.scores.values() for key, score in scores.items()}
         if not self.columns:
             self.columns = {key: Column.from_key(key, score.signature) for key, score in scored.items()}
-        if not self.columns:
+        if not scored:
             raise ValueError("There are no scores")
-        unknown = [key for key in scored if key not in self.columns or not self.columns[key].signature]
-        if unknown:
-            raise ValueError(f"Column {unknown[0]!r} has no signature")
-        tests = [test for test in self.comparisons if test.p_values and test.metric in self.columns]
+        for key in [*scored, *(test.metric for test in self.comparisons)]:
+            if key not in self.columns or not self.columns[key].signature:
+                raise ValueError(f"Column {key!r} has no signature")
+        tests = [test for test in self.comparisons if test.p_values]
         self.outdated_tests, self.comparisons = len(self.comparisons) - len(tests), tests
 
     def as_json(self, sentences: bool = False) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
 
 from ..errors import UserError
 from ..evaluation.corpus import is_baseline
@@ -218,7 +218,7 @@ def _read_manifest(run: Run, folder: Path) -> Manifest:
     try:
         return read_typed_json(path, Manifest, "prepare the text again") if path.is_file() else Manifest()
     except UserError as error:
-        run.problems.append(f"The description of the data is left out ({error})")
+        run.problems.append(f"The description of the data is left out: {error}".replace(f"{run.path}/", ""))
         return Manifest()
 
 
@@ -260,8 +260,8 @@ def _read_scores(run: Run, file: Path) -> None:
     if not content.keys() >= _SCORES:
         return
     try:
-        evaluation = read_typed_json(file, Evaluation)
-    except UserError as error:
+        evaluation = convert(content, Evaluation)
+    except (ValidationError, UnicodeEncodeError) as error:
         run.problems.append(f"{file.name} is not what wean-evaluate --json writes ({error}): score again.")
         return
     prepared = run.path / f"text-{file.stem}"

@@ -70,6 +70,14 @@ def test_scores_are_read_back_as_they_were_written(run: Run) -> None:
     "change",
     [
         {"systems": {}},
+        {"systems": {}, "columns": {"bleu": {"label": "BLEU", "preset": "", "signature": "s"}}},
+        {"columns": {"bleu": {"label": "BLEU", "preset": "", "signature": "s", "direction": "up"}}},
+        {"columns": {"sari": {"label": "SARI", "preset": "", "signature": "s"}}},
+        {
+            "pairwise": [
+                {"p_values": {"bootstrap": 0.1}, "difference": 1, "metric": "sari", "baseline": "a", "system": "b"}
+            ]
+        },
         {"systems": {"a": {"bleu": {"score": "9", "signature": "s"}}}},
         {"systems": {"a": {"bleu": {"score": 9.0, "signature": None}}}},
         {"systems": {"a": {"bleu": {"score": 9.0, "signature": "s", "ci": [1.0]}}}},
@@ -81,7 +89,7 @@ def test_scores_are_read_back_as_they_were_written(run: Run) -> None:
 def test_something_else_is_no_evaluation(change: dict[str, Any]) -> None:
     good = {"systems": {"a": {"bleu": {"score": 9, "signature": "s"}}}, "data": {}}
     assert convert(good, Evaluation).scores["a"]["bleu"].score == 9
-    with pytest.raises(ValidationError, match=r"Expected|Object missing|no scores|no signature"):
+    with pytest.raises(ValidationError, match=r"Expected|Object missing|no scores|no signature|Invalid enum"):
         convert({**good, **change}, Evaluation)
 
 
