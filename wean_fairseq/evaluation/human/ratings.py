@@ -8,6 +8,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from .design import ANSWERS, LIKERT, Design
 #: rater -> item -> criterion -> answer
 Ratings = dict[str, dict[str, dict[str, str]]]
 _LONGEST_NAME = 40
-_OUTCOMES = ("win", "tie", "loss")
 
 
 def read_ratings(design: Design, paths: Sequence[PathLike]) -> Ratings:
@@ -170,17 +170,13 @@ def compare_results(design: Design, ratings: Ratings) -> dict[str, Any]:
 
     first = design.systems[0]
     comparisons = []
-    for other in design.systems[1:]:
+    for other, criterion in product(design.systems[1:], design.criteria):
         items = [item for item in design.items if set(item.systems) == {first, other}]
-        for criterion in design.criteria:
-            outcomes: Counter[str] = Counter()
-            for rated in ratings.values():
-                for item in items:
-                    answer = rated[item.name][criterion]
-                    winner = None if answer == "tie" else item.systems["AB".index(answer)]
-                    outcomes["tie" if winner is None else "win" if winner == first else "loss"] += 1
-            decided = outcomes["win"] + outcomes["loss"]
-            p = float(stats.binomtest(outcomes["win"], decided).pvalue) if decided else 1.0
-            shares = {name: 100.0 * outcomes[name] / outcomes.total() for name in _OUTCOMES}
-            comparisons.append({"system": first, "against": other, "criterion": criterion, **shares, "p": p})
+        answers = [(item, rated[item.name][criterion]) for rated in ratings.values() for item in items]
+        winners = [None if answer == "tie" else item.systems["AB".index(answer)] for item, answer in answers]
+        outcomes = {"win": winners.count(first), "tie": winners.count(None), "loss": winners.count(other)}
+        decided = outcomes["win"] + outcomes["loss"]
+        p = float(stats.binomtest(outcomes["win"], decided).pvalue) if decided else 1.0
+        shares = {name: 100.0 * number / len(winners) for name, number in outcomes.items()}
+        comparisons.append({"system": first, "against": other, "criterion": criterion, **shares, "p": p})
     return {"comparisons": comparisons}
