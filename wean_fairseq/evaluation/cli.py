@@ -110,7 +110,7 @@ def _add_metric_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=int,
         default=-1,
-        help="its layer for bertscore, 0 = embeddings (default: last)",
+        help="layer of --bert-model for bertscore, 0 = embeddings (default: last)",
     )
     what.add_argument(
         "--sentence-model",

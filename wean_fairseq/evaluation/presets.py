@@ -1,7 +1,7 @@
 """Named sets of metrics: ``standard``, and one ``paper:...`` preset for every published table.
 
-A paper preset fixes tokenisation, case and options to those that the paper's numbers were computed with, whatever the
-user's settings are. The standard numbers beside it follow the user's settings. The presets are in ``presets.toml``.
+A paper preset fixes tokenisation, case and options to those of the paper's numbers, independent of the user's settings.
+The standard numbers beside it follow the user's settings. The presets are in ``presets.toml``.
 """
 
 from collections.abc import Sequence

@@ -95,7 +95,10 @@ def build_parser() -> argparse.ArgumentParser:
     )
     files = parser.add_argument_group("files")
     files.add_argument(
-        "--tune", help="outputs of fairseq-generate on the tuning set, one log a search", metavar="NAME=LOG", **SEVERAL
+        "--tune",
+        help="outputs of fairseq-generate on the tuning set, one log per search",
+        metavar="NAME=LOG",
+        **SEVERAL,
     )
     files.add_argument(
         "--test", help="outputs of the same searches on the test set, by the same names", metavar="NAME=LOG", **SEVERAL
@@ -103,7 +106,7 @@ def build_parser() -> argparse.ArgumentParser:
     files.add_argument("--ref", metavar="FILE", help="tuning references", **SEVERAL)
     files.add_argument("--src", metavar="FILE", help="source of the tuning set (needed by sari and others)")
     files.add_argument("--oov-source", metavar="FILE", help="tokenised tuning source, to put <oov-k> words back")
-    files.add_argument("--test-oov-source", metavar="FILE", help="the same of the test set")
+    files.add_argument("--test-oov-source", metavar="FILE", help="tokenised test source, to put <oov-k> words back")
     add_reading_arguments(files)
     what = parser.add_argument_group("choice")
     what.add_argument("--metric", default="bleu", metavar="M", help="bleu, sari, ... (default: %(default)s)")
@@ -113,7 +116,7 @@ def build_parser() -> argparse.ArgumentParser:
     what.add_argument("--tokenize", choices=TEXT_TOKENIZERS, help="tokenisation (default: 13a, or by the script)")
     what.add_argument("--lowercase", action="store_true", help="ignore case in BLEU")
     out = parser.add_argument_group("output")
-    out.add_argument("--output", metavar="OUT", help="write the chosen hypotheses of the test set, one a line")
+    out.add_argument("--output", metavar="OUT", help="write the chosen hypotheses of the test set, one per line")
     out.add_argument("--json", metavar="OUT", help="write all scores, the choice and data hashes")
     return parser
 

@@ -126,7 +126,7 @@ def record_command(argv: list[str]) -> str:
     parser.add_argument(
         "--data", nargs="+", default=[], metavar="FILE", help="text to identify by its hash as well, e.g. the train set"
     )
-    parser.add_argument("--hardware", help="where it was trained (default: this machine)")
+    parser.add_argument("--hardware", help="hardware of the training (default: this machine)")
     parser.add_argument("--results", default="results", metavar="FOLDER", help="default: %(default)s")
     args = parser.parse_args(argv)
     if not _NAME.fullmatch(args.experiment):

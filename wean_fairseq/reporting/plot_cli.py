@@ -101,10 +101,14 @@ def build_parser() -> argparse.ArgumentParser:
     near.set_defaults(read=_neighbours)
     near.add_argument("words", nargs="+", metavar="WORD", help="words of the dictionary")
     near.add_argument("--checkpoint", required=True, metavar="FILE", help=_CHECKPOINT)
-    near.add_argument("--dict", required=True, dest="dictionary", metavar="FILE", help="its dictionary, dict.src.txt")
+    near.add_argument(
+        "--dict", required=True, dest="dictionary", metavar="FILE", help="dictionary of the checkpoint, dict.src.txt"
+    )
     near.add_argument("--embedding", metavar="NAME", help="which matrix of the checkpoint (default: the encoder's)")
-    near.add_argument("--number", type=whole_number(1), default=5, help="neighbours a word (default: %(default)s)")
-    near.add_argument("--synonyms", metavar="FILE", help="sets of synonyms, one a line: count how many are found")
+    near.add_argument("--number", type=whole_number(1), default=5, help="neighbours per word (default: %(default)s)")
+    near.add_argument(
+        "--synonyms", metavar="FILE", help="file with one set of synonyms per line: count those that are neighbours"
+    )
     for name, command in commands.choices.items():
         files = "STEM.png, STEM.svg and STEM.tsv" if name in _WITH_TABLE else "STEM.png and STEM.svg"
         command.add_argument("--output", required=True, metavar="STEM", help=f"writes {files}")

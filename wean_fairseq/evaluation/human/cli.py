@@ -21,8 +21,19 @@ def sheet_command(argv: list[str]) -> str:
     add_system_arguments(parser)
     parser.add_argument("--ref", metavar="FILE", help="rate the human reference as well, as system 'reference'")
     parser.add_argument("--src", metavar="FILE", help="source sentences, shown to the raters")
-    parser.add_argument("--kind", choices=KINDS, default=LIKERT, help="1 to 5, or win/tie/loss of the first system")
-    parser.add_argument("--criteria", nargs="+", default=["fluency", "adequacy"], metavar="C", help="what is judged")
+    parser.add_argument(
+        "--kind",
+        choices=KINDS,
+        default=LIKERT,
+        help="likert = ratings from 1 to 5, compare = win/tie/loss of the first system (default: likert)",
+    )
+    parser.add_argument(
+        "--criteria",
+        nargs="+",
+        default=["fluency", "adequacy"],
+        metavar="C",
+        help="criteria that raters judge (default: fluency adequacy)",
+    )
     parser.add_argument("--sentences", type=int, default=100, help="sentences to sample (default: %(default)s)")
     parser.add_argument("--raters", type=int, default=3, help="number of sheets (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="same seed, same sheets (default: %(default)s)")

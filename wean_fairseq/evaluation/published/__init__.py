@@ -87,7 +87,7 @@ class PublishedTable(Struct):
             ``standard`` = a protocol that no preset follows.
         references: number of references of the published scores of released outputs. 0 = none were released.
         experiments: data set -> patterns of the names of our results on it.
-        commands: data set -> command that measures ours, in Markdown. ``{system}`` stands for the systems.
+        commands: data set -> command that measures ours, in Markdown. ``{system}`` is replaced by the systems.
         beside: our scores that the paper does not print, but without which its columns mislead.
     """
 
@@ -114,7 +114,7 @@ def fits(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatch(name, pattern) for pattern in patterns)
 
 
-#: Description of each scorer, as far as it is known.
+#: Scorer -> description.
 SCORERS: dict[str, str] = read_table("published/scorers.toml")
 
 #: Key -> table, in the order of the papers.
