@@ -6,7 +6,7 @@ from typing import Any
 
 from .corpus import is_baseline
 from .presets import PRESETS
-from .score_file import SIGNIFICANT, Evaluation, finite
+from .score_file import SIGNIFICANT, Evaluation, replace_nan
 from .tables import Table
 
 _TEST_NAMES = {
@@ -122,7 +122,7 @@ def render_csv(evaluations: Mapping[str, Evaluation]) -> str:
                 row += [*(score.interval or (None, None)), *((first, test.difference) if test else (None, None))]
                 row += [test.decisive.get(kind) if test else None for kind in tests]
                 row += [evaluation.data.correction if test else None, evaluation.columns[key].signature]
-                rows.append(["" if cell is None else str(cell) for cell in finite(row)])
+                rows.append(["" if cell is None else str(cell) for cell in replace_nan(row)])
     return Table(head, rows).as_csv()
 
 

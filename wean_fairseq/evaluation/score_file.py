@@ -109,8 +109,8 @@ class Score(Struct):
 
     def as_json(self, sentences: bool) -> dict[str, Any]:
         """Return ``{score, ci}``, with the runs if there are several and with the sentence scores if asked for."""
-        finite = self.interval is not None and all(map(math.isfinite, self.interval))
-        content: dict[str, Any] = {"score": self.score, "ci": self.interval if finite else None}
+        is_finite = self.interval is not None and all(map(math.isfinite, self.interval))
+        content: dict[str, Any] = {"score": self.score, "ci": self.interval if is_finite else None}
         if self.deviation is not None:
             content |= {"runs": self.runs, "deviation": self.deviation}
         if sentences and self.sentences is not None:
@@ -235,13 +235,13 @@ class Evaluation(Struct):
         }
         tests, columns = to_builtins(self.comparisons), to_builtins(self.columns)
         content = {"columns": columns, "systems": systems, "pairwise": tests, "data": to_builtins(self.data)}
-        return {name: finite(item) for name, item in content.items()}
+        return {name: replace_nan(item) for name, item in content.items()}
 
 
-def finite(value: Any) -> Any:
+def replace_nan(value: Any) -> Any:
     """Replace NaN and infinity in nested lists and dictionaries by None, because JSON has no such numbers."""
     if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
+        return {key: replace_nan(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
+        return [replace_nan(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
