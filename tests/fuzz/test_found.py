@@ -233,7 +233,9 @@ ITEM = '{"name": "i", "sentence": 1, "systems": ["A"], "texts": ["a"], "source":
 )
 def test_a_key_that_cannot_be_read_is_one_sentence(tmp_path, content):
     (tmp_path / "key.json").write_bytes(content)
-    with pytest.raises(UserError, match=r"key.json(: byte 0xff| is not a key written by wean-evaluate sheet)"):
+    with pytest.raises(
+        UserError, match=r"key.json(: byte 0xff|.*; give the unchanged key.json that wean-evaluate sheet wrote)"
+    ):
         Design.from_file(tmp_path / "key.json")
 
 
