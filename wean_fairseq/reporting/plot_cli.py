@@ -135,12 +135,12 @@ def _neighbours(args: argparse.Namespace) -> Drawing:
     from ..evaluation.neighbours import EMBEDDING, chance_baseline, load_embedding
 
     near = load_embedding(args.checkpoint, args.dictionary, args.embedding or EMBEDDING)
-    neighbours = near.look_up(args.words, args.number)
-    rows = [[word, other, f"{cosine:.4f}"] for word, others in neighbours for other, cosine in others]
+    nearest = near.look_up(args.words, args.number)
+    rows = [[word, other, f"{cosine:.4f}"] for word, others in nearest for other, cosine in others]
     table = Table(["word", "neighbour", "cosine"], rows)
     width = max(map(len, args.words))
     notes = [
-        "  ".join([f"{word:<{width}}", *(f"{n} {cosine:.2f}" for n, cosine in others)]) for word, others in neighbours
+        "  ".join([f"{word:<{width}}", *(f"{n} {cosine:.2f}" for n, cosine in others)]) for word, others in nearest
     ]
     if args.synonyms:
         sets = [set(line.split()) for line in read_lines(args.synonyms)]
@@ -150,7 +150,7 @@ def _neighbours(args: argparse.Namespace) -> Drawing:
             f"{hits} of {asked} words with synonyms have one of them among their {args.number} nearest neighbours "
             f"({chance} in a random embedding)"
         )
-    return Drawing(partial(figures.neighbours, neighbours), table, notes)
+    return Drawing(partial(figures.neighbours, nearest), table, notes)
 
 
 def _sentences(args: argparse.Namespace) -> Drawing:
